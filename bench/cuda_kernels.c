@@ -164,11 +164,11 @@ static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
     for (int r = -1; r < RUNS; r++) {
         tri_time time;
         b->device->async->begin_run(b->context, 1);
-        b->device->async->mark(b->context, 0);
+        b->device->timing->mark(b->context, 0);
         for (int i = 0; i < BATCH; i++) run(call);
-        b->device->async->mark(b->context, 1);
+        b->device->timing->mark(b->context, 1);
         if (b->device->async->finish(b->context) != TRI_OK) fail(tri__op_row(call->op)->name);
-        b->device->async->times(b->context, 1, &time);
+        b->device->timing->times(b->context, 1, &time);
         if (r >= 0) seconds[r] = (time.end - time.begin) / BATCH;
     }
     qsort(seconds, RUNS, sizeof *seconds, bench_ascending);

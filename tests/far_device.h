@@ -132,6 +132,9 @@ static const char *far_describe(void *context) { return (void)context, "far"; }
 static tri_status far_copy(void *context, void *to, const void *from, size_t bytes) {
     return (void)context, memcpy(to, from, bytes), TRI_OK;
 }
+static tri_status far_fill(void *context, void *to, size_t bytes, tri_make *make, void *maker) {
+    return (void)context, make(maker, 0, bytes, to), TRI_OK;
+}
 static void far_stage_input(void *context, const void *from, size_t bytes) { (void)context, (void)from, (void)bytes; }
 static void far_begin_run(void *context, uint32_t step) { (void)context, (void)step; }
 static void far_next_input(void *context, void *to, size_t bytes) {
@@ -207,7 +210,7 @@ static void far_wait(void *context, int number) {
     pthread_mutex_unlock(&far.lock);
 }
 
-static void far_lane(void *context, int lane) { ((far_rank *)context)->lane = lane; }
+static void far_use_lane(void *context, int lane) { ((far_rank *)context)->lane = lane; }
 
 static void far_signal(void *context, int number) {
     far_rank *r = context;
@@ -235,21 +238,20 @@ static tri_status far_check(void *context, void *group) {
 }
 
 static const tri_async far_async = {.copy = far_copy,
+                                    .fill = far_fill,
                                     .stage_input = far_stage_input,
                                     .begin_run = far_begin_run,
                                     .next_input = far_next_input,
                                     .finish = far_finish,
                                     .is_idle = far_is_idle,
-                                    .mark_progress = far_mark_progress,
-                                    .name = far_name,
+                                    .mark_progress = far_mark_progress};
+static const tri_queues far_queues = {.use = far_use_lane, .signal = far_signal, .await = far_await};
+static const tri_peers far_peers = {.name = far_name,
                                     .join = far_join,
                                     .leave = far_leave,
                                     .post = far_post,
                                     .wait = far_wait,
-                                    .check = far_check,
-                                    .lane = far_lane,
-                                    .signal = far_signal,
-                                    .await = far_await};
+                                    .check = far_check};
 static const tri_device far_device = {.name = "far",
                                       .granule = 1,
                                       .lanes = TRI_LANES,
@@ -260,6 +262,8 @@ static const tri_device far_device = {.name = "far",
                                       .alloc = far_alloc,
                                       .free = far_free,
                                       .describe = far_describe,
-                                      .async = &far_async};
+                                      .async = &far_async,
+                                      .queues = &far_queues,
+                                      .peers = &far_peers};
 
 #endif

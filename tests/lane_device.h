@@ -266,20 +266,32 @@ static void lane_copy_wait(void *context, int number) {
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
 
+static void lane_transfer_time(void *context, int number, tri_time *time) { (void)context, (void)number, (void)time; }
+static double lane_busy_seconds(void *context) { return (void)context, 0; }
+static tri_status lane_fill(void *context, void *to, size_t bytes, tri_make *make, void *maker) {
+    TRI_TRY(lane_finish(context));
+    return make(maker, 0, bytes, to), TRI_OK;
+}
+static int lane_is_idle(void *context, uint64_t *passed) {
+    return (void)context, *passed = 0, 1;
+} /* one rank: unasked */
+static void lane_mark_progress(void *context) { (void)context; }
+
 static const tri_async lane_async = {.copy = lane_copy,
+                                     .fill = lane_fill,
                                      .stage_input = lane_stage_input,
                                      .begin_run = lane_begin_run,
                                      .next_input = lane_next_input,
-                                     .capture = lane_capture,
-                                     .end_capture = lane_end_capture,
                                      .finish = lane_finish,
-                                     .lane = lane_use,
-                                     .signal = lane_signal,
-                                     .await = lane_wait,
-                                     .copy_post = lane_copy_post,
-                                     .copy_wait = lane_copy_wait,
-                                     .mark = lane_mark,
-                                     .times = lane_times};
+                                     .is_idle = lane_is_idle,
+                                     .mark_progress = lane_mark_progress};
+static const tri_queues lane_queues = {.use = lane_use, .signal = lane_signal, .await = lane_wait};
+static const tri_offload lane_copies = {.copy_post = lane_copy_post, .copy_wait = lane_copy_wait};
+static const tri_graphs lane_graphs = {.begin = lane_capture, .end = lane_end_capture};
+static const tri_timing lane_timing = {.mark = lane_mark,
+                                       .times = lane_times,
+                                       .transfer_time = lane_transfer_time,
+                                       .busy_seconds = lane_busy_seconds};
 static const tri_device lane_device = {.name = "lanes",
                                        .granule = 1,
                                        .lanes = TRI_LANES,
@@ -291,6 +303,10 @@ static const tri_device lane_device = {.name = "lanes",
                                        .free = lane_free,
                                        .alloc_offload = lane_offload,
                                        .describe = lane_describe,
-                                       .async = &lane_async};
+                                       .async = &lane_async,
+                                       .queues = &lane_queues,
+                                       .offload = &lane_copies,
+                                       .graphs = &lane_graphs,
+                                       .timing = &lane_timing};
 
 #endif

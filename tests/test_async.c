@@ -1,6 +1,7 @@
 /* test_async.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the
  * same bits by copies alone, in order, and within what it announced; also what lies in offload memory that kernels do
  * not reach. No GPU is needed. */
+#include "device/plugin.h"
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -140,17 +141,26 @@ static void fake_times(void *context, int n, tri_time *times) {
 
 static double fake_busy_seconds(void *context) { return ((fake *)context)->finishes; }
 
-static const tri_async async = {.busy_seconds = fake_busy_seconds,
-                                .copy = fake_copy,
+static void fake_transfer_time(void *context, int number, tri_time *time) {
+    (void)context, (void)number, (void)time;
+    fail_msg("one rank has no transfers");
+}
+static int fake_is_idle(void *context, uint64_t *passed) { return (void)context, *passed = 0, 1; }
+static void fake_mark_progress(void *context) { (void)context; }
+
+static const tri_async async = {.copy = fake_copy,
                                 .fill = fake_fill,
                                 .stage_input = fake_stage_input,
                                 .begin_run = fake_begin_run,
                                 .next_input = fake_next_input,
                                 .finish = fake_finish,
-                                .mark = fake_mark,
-                                .times = fake_times,
-                                .copy_post = fake_copy_post,
-                                .copy_wait = fake_copy_wait};
+                                .is_idle = fake_is_idle,
+                                .mark_progress = fake_mark_progress};
+static const tri_offload copies = {.copy_post = fake_copy_post, .copy_wait = fake_copy_wait};
+static const tri_timing timing = {.mark = fake_mark,
+                                  .times = fake_times,
+                                  .transfer_time = fake_transfer_time,
+                                  .busy_seconds = fake_busy_seconds};
 static const tri_device box = {.name = "box",
                                .granule = 1,
                                .kernels = fake_kernels,
@@ -161,7 +171,9 @@ static const tri_device box = {.name = "box",
                                .free = fake_free,
                                .alloc_offload = fake_offload,
                                .describe = fake_describe,
-                               .async = &async};
+                               .async = &async,
+                               .offload = &copies,
+                               .timing = &timing};
 
 enum { STEPS = 3 };
 
@@ -338,7 +350,7 @@ static void same_bits_through_second_memory(const layout *how) {
     tiny_close(&near);
 }
 
-static void second_memory(void **state) {
+static void offload_memory(void **state) {
     (void)state;
     static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD),
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
@@ -350,13 +362,32 @@ static void second_memory(void **state) {
         }
 }
 
+/* A plug-in that was built from other tables is refused, whatever differs: its version, or a size. */
+static void plugins_of_another_layout(void **state) {
+    (void)state;
+    const tri_cuda_plugin here = {
+        .version = TRI_CUDA_PLUGIN_VERSION, .layout = TRI_PLUGIN_LAYOUT, .device = tri__device_find("cpu")};
+    OK(tri__plugin_check(&here));
+    assert_int_equal(tri__plugin_check(NULL), TRI_USAGE);
+    tri_cuda_plugin other = here;
+    other.version--;
+    assert_int_equal(tri__plugin_check(&other), TRI_USAGE);
+    assert_non_null(strstr(tri_error(), "another version"));
+    for (size_t i = 0; i < sizeof here.layout / sizeof(uint32_t); i++) {
+        other = here;
+        ((uint32_t *)&other.layout)[i] += sizeof(void *);
+        assert_int_equal(tri__plugin_check(&other), TRI_USAGE);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(failures_and_times_come_with_finish),
         cmocka_unit_test(bad_numbers_are_found_there),
         cmocka_unit_test(slots_are_made_there),
-        cmocka_unit_test(second_memory),
+        cmocka_unit_test(offload_memory),
+        cmocka_unit_test(plugins_of_another_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

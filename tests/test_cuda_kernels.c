@@ -339,11 +339,11 @@ static void time_products(gpu *g, const kernel_case *at, unsigned acc, int fresh
         if (k.block[a]) call.t[a].data = g->memory + to.block[a] + GUARD;
     call.context = g->context, call.table = &g->table, call.work = g->memory + to.work;
     int before = wisdom->n;
-    g->device->async->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
     if (g->device->async->finish(g->context) != TRI_OK) kernel_call_fail(&k, 0, tri_error());
     assert_true((wisdom->n > before) == fresh);
     int found = wisdom->n;
-    g->device->async->tune(g->context, &call, g->table.run[at->op][type], wisdom);
+    g->device->tuner->tune(g->context, &call, g->table.run[at->op][type], wisdom);
     assert_int_equal(wisdom->n, found); /* once */
     assert_int_equal(g->device->async->copy(g->context, g->stage, g->memory, to.end), TRI_OK);
     for (size_t i = 0; i < to.end; i++)
@@ -360,7 +360,7 @@ static void timed_products(void **state) {
     size_t size;
     gpu *g = the_gpu;
     assert_non_null(wisdom);
-    snprintf(wisdom->kind, sizeof wisdom->kind, "%s", g->device->async->kind(g->context));
+    snprintf(wisdom->kind, sizeof wisdom->kind, "%s", g->device->tuner->kind(g->context));
     assert_true(wisdom->kind[0]);
     g->type = TRI_BF16;
     for (int i = 0; i < 4; i++) {
@@ -374,14 +374,14 @@ static void timed_products(void **state) {
     char *text = tri__wisdom_text(wisdom, &size);
     print_message("%s", text);
     assert_int_equal(tri__wisdom_parse(text, size, "text", wisdom + 1), TRI_OK);
-    g->device->async->follow(g->context, wisdom + 1);
+    g->device->tuner->follow(g->context, wisdom + 1);
     for (int i = 0; i < 4; i++) {
         kernel_case at = {.op = ops[i]};
         at.dim['T' - 'A'] = 2050 - 500 * (i == 3), at.dim['O' - 'A'] = 512, at.dim['I' - 'A'] = 512;
         try_variant(g, &at, g->type, 0, i >= 2, 0);
     }
     memset(wisdom, 0, sizeof *wisdom);
-    g->device->async->follow(g->context, wisdom);
+    g->device->tuner->follow(g->context, wisdom);
     free(text);
     free(wisdom);
 }

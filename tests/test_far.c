@@ -127,6 +127,26 @@ static void one_queue_would_not_do(void **state) {
     job_close(&j);
 }
 
+/* A device that has no transfers among ranks is refused, instead of memory that the transport does not reach. */
+static tri_status open_without_peers(tri_world *world, void *argument) {
+    const job *j = argument;
+    tri_device device = far_device;
+    tri_exec *exec = NULL;
+    device.peers = NULL;
+    return tri__exec_open(&device, j->rank[tri_world_rank(world)].program, 2, 1, 7, 0, world, NULL, &exec);
+}
+
+static void devices_without_peers_are_refused(void **state) {
+    (void)state;
+    job j;
+    job_open(&j, (job_what){.dp = 2});
+    far_reset();
+    tri_ranks ranks = {.n = j.n, .heap_bytes = JOB_HEAP, .progress_timeout = 10};
+    assert_int_equal(tri_ranks_run(&ranks, open_without_peers, &j), TRI_USAGE);
+    assert_non_null(strstr(tri_error(), "device far carries no transfers among ranks"));
+    job_close(&j);
+}
+
 /* ---- Announcements alone, on one machine and as between machines ---- */
 
 enum { MANY = 200 /* more than may be under way */ };
@@ -301,6 +321,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_ends),
         cmocka_unit_test(one_queue_would_not_do),
+        cmocka_unit_test(devices_without_peers_are_refused),
         cmocka_unit_test(announcements_are_compared),
         cmocka_unit_test(differences_are_told),
         cmocka_unit_test(failures_end_all_waits),

@@ -196,7 +196,8 @@ static void box_follow(void *context, const tri_wisdom *wisdom) {
     *b->known = *wisdom;
 }
 
-static const tri_async async = {.finish = box_finish, .kind = box_kind, .tune = box_tune, .follow = box_follow};
+static const tri_async async = {.finish = box_finish}; /* nothing is run */
+static const tri_tuner tuner = {.kind = box_kind, .tune = box_tune, .follow = box_follow};
 static const tri_device device = {.name = "box",
                                   .granule = 1,
                                   .kernels = box_kernels,
@@ -204,7 +205,8 @@ static const tri_device device = {.name = "box",
                                   .close = box_close,
                                   .alloc = box_alloc,
                                   .free = box_free,
-                                  .async = &async};
+                                  .async = &async,
+                                  .tuner = &tuner};
 
 typedef struct said {
     char text[512];

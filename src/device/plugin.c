@@ -4,6 +4,17 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <string.h>
+
+tri_status tri__plugin_check(const tri_cuda_plugin *plugin) {
+    static const tri_plugin_layout here = TRI_PLUGIN_LAYOUT;
+    if (plugin && plugin->version == TRI_CUDA_PLUGIN_VERSION && memcmp(&plugin->layout, &here, sizeof here) == 0)
+        return TRI_OK;
+    return tri__fail(
+        TRI_USAGE,
+        "--device cuda: %s is of another version than this program: run make cuda again, or install both together",
+        TRI_CUDA_PLUGIN_NAME);
+}
 
 tri_status tri__device_load(const tri_device **device) {
     *device = NULL;
@@ -16,11 +27,7 @@ tri_status tri__device_load(const tri_device **device) {
                          "which builds %s; trident doctor says what is missing",
                          why, TRI_CUDA_PLUGIN_NAME);
     const tri_cuda_plugin *plugin = dlsym(library, "tri_cuda_plugin_table");
-    if (!plugin || plugin->version != TRI_CUDA_PLUGIN_VERSION)
-        return tri__fail(
-            TRI_USAGE,
-            "--device cuda: %s is of another version than this program: run make cuda again, or install both together",
-            TRI_CUDA_PLUGIN_NAME);
+    TRI_TRY(tri__plugin_check(plugin));
     *device = plugin->device;
     return TRI_OK;
 }

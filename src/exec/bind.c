@@ -192,8 +192,14 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     }
     status = device->open(&tri__core, world ? world->local : 0, input_bytes(programs, n), &exec->context);
     if (status != TRI_OK) goto fail;
-    exec->groups = (tri_group_table){.async = device->async, .context = exec->context, .world = world};
+    exec->groups = (tri_group_table){.peers = device->peers, .context = exec->context, .world = world};
     if ((status = tri__groups_make(programs, n, &exec->groups)) != TRI_OK) goto fail;
+    if (device->async && !device->peers && exec->groups.n) {
+        status = tri__fail(TRI_USAGE,
+                           "device %s carries no transfers among ranks; run one rank, or take another --device",
+                           device->name);
+        goto fail;
+    }
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);

@@ -47,7 +47,7 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
 /* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return:
  * nothing. */
 tri_status tri__exec_finish(tri_exec *exec);
-/* Algorithms chosen by timing, as tri_async has it; before anything is in memory. `kind` is NULL where there is nothing
+/* Algorithms chosen by timing, as tri_tuner has it; before anything is in memory. `kind` is NULL where there is nothing
  * to choose, and then the others are not called. `tune` adds what it lacks of the programs' products at their largest;
  * this rank alone. */
 const char *tri__exec_kind(const tri_exec *exec);

@@ -56,9 +56,9 @@ tri_status tri__groups_check(tri_group_table *table, int *left) {
     TRI_TRY(tri__announced(table->world, left));
     for (int i = 0; i < table->n; i++) {
         const tri_named_group *entry = &table->entry[i];
-        tri_status status = entry->far ? table->async->check(table->context, entry->far) : TRI_OK;
+        tri_status status = entry->far ? table->peers->check(table->context, entry->far) : TRI_OK;
         for (int k = 0; k < pairs_of(entry) && status == TRI_OK; k++)
-            if (entry->pair[k]) status = table->async->check(table->context, entry->pair[k]);
+            if (entry->pair[k]) status = table->peers->check(table->context, entry->pair[k]);
         if (status != TRI_OK) return find_cause(table, status);
     }
     return TRI_OK;
@@ -99,7 +99,7 @@ static void list_groups(const tri_program *program, tri_group_table *out) {
 /* One member names the group, and the transport tells the others. */
 static tri_status join(tri_group_table *table, const char *name, int n, int me, int oneway, void **far) {
     tri__groups_wait(table, 1);
-    tri_status status = table->async->join(table->context, name, n, me, oneway, &table->poll, far);
+    tri_status status = table->peers->join(table->context, name, n, me, oneway, &table->poll, far);
     tri__groups_wait(table, 0);
     return status == TRI_OK ? TRI_OK : find_cause(table, status);
 }
@@ -107,7 +107,7 @@ static tri_status join(tri_group_table *table, const char *name, int n, int me, 
 static tri_status join_all(tri_group_table *table, tri_named_group *entry) {
     char name[TRI_GROUP_NAME] = "";
     int me = tri_group_rank(entry->group);
-    if (me == 0) TRI_TRY(table->async->name(table->context, name));
+    if (me == 0) TRI_TRY(table->peers->name(table->context, name));
     TRI_TRY(tri_broadcast(entry->group, name, TRI_GROUP_NAME, TRI_U8, 0));
     return join(table, name, tri_group_size(entry->group), me, 0, &entry->far);
 }
@@ -119,7 +119,7 @@ static tri_status join_pair(tri_group_table *table, tri_named_group *entry, int 
         TRI_TRY(tri_recv(entry->group, name, TRI_GROUP_NAME, TRI_U8, from, 0));
         return join(table, name, 2, 1, 1, &entry->pair[n + from]);
     }
-    TRI_TRY(table->async->name(table->context, name));
+    TRI_TRY(table->peers->name(table->context, name));
     TRI_TRY(tri_send(entry->group, name, TRI_GROUP_NAME, TRI_U8, to, 0));
     return join(table, name, 2, 0, 1, &entry->pair[to]);
 }
@@ -150,7 +150,7 @@ static tri_status join_pairs(tri_group_table *table, tri_named_group *entry) {
 static tri_status join_devices(tri_group_table *table, tri_named_group *entry, const tri_program *const *programs,
                                int n) {
     size_t size = 2 * (size_t)tri_group_size(entry->group);
-    if (!table->async) return TRI_OK;
+    if (!table->peers) return TRI_OK;
     entry->used = calloc(size, sizeof *entry->used);
     entry->pair = calloc(size, sizeof *entry->pair);
     if (!entry->used || !entry->pair) return tri__fail(TRI_RESOURCE, "out of memory for groups of ranks");
@@ -203,13 +203,13 @@ static void leave_devices(tri_group_table *table, int abort) {
             if (entry->pair[k]) far[n++] = entry->pair[k];
     }
     tri__groups_wait(table, 1);
-    if (n) table->async->leave(table->context, far, n, abort);
+    if (n) table->peers->leave(table->context, far, n, abort);
     tri__groups_wait(table, 0);
     free(far);
 }
 
 void tri__groups_free(tri_group_table *table, int abort) {
-    if (table->n && table->async) leave_devices(table, abort);
+    if (table->n && table->peers) leave_devices(table, abort);
     for (int i = 0; i < table->n; i++) {
         free(table->entry[i].used);
         free(table->entry[i].pair);

@@ -20,8 +20,7 @@ typedef struct tri_named_group {
 typedef struct tri_group_table {
     tri_named_group *entry;
     int n;
-    const tri_async
-        *async; /* what carries transfers between asynchronous devices; NULL: the transport does */
+    const tri_peers *peers;   /* carries transfers between asynchronous devices; NULL: the transport does */
     void *context;            /* of that device */
     tri_world *world;
     tri_wait_poll poll;    /* of the devices' groups; its argument is the table, which stays where it is */
@@ -29,7 +28,7 @@ typedef struct tri_group_table {
     int waits;                /* 1: it does */
 } tri_group_table;
 
-/* Makes every group that the programs name. out->async, context and world are set already. TRI_INTERNAL when the world
+/* Makes every group that the programs name. out->peers, context and world are set already. TRI_INTERNAL when the world
  * is not the programs' mesh. Where devices make groups of their own, this waits for the members, as long as the
  * progress timeout lets it. */
 tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group_table *out);

@@ -175,25 +175,25 @@ void tri__lanes_free(tri_lanes *lanes) {
     *lanes = (tri_lanes){0};
 }
 
-void tri__lanes_begin(const tri_async *async, void *context) {
-    async->signal(context, 0);
-    for (int lane = 1; lane < TRI_LANES; lane++) async->lane(context, lane), async->await(context, 0);
+void tri__lanes_begin(const tri_queues *queues, void *context) {
+    queues->signal(context, 0);
+    for (int lane = 1; lane < TRI_LANES; lane++) queues->use(context, lane), queues->await(context, 0);
 }
 
-void tri__lanes_before(const tri_lanes *lanes, int index, int begin, const tri_async *async, void *context) {
-    async->lane(context, lanes->lane[index]);
-    if (lanes->wait[index] >= begin) async->await(context, lanes->number[lanes->wait[index]]);
+void tri__lanes_before(const tri_lanes *lanes, int index, int begin, const tri_queues *queues, void *context) {
+    queues->use(context, lanes->lane[index]);
+    if (lanes->wait[index] >= begin) queues->await(context, lanes->number[lanes->wait[index]]);
 }
 
-void tri__lanes_after(const tri_lanes *lanes, int index, const tri_async *async, void *context) {
-    if (lanes->number[index]) async->signal(context, lanes->number[index]);
+void tri__lanes_after(const tri_lanes *lanes, int index, const tri_queues *queues, void *context) {
+    if (lanes->number[index]) queues->signal(context, lanes->number[index]);
 }
 
-void tri__lanes_end(const tri_async *async, void *context) {
+void tri__lanes_end(const tri_queues *queues, void *context) {
     for (int lane = 1; lane < TRI_LANES; lane++) {
-        async->lane(context, lane);
-        async->signal(context, 0);
-        async->lane(context, 0);
-        async->await(context, 0);
+        queues->use(context, lane);
+        queues->signal(context, 0);
+        queues->use(context, 0);
+        queues->await(context, 0);
     }
 }

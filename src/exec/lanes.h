@@ -21,9 +21,9 @@ void tri__lanes_free(tri_lanes *lanes);
 
 /* Around a run, and around its instruction `index`; `begin` is the run's first. All lanes begin behind what was there
  * before the run, and what follows it, in lane 0, is behind all of them. */
-void tri__lanes_begin(const tri_async *async, void *context);
-void tri__lanes_before(const tri_lanes *lanes, int index, int begin, const tri_async *async, void *context);
-void tri__lanes_after(const tri_lanes *lanes, int index, const tri_async *async, void *context);
-void tri__lanes_end(const tri_async *async, void *context);
+void tri__lanes_begin(const tri_queues *queues, void *context);
+void tri__lanes_before(const tri_lanes *lanes, int index, int begin, const tri_queues *queues, void *context);
+void tri__lanes_after(const tri_lanes *lanes, int index, const tri_queues *queues, void *context);
+void tri__lanes_end(const tri_queues *queues, void *context);
 
 #endif

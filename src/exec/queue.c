@@ -23,28 +23,28 @@ static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, c
 
 /* In several lanes, where the program has them. */
 static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
-    const tri_async *async = exec->device->async;
+    const tri_queues *queues = exec->device->queues;
     const tri_lanes *lanes = exec->lanes[program].lane ? &exec->lanes[program] : NULL;
     tri_status status = TRI_OK;
-    if (lanes) tri__lanes_begin(async, exec->context);
+    if (lanes) tri__lanes_begin(queues, exec->context);
     for (int i = begin; i < end && status == TRI_OK; i++) {
-        if (lanes) tri__lanes_before(lanes, i, begin, async, exec->context);
+        if (lanes) tri__lanes_before(lanes, i, begin, queues, exec->context);
         status = queue_one(exec, program, i, step, feed);
-        if (lanes) tri__lanes_after(lanes, i, async, exec->context);
+        if (lanes) tri__lanes_after(lanes, i, queues, exec->context);
     }
-    if (lanes) tri__lanes_end(async, exec->context);
+    if (lanes) tri__lanes_end(queues, exec->context);
     return status;
 }
 
 /* The device's own marks say when kernels ran. All are in one lane, where each has its own time. */
 static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                                tri_time *times) {
-    const tri_async *async = exec->device->async;
+    const tri_timing *timing = exec->device->timing;
     for (int i = begin; i < end; i++) {
-        async->mark(exec->context, i);
+        timing->mark(exec->context, i);
         TRI_TRY(queue_one(exec, program, i, step, feed));
     }
-    async->mark(exec->context, end);
+    timing->mark(exec->context, end);
     exec->times = times, exec->n_times = end, exec->timed = program;
     return TRI_OK;
 }
@@ -52,22 +52,22 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
 /* Kernels are only queued here. */
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                             tri_time *times) {
-    const tri_async *async = exec->device->async;
+    const tri_graphs *graphs = exec->device->graphs;
     tri__exec_start(exec, program, begin, end, step, feed);
     if (times) return queue_marked(exec, program, begin, end, step, feed, times);
     tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host looks how they get on */
-                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, async,
+                                     : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, graphs,
                                                        exec->context);
     if (capture == TRI_REPLAY) return TRI_OK;
     tri_status status = queue_all(exec, program, begin, end, step, feed);
-    if (capture == TRI_CAPTURE && !async->end_capture(exec->context) && status == TRI_OK)
+    if (capture == TRI_CAPTURE && !graphs->end(exec->context) && status == TRI_OK)
         status = queue_all(exec, program, begin, end, step, feed);
     return status;
 }
 
 const char *tri__exec_kind(const tri_exec *exec) {
-    const tri_async *async = exec->device->async;
-    return async && async->tune ? async->kind(exec->context) : NULL;
+    const tri_tuner *tuner = exec->device->tuner;
+    return tuner ? tuner->kind(exec->context) : NULL;
 }
 
 tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom) {
@@ -78,20 +78,20 @@ tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom) {
             if (exec->world) tri__world_beat(exec->world);
             for (int k = 0; k < TRI_MAX_ARGS; k++)
                 if (p->instr[i].slot[k] >= 0) call.t[k].rows = tri__slot_rows(&p->slot[p->instr[i].slot[k]], &p->max);
-            if (exec->bound[n][i].run) exec->device->async->tune(exec->context, &call, exec->bound[n][i].run, wisdom);
+            if (exec->bound[n][i].run) exec->device->tuner->tune(exec->context, &call, exec->bound[n][i].run, wisdom);
         }
     }
     return exec->device->async->finish(exec->context);
 }
 
-void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->async->follow(exec->context, wisdom); }
+void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom) { exec->device->tuner->follow(exec->context, wisdom); }
 
 double tri__exec_worked(tri_exec *exec) {
-    return exec->device->async ? exec->device->async->busy_seconds(exec->context) : 0;
+    return exec->device->timing ? exec->device->timing->busy_seconds(exec->context) : 0;
 }
 
 int64_t tri__exec_used(const tri_exec *exec) {
-    return exec->device->async ? exec->device->async->memory_used(exec->context) : 0;
+    return exec->device->memory_used ? exec->device->memory_used(exec->context) : 0;
 }
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->async != NULL; }
@@ -119,12 +119,12 @@ tri_status tri__exec_await(tri_exec *exec, int compared) {
 
 /* Kernels by their marks; transfers are elsewhere between theirs. */
 static void take_times(tri_exec *exec) {
-    const tri_async *async = exec->device->async;
+    const tri_timing *timing = exec->device->timing;
     const tri_program *p = exec->program[exec->timed];
-    async->times(exec->context, exec->n_times, exec->times);
+    timing->times(exec->context, exec->n_times, exec->times);
     for (int i = 0; i < exec->n_times && exec->groups.n; i++)
         if (tri__is_post(p->instr[i].op))
-            async->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
+            timing->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
 }
 
 tri_status tri__exec_finish(tri_exec *exec) {

@@ -42,13 +42,13 @@ void tri__replay_free(tri_replay *replay) {
 }
 
 tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
-                          const tri_feed *feed, const tri_async *async, void *context) {
+                          const tri_feed *feed, const tri_graphs *graphs, void *context) {
     int n = 0;
-    if (!async->capture || replay->counted[program] < 0) return TRI_LAUNCH;
+    if (!graphs || replay->counted[program] < 0) return TRI_LAUNCH;
     replay->key[n++] = program;
     replay->key[n++] = begin;
     replay->key[n++] = end;
     for (int mb = 0; mb < programs[program]->n_mb && begin < replay->counted[program]; mb++)
         for (int sym = 1; sym < TRI_SYM_COUNT; sym++) replay->key[n++] = feed[mb].counts.of[sym];
-    return async->capture(context, replay->key, n);
+    return graphs->begin(context, replay->key, n);
 }

@@ -16,6 +16,6 @@ void tri__replay_free(tri_replay *replay);
 
 /* How the device wants a run queued: that of instructions [begin, end), whose feed is [n_mb] of the program. */
 tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *programs, int program, int begin, int end,
-                          const tri_feed *feed, const tri_async *async, void *context);
+                          const tri_feed *feed, const tri_graphs *graphs, void *context);
 
 #endif

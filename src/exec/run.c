@@ -29,14 +29,14 @@ static void run_input(const tri_exec *exec, const tri_bound *b, const tri_progra
 
 /* Half of a copy between memories; done at once where kernels are. */
 static void run_copy(const tri_exec *exec, const tri_bound *b, const tri_program *program, const tri_instr *instr) {
-    const tri_async *async = exec->device->async;
+    const tri_offload *offload = exec->device->offload;
     const tri_tensor *y = &b->call.t[0], *x = &b->call.t[1];
     const tri_slot *to = &program->slot[instr->slot[0]];
     size_t bytes = (size_t)(y->rows * y->cols) * tri__dtype_bytes(to->dtype);
     if (instr->op == TRI_OP_copy_wait) {
-        if (async) async->copy_wait(exec->context, b->copy);
-    } else if (async) {
-        async->copy_post(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
+        if (offload) offload->copy_wait(exec->context, b->copy);
+    } else if (offload) {
+        offload->copy_post(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
     } else {
         memcpy(y->data, x->data, bytes);
     }

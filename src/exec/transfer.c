@@ -46,7 +46,7 @@ tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *ro
         TRI_TRY(tri__announce(transfer->group, &what));
         what.root = transfer->root;
         tri__groups_wait(table, 1);
-        table->async->post(table->context, transfer->far, &what, transfer->number);
+        table->peers->post(table->context, transfer->far, &what, transfer->number);
         tri__groups_wait(table, 0);
         return TRI_OK;
     }
@@ -55,7 +55,7 @@ tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *ro
 
 tri_status tri__transfer_wait(tri_world *world, tri_bound_transfer *transfer) {
     if (transfer->far) {
-        transfer->table->async->wait(transfer->table->context, transfer->number);
+        transfer->table->peers->wait(transfer->table->context, transfer->number);
         return TRI_OK;
     }
     tri_request request = transfer->request;

@@ -60,17 +60,18 @@ static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
 
 static tri_status time_products(product *p, tri_kernel *run, tri_time *times) {
     const tri_async *async = p->device->async;
+    const tri_timing *timing = p->device->timing;
     for (int i = 0; i < WARMUP; i++) run(&p->call);
     for (int i = 0; i < TIMED; i++) {
-        if (async) async->mark(p->context, i);
+        if (async) timing->mark(p->context, i);
         times[i].begin = tri__clock();
         run(&p->call);
         times[i].end = tri__clock();
     }
     if (!async) return TRI_OK;
-    async->mark(p->context, TIMED);
+    timing->mark(p->context, TIMED);
     TRI_TRY(async->finish(p->context));
-    async->times(p->context, TIMED, times);
+    timing->times(p->context, TIMED, times);
     return TRI_OK;
 }
 

@@ -76,11 +76,11 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; tri_async's copies to offload memory and back;
- * memory of the host to 0, by several threads. product.cu: tri_async's tuning. graph.c: tri_async's captured runs;
- * and to drop those so far, when kernels are chosen otherwise. device.c: from one event to another on the
+/* copy.c: between the host's memory and the GPU's, done when it returns; those of tri_offload; memory of the host to 0,
+ * by several threads. product.cu: tri_tuner. graph.c: tri_graphs, and to drop those so far, when kernels are chosen
+ * otherwise. device.c: from one event to another on the
  * host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether events [*n] have one of
- * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_async's transfers. */
+ * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_peers. */
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -339,30 +339,21 @@ static const tri_async async = {.copy = copy,
                                 .stage_input = stage_input,
                                 .begin_run = begin_run,
                                 .next_input = next_input,
-                                .capture = tri__cuda_capture,
-                                .end_capture = tri__cuda_end_capture,
                                 .finish = finish,
-                                .lane = use_lane,
-                                .signal = signal_point,
-                                .await = await_point,
-                                .mark = mark,
-                                .times = times,
-                                .kind = kind,
-                                .tune = tri__cuda_tune,
-                                .follow = tri__cuda_follow,
-                                .transfer_time = tri__nccl_time,
-                                .busy_seconds = busy_seconds,
                                 .is_idle = is_idle,
-                                .mark_progress = mark_progress,
-                                .copy_post = tri__cuda_copy_post,
-                                .copy_wait = tri__cuda_copy_wait,
-                                .name = tri__nccl_name,
+                                .mark_progress = mark_progress};
+static const tri_queues queues = {.use = use_lane, .signal = signal_point, .await = await_point};
+static const tri_offload offload = {.copy_post = tri__cuda_copy_post, .copy_wait = tri__cuda_copy_wait};
+static const tri_graphs graphs = {.begin = tri__cuda_capture, .end = tri__cuda_end_capture};
+static const tri_peers peers = {.name = tri__nccl_name,
                                 .join = tri__nccl_join,
                                 .leave = tri__nccl_leave,
                                 .post = tri__nccl_post,
                                 .wait = tri__nccl_wait,
-                                .check = tri__nccl_check,
-                                .memory_used = memory_used};
+                                .check = tri__nccl_check};
+static const tri_timing timing = {
+    .mark = mark, .times = times, .transfer_time = tri__nccl_time, .busy_seconds = busy_seconds};
+static const tri_tuner tuner = {.kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow};
 
 static const tri_device gpu = {.name = "cuda",
                                .granule = 64,
@@ -377,8 +368,16 @@ static const tri_device gpu = {.name = "cuda",
                                .alloc = alloc,
                                .free = release,
                                .alloc_offload = alloc_offload,
+                               .memory_used = memory_used,
                                .describe = describe,
-                               .async = &async};
+                               .async = &async,
+                               .queues = &queues,
+                               .offload = &offload,
+                               .graphs = &graphs,
+                               .peers = &peers,
+                               .timing = &timing,
+                               .tuner = &tuner};
 
 extern const tri_cuda_plugin tri_cuda_plugin_table;
-__attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {TRI_CUDA_PLUGIN_VERSION, &gpu};
+__attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {
+    .version = TRI_CUDA_PLUGIN_VERSION, .layout = TRI_PLUGIN_LAYOUT, .device = &gpu};

@@ -1,0 +1,22 @@
+/* timing.h - when queued work ran, on an asynchronous device's own clock. */
+#ifndef TRI_DEVICE_TIMING_H
+#define TRI_DEVICE_TIMING_H
+
+/* When an instruction ran: seconds on tri__clock. */
+typedef struct tri_time {
+    double begin, end;
+} tri_time;
+
+typedef struct tri_timing {
+    /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where
+     * both were made. */
+    void (*mark)(void *context, int index);
+    void (*times)(void *context, int n, tri_time *times);
+    /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
+    void (*transfer_time)(void *context, int number, tri_time *time);
+    /* Seconds of work since the last call: each time from the first thing queued until the `finish` that waited for
+     * it. */
+    double (*busy_seconds)(void *context);
+} tri_timing;
+
+#endif

@@ -1,0 +1,19 @@
+/* tuner.h - choosing algorithms by timing them, before a run's first step. What fails is reported by the next
+ * `finish`. */
+#ifndef TRI_DEVICE_TUNER_H
+#define TRI_DEVICE_TUNER_H
+
+#include "device/kernel.h"
+#include "device/wisdom.h"
+
+typedef struct tri_tuner {
+    /* What choices are good for: the device and its library. */
+    const char *(*kind)(void *context);
+    /* Times those of a call's products that are not in the wisdom, on the call's operands, which hold nothing yet
+     * (zeros) and are left so, and adds the fastest; a call without products: nothing. `row` is the call's row. */
+    void (*tune)(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
+    /* Copies what is known: products use it from now on. */
+    void (*follow)(void *context, const tri_wisdom *wisdom);
+} tri_tuner;
+
+#endif
