@@ -31,7 +31,8 @@ typedef struct tri_wisdom_entry {
 } tri_wisdom_entry;
 
 typedef struct tri_wisdom {
-    char kind[TRI_WISDOM_KIND]; /* the device and the library: algorithms are no one else's. One line, printable */
+    char kind[TRI_WISDOM_KIND]; /* the device and the library: algorithms are valid for these only. One line, printable
+                                 */
     int n;
     tri_wisdom_entry entry[TRI_WISDOM_MAX];
 } tri_wisdom;

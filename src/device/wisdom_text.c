@@ -72,7 +72,7 @@ static tri_status next_line(reader *r, char line[static LINE_MAX]) {
     size_t n = (size_t)(stop - r->at);
     if (n >= LINE_MAX) return bad(r, "the line is too long");
     for (size_t i = 0; i < n; i++)
-        if (!isprint((unsigned char)r->at[i])) return bad(r, "there is a byte that is no plain text");
+        if (!isprint((unsigned char)r->at[i])) return bad(r, "there is a byte that is not plain text");
     memcpy(line, r->at, n);
     line[n] = 0;
     r->at = stop + 1;
@@ -146,15 +146,15 @@ static tri_status parse_entry(const reader *r, char *line, tri_wisdom_entry *e) 
     if (!whole(word[0], INT32_MAX, &s->m) || !whole(word[1], INT32_MAX, &s->n) || !whole(word[2], INT32_MAX, &s->k) ||
         !s->m || !s->n || !s->k)
         return bad(r, "m, n and k are not whole numbers above 0");
-    if (!turns(word[3], s)) return bad(r, "what is turned is none of nn, tn, nt, tt");
-    if (!type(word[4], &s->type) || !type(word[5], &s->out)) return bad(r, "a type is none of f32, bf16, f16");
+    if (!turns(word[3], s)) return bad(r, "the transposition is not one of nn, tn, nt, tt");
+    if (!type(word[4], &s->type) || !type(word[5], &s->out)) return bad(r, "a type is not one of f32, bf16, f16");
     if (!either(word[6], "plain", "bias", &s->bias)) return bad(r, "there is neither bias nor plain");
     if (!either(word[7], "set", "add", &s->add)) return bad(r, "there is neither set nor add");
     if (!whole(word[8], 256, &align) || !align || align & (align - 1))
-        return bad(r, "the alignment is no power of 2 up to 256");
+        return bad(r, "the alignment is not a power of 2 up to 256");
     s->align = (int32_t)align;
     if (!microseconds(word[9], &e->guess_us) || !microseconds(word[10], &e->best_us))
-        return bad(r, "a time is no number of microseconds");
+        return bad(r, "a time is not a number of microseconds");
     for (int i = 0; i < TRI_ALGORITHM_WORDS; i++)
         if (!hexadecimal(word[11 + i], &e->algorithm[i]))
             return bad(r, "the algorithm is not 8 words of 16 hexadecimal digits");

@@ -6,7 +6,7 @@
 struct tanh_op {
     static __device__ float at(float x) { return tanhf(x); }
 };
-struct relu_op { /* what is no number stays so */
+struct relu_op { /* NaN stays NaN */
     static __device__ float at(float x) { return x < 0 ? 0 : x; }
 };
 struct tanh_din_op {

@@ -1,6 +1,6 @@
 /* attention.cu - rows of attention over packed sequences. Hopper's tensor cores take 16-bit types
  * (attention_forward.cu, attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in
- * fp32, and forms each score where it is needed. Rows after the last sequence belong to none: they give 0 and get 0. */
+ * fp32, and forms each score where it is needed. Padding rows, after the last sequence, give 0 and get 0. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/columns.cuh"
 

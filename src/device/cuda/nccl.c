@@ -4,7 +4,7 @@
  * follow, never the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
  *
  * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection,
- * leaving) returns with NCCL at work in a thread of its own, and is looked at until it is through or poll ends. */
+ * leaving) returns while a thread of NCCL works on it, and is polled until it is done or poll gives up. */
 #include "device/cuda/cuda.h"
 
 #include "base/clock.h"
@@ -168,7 +168,7 @@ tri_status tri__nccl_join(void *context, const char *name, int n, int me, int on
     return status;
 }
 
-/* One group left in a thread of its own: a transfer of one may be stuck behind that of another. */
+/* A group, left in a separate thread: a transfer of one may be stuck behind that of another. */
 typedef struct leaving {
     const tri_cuda *cuda;
     group *group;
@@ -181,7 +181,7 @@ static void *abort_group(void *argument) {
     return NULL;
 }
 
-/* Who does not come back in time is left to the end of the process. */
+/* A thread that does not return in time is left to the end of the process. */
 static void abort_groups(const tri_cuda *c, void *const *groups, int n) {
     leaving *all = calloc((size_t)n, sizeof *all);
     struct timespec until;

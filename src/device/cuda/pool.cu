@@ -14,7 +14,7 @@ template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, con
     }
 }
 
-/* A block is one token. The sequence it belongs to is found by halving; rows after the last belong to none. */
+/* A block is one token. The sequence it belongs to is found by bisection; rows after the last are padding. */
 template <typename T>
 static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean,
                                        int add) {

@@ -1,5 +1,4 @@
-/* activation.c - GELU, tanh and ReLU, element by element. Values that are no numbers stay so: clipping looks for
- * them. */
+/* activation.c - GELU, tanh and ReLU, element by element. NaN stays NaN: clipping looks for it. */
 #include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 

@@ -1,7 +1,7 @@
 /* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward keeps one number a row and head,
- * the log of the softmax's denominator, from which the backward rebuilds the weights (Dao et al., 2022). Rows after
- * the last sequence belong to none: they give 0 and get 0. Of attention_first, row s of ctx and lse is what the first
- * row of sequence s gives. */
+ * the log of the softmax's denominator, from which the backward rebuilds the weights (Dao et al., 2022). Padding
+ * rows, after the last sequence, give 0 and get 0. Of attention_first, row s of ctx and lse is that of the first row of
+ * sequence s. */
 #include "device/cpu/reference/reference.h"
 
 /* One head, and where its columns are. Below, a sequence is rows [begin, end). */
