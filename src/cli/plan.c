@@ -135,6 +135,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
     status = tri__study_plan(&settings, &log, &facts, &program);
+    if (status == TRI_OK) status = tri__write_timeline(&settings, tri__json_get(facts, "simulation"));
     if (status != TRI_OK) goto done;
     if (settings.json) {
         if (program) tri__json_set_new(facts, "program", tri__json_string(program));

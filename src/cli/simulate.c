@@ -13,9 +13,9 @@ static tri_status simulate(const tri_cli *cli, const tri_settings *settings, con
     char *program = NULL;
     TRI_TRY(tri__study_plan(settings, log, &facts, &program));
     const tri_json *simulation = tri__json_get(facts, "simulation");
-    tri_status status = TRI_OK;
-    if (settings->json) status = tri__print_json(cli->out, simulation);
-    else if (settings->timeline) status = tri__print_timeline(cli, simulation);
+    tri_status status = tri__write_timeline(settings, simulation);
+    if (status == TRI_OK && settings->json) status = tri__print_json(cli->out, simulation);
+    else if (status == TRI_OK && settings->timeline) status = tri__print_timeline(cli, simulation);
     if (status == TRI_OK && !settings->json) status = tri__print_spent(cli, simulation);
     tri__json_decref(facts);
     return status;

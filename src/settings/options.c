@@ -234,6 +234,8 @@ const tri_option tri__run_options[] = {
         .help = "which program to print: a training step, an evaluation, or what makes weights ready before them"),
     ROW(BOOL, timeline, UNRECORDED, .value = "false", .commands = "plan,simulate",
         .help = "draw the step: a row a rank, what it computes when"),
+    ROW(TEXT, svg, UNRECORDED, .commands = "plan,simulate",
+        .help = "draw the step into this file as an SVG picture"),
     ROW(BOOL, csv, UNRECORDED, .value = "false", .commands = "plan",
         .help = "the pipeline's compute order, a line a rank, in torchtitan's form"),
     ROW(BOOL, params, UNRECORDED, .value = "false", .commands = "plan",

@@ -52,6 +52,7 @@ typedef struct tri_settings {
     int64_t print_program;         /* plan: a rank; -1 none */
     int print_kind;                /* plan: a tri_program_kind */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
+    char *svg;                     /* simulate, plan: the file that the timeline is drawn into */
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* tokenize, vocab */

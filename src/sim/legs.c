@@ -5,6 +5,8 @@
  * own; where a unit has both by turns they are one. A leg ends where the rank waits. */
 #include "sim/timeline.h"
 
+#include <stdlib.h>
+
 typedef struct stretch {
     int first, last;       /* instructions */
     int mixed;             /* some unit has gradients of inputs after those of weights */
@@ -82,4 +84,26 @@ int tri__timeline_legs(tri_arena *arena, const tri_rank_timeline *rank, tri_leg 
     }
     *out = l.leg;
     return l.n;
+}
+
+static int by_begin(const void *a, const void *b) {
+    double x = ((const tri_leg *)a)->begin, y = ((const tri_leg *)b)->begin;
+    return x < y ? -1 : x > y;
+}
+
+int tri__timeline_transfers(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **out) {
+    const tri_program *p = rank->program;
+    tri_leg *span = NULL;
+    int n = 0, cap = 0, joined = 0;
+    for (int i = 0; i < p->n_instrs; i++)
+        if (tri__is_post(p->instr[i].op) && rank->end[i] > rank->begin[i])
+            *TRI_PUSH(arena, span, n, cap) = (tri_leg){.begin = rank->begin[i], .end = rank->end[i]};
+    if (n) qsort(span, (size_t)n, sizeof *span, by_begin);
+    for (int i = 0; i < n; i++) {
+        if (joined && span[i].begin <= span[joined - 1].end) {
+            if (span[i].end > span[joined - 1].end) span[joined - 1].end = span[i].end;
+        } else span[joined++] = span[i];
+    }
+    *out = span;
+    return joined;
 }

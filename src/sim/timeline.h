@@ -47,5 +47,7 @@ typedef struct tri_leg {
 } tri_leg;
 /* A rank's computing as legs, in order; returns how many. Operations that are computed again belong to the backward. */
 int tri__timeline_legs(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **legs);
+/* When data of its transfers moves, in order; those that overlap are one. Returns how many; kind and mb are not set. */
+int tri__timeline_transfers(tri_arena *arena, const tri_rank_timeline *rank, tri_leg **spans);
 
 #endif

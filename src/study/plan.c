@@ -82,7 +82,7 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
 /* Adds what was asked for beside the figures. */
 static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json *facts) {
     tri_json *view = NULL;
-    if (s->timeline || s->hardware) {
+    if (s->timeline || s->svg || s->hardware) {
         TRI_TRY(tri__view_simulation(s, engine, all, &view));
         tri__json_set_new(facts, "simulation", view);
     }

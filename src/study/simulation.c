@@ -13,6 +13,14 @@ static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
     return all;
 }
 
+static tri_json *transfers_json(tri_arena *arena, const tri_rank_timeline *rank) {
+    tri_leg *span;
+    int n = tri__timeline_transfers(arena, rank, &span);
+    tri_json *all = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(all, tri__json_pack("[f, f]", span[i].begin, span[i].end));
+    return all;
+}
+
 static tri_json *role_json(const tri_rank_timeline *rank, int place, double held) {
     const tri_program *p = rank->program;
     return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place,
@@ -27,11 +35,14 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
     const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
+    const tri_mesh *mesh = &engine->in.mesh;
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
-        int place = tri__mesh_coords(&engine->in.mesh, line->roles.rank[i]).pp;
+        int place = tri__mesh_coords(mesh, line->roles.rank[i]).pp;
         role[i] = role_json(&line->role[i], place, tri__schedule_held(&stages.pipeline, orders, place));
-        if (s->timeline) tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        if (!s->timeline && !s->svg) continue;
+        tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
         tri_json *one = tri__json_deep_copy(role[line->roles.of[rank]]);
@@ -40,8 +51,10 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
-    *out = tri__json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware", hardware->name, "start_seconds",
-                          start_seconds, "step_seconds", line->seconds, "samples_per_second",
+    *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i}, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
+                          hardware->name, "mesh", "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "schedule",
+                          tri__schedule_row(engine->in.staging.schedule)->name, "microbatches", engine->n_mb,
+                          "start_seconds", start_seconds, "step_seconds", line->seconds, "samples_per_second",
                           (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed",
                           exposed / all, "waiting", 1 - (busy + exposed) / all, "predicted_bubble",
                           tri__timeline_idle(line), "ranks", ranks);

@@ -5,11 +5,12 @@
 
 #include "engine/engine.h"
 
-/* The step of all ranks, simulated on --hardware (left out: the device's row); with --timeline what each rank does
- * when. A new reference: hardware, step_seconds, samples_per_second, computing, exposed, waiting (shares of all ranks'
- * time), predicted_bubble (what is not computing: exposed and waiting), ranks: [{rank, stage, computing_seconds,
- * exposed_seconds, waiting_seconds, moving_seconds, finish_seconds, activation_bytes, microbatches_held, legs: [[kind,
- * microbatch, begin, end], ...]}]; stage is the place on the pipeline's axis. */
+/* The step of all ranks, simulated on --hardware (left out: the device's row); with --timeline or --svg what each rank
+ * does when. A new reference: hardware, mesh, schedule, microbatches, step_seconds, samples_per_second, computing,
+ * exposed, waiting (shares of all ranks' time), predicted_bubble (what is not computing: exposed and waiting), ranks:
+ * [{rank, stage, computing_seconds, exposed_seconds, waiting_seconds, moving_seconds, finish_seconds, activation_bytes,
+ * microbatches_held, legs: [[kind, microbatch, begin, end], ...], transfers: [[begin, end], ...]}]; stage is the place
+ * on the pipeline's axis. */
 tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all,
                                 tri_json **out);
 /* The compute order as text, a line for each place of the pipeline. A new reference. */
