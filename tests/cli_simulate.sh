@@ -59,6 +59,10 @@ expect "every rank once, those that are alike in one line" test 16 = "$(awk '$2 
 run simulate "${layout[@]}" --hardware h200x8 --json
 expect_code 0
 fast=$(json_number step_seconds "$out")
+run simulate "${layout[@]/--quiet/--json}" --hardware h200x8
+expect "what is announced is the simulated bubble: $(json_number predicted_bubble "$out")" grep -qF \
+    "8 microbatches; predicted bubble $(awk -v b="$(json_number predicted_bubble "$out")" 'BEGIN { printf "%.0f", 100 * b }') %" "$err"
+expect "it is what ranks do not compute" is "$(json_number computing "$out")" '>' "$(awk -v b="$(json_number predicted_bubble "$out")" 'BEGIN { print 1 - b - 1e-6 }')"
 expect "no legs unless asked for" sh -c "! grep -q legs '$out'"
 cat >slow.json <<'EOF'
 {"f32_flops": 1e9, "half_flops": 1e9, "attention_share": 1, "memory_bytes_per_s": 1e9, "copy_bytes_per_s": 1e9, "launch_seconds": 1e-6,
