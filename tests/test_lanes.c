@@ -55,8 +55,8 @@ static void programs_have_lanes(void **state) {
         free(first), free(second);
     }
     tri_program *parsed;
-    assert_int_equal(tri__program_parse(&t.arena, "p", "unit a lane=2\n", &parsed), TRI_DATA);
-    assert_int_equal(tri__program_parse(&t.arena, "p", "unit a line=1\n", &parsed), TRI_DATA);
+    assert_int_equal(tri__program_parse(&t.arena, "p", "program p\nunit a lane=2\n", &parsed), TRI_DATA);
+    assert_int_equal(tri__program_parse(&t.arena, "p", "program p\nunit a line=1\n", &parsed), TRI_DATA);
     tiny_close(&t);
 }
 

@@ -174,7 +174,7 @@ static void plan_accounts_for_it(void **state) {
     assert_int_equal(parsed->second, p->second);
     OK(tri__program_text(parsed, &again));
     assert_string_equal(text, again);
-    assert_int_equal(tri__program_parse(&t.arena, "program", "second nowhere\n", &parsed), TRI_DATA);
+    assert_int_equal(tri__program_parse(&t.arena, "program", "program p\nsecond nowhere\n", &parsed), TRI_DATA);
     free(text);
     free(again);
     tiny_close(&t);

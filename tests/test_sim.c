@@ -237,7 +237,7 @@ static void pipelines(void **state) {
         for (int i = 0; i < P; i++) build_stage(&r, &p, &orders[i], i);
         tri_classes all;
         OK(tri__classes_list(&all, &r.arena, r.program, P));
-        OK(tri__check_together(&all));
+        OK(tri__check_together(&all, NULL));
         tri_unit_seconds measured[2 * P];
         for (int s = 0; s < n; s++) measured[s] = (tri_unit_seconds){stage_name[s], 1, 1.3, 0.7};
         time_ranks(&r, &(tri_costs){.hardware = &hardware, .measured = measured, .n_measured = n});

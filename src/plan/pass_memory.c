@@ -292,7 +292,8 @@ static void place_work(tri_pass *pass) {
     }
     bytes = align(bytes) * tri__program_lanes(program);
     tri_builder b = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1};
-    tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    int slot = tri__build_slot(&b, TRI_MEM_WORK, TRI_U8, (tri_rows){.add = 1}, bytes, "work");
+    program->slot[slot].offset = 0;
     program->bytes[TRI_MEM_WORK] = bytes;
 }
 
@@ -321,8 +322,9 @@ tri_status tri__pass_memory(tri_pass *pass) {
     program->second = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
-        if (slot->parent >= 0 || is_reused(slot->mem)) continue;
-        slot->offset = program->bytes[slot->mem];
+        if (slot->parent >= 0) continue;
+        slot->offset = is_reused(slot->mem) ? 0 : program->bytes[slot->mem];
+        if (is_reused(slot->mem)) continue; /* unless nothing uses it, its lifetime says where it lies */
         program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
     }
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)

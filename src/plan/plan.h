@@ -152,7 +152,7 @@ typedef struct tri_pass {
 typedef enum tri_scope {
     TRI_SCOPE_TENSOR,   /* the place on the tp axis. The program is one microbatch's, a template */
     TRI_SCOPE_STAGE,    /* the place on the pp axis, too */
-    TRI_SCOPE_REPLICA   /* the rank is one of its own */
+    TRI_SCOPE_REPLICA   /* each rank by itself */
 } tri_scope;
 
 struct tri_pass_row {

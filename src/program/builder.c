@@ -59,7 +59,7 @@ int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows
     char *name = print_name(builder->arena, format, args);
     va_end(args);
     return push_slot(builder, (tri_slot){.name = name, .dtype = dtype, .mem = mem, .rows = rows, .cols = cols,
-                                         .unit = builder->unit, .parent = -1});
+                                         .unit = builder->unit, .parent = -1, .offset = -1});
 }
 
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...) {

@@ -64,7 +64,9 @@ typedef struct checker {
     int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
-    int line;
+    int line;          /* instruction; n_instrs: before the first, or at the end */
+    int slot;          /* that is looked at then */
+    const tri_origin *origin; /* NULL: planned */
 } checker;
 
 enum { MOST_RANKS = 1 << 20 }; /* of a mesh: groups of that many are counted, not listed, here */
@@ -82,6 +84,13 @@ static tri_status defect(const checker *c, const char *format, const char *a, co
     char what[256];
     snprintf(what, sizeof what, format, a, b);
     const tri_program *p = c->program;
+    if (c->origin) {
+        char at[TRI_ORIGIN_TEXT];
+        int ended = c->line >= p->n_instrs;
+        c->origin->at(c->origin->data, rank_of(c, 0, 0), ended ? -1 : c->line, ended ? c->slot : -1, at);
+        return tri__fail(TRI_DATA, "%s: %s%s%s", at, ended ? "" : tri__op_row(p->instr[c->line].op)->name,
+                         ended ? "" : ": ", what);
+    }
     return tri__fail(TRI_INTERNAL, "the plan of rank %d is broken at instruction %d (%s): %s", rank_of(c, 0, 0),
                      c->line, c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
 }
@@ -375,7 +384,7 @@ static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TR
 
 static tri_status check_end(checker *c) {
     const tri_program *p = c->program;
-    for (int s = 0; s < p->n_slots; s++)
+    for (int s = c->slot = 0; s < p->n_slots; c->slot = ++s)
         if (p->slot[s].parent < 0 && outlives_step(p->slot[s].mem) && c->root[s].taken_by >= 0)
             return defect(c, "%s outlives the step, but its memory went to %s", p->slot[s].name,
                           p->slot[c->root[s].taken_by].name);
@@ -402,7 +411,7 @@ static tri_status check_view(checker *c, int s) {
 
 static tri_status check_slots(checker *c) {
     const tri_program *p = c->program;
-    for (int s = 0; s < p->n_slots; s++) {
+    for (int s = c->slot = 0; s < p->n_slots; c->slot = ++s) {
         const tri_slot *slot = &p->slot[s];
         if (slot->rows.div && p->max.of[slot->rows.sym] % slot->rows.div)
             return defect(c, "the rows of %s are not shared out evenly%s", slot->name, "");
@@ -412,7 +421,8 @@ static tri_status check_slots(checker *c) {
             continue;
         }
         int64_t bytes = tri__slot_bytes(slot, &p->max);
-        if (slot->offset < 0 || slot->offset + bytes > p->bytes[slot->mem])
+        if (slot->offset < 0) return defect(c, "%s has no offset yet%s", slot->name, "");
+        if (slot->offset + bytes > p->bytes[slot->mem])
             return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
         c->root_of[s] = s;
         c->range[s].end = fixed(tri__slot_rows(slot, &p->max) * slot->cols);
@@ -451,16 +461,16 @@ static tri_status check_program(checker *c) {
 }
 
 /* Each program by itself; the members in two parts where they are not all alike. */
-static tri_status check_members(tri_arena *arena, const tri_class *class, members of) {
-    checker c = {.program = class->program, .class = class, .of = of, .arena = arena};
+static tri_status check_members(tri_arena *arena, const tri_class *class, members of, const tri_origin *origin) {
+    checker c = {.program = class->program, .class = class, .of = of, .arena = arena, .origin = origin};
     tri_status status = check_program(&c);
     tri__arena_rewind(arena, 0);
     if (!c.varies) return status;
     members half = of, rest = of;
     if (of.n > 1) half.n /= 2, rest.first += half.n, rest.n -= half.n;
     else half.copies /= 2, rest.copy += half.copies, rest.copies -= half.copies;
-    TRI_TRY(check_members(arena, class, half));
-    return check_members(arena, class, rest);
+    TRI_TRY(check_members(arena, class, half, origin));
+    return check_members(arena, class, rest, origin);
 }
 
 static tri_status check_microbatches(const tri_classes *r) {
@@ -496,20 +506,30 @@ static tri_status check_classes(const tri_classes *r) {
     return TRI_OK;
 }
 
+typedef struct each_job {
+    const tri_classes *ranks;
+    const tri_origin *origin;
+} each_job;
+
 static tri_status check_each(tri_arena *arena, void *data) {
-    const tri_classes *r = data;
+    const each_job *job = data;
+    const tri_classes *r = job->ranks;
     TRI_TRY(check_classes(r));
     TRI_TRY(check_microbatches(r));
     for (int i = 0; i < r->n; i++)
         TRI_TRY(check_members(arena, &r->at[i],
-                              (members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period}));
+                              (members){.n = r->at[i].n, .copies = r->mesh.dp / r->period, .period = r->period},
+                              job->origin));
     return TRI_OK;
 }
 
-tri_status tri__check_all(const tri_classes *ranks) {
-    TRI_TRY(tri__arena_scratch(check_each, (void *)ranks));
-    return ranks->world > 1 ? tri__check_together(ranks) : TRI_OK;
+tri_status tri__check_read(const tri_classes *ranks, const tri_origin *origin) {
+    each_job job = {ranks, origin};
+    TRI_TRY(tri__arena_scratch(check_each, &job));
+    return ranks->world > 1 ? tri__check_together(ranks, origin) : TRI_OK;
 }
+
+tri_status tri__check_all(const tri_classes *ranks) { return tri__check_read(ranks, NULL); }
 
 /* The first of some programs, by itself, that has a defect. */
 static tri_status check_alone(tri_arena *arena, const tri_program *const *programs, int n) {
@@ -533,7 +553,7 @@ static tri_status check_listed(tri_arena *arena, void *data) {
     if (l->n == 1) return TRI_OK;
     TRI_TRY(tri__classes_list(&ranks, arena, l->programs, l->n));
     TRI_TRY(check_microbatches(&ranks));
-    return tri__check_together(&ranks);
+    return tri__check_together(&ranks, NULL);
 }
 
 tri_status tri__check(const tri_program *const *programs, int n) {

@@ -29,16 +29,23 @@ typedef struct dry {
     int *asleep;         /* [meetings] the last role that waits for it, and so on by runner.sleeper; -1 */
     int n_asleep, cap_asleep;
     runner *run;         /* [roles] */
+    const tri_origin *origin; /* NULL: planned */
 } dry;
 
-/* "rank 1, instruction 12 (all_reduce_post g.b0[1,403] f32)" */
-static const char *post_text(const dry *d, int role, int line, char text[static 256]) {
-    const tri_program *p = d->meetings.program[role];
+/* "rank 1, instruction 12", or the file and line. */
+static const char *origin_of(const dry *d, int role, int line, char text[static TRI_ORIGIN_TEXT]) {
     int rank = d->roles.rank[role];
-    if (line >= p->n_instrs) {
-        snprintf(text, 256, "rank %d, at its end", rank);
-        return text;
-    }
+    if (d->origin) return d->origin->at(d->origin->data, rank, line, -1, text);
+    snprintf(text, TRI_ORIGIN_TEXT, "rank %d, instruction %d", rank, line);
+    return text;
+}
+
+enum { POST_TEXT = TRI_ORIGIN_TEXT + 256 };
+
+/* "rank 1, instruction 12 (all_reduce_post g.b0[1,403] f32)" */
+static const char *post_text(const dry *d, int role, int line, char text[static POST_TEXT]) {
+    const tri_program *p = d->meetings.program[role];
+    char at[TRI_ORIGIN_TEXT];
     const tri_instr *instr = &p->instr[line];
     const tri_slot *slot = &p->slot[tri__transfer_whole(instr)];
     char rows[64], div[16] = "";
@@ -46,7 +53,7 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
     if (slot->rows.div) snprintf(div, sizeof div, "/%d", slot->rows.div);
     if (slot->rows.sym && !slot->rows.add) snprintf(rows, sizeof rows, "%s%s", sym, div);
     else snprintf(rows, sizeof rows, "%s%s%s%lld", sym, div, slot->rows.sym ? "+" : "", (long long)slot->rows.add);
-    snprintf(text, 256, "rank %d, instruction %d (%s %.120s [%s,%lld] %s, id %u)", rank, line,
+    snprintf(text, POST_TEXT, "%s (%s %.120s [%s,%lld] %s, id %u)", origin_of(d, role, line, at),
              tri__op_row(instr->op)->name, slot->name, rows, (long long)slot->cols, tri__dtype_name(slot->dtype),
              instr->attr.id);
     return text;
@@ -93,11 +100,15 @@ static tri_status post(dry *d, int role, const tri_instr *instr, int *ready, int
     const tri_meeting *m = &d->meetings.at[index];
     if (index == d->n_asleep) *TRI_PUSH(d->arena, d->asleep, d->n_asleep, d->cap_asleep) = -1;
     if (m->role != role && !alike(d, m->role, m->line, role, line)) {
-        char a[256], b[256];
+        char a[POST_TEXT], b[POST_TEXT], at[TRI_ORIGIN_TEXT];
+        post_text(d, m->role, m->line, a), post_text(d, role, line, b);
+        if (d->origin)
+            return tri__fail(TRI_DATA, "%s: ranks %d and %d differ in transfer %d of their group: %s; but %s",
+                             origin_of(d, role, line, at), d->roles.rank[m->role], d->roles.rank[role], m->number, a,
+                             b);
         return tri__fail(TRI_INTERNAL,
                          "the plans of ranks %d and %d do not fit together, at transfer %d of their group: %s; but %s",
-                         d->roles.rank[m->role], d->roles.rank[role], m->number, post_text(d, m->role, m->line, a),
-                         post_text(d, role, line, b));
+                         d->roles.rank[m->role], d->roles.rank[role], m->number, a, b);
     }
     open_post *open = tri__arena_alloc(d->arena, sizeof *open);
     *open = (open_post){tri__transfer_ends(instr), index, d->run[role].open};
@@ -134,21 +145,24 @@ static tri_status run_until_asleep(dry *d, int role, int *ready, int *n_ready) {
 
 /* Says who waits for whom, until a role comes up a second time or has ended. */
 static tri_status stuck(dry *d, int role) {
-    char text[1024], one[256];
+    char text[1536], one[POST_TEXT], at[TRI_ORIGIN_TEXT], first[TRI_ORIGIN_TEXT];
     size_t used = 0;
+    origin_of(d, role, d->run[role].at, first);
     uint8_t *seen = tri__arena_alloc(d->arena, (size_t)d->roles.n);
-    while (d->run[role].waits_for >= 0 && !seen[role] && used < sizeof text - 300) {
+    while (d->run[role].waits_for >= 0 && !seen[role] && used < sizeof text - POST_TEXT - 300) {
         const tri_meeting *m = &d->meetings.at[d->run[role].waits_for];
         seen[role] = 1;
         int next = tri__meetings_absent(&d->meetings, d->run[role].waits_for);
+        if (d->origin) origin_of(d, role, d->run[role].at, at);
+        else snprintf(at, sizeof at, "instruction %d", d->run[role].at);
         used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%srank %d waits at instruction %d for rank %d to join in what %s posted",
-                                 used ? "; " : "", d->roles.rank[role], d->run[role].at, d->roles.rank[next],
-                                 post_text(d, m->role, m->line, one));
+                                 "%srank %d waits at %s for rank %d to join in what %s posted", used ? "; " : "",
+                                 d->roles.rank[role], at, d->roles.rank[next], post_text(d, m->role, m->line, one));
         role = next;
     }
     if (d->run[role].waits_for < 0)
         snprintf(text + used, sizeof text - used, "; rank %d has ended", d->roles.rank[role]);
+    if (d->origin) return tri__fail(TRI_DATA, "%s: deadlock: %s", first, text);
     return tri__fail(TRI_INTERNAL, "the plans of the ranks deadlock: %s", text);
 }
 
@@ -167,13 +181,22 @@ static tri_status run_dry(dry *d) {
     return TRI_OK;
 }
 
+typedef struct together_job {
+    const tri_classes *ranks;
+    const tri_origin *origin;
+} together_job;
+
 static tri_status check_together(tri_arena *arena, void *data) {
-    const tri_classes *ranks = data;
-    dry d = {.arena = arena};
+    const together_job *job = data;
+    const tri_classes *ranks = job->ranks;
+    dry d = {.arena = arena, .origin = job->origin};
     tri__roles_find(&d.roles, arena, ranks, 0);
     tri__meetings_open(&d.meetings, arena, ranks, &d.roles);
     d.run = tri__arena_alloc(arena, (size_t)d.roles.n * sizeof *d.run);
     return run_dry(&d);
 }
 
-tri_status tri__check_together(const tri_classes *ranks) { return tri__arena_scratch(check_together, (void *)ranks); }
+tri_status tri__check_together(const tri_classes *ranks, const tri_origin *origin) {
+    together_job job = {ranks, origin};
+    return tri__arena_scratch(check_together, &job);
+}

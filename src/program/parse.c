@@ -1,5 +1,7 @@
 /* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded
- * so that sums and products of the sizes they give cannot overflow. */
+ * so that sums and products of the sizes they give cannot overflow. The numbers that instructions begin with do not
+ * count, so that lines can be taken out, put in and moved. */
+#include "base/hash.h"
 #include "program/attr.h"
 #include "program/builder.h"
 #include "program/text.h"
@@ -13,25 +15,72 @@
 #include <string.h>
 
 enum { NAME_BYTES = 255, COUNT_MAX = INT_MAX }; /* of a name; of rows, ranks, microbatches */
-static const int64_t SIZE_LIMIT = (int64_t)1 << 60;  /* bytes or elements */
+static const int64_t SIZE_LIMIT = (int64_t)1 << 59;  /* bytes or elements: 2^63 holds those of all classes */
+static const double SQUARES_LIMIT = 1e30;
+
+/* Slots or units by their names: open addressing. */
+typedef struct names {
+    struct named {
+        const char *name; /* NULL: free */
+        int index;
+    } *at;                /* [cap] */
+    int n, cap;           /* cap: a power of 2, more than n */
+} names;
 
 typedef struct parser {
-    tri_builder build;
+    tri_builder build; /* of the program being read: the last one */
+    names slots, units;
+    tri_parsed *parsed;
+    int n_parsed, cap_parsed;
     const char *name;
     int line;
     char *rest; /* of the line being read */
 } parser;
 
+/* The word as it is, but short, and without bytes that terminals act on. */
 static tri_status bad(const parser *p, const char *what, const char *word) {
-    return tri__fail(TRI_DATA, "%s:%d: %s: \"%s\"", p->name, p->line, what, word ? word : "");
+    char shown[64];
+    size_t n = 0;
+    for (; word && word[n] && n < sizeof shown - 1; n++) {
+        unsigned char byte = (unsigned char)word[n];
+        shown[n] = byte < ' ' || byte > '~' ? '?' : (char)byte;
+    }
+    shown[n] = 0;
+    return tri__fail(TRI_DATA, "%s:%d: %s: \"%s\"", p->name, p->line, what, shown);
 }
+
+/* Where a name stands, or would stand. */
+static struct named *place_of(const names *all, const char *name) {
+    size_t mask = (size_t)all->cap - 1, at = (size_t)tri__hash64(0, name, strlen(name)) & mask;
+    while (all->at[at].name && strcmp(all->at[at].name, name) != 0) at = (at + 1) & mask;
+    return &all->at[at];
+}
+
+static int find_name(const names *all, const char *name) {
+    const struct named *found = all->cap ? place_of(all, name) : NULL;
+    return found && found->name ? found->index : -1;
+}
+
+static void add_name(tri_arena *arena, names *all, const char *name, int index) {
+    if (2 * (all->n + 1) > all->cap) {
+        names more = {.cap = all->cap ? 2 * all->cap : 64, .n = all->n};
+        more.at = tri__arena_alloc(arena, (size_t)more.cap * sizeof *more.at);
+        for (int i = 0; i < all->cap; i++)
+            if (all->at[i].name) *place_of(&more, all->at[i].name) = all->at[i];
+        *all = more;
+    }
+    *place_of(all, name) = (struct named){name, index};
+    all->n++;
+}
+
+#define BLANK " \t\r"
 
 /* The next word of the line, cut out in place; NULL at its end. */
 static char *next_word(parser *p) {
-    p->rest += strspn(p->rest, " ");
+    p->rest += strspn(p->rest, BLANK);
     if (!*p->rest) return NULL;
     char *word = p->rest;
-    p->rest += strcspn(p->rest, " ");
+    p->rest += strcspn(p->rest, BLANK);
     if (*p->rest) *p->rest++ = 0;
     return word;
 }
@@ -55,7 +104,7 @@ static tri_status next_value(parser *p, const char *name, const char **value) {
     char *word = next_word(p);
     size_t length = strlen(name);
     if (!word || strncmp(word, name, length) != 0 || word[length] != '=')
-        return bad(p, "expected a number named", name);
+        return bad(p, "expected a value named", name);
     *value = word + length + 1;
     return TRI_OK;
 }
@@ -102,36 +151,45 @@ static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_
 
 /* A name that stands as one word wherever print.c writes it. */
 static tri_status check_name(const parser *p, const char *name) {
-    if (strlen(name) > NAME_BYTES || strpbrk(name, "[=") || strchr("+_<", *name)) return bad(p, "not a name", name);
+    if (strlen(name) > NAME_BYTES || strpbrk(name, "[=") || strchr("+_<@", *name)) return bad(p, "not a name", name);
     return TRI_OK;
 }
 
-static int find_unit(const tri_program *program, const char *name) {
-    for (int i = 0; i < program->n_units; i++)
-        if (strcmp(program->unit[i], name) == 0) return i;
-    return -1;
+/* A slot that was added: its line, and its name, which no other has. */
+static tri_status note_slot(parser *p, int slot) {
+    tri_parsed *of = &p->parsed[p->n_parsed - 1];
+    const char *name = p->build.program->slot[slot].name;
+    int known = find_name(&p->slots, name), n = slot;
+    if (known >= 0)
+        return tri__fail(TRI_DATA, "%s:%d: slot %s is there already, at line %d", p->name, p->line, name,
+                         of->slot_line[known]);
+    add_name(p->build.arena, &p->slots, name, slot);
+    *TRI_PUSH(p->build.arena, of->slot_line, n, of->cap_slots) = p->line;
+    return TRI_OK;
 }
 
 static tri_status parse_slot(parser *p) {
     tri_program *program = p->build.program;
     char *name = next_word(p), *mem_word = next_word(p), *dtype_word = next_word(p), *dims = next_word(p),
-         *at = next_word(p);
-    if (!at || *at != '@') return bad(p, "expected: slot name class dtype [rows,cols] @offset unit", name);
+         *unit = next_word(p);
+    if (!dims) return bad(p, "expected: slot name class dtype [rows,cols] @offset unit", name);
     TRI_TRY(check_name(p, name));
     int mem = 0, dtype = tri__dtype_find(dtype_word);
     while (mem < TRI_MEM_COUNT && strcmp(mem_word, tri__mem_name((tri_mem)mem)) != 0) mem++;
     if (mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", mem_word);
     if (dtype < 0) return bad(p, "unknown element type", dtype_word);
     tri_rows rows;
-    int64_t cols = 0, offset = 0;
+    int64_t cols = 0, offset = -1;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
-    TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &offset));
-    char *unit = next_word(p);
-    p->build.unit = unit ? find_unit(program, unit) : -1;
+    if (unit && *unit == '@') {
+        TRI_TRY(parse_whole(p, unit + 1, SIZE_LIMIT, &offset));
+        unit = next_word(p);
+    }
+    p->build.unit = unit ? find_name(&p->units, unit) : -1;
     if (unit && p->build.unit < 0) return bad(p, "unknown unit", unit);
     int slot = tri__build_slot(&p->build, (tri_mem)mem, (tri_dtype)dtype, rows, cols, "%s", name);
     program->slot[slot].offset = offset;
-    return TRI_OK;
+    return note_slot(p, slot);
 }
 
 static tri_status parse_view(parser *p) {
@@ -140,15 +198,14 @@ static tri_status parse_view(parser *p) {
     if (!dims || strcmp(of, "of") != 0 || *at != '+')
         return bad(p, "expected: view name of slot +element [rows,cols]", name);
     TRI_TRY(check_name(p, name));
-    int parent = tri__program_find(p->build.program, parent_word);
+    int parent = find_name(&p->slots, parent_word);
     if (parent < 0) return bad(p, "unknown slot", parent_word);
     tri_rows rows;
     int64_t cols = 0, first = 0;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
     if (rows.sym != TRI_SYM_NONE) return bad(p, "a view has a constant number of rows", dims);
     TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &first));
-    tri__build_view(&p->build, parent, first, rows.add, cols, "%s", name);
-    return TRI_OK;
+    return note_slot(p, tri__build_view(&p->build, parent, first, rows.add, cols, "%s", name));
 }
 
 /* "pp+dp" */
@@ -204,7 +261,7 @@ static tri_status parse_operands(parser *p, tri_instr *instr) {
         if (strcmp(word, "_") == 0) continue;
         if (*word == '+') instr->acc |= (uint16_t)(1u << k), word++;
         word[strcspn(word, "[")] = 0;
-        instr->slot[k] = tri__program_find(p->build.program, word);
+        instr->slot[k] = find_name(&p->slots, word);
         if (instr->slot[k] < 0) return bad(p, "unknown slot", word);
     }
     return TRI_OK;
@@ -216,6 +273,9 @@ static tri_status parse_instr(parser *p) {
     if (op < 0) return bad(p, "unknown operation", name);
     const int none[TRI_MAX_ARGS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     p->build.unit = p->build.mb = -1;
+    tri_parsed *of = &p->parsed[p->n_parsed - 1];
+    int n = p->build.program->n_instrs;
+    *TRI_PUSH(p->build.arena, of->instr_line, n, of->cap_instrs) = p->line;
     tri_instr *instr = tri__build(&p->build, (tri_op)op, none, (tri_attr){0});
     TRI_TRY(parse_operands(p, instr));
     for (char *word; (word = next_word(p));) {
@@ -228,7 +288,7 @@ static tri_status parse_instr(parser *p) {
             TRI_TRY(parse_whole(p, mb, INT16_MAX, &number));
             instr->mb = (int16_t)number;
         } else {
-            instr->unit = (int16_t)find_unit(p->build.program, word);
+            instr->unit = (int16_t)find_name(&p->units, word);
             if (instr->unit < 0) return bad(p, "unknown unit", word);
         }
     }
@@ -242,7 +302,13 @@ static tri_status parse_mesh(parser *p) {
     p->build.program->mesh = (tri_mesh){.pp = (int)value[0], .tp = (int)value[1], .dp = (int)value[2]};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
-    return TRI_OK;
+    p->rest += strspn(p->rest, BLANK);
+    if (!*p->rest) return TRI_OK;
+    const char *order = "";
+    TRI_TRY(next_value(p, "order", &order));
+    return strcmp(order, "auto") == 0 || tri__mesh_set_order(&p->build.program->mesh, order, 1) != TRI_OK
+               ? bad(p, "not an order of the axes", order)
+               : TRI_OK;
 }
 
 static tri_status parse_max(parser *p) {
@@ -254,6 +320,8 @@ static tri_status parse_max(parser *p) {
         const char *value = "";
         TRI_TRY(next_value(p, squares[i], &value));
         TRI_TRY(parse_real(p, value, &max->squares[TRI_SYM_T0 + i]));
+        if (max->squares[TRI_SYM_T0 + i] < 0 || max->squares[TRI_SYM_T0 + i] > SQUARES_LIMIT)
+            return bad(p, "not a sum of squares of lengths", value);
     }
     return TRI_OK;
 }
@@ -286,15 +354,24 @@ static tri_status parse_unit(parser *p) {
     if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX)
         return bad(p, "not a name, or too many units", name);
     int64_t lane = 0;
-    p->rest += strspn(p->rest, " ");
+    p->rest += strspn(p->rest, BLANK);
     if (*p->rest) TRI_TRY(next_whole(p, "lane", TRI_LANES - 1, &lane));
+    if (find_name(&p->units, name) >= 0) return bad(p, "a unit that is there already", name);
     int unit = tri__build_unit(&p->build, name);
     p->build.program->lane[unit] = (uint8_t)lane;
+    add_name(p->build.arena, &p->units, p->build.program->unit[unit], unit);
     return TRI_OK;
 }
 
+/* The line that a program begins with. */
 static tri_status parse_title(parser *p) {
-    p->build.program->title = tri__arena_copy(p->build.arena, p->rest);
+    p->rest += strspn(p->rest, BLANK);
+    size_t length = strlen(p->rest);
+    while (length && strchr(BLANK, p->rest[length - 1])) p->rest[--length] = 0;
+    p->build.program = tri__program_new(p->build.arena, p->rest);
+    p->slots = p->units = (names){0};
+    *TRI_PUSH(p->build.arena, p->parsed, p->n_parsed, p->cap_parsed) =
+        (tri_parsed){.program = p->build.program, .line = p->line};
     return TRI_OK;
 }
 
@@ -306,23 +383,33 @@ static tri_status parse_line(parser *p) {
                  {"second", parse_second}, {"unit", parse_unit}, {"slot", parse_slot}, {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;
+    if (!p->n_parsed && strcmp(word, "program") != 0)
+        return bad(p, "not a printed program: it would begin with a line \"program ...\", not with", word);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(word, kinds[i].word) == 0) return kinds[i].parse(p);
     if (*word >= '0' && *word <= '9') return parse_instr(p);
     return bad(p, "unknown line", word);
 }
 
-tri_status tri__program_parse(tri_arena *arena, const char *name, const char *text, tri_program **out) {
-    parser p = {.build = {.arena = arena, .program = tri__program_new(arena, ""), .unit = -1, .mb = -1}, .name = name};
-    while (*text) {
-        size_t length = strcspn(text, "\n");
-        char *line = tri__arena_alloc(arena, length + 1);
-        memcpy(line, text, length);
+tri_status tri__programs_parse(tri_arena *arena, const char *name, const char *text, tri_parsed **out, int *n) {
+    parser p = {.build = {.arena = arena, .unit = -1, .mb = -1}, .name = name};
+    char *line = tri__arena_copy(arena, text);
+    for (char *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end) *end++ = 0;
         p.line++;
         p.rest = line;
         TRI_TRY(parse_line(&p));
-        text += length + (text[length] == '\n');
     }
-    *out = p.build.program;
+    *out = p.parsed, *n = p.n_parsed;
+    return *n ? TRI_OK : tri__fail(TRI_DATA, "%s: has no program", name);
+}
+
+tri_status tri__program_parse(tri_arena *arena, const char *name, const char *text, tri_program **out) {
+    tri_parsed *parsed;
+    int n;
+    TRI_TRY(tri__programs_parse(arena, name, text, &parsed, &n));
+    if (n > 1) return tri__fail(TRI_DATA, "%s:%d: a second program, where one is expected", name, parsed[1].line);
+    *out = parsed->program;
     return TRI_OK;
 }

@@ -4,12 +4,14 @@
  * primary.layer.1
  *
  * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
- * are 0 are not printed. */
+ * are 0 are not printed, nor offsets before the memory pass, nor the usual order of the mesh's axes. A file may hold
+ * several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void print_rows(FILE *out, const tri_slot *slot) {
     const tri_rows *rows = &slot->rows;
@@ -29,7 +31,7 @@ static void print_slot(FILE *out, const tri_program *program, const tri_slot *sl
     }
     fprintf(out, "slot %s %s %s ", slot->name, tri__mem_name(slot->mem), tri__dtype_name(slot->dtype));
     print_rows(out, slot);
-    fprintf(out, " @%lld", (long long)slot->offset);
+    if (slot->offset >= 0) fprintf(out, " @%lld", (long long)slot->offset);
     if (slot->unit >= 0) fprintf(out, " %s", program->unit[slot->unit]);
     fputc('\n', out);
 }
@@ -88,11 +90,20 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
     fputc('\n', out);
 }
 
+/* The order of the axes, where it is not the default. */
+static void print_mesh(FILE *out, const tri_program *program) {
+    const tri_mesh *mesh = &program->mesh, plain = {.pp = mesh->pp, .tp = mesh->tp, .dp = mesh->dp};
+    char order[TRI_MESH_ORDER_TEXT], usual[TRI_MESH_ORDER_TEXT];
+    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d", mesh->pp, mesh->tp, mesh->dp, program->rank,
+            program->n_mb);
+    if (strcmp(tri__mesh_order(mesh, order), tri__mesh_order(&plain, usual)) != 0) fprintf(out, " order=%s", order);
+    fputc('\n', out);
+}
+
 void tri__program_print(const tri_program *program, FILE *out) {
     const tri_counts *max = &program->max;
     fprintf(out, "program %s\n", program->title);
-    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d\n", program->mesh.pp, program->mesh.tp,
-            program->mesh.dp, program->rank, program->n_mb);
+    print_mesh(out, program);
     fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0],
             (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
             max->squares[TRI_SYM_T1]);

@@ -55,7 +55,7 @@ typedef struct tri_slot {
     int unit;            /* index of units[]; -1 none */
     int parent;          /* the slot this is a view of; -1 none */
     int64_t parent_at;   /* first element in the parent */
-    int64_t offset;      /* bytes into its class's allocation; set by the memory pass; views: from the parent */
+    int64_t offset;      /* bytes into its class's allocation; -1 until the memory pass; views: from the parent */
 } tri_slot;
 
 typedef struct tri_instr {

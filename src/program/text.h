@@ -10,7 +10,20 @@
 void tri__program_print(const tri_program *program, FILE *out);
 /* The same into memory; the caller frees it. */
 tri_status tri__program_text(const tri_program *program, char **text);
-/* `name` stands in messages: name:line: what is wrong. */
+
+/* A program that was read, and the lines of the text where its parts stand, counted from 1. */
+typedef struct tri_parsed {
+    tri_program *program;
+    int line;                 /* of its first word, `program` */
+    int *slot_line;           /* [n_slots] */
+    int *instr_line;          /* [n_instrs] */
+    int cap_slots, cap_instrs;
+} tri_parsed;
+
+/* All programs of a text, [*n], at least one. `name` stands in messages: name:line: what is wrong. TRI_DATA for any
+ * text that is not one of programs; whether they can run: tri__check. */
+tri_status tri__programs_parse(tri_arena *arena, const char *name, const char *text, tri_parsed **out, int *n);
+/* The same of a text that holds one program. */
 tri_status tri__program_parse(tri_arena *arena, const char *name, const char *text, tri_program **out);
 
 #endif
