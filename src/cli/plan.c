@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/accept.h"
 #include "report/sinks.h"
+#include "plan/plan.h"
 #include "report/table.h"
 #include "study/study.h"
 
@@ -121,6 +122,20 @@ static tri_status print_views(const tri_cli *cli, const tri_json *facts, int tim
     return simulation ? tri__print_spent(cli, simulation) : TRI_OK;
 }
 
+static void print_passes(FILE *out) {
+    for (const tri_pass_row *row = tri__passes; row->name; row++)
+        fprintf(out, "%-13s %s%s%s%s\n", row->name, row->does, row->needs ? " [" : "", row->needs ? row->needs : "",
+                row->needs ? "]" : "");
+}
+
+static tri_status check_pass(const char *name) {
+    char names[512] = "";
+    if (!name || tri__pass_find(name)) return TRI_OK;
+    for (const tri_pass_row *row = tri__passes; row->name; row++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "", row->name);
+    return tri__fail(TRI_USAGE, "--print-after %s: there is no such pass; those are %s", name, names);
+}
+
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_json *facts = NULL;
@@ -129,13 +144,23 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "plan", n, args, NULL, 0, &n_words);
+    if (status == TRI_OK && settings.print_after && strcmp(settings.print_after, "help") == 0) {
+        print_passes(cli->out);
+        goto done;
+    }
+    if (status == TRI_OK) status = check_pass(settings.print_after);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
     if (status == TRI_OK) status = tri__engine_accept(&settings);
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
-    status = tri__study_plan(&settings, &log, &facts, &program);
-    if (status == TRI_OK) status = tri__write_timeline(&settings, tri__json_get(facts, "simulation"));
+    if (settings.print_after) {
+        status = tri__study_passes(&settings, &log, &program);
+        facts = tri__json_object();
+    } else {
+        status = tri__study_plan(&settings, &log, &facts, &program);
+        if (status == TRI_OK) status = tri__write_timeline(&settings, tri__json_get(facts, "simulation"));
+    }
     if (status != TRI_OK) goto done;
     if (settings.json) {
         if (program) tri__json_set_new(facts, "program", tri__json_string(program));

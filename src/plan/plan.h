@@ -99,9 +99,10 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
-/* The training program of in->rank as it stands after a pass. *ran: whether the plan needed that pass. */
+/* The program of in->rank as it stands after a pass, of training or of evaluation. *ran: whether the plan needed that
+ * pass. */
 typedef struct tri_pass_row tri_pass_row;
-tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, const tri_pass_row *last, int *ran,
+tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, int train, const tri_pass_row *last, int *ran,
                            tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned
  * and kept once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank does not count. */

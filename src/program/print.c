@@ -4,7 +4,7 @@
  * primary.layer.1
  *
  * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
- * are 0 are not printed, nor offsets before the memory pass, nor the usual order of the mesh's axes. A file may hold
+ * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's axes. A file may hold
  * several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
@@ -100,6 +100,18 @@ static void print_mesh(FILE *out, const tri_program *program) {
     fputc('\n', out);
 }
 
+/* Before the memory pass there are none. */
+static void print_bytes(FILE *out, const tri_program *program) {
+    int64_t peak = tri__program_bytes(program);
+    if (peak) fputs("bytes", out);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
+    if (peak) fputc('\n', out);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        if (program->second >> mem & 1) fprintf(out, "second %s\n", tri__mem_name((tri_mem)mem));
+    if (peak) fprintf(out, "# peak %lld B\n", (long long)peak);
+}
+
 void tri__program_print(const tri_program *program, FILE *out) {
     const tri_counts *max = &program->max;
     fprintf(out, "program %s\n", program->title);
@@ -107,12 +119,7 @@ void tri__program_print(const tri_program *program, FILE *out) {
     fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0],
             (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
             max->squares[TRI_SYM_T1]);
-    fputs("bytes", out);
-    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
-    for (int mem = 0; program->second && mem < TRI_MEM_COUNT; mem++)
-        if (program->second >> mem & 1) fprintf(out, "\nsecond %s", tri__mem_name((tri_mem)mem));
-    fprintf(out, "\n# peak %lld B\n", (long long)tri__program_bytes(program));
+    print_bytes(out, program);
     for (int i = 0; i < program->n_units; i++) {
         fprintf(out, "unit %s", program->unit[i]);
         if (program->lane[i]) fprintf(out, " lane=%d", program->lane[i]);

@@ -49,8 +49,9 @@ typedef struct tri_settings {
     char *memory_limit;                          /* as written; tri__room_limit reads it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer;
-    int64_t print_program;         /* plan: a rank; -1 none */
+    int64_t print_program;         /* plan: a rank; TRI_PRINT_NONE, TRI_PRINT_ALL */
     int print_kind;                /* plan: a tri_program_kind */
+    char *print_after;             /* plan: a pass's name */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *svg;                     /* simulate, plan: the file that the timeline is drawn into */
     char *hardware;                /* simulate, plan: a name or a file */
@@ -71,6 +72,7 @@ enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
 enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
+enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };
 extern const tri_option tri__run_options[];
 
 tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */

@@ -71,12 +71,9 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                             tri__program_json(all->of[TRI_INFER].at[0].program), "start",
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (s->print_program < 0) return TRI_OK;
-    if (s->print_program >= all->world)
-        return tri__fail(TRI_USAGE, "--print-program %lld: there are ranks 0 to %d", (long long)s->print_program,
-                         all->world - 1);
-    return tri__program_text(tri__classes_program(&all->of[s->print_kind], &engine->arena, (int)s->print_program),
-                             program);
+    return s->print_program == TRI_PRINT_NONE
+               ? TRI_OK
+               : tri__view_programs(s, &engine->in, &all->of[s->print_kind], program);
 }
 
 /* Adds what was asked for beside the figures. */
@@ -97,7 +94,7 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-/* What study_plan and study_prepare share: everything up to all ranks' programs. */
+/* What plans have in common: everything up to all ranks' programs. */
 typedef struct planning {
     tri_assets assets;
     tri_engine engine;
@@ -113,8 +110,8 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
     return TRI_OK;
 }
 
-static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
-                             planning *p) {
+static tri_status open_planning(const tri_settings *settings, const tri_log *log, const tri_stop *stop,
+                                const char *beside, planning *p) {
     tri_counts max;
     tri_place place;
     int columns = 0;
@@ -126,7 +123,12 @@ static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, c
     if (settings->data_path) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
-    TRI_TRY(tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine));
+    return tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine);
+}
+
+static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
+                             planning *p) {
+    TRI_TRY(open_planning(settings, log, stop, beside, p));
     TRI_TRY(tri__engine_plan_all(&p->engine, &p->all));
     return tri__staging_say(settings, &p->engine.in, &p->all.of[TRI_TRAIN], log);
 }
@@ -149,6 +151,15 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
         tri__json_decref(*facts);
         *facts = NULL;
     }
+    close_planning(&p);
+    return status;
+}
+
+tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program) {
+    planning p = {0};
+    *program = NULL;
+    tri_status status = open_planning(settings, log, NULL, NULL, &p);
+    if (status == TRI_OK) status = tri__view_programs(settings, &p.engine.in, NULL, program);
     close_planning(&p);
     return status;
 }

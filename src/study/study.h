@@ -12,6 +12,10 @@
  * frees it. */
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program);
 
+/* The program as it stands after the pass --print-after, of the ranks that --print-program asks for. The caller frees
+ * it. Passes behind that one are not run. */
+tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program);
+
 /* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they
  * need together with the memory there is (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (NULL: nobody asks) ended
  * it. */

@@ -13,6 +13,9 @@
  * on the pipeline's axis. */
 tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all,
                                 tri_json **out);
+/* The programs that --print-program asks for (a rank's, all ranks' one after the other, left out: rank 0's), in text
+ * that the caller frees: out of `all`, those of --print-kind, or with --print-after as they stand after that pass. */
+tri_status tri__view_programs(const tri_settings *settings, const tri_plan_in *in, const tri_classes *all, char **text);
 /* The compute order as text, a line for each place of the pipeline. A new reference. */
 tri_status tri__view_order(const tri_engine *engine, tri_json **out);
 /* parameters: [{name, shape, stage, split, owners, bytes, bytes_per_rank}], stages: [{stage, units, parameters,
