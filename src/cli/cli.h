@@ -74,6 +74,7 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_check(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);

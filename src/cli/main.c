@@ -27,6 +27,8 @@ const tri_command tri__commands[] = {
     COMMAND(
         simulate, .model = 1, .summary = "time a training step on hardware that you describe",
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
+    COMMAND(check, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
+            .example = "trident plan --config config.json --print-program all > step.txt; trident check step.txt"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
     COMMAND(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline",

@@ -124,10 +124,18 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
             unit.per_second * real(simulation, "step_seconds"), unit.name, real(simulation, "samples_per_second"),
             100 * real(simulation, "computing"), 100 * real(simulation, "predicted_bubble"),
             100 * real(simulation, "exposed"), 100 * real(simulation, "waiting"));
-    fprintf(cli->out,
-            "most activations: rank %d, %s, those of %.4g microbatch%s at once\n", (int)real(most, "rank"),
-            tri__text_bytes(real(most, "activation_bytes"), bytes), real(most, "microbatches_held"),
-            real(most, "microbatches_held") == 1 ? "" : "es");
+    fprintf(cli->out, "most activations: rank %d, %s", (int)real(most, "rank"),
+            tri__text_bytes(real(most, "activation_bytes"), bytes));
+    if (tri__json_get(most, "microbatches_held"))
+        fprintf(cli->out, ", those of %.4g microbatch%s at once", real(most, "microbatches_held"),
+                real(most, "microbatches_held") == 1 ? "" : "es");
+    fputc('\n', cli->out);
+}
+
+/* Microbatches that a rank holds, where that is known. */
+static const char *held_text(const tri_json *rank, char text[static 32]) {
+    snprintf(text, 32, "%.4g", real(rank, "microbatches_held"));
+    return tri__json_get(rank, "microbatches_held") ? text : "-";
 }
 
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
@@ -135,7 +143,7 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     tri_text_table table = {0};
     size_t i;
     tri_json *rank;
-    char bytes[32];
+    char bytes[32], held[32];
     time_unit unit = unit_of(simulation);
     double per = unit.per_second;
     int d = unit.digits;
@@ -143,10 +151,10 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
                         unit.name);
     tri__json_each(ranks, i, rank) tri__text_table_add(
-        &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%.4g", (int)real(rank, "rank"), (int)real(rank, "stage"), d,
+        &table, "%d\t%d\t%.*f\t%.*f\t%.*f\t%.*f\t%s\t%s", (int)real(rank, "rank"), (int)real(rank, "stage"), d,
         per * real(rank, "computing_seconds"), d, per * real(rank, "exposed_seconds"), d,
         per * real(rank, "waiting_seconds"), d, per * real(rank, "moving_seconds"),
-        tri__text_bytes(real(rank, "activation_bytes"), bytes), real(rank, "microbatches_held"));
+        tri__text_bytes(real(rank, "activation_bytes"), bytes), held_text(rank, held));
     tri__text_table_fold(&table);
     fputc('\n', cli->out);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);

@@ -1,4 +1,5 @@
-/* simulate.c - `trident simulate`: a training step of all ranks on described hardware, without any of it. */
+/* simulate.c - `trident simulate`: a training step of all ranks on described hardware, without any of it; that of a
+ * plan, or of printed programs. */
 #include "cli/cli.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
@@ -8,17 +9,53 @@
 #include "sim/hardware.h"
 #include "study/study.h"
 
-static tri_status simulate(const tri_cli *cli, const tri_settings *settings, const tri_log *log) {
+#include <stdlib.h>
+
+static tri_status print(const tri_cli *cli, const tri_settings *settings, const tri_json *simulation) {
+    TRI_TRY(tri__write_timeline(settings, simulation));
+    if (settings->json) return tri__print_json(cli->out, simulation);
+    if (settings->timeline) TRI_TRY(tri__print_timeline(cli, simulation));
+    return tri__print_spent(cli, simulation);
+}
+
+static tri_status simulate_plan(const tri_cli *cli, const tri_settings *settings, const tri_log *log) {
     tri_json *facts = NULL;
     char *program = NULL;
+    if (!settings->hardware)
+        return tri__fail(TRI_USAGE, "simulate needs --hardware: one of %s, or a JSON file", tri__hardware_names());
+    TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__study_plan(settings, log, &facts, &program));
-    const tri_json *simulation = tri__json_get(facts, "simulation");
-    tri_status status = tri__write_timeline(settings, simulation);
-    if (status == TRI_OK && settings->json) status = tri__print_json(cli->out, simulation);
-    else if (status == TRI_OK && settings->timeline) status = tri__print_timeline(cli, simulation);
-    if (status == TRI_OK && !settings->json) status = tri__print_spent(cli, simulation);
+    tri_status status = print(cli, settings, tri__json_get(facts, "simulation"));
     tri__json_decref(facts);
     return status;
+}
+
+/* Files are those of --program, and bare words: a shell turns `--program rank*.txt` into one and the others. */
+static tri_status simulate_files(const tri_cli *cli, const tri_settings *settings, const char *const *words,
+                                 int n_words) {
+    tri_json *simulation = NULL;
+    int n = 0;
+    const char **paths = calloc((size_t)(settings->program.n + n_words), sizeof *paths);
+    if (!paths) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < settings->program.n; i++) paths[n++] = settings->program.at[i];
+    for (int i = 0; i < n_words; i++) paths[n++] = words[i];
+    tri_status status = tri__study_simulate(settings, paths, n, &simulation);
+    if (status == TRI_OK) status = print(cli, settings, simulation);
+    tri__json_decref(simulation);
+    free(paths);
+    return status;
+}
+
+static tri_status simulate(const tri_cli *cli, const tri_settings *settings, const tri_log *log,
+                           const char *const *words, int n_words) {
+    if (settings->program.n && settings->config)
+        return tri__fail(TRI_USAGE, "simulate takes --config, to plan a step, or --program, not both");
+    if (settings->program.n) return simulate_files(cli, settings, words, n_words);
+    if (n_words)
+        return tri__fail(TRI_USAGE, "simulate: \"%s\" belongs to no option; files of programs follow --program",
+                         *words);
+    if (!settings->config) return tri__fail(TRI_USAGE, "simulate needs --config, or printed programs with --program");
+    return simulate_plan(cli, settings, log);
 }
 
 tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
@@ -26,14 +63,13 @@ tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "simulate", n, args, NULL, 0, &n_words);
-    if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "simulate needs --config");
-    if (status == TRI_OK && !settings.hardware)
-        status = tri__fail(TRI_USAGE, "simulate needs --hardware: one of %s, or a JSON file", tri__hardware_names());
-    if (status == TRI_OK) status = tri__engine_accept(&settings);
+    const char **words = calloc((size_t)n + 1, sizeof *words);
+    if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__cli_settings(&settings, "simulate", n, args, words, n, &n_words);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = simulate(cli, &settings, &log);
+    if (status == TRI_OK) status = simulate(cli, &settings, &log, words, n_words);
     tri__progress_close(&sink);
     tri__settings_free(&settings);
+    free(words);
     return status;
 }

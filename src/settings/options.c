@@ -16,7 +16,7 @@
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
     "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh," \
-    "bench"
+    "bench,check"
 
 static tri_status check_order(const char *text) {
     tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
@@ -244,6 +244,8 @@ const tri_option tri__run_options[] = {
         .help = "each parameter's stage, tensor split, owners and bytes"),
     ROW(TEXT, hardware, UNRECORDED, .commands = "plan,simulate",
         .help = "what to simulate on: h200x8, a100x8, cpu, or a JSON file"),
+    ROW(TEXTS, program, UNRECORDED, .repeats = 1, .commands = "simulate",
+        .help = "files of printed programs to time instead of a plan's; those of all ranks"),
     ROW(BOOL, tiny, UNRECORDED, .value = "false", .commands = "train,plan,simulate",
         .help = "shrink the encoders (64 wide, 2 layers or what the stages need), to try a layout on a small machine"),
     ROW(BOOL, check, UNRECORDED, .value = "false", .commands = "plan",

@@ -52,6 +52,7 @@ typedef struct tri_settings {
     int64_t print_program;         /* plan: a rank; TRI_PRINT_NONE, TRI_PRINT_ALL */
     int print_kind;                /* plan: a tri_program_kind */
     char *print_after;             /* plan: a pass's name */
+    tri_texts program;             /* simulate: files */
     int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
     char *svg;                     /* simulate, plan: the file that the timeline is drawn into */
     char *hardware;                /* simulate, plan: a name or a file */

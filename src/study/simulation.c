@@ -1,6 +1,11 @@
-/* simulation.c - a plan's programs on described hardware, as JSON. Every microbatch counts as the largest. */
+/* simulation.c - programs on described hardware, as JSON: those of a plan, or such as were printed. Every microbatch
+ * counts as the largest. */
 #include "engine/staging.h"
+#include "study/programs.h"
+#include "study/study.h"
 #include "study/views.h"
+
+#include <string.h>
 
 static tri_json *legs_json(tri_arena *arena, const tri_rank_timeline *rank) {
     tri_leg *leg;
@@ -21,25 +26,24 @@ static tri_json *transfers_json(tri_arena *arena, const tri_rank_timeline *rank)
     return all;
 }
 
-static tri_json *role_json(const tri_rank_timeline *rank, int place, double held) {
+static tri_json *role_json(const tri_rank_timeline *rank, int place) {
     const tri_program *p = rank->program;
-    return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:f}", "rank", p->rank, "stage", place,
+    return tri__json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:I}", "rank", p->rank, "stage", place,
                           "computing_seconds", rank->busy, "exposed_seconds", rank->exposed, "waiting_seconds",
                           rank->idle, "moving_seconds", rank->moving, "finish_seconds", rank->finish,
-                          "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT], "microbatches_held", held);
+                          "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT]);
 }
 
-static tri_status describe(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
-                           tri_arena *arena, const tri_timeline *line, double start_seconds, tri_json **out) {
-    tri_stages stages;
-    TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
-    const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
+/* What the timeline says. `samples`: of a step; held: [mesh->pp] microbatches_held of each place, NULL: unknown. */
+static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_mesh *mesh, double samples,
+                           const tri_hardware *hardware, const tri_timeline *line, const double *held,
+                           tri_json **out) {
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
-    const tri_mesh *mesh = &engine->in.mesh;
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
         int place = tri__mesh_coords(mesh, line->roles.rank[i]).pp;
-        role[i] = role_json(&line->role[i], place, tri__schedule_held(&stages.pipeline, orders, place));
+        role[i] = role_json(&line->role[i], place);
+        if (held) tri__json_set_new(role[i], "microbatches_held", tri__json_real(held[place]));
         if (!s->timeline && !s->svg) continue;
         tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
         tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
@@ -51,14 +55,33 @@ static tri_status describe(const tri_settings *s, const tri_engine *engine, cons
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
-    *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i}, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
-                          hardware->name, "mesh", "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "schedule",
-                          tri__schedule_row(engine->in.staging.schedule)->name, "microbatches", engine->n_mb,
-                          "start_seconds", start_seconds, "step_seconds", line->seconds, "samples_per_second",
-                          (double)engine->place.batch / line->seconds, "computing", busy / all, "exposed",
-                          exposed / all, "waiting", 1 - (busy + exposed) / all, "predicted_bubble",
+    *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
+                          hardware->name, "mesh", "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "microbatches",
+                          line->role[0].program->n_mb, "step_seconds", line->seconds, "samples_per_second",
+                          samples / line->seconds, "computing", busy / all, "exposed", exposed / all, "waiting",
+                          1 - (busy + exposed) / all, "predicted_bubble",
                           tri__timeline_idle(line), "ranks", ranks);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+/* The same of a plan, whose schedule says how many microbatches are held. */
+static tri_status describe_plan(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
+                                tri_arena *arena, const tri_timeline *line, tri_json **out) {
+    tri_stages stages;
+    TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
+    const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
+    const tri_mesh *mesh = &engine->in.mesh;
+    double *held = tri__arena_alloc(arena, (size_t)mesh->pp * sizeof *held);
+    for (int place = 0; place < mesh->pp; place++) held[place] = tri__schedule_held(&stages.pipeline, orders, place);
+    TRI_TRY(describe(s, arena, mesh, (double)engine->place.batch, hardware, line, held, out));
+    tri__json_set_new(*out, "schedule", tri__json_string(tri__schedule_row(engine->in.staging.schedule)->name));
+    return TRI_OK;
+}
+
+static tri_status find_hardware(const tri_settings *s, tri_hardware *out) {
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, out));
+    if (tri__settings_given(s, &s->nproc_per_node)) out->ranks_per_node = (int)s->nproc_per_node;
+    return TRI_OK;
 }
 
 typedef struct viewed {
@@ -75,18 +98,66 @@ static tri_status simulate(tri_arena *arena, void *data) {
     const tri_programs *all = v->all;
     tri_hardware hardware;
     tri_timeline start, line;
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, &hardware));
-    if (tri__settings_given(s, &s->nproc_per_node)) hardware.ranks_per_node = (int)s->nproc_per_node;
+    TRI_TRY(find_hardware(s, &hardware));
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
     TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));
-    return describe(s, engine, &hardware, arena, &line, start.seconds, v->out);
+    TRI_TRY(describe_plan(s, engine, &hardware, arena, &line, v->out));
+    tri__json_set_new(*v->out, "start_seconds", tri__json_real(start.seconds));
+    return TRI_OK;
 }
 
 tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all,
                                 tri_json **out) {
     viewed v = {s, engine, all, out};
     return tri__arena_scratch(simulate, &v);
+}
+
+typedef struct printed {
+    const tri_settings *settings;
+    tri_json **out;
+} printed;
+
+static const char START[] = " start"; /* titles of start programs end in it */
+
+static int is_start(const tri_program_set *set) {
+    size_t length = strlen(set->title), end = strlen(START);
+    return length >= end && strcmp(set->title + length - end, START) == 0;
+}
+
+/* One step; the programs that make its weights ready may be there, too. */
+static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *sets, void *data) {
+    const printed *job = data;
+    const tri_program_set *step = &sets->at[0], *start = NULL;
+    tri_hardware hardware;
+    tri_timeline line;
+    for (int i = 1; i < sets->n; i++) {
+        const tri_program_set *set = &sets->at[i];
+        if (!start && is_start(step)) start = step, step = set;
+        else if (!start && is_start(set)) start = set;
+        else
+            return tri__fail(TRI_DATA, "%s:%d: \"%s\" beside \"%s\": one step is timed at a time", set->first.path,
+                             set->first.parsed->line, set->title, step->title);
+    }
+    const tri_program *first = step->first.parsed->program;
+    tri_costs costs = {.hardware = &hardware};
+    TRI_TRY(find_hardware(job->settings, &hardware));
+    TRI_TRY(tri__timeline(arena, &step->classes, &costs, &line));
+    if (!(line.seconds > 0))
+        return tri__fail(TRI_DATA, "%s:%d: nothing is computed in this step", step->first.path,
+                         step->first.parsed->line);
+    double samples = (double)first->max.of[TRI_SYM_N] * first->n_mb * first->mesh.dp;
+    TRI_TRY(describe(job->settings, arena, &first->mesh, samples, &hardware, &line, NULL, job->out));
+    if (!start) return TRI_OK;
+    TRI_TRY(tri__timeline(arena, &start->classes, &costs, &line));
+    tri__json_set_new(*job->out, "start_seconds", tri__json_real(line.seconds));
+    return TRI_OK;
+}
+
+tri_status tri__study_simulate(const tri_settings *settings, const char *const *paths, int n, tri_json **facts) {
+    printed job = {settings, facts};
+    *facts = NULL;
+    return tri__programs_read(paths, n, simulate_printed, &job);
 }
 
 static tri_status order(tri_arena *arena, void *data) {

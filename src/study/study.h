@@ -12,6 +12,14 @@
  * frees it. */
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program);
 
+/* Proves printed programs: those of all ranks of a mesh, in any number of files. TRI_DATA at the first defect, which
+ * begins with file and line. facts (new reference): checked, programs: [{title, ranks, instructions, transfers,
+ * peak_bytes}]. */
+tri_status tri__study_check(const char *const *paths, int n, tri_json **facts);
+/* Times them on --hardware (left out: cpu). facts as `simulation` of a plan, without what only the plan knows:
+ * bubble and microbatches_held. */
+tri_status tri__study_simulate(const tri_settings *settings, const char *const *paths, int n, tri_json **facts);
+
 /* The program as it stands after the pass --print-after, of the ranks that --print-program asks for. The caller frees
  * it. Passes behind that one are not run. */
 tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program);
