@@ -57,7 +57,7 @@ typedef struct figures {
 } figures;
 
 static tri_status measure(tri_arena *arena, const tri_plan_in *in, figures *out) {
-    tri_plan plan;
+    tri_rank_plan plan;
     tri_classes train, infer;
     double start = cpu();
     TRI_TRY(tri__plan(arena, in, 1, &plan));

@@ -463,7 +463,7 @@ static int check_mesh(tiny *t) {
     OK(tri__arena_open(&arena, (size_t)1 << 32));
     tri_status status = TRI_OK;
     for (t->in.rank = 0; t->in.rank < n && status == TRI_OK; t->in.rank++) {
-        tri_plan plan;
+        tri_rank_plan plan;
         status = tri__plan(&arena, &t->in, 1, &plan);
         program[TRI_TRAIN][t->in.rank] = plan.train.program, program[TRI_INFER][t->in.rank] = plan.infer.program;
         program[TRI_START][t->in.rank] = plan.start;
@@ -521,7 +521,7 @@ static void meshes(void **state) {
 
 /* Bytes of activations of a rank of four stages. */
 static int64_t activations(tiny *t, tri_schedule_kind schedule, int n_mb, int rank) {
-    tri_plan plan;
+    tri_rank_plan plan;
     t->in.n_mb = n_mb, t->in.rank = rank, t->in.staging = (tri_staging){.schedule = schedule};
     OK(tri__plan(&t->arena, &t->in, 1, &plan));
     return plan.train.program->bytes[TRI_MEM_ACT];

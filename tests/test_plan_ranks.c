@@ -45,7 +45,7 @@ static void fail_job(const job *j, int rank, const char *what) {
 
 /* The text that the rule of its class gives for a rank, and the one that it has when it is planned alone. */
 static void compare_rank(tiny *t, const job *j, const tri_classes *all, int rank) {
-    tri_plan plan;
+    tri_rank_plan plan;
     size_t used = t->arena.used;
     t->in.rank = rank;
     OK(tri__plan(&t->arena, &t->in, 1, &plan));

@@ -120,7 +120,7 @@ static void empty_without_masters(void **state) {
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
         for (int train = 0; train < 2; train++) {
             tiny t;
-            tri_plan plan;
+            tri_rank_plan plan;
             tri_program *parsed;
             char *text, *again;
             tiny_open_rank(&t, "cpu", 2, 3, 0, 1,

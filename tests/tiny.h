@@ -39,7 +39,7 @@ typedef struct tiny {
     tri_model model;
     tri_target target;
     tri_plan_in in;
-    tri_plan plan;
+    tri_rank_plan plan;
     const tri_program *program[TRI_PROGRAMS];
     /* one batch of samples, split over microbatches */
     tri_feed feed[TINY_MAX_MB];

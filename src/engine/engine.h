@@ -27,7 +27,7 @@ typedef struct tri_engine {
     tri_model model;
     const tri_device *device;
     tri_target target;
-    tri_plan plan;
+    tri_rank_plan plan;
     const tri_program *program[TRI_PROGRAMS]; /* [n_programs] those that there are */
     tri_exec *exec;
     int train, infer, start;       /* their indices in `program` and exec; train -1: none */

@@ -53,10 +53,10 @@ static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_st
     return start ? tri__plan_start(&pass, start) : TRI_OK;
 }
 
-tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_plan *plan) {
+tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_rank_plan *plan) {
     tri_plan_in in;
     tri_stages stages;
-    *plan = (tri_plan){0};
+    *plan = (tri_rank_plan){0};
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
     if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model, &plan->start));
     return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model, train ? NULL : &plan->start);

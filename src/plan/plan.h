@@ -82,14 +82,11 @@ typedef struct tri_planned {
     int update;                  /* training only: the first instruction of the update */
 } tri_planned;
 
-typedef struct tri_plan {
+typedef struct tri_rank_plan {
     const tri_model *model;      /* what this rank holds: indices of units below are its */
     tri_planned train, infer;
     tri_program *start;          /* weights from what the host filled in; its slots lie where the others have them */
-} tri_plan;
-
-/* The programs of a plan: a step, an evaluation, and what makes the weights of both ready. */
-typedef enum tri_program_kind { TRI_TRAIN, TRI_INFER, TRI_START, TRI_PROGRAMS } tri_program_kind;
+} tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share
  * of the tokens, and of multiples of the target's granule where one rank's kernels are short. There a run's time is
@@ -98,7 +95,7 @@ typedef enum tri_program_kind { TRI_TRAIN, TRI_INFER, TRI_START, TRI_PROGRAMS } 
 int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
-tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_plan *plan);
+tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);
 /* The program of in->rank as it stands after a pass, of training or of evaluation. *ran: whether the plan needed that
  * pass. */
 typedef struct tri_pass_row tri_pass_row;
