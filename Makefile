@@ -106,8 +106,8 @@ $(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/libtrident
 	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
-# An example is a user's program: the public header and the shared library, nothing else.
-$(BUILD)/examples/%: examples/%.c include/trident.h $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
+# An example is a user's program: the public headers and the shared library, nothing else.
+$(BUILD)/examples/%: examples/%.c $(wildcard include/*.h) $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 	@mkdir -p $(@D)
 	@$(LINK) -std=gnu11 -Wall -Wextra -Werror -Iinclude -o $@ $< -L$(BUILD) -ltrident -Wl,-rpath,'$$ORIGIN/..' -lm
 
@@ -181,7 +181,7 @@ install: all
 	install -d '$(INTO)/bin' '$(INTO)/include' '$(INTO)/lib/pkgconfig' '$(INTO)/share/man/man1' \
 	  '$(INTO)/share/bash-completion/completions'
 	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
-	install -m 644 include/trident.h '$(INTO)/include/trident.h'
+	install -m 644 include/trident.h include/trident_comm.h '$(INTO)/include/'
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
 	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
 	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')

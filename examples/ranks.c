@@ -1,6 +1,6 @@
-/* ranks.c - ranks that talk, with libtrident: sums a vector over all ranks, gathers what each has, and passes a message
- * round. ranks [N] [--forks]      N ranks (default 4) as threads of this process, or as processes of their own */
-#include <trident.h>
+/* ranks.c - groups and collectives with libtrident: sums a vector over all ranks, gathers a number from each, and
+ * passes a message round a ring.   ranks [N] [--forks]   N ranks (default 4): threads of this process, or processes */
+#include <trident_comm.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef TRI_TESTS_COMM_CASES_H
 #define TRI_TESTS_COMM_CASES_H
 
-#include "trident.h"
+#include "trident_comm.h"
 
 enum { COMM_MOST = 16 }; /* members of a group */
 

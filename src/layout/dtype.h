@@ -2,7 +2,7 @@
 #ifndef TRI_LAYOUT_DTYPE_H
 #define TRI_LAYOUT_DTYPE_H
 
-#include "trident.h"
+#include "trident_comm.h"
 
 size_t tri__dtype_bytes(tri_dtype dtype);
 const char *tri__dtype_name(tri_dtype dtype);       /* "f32" */

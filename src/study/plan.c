@@ -94,13 +94,6 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-/* What plans have in common: everything up to all ranks' programs. */
-typedef struct planning {
-    tri_assets assets;
-    tri_engine engine;
-    tri_programs all;
-} planning;
-
 /* Tensor groups that cross machines: those of --nproc-per-node, else those of the hardware to simulate on. */
 static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
     char advice[TRI_MESH_ADVICE];
@@ -111,7 +104,7 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
 }
 
 static tri_status open_planning(const tri_settings *settings, const tri_log *log, const tri_stop *stop,
-                                const char *beside, planning *p) {
+                                const char *beside, tri_study *p) {
     tri_counts max;
     tri_place place;
     int columns = 0;
@@ -127,19 +120,25 @@ static tri_status open_planning(const tri_settings *settings, const tri_log *log
 }
 
 static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
-                             planning *p) {
+                             tri_study *p) {
     TRI_TRY(open_planning(settings, log, stop, beside, p));
     TRI_TRY(tri__engine_plan_all(&p->engine, &p->all));
     return tri__staging_say(settings, &p->engine.in, &p->all.of[TRI_TRAIN], log);
 }
 
-static void close_planning(planning *p) {
+void tri__study_close(tri_study *p) {
     tri__engine_close(&p->engine);
     tri__assets_close(&p->assets);
 }
 
+tri_status tri__study_open(const tri_settings *settings, const tri_log *log, tri_study *out) {
+    tri_status status = plan_ranks(settings, log, NULL, NULL, out);
+    if (status != TRI_OK) tri__study_close(out);
+    return status;
+}
+
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
-    planning p = {0};
+    tri_study p = {0};
     *facts = NULL;
     *program = NULL;
     tri_status status = plan_ranks(settings, log, NULL, NULL, &p);
@@ -151,26 +150,26 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
         tri__json_decref(*facts);
         *facts = NULL;
     }
-    close_planning(&p);
+    tri__study_close(&p);
     return status;
 }
 
 tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program) {
-    planning p = {0};
+    tri_study p = {0};
     *program = NULL;
     tri_status status = open_planning(settings, log, NULL, NULL, &p);
     if (status == TRI_OK) status = tri__view_programs(settings, &p.engine.in, NULL, program);
-    close_planning(&p);
+    tri__study_close(&p);
     return status;
 }
 
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
-    planning p = {0};
+    tri_study p = {0};
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
     /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
     if (status == TRI_OK && (settings->memory_limit || !p.engine.device->async))
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
-    close_planning(&p);
+    tri__study_close(&p);
     return status;
 }

@@ -4,7 +4,19 @@
 
 #include "base/log.h"
 #include "base/stop.h"
+#include "engine/engine.h"
 #include "settings/settings.h"
+
+/* All ranks' programs, planned and checked, and what they were planned from. */
+typedef struct tri_study {
+    tri_assets assets;
+    tri_engine engine; /* of rank 0; not bound to memory */
+    tri_programs all;
+} tri_study;
+
+/* Plans and checks settings->world_size ranks. *out: zeroed before; closed already when this fails. */
+tri_status tri__study_open(const tri_settings *settings, const tri_log *log, tri_study *out);
+void tri__study_close(tri_study *study);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`,

@@ -2,7 +2,7 @@
 #ifndef TRI_COMM_OPS_KIND_H
 #define TRI_COMM_OPS_KIND_H
 
-#include "trident.h"
+#include "trident_comm.h"
 
 /* Elements of a buffer: none, `count`, this member's shard, or all shards. */
 typedef enum tri_buffer_extent {

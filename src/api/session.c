@@ -1,4 +1,4 @@
-/* api.c - the public interface over a session. */
+/* session.c - the public interface of training: over a session (train/session.h). */
 #include "engine/metrics.h"
 #include "train/run.h"
 #include "train/session.h"
