@@ -146,6 +146,8 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
+    if (status == TRI_OK && !tri__json_is_whole(*facts)) /* they are also drawn from memory */
+        status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status != TRI_OK) {
         tri__json_decref(*facts);
         *facts = NULL;

@@ -157,7 +157,8 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
 tri_status tri__study_simulate(const tri_settings *settings, const char *const *paths, int n, tri_json **facts) {
     printed job = {settings, facts};
     *facts = NULL;
-    return tri__programs_read(paths, n, simulate_printed, &job);
+    TRI_TRY(tri__programs_read(paths, n, simulate_printed, &job));
+    return tri__json_is_whole(*facts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory"); /* drawn from memory, too */
 }
 
 static tri_status order(tri_arena *arena, void *data) {
