@@ -235,7 +235,8 @@ static int some_transfer(const tri_program *p, uint32_t *state) {
 }
 
 static const tri_op posts[] = {TRI_OP_all_reduce_post, TRI_OP_all_gather_post, TRI_OP_reduce_scatter_post,
-                               TRI_OP_broadcast_post,  TRI_OP_send_post,       TRI_OP_recv_post};
+                               TRI_OP_broadcast_post,  TRI_OP_send_post,       TRI_OP_recv_post,
+                               TRI_OP_control_post};
 
 /* One change of a transfer's attributes. */
 static void mutate_attr(tri_attr *attr, uint32_t *state) {
@@ -272,7 +273,7 @@ static void mutate(tri_program *p, uint32_t *state) {
     case 2: remove_at(p, at), insert_at(p, any, instr); break;
     case 3: p->instr[at] = p->instr[other], p->instr[other] = instr; break;
     case 4: mutate_attr(&p->instr[at].attr, state); break;
-    case 5: p->instr[at].op = (uint16_t)posts[draw(state, 6)]; break;
+    case 5: p->instr[at].op = (uint16_t)posts[draw(state, 7)]; break;
     case 6: p->instr[at].slot[draw(state, ends)] = (int)draw(state, p->n_slots); break;
     case 7: mutate_slot(p, instr.slot[instr.slot[0] < 0], state); break;
     case 8: instr = p->instr[any], p->instr[any] = p->instr[any + 1], p->instr[any + 1] = instr; break;

@@ -31,14 +31,24 @@ static tri_status fail_here(tri_world *world, const trouble *t) {
     return tri__fail(TRI_DATA, "rank %d was told to fail", tri_world_rank(world));
 }
 
+/* The device moves nothing: what ranks tell each other is there all the same. */
+static tri_status expect_told(const far_job *f, const tri_exec *exec, const tri_program *p) {
+    int control = tri__exec_control_of(p), n = f->job->n;
+    const double *sum = tri__exec_slot(exec, 0, p->instr[control].slot[0]); /* [1, TRI_TOLD_COUNT] */
+    return sum[TRI_TOLD_IDLE] == n * (n + 1) / 2 ? TRI_OK : tri__fail(TRI_INTERNAL, "%g was told", sum[TRI_TOLD_IDLE]);
+}
+
 static tri_status take_steps(tri_world *world, far_job *f, tri_exec *exec) {
     int rank = tri_world_rank(world);
     tiny *t = &f->job->rank[rank];
+    const double told[TRI_TOLD_COUNT] = {[TRI_TOLD_IDLE] = rank + 1};
+    t->feed[0].field[TRI_FIELD_control] = told;
     TRI_TRY(tiny_start(t, exec));
     for (int step = 0; step < STEPS; step++) {
         if (step == 1 && rank == f->trouble.rank) return fail_here(world, &f->trouble);
         TRI_TRY(tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, (uint32_t)step + 1, t->feed, NULL));
         TRI_TRY(tri__exec_finish(exec));
+        TRI_TRY(expect_told(f, exec, t->program[0]));
     }
     TRI_TRY(tri__exec_run(exec, 1, 0, t->program[1]->n_instrs, 0, t->feed, NULL));
     return tri__exec_finish(exec);

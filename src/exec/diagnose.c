@@ -53,7 +53,8 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
         if (tri__begins(p->instr[i].op)) continue; /* looked at when it has ended */
         for (int k = 0; k < row->n_args && *line < 0; k++) {
             int at = p->instr[i].slot[k], finite = 1;
-            if (at >= 0) TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));
+            if (at >= 0 && p->slot[at].mem != TRI_MEM_HOST) /* its figures were not computed by kernels */
+                TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));
             if (!finite) *line = i, *slot = at;
         }
     }

@@ -60,6 +60,12 @@ int64_t tri__exec_used(const tri_exec *exec);
 /* Whether a run may still be going on when it returns. */
 int tri__exec_runs_on(const tri_exec *exec);
 
+/* The first instruction that posts a program's control, -1: it has none. Running it alone, with its wait, exchanges the
+ * field control of `feed` (one microbatch) and touches no device; the sums are in the instruction's slot. Every rank
+ * does so, or none, and not while a run is under way. */
+int tri__exec_control_of(const tri_program *program);
+tri_status tri__exec_control(tri_exec *exec, int program, const tri_feed *feed);
+
 /* Runs the program again to its end, looking at every value written: *line is the first instruction whose output is not
  * finite and *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its
  * transfers too. */

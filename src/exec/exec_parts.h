@@ -1,5 +1,5 @@
-/* exec_parts.h - what the parts of the executor share: a bound program, and the calls between bind.c, run.c, queue.c
- * and diagnose.c. */
+/* exec_parts.h - what the parts of the executor share: a bound program, and the calls between bind.c, run.c, queue.c,
+ * diagnose.c and control.c. */
 #ifndef TRI_EXEC_EXEC_PARTS_H
 #define TRI_EXEC_EXEC_PARTS_H
 
@@ -47,6 +47,9 @@ int tri__exec_has_copy(const tri_exec *exec, int mem);
 tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed);
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes);
 const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed);
+
+/* control.c: what this rank tells the others in a control_post. */
+void tri__exec_bring_record(const tri_bound *control, const tri_feed *feed);
 
 /* queue.c, of an asynchronous device: begins a run; the whole run, only queued; waits until the device is done.
  */

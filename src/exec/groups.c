@@ -128,7 +128,7 @@ static void mark_used(const tri_program *program, tri_named_group *entry) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         const tri_named_group key = {.attr = instr->attr};
-        if (!tri__is_post(instr->op) || compare(entry, &key) != 0) continue;
+        if (!tri__is_post(instr->op) || tri__on_host(instr->op) || compare(entry, &key) != 0) continue;
         tri_collective_kind kind = tri__post_kind(instr->op);
         if (kind == TRI_SEND || kind == TRI_RECV)
             entry->used[(kind == TRI_RECV) * tri_group_size(entry->group) + instr->attr.root] = 1;

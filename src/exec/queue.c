@@ -123,7 +123,7 @@ static void take_times(tri_exec *exec) {
     const tri_program *p = exec->program[exec->timed];
     timing->times(exec->context, exec->n_times, exec->times);
     for (int i = 0; i < exec->n_times && exec->groups.n; i++)
-        if (tri__is_post(p->instr[i].op))
+        if (tri__is_post(p->instr[i].op) && !tri__on_host(p->instr[i].op))
             timing->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
 }
 

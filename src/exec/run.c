@@ -51,6 +51,7 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
     if (instr->op == TRI_OP_wait) return tri__transfer_wait(exec->world, b->transfer);
+    if (instr->op == TRI_OP_control_post) tri__exec_bring_record(b, from);
     if (b->transfer) return tri__transfer_post(b->transfer, &from->counts);
     b->call.step = step;
     if (b->run) b->run(&b->call);

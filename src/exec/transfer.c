@@ -9,7 +9,7 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
     const tri_named_group *entry = tri__group_find(table, &post->attr);
     *out = (tri_bound_transfer){.table = table,
                                 .group = entry->group,
-                                .far = entry->far,
+                                .far = tri__on_host(post->op) ? NULL : entry->far,
                                 .root = post->attr.root,
                                 .sized = whole,
                                 .number = number};

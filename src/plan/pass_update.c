@@ -1,5 +1,6 @@
 /* pass_update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
- * Within a unit, runs of parameters that decay or do not are updated by one instruction each.
+ * Within a unit, runs of parameters that decay or do not are updated by one instruction each. Around the update, ranks
+ * tell each other whether somebody asked them to stop, and the step's figures: the control.
  *
  * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's
  * order, replicas first, then units in the model's: every element is counted once, and the norm has the same bits on
@@ -11,11 +12,17 @@ typedef struct update {
     tri_pass *pass;
     tri_builder build;
     int hyper, coef;      /* slots */
+    int control;          /* -1: one rank, nobody to tell */
 } update;
 
 /* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
 static uint32_t other_axes(const tri_mesh *mesh) {
     return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
+}
+
+/* All axes that have ranks: 0 of one rank. */
+static uint32_t world_axes(const tri_mesh *mesh) {
+    return other_axes(mesh) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
 }
 
 /* Elements `part` of a unit, of a slot that holds its elements `held`. */
@@ -33,6 +40,20 @@ static void transfer(update *up, tri_op op, tri_attr group, int y, int x, int na
 static void sum_over(update *up, tri_attr group, int sums) {
     transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
     TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
+}
+
+/* Posted before the norm's sums, in which all ranks meet, and waited for after the update: nobody waits for it. */
+static void emit_control(update *up) {
+    uint32_t axes = world_axes(&up->pass->in->mesh);
+    up->control = -1;
+    if (!axes) return;
+    up->control = tri__build_slot(&up->build, TRI_MEM_HOST, TRI_F64, (tri_rows){.add = 1}, TRI_TOLD_COUNT, "control");
+    transfer(up, TRI_OP_control_post, (tri_attr){.axes = axes}, up->control, -1, up->control);
+}
+
+static void emit_control_wait(update *up) {
+    up->build.unit = -1;
+    if (up->control >= 0) TRI_BUILD(&up->build, wait, (tri_attr){0}, up->control, -1);
 }
 
 /* The loss, which one stage has, goes to all. */
@@ -139,10 +160,12 @@ tri_status tri__pass_update(tri_pass *pass) {
     pass->out.v = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.v);
     emit_loss(&up);
     pass->out.update = pass->program->n_instrs;
+    emit_control(&up);
     up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
     emit_norm(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     for (int u = 0; u < n_units; u++) emit_unit(&up, u);
     tri__gather_parts(pass);
+    emit_control_wait(&up);
     return TRI_OK;
 }

@@ -245,6 +245,17 @@ static int is_share(checker *c, const tri_slot *whole, const tri_slot *part, int
            !whole->rows.add && part->cols == whole->cols;
 }
 
+/* A record of the step that the hosts of all ranks sum up. */
+static tri_status check_control(checker *c, const tri_instr *instr) {
+    const tri_program *p = c->program;
+    const tri_slot *record = &p->slot[instr->slot[TRI_ARG(control_post, y)]];
+    if (tri__transfer_size(&p->mesh, &instr->attr) != tri__mesh_world(&p->mesh))
+        return defect(c, "%s is not exchanged among all ranks%s", record->name, "");
+    if (record->mem != TRI_MEM_HOST || record->cols != TRI_TOLD_COUNT)
+        return defect(c, "%s is not a record in the host's memory%s", record->name, "");
+    return TRI_OK;
+}
+
 /* The group is there, and each end has the size that this rank's place in it gives. */
 static tri_status check_post(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
@@ -257,7 +268,8 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
     if (attr->root < 0 || attr->root >= n) return defect(c, "the group has no such place as root%s%s", "", "");
     tri_ends ends = tri__transfer_ends(instr);
-    int sums = instr->op == TRI_OP_all_reduce_post; /* those are the same at all places */
+    if (instr->op == TRI_OP_control_post) TRI_TRY(check_control(c, instr));
+    int sums = tri__post_kind(instr->op) == TRI_ALL_REDUCE; /* those are the same at all places */
     number place = sums ? fixed(-1) : place_of(c, attr);
     int at_root = compare(c, place, fixed(attr->root)) == 0;
     if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && at_root)
@@ -309,9 +321,13 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     const tri_program *p = c->program;
     if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
     if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
+    tri_op op = p->instr[c->line].op;
+    if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
+        return defect(c, "%s lies in the host's memory, which %s does not reach", p->slot[slot].name,
+                      tri__op_row(op)->name);
     tri_dtype dtype = p->slot[slot].dtype;
     int computes = operand->dtype == TRI_DTYPE_COMPUTE ||
-                   (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(p->instr[c->line].op) == TRI_QUEUE_COMPUTE);
+                   (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(op) == TRI_QUEUE_COMPUTE);
     if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16
                  : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
         return defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
@@ -380,7 +396,9 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT; }
+static int outlives_step(tri_mem mem) {
+    return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT || mem == TRI_MEM_HOST;
+}
 
 static tri_status check_end(checker *c) {
     const tri_program *p = c->program;

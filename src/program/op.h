@@ -145,7 +145,8 @@ typedef struct tri_attr {
     X(class_weights, "[1,classes] f32")                                                            \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
-    X(loss_scale, "what gradients are multiplied by, where fp16 computes [1,1] f32")
+    X(loss_scale, "what gradients are multiplied by, where fp16 computes [1,1] f32")               \
+    X(control, "what a rank tells the others each step [1,TRI_TOLD_COUNT] f64")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,
@@ -153,5 +154,15 @@ typedef enum tri_field {
 #undef X
     TRI_FIELD_COUNT
 } tri_field;
+
+/* The columns of the field control. The sums over ranks are known to all when the step ends. */
+typedef enum tri_told {
+    TRI_TOLD_STOP,    /* 1: somebody asked this rank to end the run */
+    TRI_TOLD_FLOPS,   /* of the step */
+    TRI_TOLD_LOADER,  /* seconds that the step waited for its batch */
+    TRI_TOLD_COMM,    /* seconds of transfers since the last control: moving data ... */
+    TRI_TOLD_IDLE,    /* ... and waiting for other ranks */
+    TRI_TOLD_COUNT
+} tri_told;
 
 #endif

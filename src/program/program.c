@@ -5,7 +5,7 @@
 
 const char *tri__mem_name(tri_mem mem) {
     static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
-                                                     "comm",  "near", "result", "work"};
+                                                     "comm",  "near", "result", "host", "work"};
     return names[mem];
 }
 

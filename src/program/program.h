@@ -42,6 +42,7 @@ typedef enum tri_mem {
     TRI_MEM_NEAR,   /* what lies in offload memory, while kernels that do not reach there use it: memory is reused by
                        lifetime */
     TRI_MEM_RESULT, /* small values that the host sets or reads: never reused */
+    TRI_MEM_HOST,   /* records that hosts exchange: in the host's memory wherever kernels run, never reused */
     TRI_MEM_WORK,   /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;

@@ -11,7 +11,8 @@ int tri__ends(tri_op op) { return op == TRI_OP_wait || op == TRI_OP_copy_wait; }
 
 tri_collective_kind tri__post_kind(tri_op op) {
     switch (op) {
-    case TRI_OP_all_reduce_post: return TRI_ALL_REDUCE;
+    case TRI_OP_all_reduce_post:
+    case TRI_OP_control_post: return TRI_ALL_REDUCE;
     case TRI_OP_all_gather_post: return TRI_ALL_GATHER;
     case TRI_OP_reduce_scatter_post: return TRI_REDUCE_SCATTER;
     case TRI_OP_broadcast_post: return TRI_BROADCAST;
@@ -22,6 +23,8 @@ tri_collective_kind tri__post_kind(tri_op op) {
     TRI_ASSERT(!"not a post");
     return TRI_COLLECTIVE_COUNT;
 }
+
+int tri__on_host(tri_op op) { return op == TRI_OP_control_post; }
 
 static int end_of(const tri_instr *instr, const char *name) {
     int k = tri__op_arg(instr->op, name);
@@ -86,7 +89,7 @@ unsigned tri__program_shared(const tri_program *program) {
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr->slot[k] >= 0) shared |= 1u << program->slot[instr->slot[k]].mem;
     }
-    return shared & ~program->second;
+    return shared & ~program->second & ~(1u << TRI_MEM_HOST);
 }
 
 int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n) {
@@ -110,7 +113,7 @@ void tri__program_sent(const tri_program *program, double *bytes) {
         double n = tri__transfer_size(&program->mesh, &instr->attr);
         double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(instr)], &program->max);
         double share = (n - 1) / n;
-        if (instr->op == TRI_OP_all_reduce_post) share *= 2; /* a scatter and a gather */
+        if (tri__post_kind(instr->op) == TRI_ALL_REDUCE) share *= 2; /* a scatter and a gather */
         if (instr->op == TRI_OP_send_post) share = 1;
         if (instr->op == TRI_OP_recv_post) share = 0;
         bytes[tri__post_kind(instr->op)] += whole * share;

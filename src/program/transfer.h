@@ -17,6 +17,8 @@ int tri__is_post(tri_op op);
 int tri__begins(tri_op op);
 int tri__ends(tri_op op);
 tri_collective_kind tri__post_kind(tri_op op);
+/* Whether hosts carry a transfer out themselves, also where devices carry the others. */
+int tri__on_host(tri_op op);
 tri_ends tri__transfer_ends(const tri_instr *instr);
 /* The wait that ends the transfer or copy which instruction `post` begins, and the other way round; -1 when there is
  * none. */
@@ -32,8 +34,8 @@ int tri__transfer_place(const tri_mesh *mesh, int rank, const tri_attr *attr);
 /* The group's ranks in order, into ranks [tri__transfer_size]; returns how many. */
 int tri__transfer_members(const tri_mesh *mesh, int rank, const tri_attr *attr, int *ranks);
 
-/* Classes of memory that transfers touch, a bit each: peers reach into them, so they lie in shared memory, unless the
- * plan moved them to offload memory: then transfers copy. */
+/* Classes of memory that transfers touch, a bit each: peers reach into them, so they lie in shared memory. Not those
+ * that the plan moved to offload memory, nor the hosts' small records: there transfers copy. */
 unsigned tri__program_shared(const tri_program *program);
 /* Shared bytes that a rank with these programs takes. */
 int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n);

@@ -46,11 +46,12 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
     return text;
 }
 
-/* Posts begin in the program's order, so that what overlaps of a kind is what begins before the last one's end. */
+/* Posts begin in the program's order, so that what overlaps of a kind is what begins before the last one's end. Records
+ * of hosts, which are under way for all of an update, do not count. */
 static void add_transfers(tri_recorder *p, const tri_program *program, int aside) {
     double until[TRI_COLLECTIVE_COUNT] = {0};
     for (int i = 0; i < program->n_instrs; i++) {
-        if (!tri__is_post(program->instr[i].op)) continue;
+        if (!tri__is_post(program->instr[i].op) || tri__on_host(program->instr[i].op)) continue;
         tri_collective_kind kind = tri__post_kind(program->instr[i].op);
         int wait = tri__transfer_wait_of(program, i);
         double begin = p->times[i].begin > until[kind] ? p->times[i].begin : until[kind], end = p->times[wait].end;

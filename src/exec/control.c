@@ -1,0 +1,24 @@
+/* control.c - the record that ranks sum up each step, by their hosts' transport. */
+#include "exec/exec_parts.h"
+
+#include <string.h>
+
+void tri__exec_bring_record(const tri_bound *control, const tri_feed *feed) {
+    double *record = control->call.t[TRI_ARG(control_post, y)].data; /* [1, TRI_TOLD_COUNT] */
+    const double *told = feed->field[TRI_FIELD_control];
+    if (told) memcpy(record, told, TRI_TOLD_COUNT * sizeof *record);
+    else memset(record, 0, TRI_TOLD_COUNT * sizeof *record);
+}
+
+int tri__exec_control_of(const tri_program *program) {
+    for (int i = 0; i < program->n_instrs; i++)
+        if (program->instr[i].op == TRI_OP_control_post) return i;
+    return -1;
+}
+
+tri_status tri__exec_control(tri_exec *exec, int program, const tri_feed *feed) {
+    int post = tri__exec_control_of(exec->program[program]);
+    TRI_ASSERT(post >= 0);
+    TRI_TRY(tri__exec_run_one(exec, program, post, 0, feed));
+    return tri__exec_run_one(exec, program, tri__transfer_wait_of(exec->program[program], post), 0, feed);
+}
