@@ -30,7 +30,7 @@ static const char *const texts[] = {
     [TRI_SIGNAL_STEP] = "stopping: the step in progress is finished and saved" AGAIN,
     [TRI_SIGNAL_STEP_UNSAVED] = "stopping after the step in progress; nothing is saved, since checkpoints are off",
     [TRI_SIGNAL_RANKS] =
-        "stopping: the ranks finish the step in progress, or the next one if they have to agree, and save" AGAIN,
+        "stopping: the ranks finish the step in progress, or the next one if the update has begun, and save" AGAIN,
     [TRI_SIGNAL_RANKS_UNSAVED] =
         "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
     [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,

@@ -160,7 +160,7 @@ typedef enum tri_told {
     TRI_TOLD_STOP,    /* 1: somebody asked this rank to end the run */
     TRI_TOLD_FLOPS,   /* of the step */
     TRI_TOLD_LOADER,  /* seconds that the step waited for its batch */
-    TRI_TOLD_COMM,    /* seconds of transfers since the last control: moving data ... */
+    TRI_TOLD_COMM,    /* the share of the time since the last control that it was in transfers: moving data ... */
     TRI_TOLD_IDLE,    /* ... and waiting for other ranks */
     TRI_TOLD_COUNT
 } tri_told;

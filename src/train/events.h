@@ -38,7 +38,8 @@ typedef struct tri_event {
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
     double comm_seconds,
-        idle_seconds; /* of transfers: moving data, waiting for others; as loader_seconds, the mean over ranks */
+        idle_seconds;              /* in transfers: moving data, waiting for others; by their share of the time
+                                      from the last step's update to this one's. As loader_seconds the ranks' mean */
     double device_seconds;         /* that a GPU was at work, of rank 0; 0: there is none */
     int64_t device_bytes;          /* in use on that GPU, by all ranks that share it */
     int64_t samples, tokens;       /* of the step */

@@ -20,8 +20,6 @@ typedef struct loop {
     int64_t first_step;              /* that this process began at */
     int failures;                    /* checkpoints in a row that could not be saved */
     char saved[TRI_PATH_MAX];
-    const tri_stop *stop;
-    double longest;                  /* seconds of a step with all that came with it */
     tri_scores valid;                /* the last validation */
     int has_valid;
 } loop;
@@ -76,8 +74,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .grad_norm = last->grad_norm,
                                                 .step_seconds = seconds,
                                                 .loader_seconds = l->s->waited,
-                                                .comm_seconds = l->s->comm,
-                                                .idle_seconds = l->s->idle,
+                                                .comm_seconds = l->s->comm * seconds,
+                                                .idle_seconds = l->s->idle * seconds,
                                                 .device_seconds = l->s->worked,
                                                 .device_bytes = l->s->used,
                                                 .samples = last->samples,
@@ -198,7 +196,7 @@ static tri_status one_step(loop *l) {
     if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
     TRI_TRY(finish_save(l, 0));
     TRI_TRY(end_step(l));
-    l->longest = fmax(l->longest, tri__clock() - begin);
+    s->longest = fmax(s->longest, tri__clock() - begin);
     return TRI_OK;
 }
 
@@ -206,7 +204,7 @@ static tri_status one_step(loop *l) {
 static tri_status look_for_stop(void *context) {
     loop *l = context;
     int stop;
-    TRI_TRY(tri__stop_agree(l->stop, l->s->place.world, l->longest, &stop));
+    TRI_TRY(tri__session_ask(l->s, &stop));
     return stop ? tri__fail(TRI_STOPPED, "stopped while validating") : TRI_OK;
 }
 
@@ -217,7 +215,7 @@ static tri_status stop_here(loop *l) {
     int off = s->settings->save_every == 0 && s->settings->save_steps == 0, fresh = s->at.step == l->first_step;
     if (!off && !fresh) TRI_TRY(save_last(l));
     return tri__fail(TRI_STOPPED, "stopped at step %lld of %lld (%s); %s", (long long)s->at.step, (long long)s->steps,
-                     tri__stop_text(l->stop, why),
+                     tri__stop_text(s->stop, why),
                      off             ? "nothing is saved, since --save-every is 0"
                      : !s->at.step   ? "nothing was trained yet; run again to begin"
                                      : "its state is saved; run again to go on");
@@ -321,7 +319,7 @@ static tri_status catch_up(loop *l) {
 
 static tri_status run(loop *l) {
     tri_session *s = l->s;
-    int more, ended;
+    int more, ended, stop;
     TRI_TRY(look_for_end(s, &ended));
     if (ended) return TRI_OK;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
@@ -332,9 +330,9 @@ static tri_status run(loop *l) {
     l->first_step = s->at.step;
     s->engine.between = look_for_stop, s->engine.between_context = l;
     tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
-    for (int stop; status == TRI_OK;) {
-        TRI_TRY(tri__stop_agree(l->stop, s->place.world, l->longest, &stop));
-        if (stop && s->at.step < s->steps) return stop_here(l);
+    if (status == TRI_OK) TRI_TRY(tri__session_ask(s, &stop)); /* no update has told yet */
+    while (status == TRI_OK) {
+        if (tri__session_stopping(s) && s->at.step < s->steps) return stop_here(l);
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) break;
         status = one_step(l);
@@ -356,7 +354,7 @@ static tri_status run(loop *l) {
 }
 
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop) {
-    loop l = {.begun_step = -1, .saved_step = -1, .stop = stop};
+    loop l = {.begun_step = -1, .saved_step = -1};
     tri_status status = tri__session_open(settings, world, sink, stop, &l.s);
     int agreed = status == TRI_OK; /* a run under way stops by agreement; one that begins, when any rank hears of it */
     if (status == TRI_OK) status = run(&l);

@@ -131,6 +131,7 @@ static tri_status open_engine(tri_session *s) {
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
     TRI_TRY(agree(s));
+    s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], &s->log));
     if (s->lead && s->engine.device->is_stub)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
@@ -205,6 +206,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
         return status;
     }
     s->opened = tri__clock();
+    tri__session_tell_from_now(s);
     *out = s;
     return TRI_OK;
 }
@@ -261,6 +263,7 @@ static tri_status next_batch(tri_session *s, int *more) {
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
+        s->feed[mb].field[TRI_FIELD_control] = s->told;
     }
     TRI_TRY(check_room(s));
     s->last = (tri_step){.steps = s->steps,
@@ -352,20 +355,6 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     return TRI_OK;
 }
 
-/* What the step took, from all ranks: operations are summed, seconds averaged. */
-static tri_status gather_figures(tri_session *s) {
-    tri_world *world = s->place.world;
-    if (!world) return TRI_OK;
-    double wait = world->wait_seconds, idle = world->idle_seconds, n = tri_world_size(world);
-    double figure[] = {s->last.flops, s->waited, wait - idle, idle};
-    s->own_comm = wait - idle, s->own_idle = idle;
-    world->wait_seconds = world->idle_seconds = 0;
-    TRI_TRY(tri_all_reduce(tri_group_world(world), figure, figure, 4, TRI_F64, TRI_SUM));
-    s->last.flops = figure[0];
-    s->waited = figure[1] / n, s->comm = figure[2] / n, s->idle = figure[3] / n;
-    return TRI_OK;
-}
-
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
 
 static tri_status update(tri_session *s) {
@@ -379,9 +368,11 @@ static tri_status update(tri_session *s) {
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t));
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
+    tri__session_tell(s);
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed,
                           s->times));
     TRI_TRY(read_loss(s));
+    tri__session_hear(s);
     s->worked = tri__exec_worked(s->engine.exec);
     if (!s->used || s->at.step % USED_EVERY == 0) s->used = tri__exec_used(s->engine.exec);
     s->last.grad_norm = *(const double *)result(s, planned->norm);
@@ -390,7 +381,6 @@ static tri_status update(tri_session *s) {
     if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 
-    TRI_TRY(gather_figures(s));
     if (isfinite(s->last.loss)) { /* a skipped step's may not be, and would be all that is left of the epoch's mean */
         s->at.loss_sum += s->last.loss * s->batch->weight;
         s->at.weight_sum += s->batch->weight;

@@ -56,10 +56,14 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
-    double waited; /* seconds for the loader; as the next two, of this rank until the step ends, then the mean over
-                      ranks */
-    double comm, idle;                /* seconds of transfers: moving data, waiting for others */
-    double own_comm, own_idle;        /* the same, of this rank */
+    double waited; /* seconds for the loader: of this rank until the step ends, then the ranks' mean */
+    double comm, idle;                /* shares of the time since the last step's control that ranks were in transfers,
+                                         their mean: moving data, waiting for others */
+    int control; /* instruction of the training program that tells the others; -1: there are none */
+    double told[TRI_TOLD_COUNT];      /* what this rank told the others last */
+    double told_at, span;             /* when that was, on tri__clock; seconds since the time before */
+    int stopping;                     /* some rank had been asked to stop when it last told the others */
+    double longest;                   /* seconds of a step with all that came with it */
     int64_t used;                     /* bytes in use of this rank's device, as last looked at; 0: it is the host */
     double worked;                    /* seconds of the step that this rank's device was at work; 0: it is the host */
     tri_time *times;                  /* [n_instrs] when the step is traced; NULL */
@@ -76,6 +80,17 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
 tri_status tri__session_scores(tri_session *session, tri_scores *scores);
 double tri__session_seconds(const tri_session *session); /* that the run took so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
+
+/* control.c: what ranks tell each other. `tell_from_now` begins to count; `tell` notes what this rank has to say,
+ * before the update; `hear` takes the ranks' sums, after it. */
+void tri__session_tell_from_now(tri_session *session);
+void tri__session_tell(tri_session *session);
+void tri__session_hear(tri_session *session);
+/* Whether the run should end before its next step, the same on all ranks. A rank that is alone is asked now; several go
+ * by the last control. */
+int tri__session_stopping(const tri_session *session);
+/* Where no update tells: the same answer after an exchange now. Every rank calls it. */
+tri_status tri__session_ask(tri_session *session, int *stopping);
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);

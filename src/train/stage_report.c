@@ -70,7 +70,8 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double
         end = s->times[i].end;
     }
     clock->begin += begin, clock->end += end;
-    clock->moving += s->own_comm, clock->waiting += s->own_idle, clock->span += seconds;
+    clock->moving += s->told[TRI_TOLD_COMM] * s->span, clock->waiting += s->told[TRI_TOLD_IDLE] * s->span;
+    clock->span += seconds;
     clock->steps++;
 }
 

@@ -14,13 +14,6 @@ int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need) {
     return stop->deadline > 0 && tri__clock_wall() + RESERVE + TIMES * need > stop->deadline;
 }
 
-tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, int *agreed) {
-    int32_t asked = tri__stop_asked(stop, world, need);
-    if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &asked, 1, TRI_I32, TRI_MAX));
-    *agreed = asked != 0;
-    return TRI_OK;
-}
-
 const char *tri__stop_text(const tri_stop *stop, char out[static 32]) {
     if (tri__stop_signalled(stop)) tri__stop_name(stop, out);
     else if (stop && stop->deadline > 0 && tri__stop_asked(stop, NULL, 0)) strcpy(out, "the job's end is near");

@@ -1,5 +1,6 @@
 /* stop.h - a request to end a run early and in good order: a signal on any rank or on the launcher, or a job's end that
- * comes near. Ranks hear of it at different moments, so they agree, at the end of a step, that it is the last. */
+ * comes near. Ranks hear of it at different moments: what each knows when its update begins goes to all with the step's
+ * control (train/control.c), so that they stop after the same step, this one or the next. */
 #ifndef TRI_TRAIN_STOP_H
 #define TRI_TRAIN_STOP_H
 
@@ -9,8 +10,6 @@
 /* What this rank knows of it: 1 when the run should end. stop and world may be NULL. need: seconds that a step and a
  * checkpoint take; so many, three times, are left before the deadline, and half a minute more. */
 int tri__stop_asked(const tri_stop *stop, const tri_world *world, double need);
-/* The same of any rank: all call it, all get the same answer. */
-tri_status tri__stop_agree(const tri_stop *stop, tri_world *world, double need, int *agreed);
 /* "SIGTERM", "the job's end", for words; into out, which is returned. */
 const char *tri__stop_text(const tri_stop *stop, char out[static 32]);
 

@@ -1,0 +1,57 @@
+/* control.c - what ranks tell each other in a step's control (program/op.h, tri_told): whether somebody asked them to
+ * stop, and the step's figures. One rank tells itself, without an instruction. */
+#include "base/clock.h"
+#include "train/session.h"
+
+#include <math.h>
+
+static int is_asked(const tri_session *s) { return tri__stop_asked(s->stop, s->place.world, s->longest); }
+
+void tri__session_tell_from_now(tri_session *s) {
+    tri_world *world = s->place.world;
+    s->told_at = tri__clock();
+    if (world) world->wait_seconds = world->idle_seconds = 0;
+}
+
+/* Transfers are counted from one control to the next, of which a step's update has its first part: so figures are there
+ * when their step ends, and nothing is left to be told when the run does. */
+void tri__session_tell(tri_session *s) {
+    tri_world *world = s->place.world;
+    double wait = world ? world->wait_seconds : 0, idle = world ? world->idle_seconds : 0;
+    s->told[TRI_TOLD_STOP] = is_asked(s);
+    s->told[TRI_TOLD_FLOPS] = s->last.flops;
+    s->told[TRI_TOLD_LOADER] = s->waited;
+    s->span = fmax(tri__clock() - s->told_at, 1e-9);
+    s->told[TRI_TOLD_COMM] = (wait - idle) / s->span;
+    s->told[TRI_TOLD_IDLE] = idle / s->span;
+    tri__session_tell_from_now(s);
+}
+
+/* [TRI_TOLD_COUNT] of all ranks. */
+static const double *sums_of(const tri_session *s) {
+    const tri_instr *instr = s->engine.plan.train.program->instr;
+    return s->control < 0 ? s->told : tri__exec_slot(s->engine.exec, s->engine.train, instr[s->control].slot[TRI_ARG(control_post, y)]);
+}
+
+void tri__session_hear(tri_session *s) {
+    const double *sum = sums_of(s), n = tri__mesh_world(&s->place.mesh);
+    s->stopping = sum[TRI_TOLD_STOP] > 0;
+    s->last.flops = sum[TRI_TOLD_FLOPS];
+    s->waited = sum[TRI_TOLD_LOADER] / n;
+    s->comm = sum[TRI_TOLD_COMM] / n;
+    s->idle = sum[TRI_TOLD_IDLE] / n;
+}
+
+int tri__session_stopping(const tri_session *s) { return s->control < 0 ? is_asked(s) : s->stopping; }
+
+/* Only the stop: figures wait for their step. */
+tri_status tri__session_ask(tri_session *s, int *stopping) {
+    if (s->control >= 0) {
+        const double told[TRI_TOLD_COUNT] = {[TRI_TOLD_STOP] = is_asked(s)};
+        const tri_feed feed = {.field[TRI_FIELD_control] = told};
+        TRI_TRY(tri__exec_control(s->engine.exec, s->engine.train, &feed));
+        s->stopping = sums_of(s)[TRI_TOLD_STOP] > 0;
+    }
+    *stopping = tri__session_stopping(s);
+    return TRI_OK;
+}
