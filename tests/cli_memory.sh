@@ -9,7 +9,7 @@ one="--config config.json --data-path data --batch-size 4 --quiet"
 # needs ARGS...: bytes that all ranks need together, by the plan. Only the training step counts here: prediction needs less of each class.
 needs() {
     run plan --json "$@"
-    tr '{' '\n' <"$out" | awk -F'[:,]' '/"infer"/ { exit } /"total"/ { for (i = 1; i < NF; i++) if ($i ~ /"total"/) sum += $(i + 1) } /"second_bytes"/ { sub(/.*"second_bytes":/, ""); sum -= $0 } END { print sum }'
+    tr '{' '\n' <"$out" | awk -F'[:,]' '/"infer"/ { exit } /"total"/ { for (i = 1; i < NF; i++) if ($i ~ /"total"/) sum += $(i + 1) } /"offload_bytes"/ { sub(/.*"offload_bytes":/, ""); sum -= $0 } END { print sum }'
 }
 
 ddp=$(needs $two)

@@ -302,42 +302,43 @@ typedef struct layout {
     int64_t ahead;  /* bytes; small: many tiles */
 } layout;
 
-/* No kernel has an operand in offload memory; what is near stays small. */
+/* No kernel has an operand in offload memory; staging memory stays small. */
 static void expect_reach(const tri_program *p) {
     for (int i = 0; i < p->n_instrs; i++)
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (p->instr[i].slot[k] >= 0 && p->instr[i].op != TRI_OP_copy_post && p->instr[i].op != TRI_OP_copy_wait)
-                assert_false(p->second >> p->slot[p->instr[i].slot[k]].mem & 1);
+                assert_false(p->offload >> p->slot[p->instr[i].slot[k]].mem & 1);
 }
 
 static void same_bits_through_second_memory(const layout *how) {
-    tiny t, near;
+    tiny t, offloaded;
     tri_exec *here, *there;
     tiny_open(&t, "cpu", 2, 3, 0.1, how->n_mb);
-    tiny_open(&near, "cpu", 2, 3, 0.1, how->n_mb);
-    t.in.precision = near.in.precision = how->precision, t.in.reduce_dtype = near.in.reduce_dtype = how->precision;
-    t.in.recompute = near.in.recompute = how->recompute;
-    near.in.offload = how->offload, near.target.ahead = how->ahead;
+    tiny_open(&offloaded, "cpu", 2, 3, 0.1, how->n_mb);
+    t.in.precision = offloaded.in.precision = how->precision,
+    t.in.reduce_dtype = offloaded.in.reduce_dtype = how->precision;
+    t.in.recompute = offloaded.in.recompute = how->recompute;
+    offloaded.in.offload = how->offload, offloaded.target.ahead = how->ahead;
     tiny_plan(&t);
-    tiny_plan(&near);
-    for (int i = 0; i < TRI_PROGRAMS; i++) expect_reach(near.program[i]);
+    tiny_plan(&offloaded);
+    for (int i = 0; i < TRI_PROGRAMS; i++) expect_reach(offloaded.program[i]);
     here = tiny_exec(&t, "cpu", 1, 0);
-    there = tiny_exec_on(&near, &box, 1, 0);
+    there = tiny_exec_on(&offloaded, &box, 1, 0);
     for (int step = 1; step <= STEPS; step++) {
-        int update = near.plan.train.update;
+        int update = offloaded.plan.train.update;
         OK(tri__exec_run(here, 0, 0, t.program[0]->n_instrs, (uint32_t)step, t.feed, NULL));
-        OK(tri__exec_run(there, 0, 0, update, (uint32_t)step, near.feed, NULL));
-        OK(tri__exec_run(there, 0, update, near.program[0]->n_instrs, (uint32_t)step, near.feed, NULL));
+        OK(tri__exec_run(there, 0, 0, update, (uint32_t)step, offloaded.feed, NULL));
+        OK(tri__exec_run(there, 0, update, offloaded.program[0]->n_instrs, (uint32_t)step, offloaded.feed, NULL));
         OK(tri__exec_finish(there));
-        assert_true(tiny_loss(&near, there) == tiny_loss(&t, here));
-        OK(tri__exec_run(there, 1, 0, near.program[1]->n_instrs, 0, near.feed,
+        assert_true(tiny_loss(&offloaded, there) == tiny_loss(&t, here));
+        OK(tri__exec_run(there, 1, 0, offloaded.program[1]->n_instrs, 0, offloaded.feed,
                          NULL)); /* predictions between steps change nothing */
     }
     OK(tri__exec_pull(there, TRI_MEM_PARAM));
     OK(tri__exec_pull(there, TRI_MEM_STATE));
     const int *const slots[2][4] = {
         {t.plan.train.param, t.plan.train.m, t.plan.train.v, t.plan.train.master},
-        {near.plan.train.param, near.plan.train.m, near.plan.train.v, near.plan.train.master}};
+        {offloaded.plan.train.param, offloaded.plan.train.m, offloaded.plan.train.v, offloaded.plan.train.master}};
     for (int unit = 0; unit < t.model.n_units; unit++)
         for (int k = 0; k < 4 && slots[0][k]; k++)
             assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),
@@ -347,7 +348,7 @@ static void same_bits_through_second_memory(const layout *how) {
     tri__exec_close(here);
     tri__exec_close(there);
     tiny_close(&t);
-    tiny_close(&near);
+    tiny_close(&offloaded);
 }
 
 static void offload_memory(void **state) {

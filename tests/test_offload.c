@@ -120,8 +120,8 @@ static void same_bits_from_a_file(void **state) {
     rmdir(folder);
 }
 
-/* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied near
- * first. */
+/* Transfers of classes that lie in a file are copied; their sums are the same. So they are of what is copied to staging
+ * memory first. */
 static void same_bits_on_ranks(void **state) {
     (void)state;
     static const tri_shard_kind kinds[] = {TRI_SHARD_NONE, TRI_SHARD_ZERO1, TRI_SHARD_ZERO2, TRI_SHARD_ZERO3};
@@ -141,7 +141,7 @@ static void same_bits_on_ranks(void **state) {
     rmdir(folder);
 }
 
-/* What stages hand each other passes through near memory too. */
+/* What stages hand each other passes through staging memory too. */
 static void same_bits_in_a_pipeline(void **state) {
     (void)state;
     char folder[64];
@@ -159,28 +159,28 @@ static void plan_accounts_for_it(void **state) {
     (void)state;
     tiny t;
     tiny_open(&t, "cpu", 2, 3, 0.1, 2);
-    assert_int_equal(tri__program_second_bytes(t.program[0]), 0);
+    assert_int_equal(tri__program_offload_bytes(t.program[0]), 0);
     int64_t all = tri__program_bytes(t.program[0]);
     t.in.offload = CLASS(STATE) | CLASS(ACT);
     tiny_plan(&t);
     const tri_program *p = t.program[0];
     assert_int_equal(tri__program_bytes(p), all);
-    assert_int_equal(tri__program_second_bytes(p), p->bytes[TRI_MEM_STATE] + p->bytes[TRI_MEM_ACT]);
+    assert_int_equal(tri__program_offload_bytes(p), p->bytes[TRI_MEM_STATE] + p->bytes[TRI_MEM_ACT]);
     char *text, *again;
     tri_program *parsed;
     OK(tri__program_text(p, &text));
-    assert_non_null(strstr(text, "\nsecond state\nsecond act\n"));
+    assert_non_null(strstr(text, "\noffload state\noffload act\n"));
     OK(tri__program_parse(&t.arena, "program", text, &parsed));
-    assert_int_equal(parsed->second, p->second);
+    assert_int_equal(parsed->offload, p->offload);
     OK(tri__program_text(parsed, &again));
     assert_string_equal(text, again);
-    assert_int_equal(tri__program_parse(&t.arena, "program", "program p\nsecond nowhere\n", &parsed), TRI_DATA);
+    assert_int_equal(tri__program_parse(&t.arena, "program", "program p\noffload nowhere\n", &parsed), TRI_DATA);
     free(text);
     free(again);
     tiny_close(&t);
 }
 
-/* What is near is little; and the checker sees a copy that is waited for too late, or that goes nowhere. */
+/* Staging memory is small; and the checker sees a copy that is waited for too late, or that goes nowhere. */
 static void copies_are_checked(void **state) {
     (void)state;
     tiny t;
@@ -191,11 +191,11 @@ static void copies_are_checked(void **state) {
     tri_program p = *t.program[0];
     const tri_program *one = &p;
     tri_instr *moved = malloc((size_t)p.n_instrs * sizeof *moved);
-    assert_true(p.bytes[TRI_MEM_NEAR] > 0 && p.bytes[TRI_MEM_NEAR] < tri__program_second_bytes(&p) / 2);
+    assert_true(p.bytes[TRI_MEM_STAGING] > 0 && p.bytes[TRI_MEM_STAGING] < tri__program_offload_bytes(&p) / 2);
     p.instr = moved;
     for (int i = 0; i < p.n_instrs; i++) {
         const tri_instr *all = t.program[0]->instr;
-        if (all[i].op != TRI_OP_copy_wait || p.slot[TRI_SLOT(&all[i], copy_wait, y)].mem != TRI_MEM_NEAR) continue;
+        if (all[i].op != TRI_OP_copy_wait || p.slot[TRI_SLOT(&all[i], copy_wait, y)].mem != TRI_MEM_STAGING) continue;
         memcpy(moved, all, (size_t)i * sizeof *moved);
         memcpy(moved + i, all + i + 1, (size_t)(p.n_instrs - i - 1) * sizeof *moved);
         moved[p.n_instrs - 1] = all[i];
@@ -205,7 +205,7 @@ static void copies_are_checked(void **state) {
     }
     assert_true(late > 10);
     p.instr = t.program[0]->instr;
-    p.second = 0;
+    p.offload = 0;
     assert_int_equal(tri__check(&one, 1), TRI_INTERNAL);
     assert_non_null(strstr(tri_error(), "lie in the same memory"));
     free(moved);

@@ -19,7 +19,7 @@ static const struct {
 } classes[] = {
     {"param", "parameters"}, {"grad", "gradients"}, {"state", "optimizer state"},
     {"act", "activations"},  {"gather", "gathered weights"}, {"comm", "communication"},
-    {"near", "near copies"}, {"work", "workspace"},  {"result", "results"}, {"total", "peak"},
+    {"staging", "staging copies"}, {"work", "workspace"}, {"result", "results"}, {"total", "peak"},
 };
 enum { CLASSES = sizeof classes / sizeof *classes };
 

@@ -28,7 +28,7 @@ tri_json *tri__program_json(const tri_program *p) {
     }
     return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs,
                           "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes,
-                          "second_bytes", (tri_json_int)tri__program_second_bytes(p), "sent_bytes", sent_json(p));
+                          "offload_bytes", (tri_json_int)tri__program_offload_bytes(p), "sent_bytes", sent_json(p));
 }
 
 tri_json *tri__programs_json(const tri_classes *all) {

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "program/classes.h"
 
-/* A program's facts: rank, instructions, slots, flops and traffic_bytes of a step, bytes of each class, second_bytes
+/* A program's facts: rank, instructions, slots, flops and traffic_bytes of a step, bytes of each class, offload_bytes
  * (those in offload memory), sent_bytes of each kind of collective. New reference; NULL when out of memory. */
 tri_json *tri__program_json(const tri_program *program);
 /* That of each rank, [world]: ranks of one class share what is the same. */

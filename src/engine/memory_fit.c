@@ -13,7 +13,7 @@ int64_t tri__room_need(const tri_program *const *programs, int n) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         int64_t most = 0;
         for (int i = 0; i < n; i++)
-            if (!(programs[i]->second >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
+            if (!(programs[i]->offload >> mem & 1) && programs[i]->bytes[mem] > most) most = programs[i]->bytes[mem];
         need += most;
     }
     return need;

@@ -142,7 +142,7 @@ static int in_heap(const tri_exec *exec, int mem) { return !exec->device->async 
 static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
     void **out = (void **)&exec->memory[mem];
     if (mem == TRI_MEM_HOST) return tri__device_find("cpu")->alloc(NULL, bytes, out);
-    if (exec->program[0]->second >> mem & 1) return exec->device->alloc_offload(exec->context, folder, bytes, out);
+    if (exec->program[0]->offload >> mem & 1) return exec->device->alloc_offload(exec->context, folder, bytes, out);
     if (in_heap(exec, mem)) return tri_heap_alloc(exec->world, bytes, out);
     return exec->device->alloc(exec->context, bytes, out);
 }
@@ -151,7 +151,7 @@ static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
     if (!bytes) return TRI_OK;
     TRI_TRY(alloc_memory(exec, mem, bytes, folder));
-    if (!exec->device->async || mem == TRI_MEM_HOST || exec->program[0]->second >> mem & 1)
+    if (!exec->device->async || mem == TRI_MEM_HOST || exec->program[0]->offload >> mem & 1)
         exec->host[mem] = exec->memory[mem];
     else if (mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT)
         return tri__device_find("cpu")->alloc(NULL, bytes, (void **)&exec->host[mem]);

@@ -36,7 +36,7 @@ static void run_copy(const tri_exec *exec, const tri_bound *b, const tri_program
     if (instr->op == TRI_OP_copy_wait) {
         if (offload) offload->copy_wait(exec->context, b->copy);
     } else if (offload) {
-        offload->copy_post(exec->context, y->data, x->data, bytes, program->second >> to->mem & 1, b->copy);
+        offload->copy_post(exec->context, y->data, x->data, bytes, program->offload >> to->mem & 1, b->copy);
     } else {
         memcpy(y->data, x->data, bytes);
     }

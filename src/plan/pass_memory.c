@@ -37,7 +37,7 @@ static int earlier_first(const void *a, const void *b) {
 }
 
 static int is_reused(tri_mem mem) {
-    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_NEAR;
+    return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
 }
 
 /* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value
@@ -319,7 +319,7 @@ tri_status tri__pass_memory(tri_pass *pass) {
     tri_program *program = pass->program;
     const tri_counts *max = &program->max;
     TRI_TRY(check_sizes(program, max));
-    program->second = pass->in->offload;
+    program->offload = pass->in->offload;
     for (int s = 0; s < program->n_slots; s++) {
         tri_slot *slot = &program->slot[s];
         if (slot->parent >= 0) continue;

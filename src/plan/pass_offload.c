@@ -1,12 +1,12 @@
 /* pass_offload.c - pass: what lies in offload memory that kernels do not reach passes through memory that they do
- * (class `near`).
+ * (class `staging`).
  *
  * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is
- * used in spans: uses that are close to each other. Each span has a near slot of its own, which a copy fills before it
+ * used in spans: uses that are close to each other. Each span has its own staging slot, which a copy fills before it
  * and another takes back behind it where it was written. So many bytes (target->ahead, less where little is offloaded)
  * are fetched ahead of their use at most, and about as many are on their way back, so that kernels and both directions
- * of the bus work at the same time in little memory. What has one span and does not outlive the step is near and
- * nowhere else. */
+ * of the bus work at the same time in little memory. What has one span and does not outlive the step is in staging
+ * memory and nowhere else. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ typedef struct span {
     int writes, fetches, stores;
     int post;              /* the instruction before which it is fetched */
     int mb;                /* whose row counts it has */
-    int near;              /* slot; -1: not yet made */
-    int is_there;          /* its near slot has what the span begins with */
+    int staging;           /* slot; -1: not yet made */
+    int is_there;          /* its staging slot has what the span begins with */
     int is_stored, is_away; /* its store was posted; and is under way */
     int64_t bytes;
 } span;
@@ -134,7 +134,8 @@ static void cut_updates(offload *o) {
     }
 }
 
-/* Sums of squares come when their gradient is complete and still near, not when it had to come back for them. */
+/* Sums of squares come when their gradient is complete and still in staging memory, not when it had to come back for
+ * them. */
 static void advance_sums(offload *o) {
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
@@ -198,9 +199,14 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
     if (t->last < 0 || (at - o->span[t->last].last > CLOSE && may_leave(o, t))) {
         const tri_slot *root = &o->to.program->slot[t->root];
         int index = o->n_spans, before = t->last;
-        *TRI_PUSH(o->pass->arena, o->span, o->n_spans, o->cap_spans) =
-            (span){.tile = (int)(t - o->tile), .first = at, .next = -1, .before = before, .mb = instr->mb, .near = -1,
-                   .bytes = tri__range_count(t->part) * (int64_t)tri__dtype_bytes(root->dtype)};
+        *TRI_PUSH(o->pass->arena, o->span, o->n_spans,
+                  o->cap_spans) = (span){.tile = (int)(t - o->tile),
+                                         .first = at,
+                                         .next = -1,
+                                         .before = before,
+                                         .mb = instr->mb,
+                                         .staging = -1,
+                                         .bytes = tri__range_count(t->part) * (int64_t)tri__dtype_bytes(root->dtype)};
         if (before >= 0) o->span[before].next = index;
         else t->span = index;
         t->last = index;
@@ -223,14 +229,14 @@ static void find_spans(offload *o) {
         }
 }
 
-/* Tiles that never leave are near, with their views. */
-static void keep_near(offload *o) {
+/* Tiles that never leave are in staging memory, with their views. */
+static void keep_staged(offload *o) {
     tri_program *p = o->to.program;
     for (int i = 0; i < o->n_tiles; i++)
         if (o->tile[i].n_spans == 1 && !outlives_step(class_of(o, &o->tile[i]))) o->first_tile[o->tile[i].root] = -1;
     for (int s = 0; s < p->n_slots; s++) {
         int root = tri__slot_root(p, s);
-        if (o->pass->in->offload >> p->slot[s].mem & 1 && o->first_tile[root] < 0) p->slot[s].mem = TRI_MEM_NEAR;
+        if (o->pass->in->offload >> p->slot[s].mem & 1 && o->first_tile[root] < 0) p->slot[s].mem = TRI_MEM_STAGING;
     }
 }
 
@@ -276,9 +282,9 @@ static void make_ends(offload *o, span *s, int index) {
     int64_t count = tri__range_count(t->part);
     int is_whole = count == tri__range_count(range_of(o, t->root));
     o->to.unit = root.unit;
-    if (s->near < 0)
-        s->near = tri__build_slot(&o->to, TRI_MEM_NEAR, root.dtype, is_whole ? root.rows : (tri_rows){.add = 1},
-                                  is_whole ? root.cols : count, "near.%s.%d", root.name, index);
+    if (s->staging < 0)
+        s->staging = tri__build_slot(&o->to, TRI_MEM_STAGING, root.dtype, is_whole ? root.rows : (tri_rows){.add = 1},
+                                  is_whole ? root.cols : count, "staging.%s.%d", root.name, index);
     if (t->host >= 0 || (!s->fetches && !s->stores)) return;
     t->host = is_whole ? t->root
                        : tri__build_view(&o->to, t->root, t->part.begin, 1, count, "%s.%lld", root.name,
@@ -288,7 +294,7 @@ static void make_ends(offload *o, span *s, int index) {
 static void copy(offload *o, tri_op op, const span *s, int out) {
     int host = o->tile[s->tile].host;
     o->to.unit = o->to.program->slot[host].unit, o->to.mb = s->mb;
-    tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->near, out ? s->near : host}, (tri_attr){0});
+    tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->staging, out ? s->staging : host}, (tri_attr){0});
 }
 
 /* Waits for the store of the n-th span that is away. */
@@ -318,7 +324,7 @@ static void fetch(offload *o, int index) {
     copy(o, TRI_OP_copy_post, s, 0);
 }
 
-/* The span that instruction `at` uses a tile in; its near slot has what the span begins with. */
+/* The span that instruction `at` uses a tile in; its staging slot has what the span begins with. */
 static void enter(offload *o, tile *t, int at) {
     if (at > o->span[t->span].last) t->span = o->span[t->span].next;
     span *s = &o->span[t->span];
@@ -330,12 +336,12 @@ static void enter(offload *o, tile *t, int at) {
 
 /* What an instruction uses instead of a slot in offload memory. */
 static int stand_in(offload *o, int slot, const tile *t) {
-    int near = o->span[t->span].near;
-    if (slot == t->root) return near;
+    int staging = o->span[t->span].staging;
+    if (slot == t->root) return staging;
     if (o->stand[slot].span != t->span) {
         const tri_slot view = o->to.program->slot[slot];
-        o->stand[slot].slot = tri__build_view(&o->to, near, range_of(o, slot).begin - t->part.begin, view.rows.add,
-                                              view.cols, "near.%s.%d", view.name, t->span);
+        o->stand[slot].slot = tri__build_view(&o->to, staging, range_of(o, slot).begin - t->part.begin, view.rows.add,
+                                              view.cols, "staging.%s.%d", view.name, t->span);
         o->stand[slot].span = t->span;
     }
     return o->stand[slot].slot;
@@ -394,7 +400,7 @@ tri_status tri__pass_offload(tri_pass *pass) {
     if (in->offload >> TRI_MEM_GRAD & 1) advance_sums(&o);
     make_tiles(&o);
     find_spans(&o);
-    keep_near(&o);
+    keep_staged(&o);
     order_fetches(&o);
     rewrite(&o);
     return TRI_OK;

@@ -289,7 +289,7 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
 static tri_status check_copy(checker *c, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
-    if ((c->program->second >> y->mem & 1) == (c->program->second >> x->mem & 1))
+    if ((c->program->offload >> y->mem & 1) == (c->program->offload >> x->mem & 1))
         return defect(c, "%s and %s lie in the same memory", y->name, x->name);
     return y->dtype == x->dtype ? TRI_OK : defect(c, "%s and %s differ in element type", y->name, x->name);
 }

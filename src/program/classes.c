@@ -85,7 +85,7 @@ static int same_texts(const char *const *a, const char *const *b, int n) {
 static int same_frame(const tri_program *a, const tri_program *b) {
     return strcmp(a->title, b->title) == 0 && memcmp(&a->mesh, &b->mesh, sizeof a->mesh) == 0 && a->n_mb == b->n_mb &&
            memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
-           a->second == b->second && a->n_units == b->n_units && a->n_slots == b->n_slots &&
+           a->offload == b->offload && a->n_units == b->n_units && a->n_slots == b->n_slots &&
            a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
            (!a->n_units || memcmp(a->lane, b->lane, (size_t)a->n_units) == 0) &&
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);

@@ -338,12 +338,12 @@ static tri_status parse_bytes(parser *p) {
     return TRI_OK;
 }
 
-static tri_status parse_second(parser *p) {
+static tri_status parse_offload(parser *p) {
     int mem = 0;
     char *word = next_word(p);
     while (mem < TRI_MEM_COUNT && word && strcmp(word, tri__mem_name((tri_mem)mem)) != 0) mem++;
     if (!word || mem == TRI_MEM_COUNT) return bad(p, "unknown memory class", word);
-    p->build.program->second |= 1u << mem;
+    p->build.program->offload |= 1u << mem;
     return TRI_OK;
 }
 
@@ -380,7 +380,7 @@ static tri_status parse_line(parser *p) {
         const char *word;
         tri_status (*parse)(parser *);
     } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},   {"bytes", parse_bytes},
-                 {"second", parse_second}, {"unit", parse_unit}, {"slot", parse_slot}, {"view", parse_view}};
+                 {"offload", parse_offload}, {"unit", parse_unit}, {"slot", parse_slot}, {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;
     if (!p->n_parsed && strcmp(word, "program") != 0)

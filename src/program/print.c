@@ -108,7 +108,7 @@ static void print_bytes(FILE *out, const tri_program *program) {
         if (program->bytes[mem]) fprintf(out, " %s=%lld", tri__mem_name((tri_mem)mem), (long long)program->bytes[mem]);
     if (peak) fputc('\n', out);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if (program->second >> mem & 1) fprintf(out, "second %s\n", tri__mem_name((tri_mem)mem));
+        if (program->offload >> mem & 1) fprintf(out, "offload %s\n", tri__mem_name((tri_mem)mem));
     if (peak) fprintf(out, "# peak %lld B\n", (long long)peak);
 }
 

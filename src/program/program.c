@@ -5,7 +5,7 @@
 
 const char *tri__mem_name(tri_mem mem) {
     static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
-                                                     "comm",  "near", "result", "host", "work"};
+                                                     "comm",  "staging", "result", "host", "work"};
     return names[mem];
 }
 
@@ -57,10 +57,10 @@ int64_t tri__program_bytes(const tri_program *program) {
     return bytes;
 }
 
-int64_t tri__program_second_bytes(const tri_program *program) {
+int64_t tri__program_offload_bytes(const tri_program *program) {
     int64_t bytes = 0;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
-        if (program->second >> mem & 1) bytes += program->bytes[mem];
+        if (program->offload >> mem & 1) bytes += program->bytes[mem];
     return bytes;
 }
 

@@ -33,17 +33,17 @@ typedef struct tri_counts {
 } tri_counts;
 
 typedef enum tri_mem {
-    TRI_MEM_PARAM,  /* weights */
-    TRI_MEM_GRAD,   /* gradients of weights */
-    TRI_MEM_STATE,  /* optimizer state */
-    TRI_MEM_ACT,    /* activations, their gradients, inputs: memory is reused by lifetime */
-    TRI_MEM_GATHER, /* weights gathered from their shards: memory is reused by lifetime */
-    TRI_MEM_COMM,   /* gradients on their way to their owners: memory is reused by lifetime */
-    TRI_MEM_NEAR,   /* what lies in offload memory, while kernels that do not reach there use it: memory is reused by
-                       lifetime */
-    TRI_MEM_RESULT, /* small values that the host sets or reads: never reused */
-    TRI_MEM_HOST,   /* records that hosts exchange: in the host's memory wherever kernels run, never reused */
-    TRI_MEM_WORK,   /* kernels' scratch space: one slot */
+    TRI_MEM_PARAM,   /* weights */
+    TRI_MEM_GRAD,    /* gradients of weights */
+    TRI_MEM_STATE,   /* optimizer state */
+    TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
+    TRI_MEM_GATHER,  /* weights gathered from their shards: memory is reused by lifetime */
+    TRI_MEM_COMM,    /* gradients on their way to their owners: memory is reused by lifetime */
+    TRI_MEM_STAGING, /* what lies in offload memory, while kernels that do not reach there use it: memory is reused by
+                        lifetime */
+    TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
+    TRI_MEM_HOST,    /* records that hosts exchange: in the host's memory wherever kernels run, never reused */
+    TRI_MEM_WORK,    /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;
 
@@ -77,7 +77,7 @@ typedef struct tri_program {
     int rank, n_mb;
     tri_counts max;        /* per microbatch; sizes the slots */
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
-    unsigned second;       /* classes that lie in the device's offload memory, 1 << tri_mem or-ed */
+    unsigned offload;      /* classes that lie in the device's offload memory, 1 << tri_mem or-ed */
     const char **unit;
     uint8_t *lane; /* [n_units] which of TRI_LANES queues a unit's kernels go to, on a device that has several */
     tri_slot *slot;
@@ -100,7 +100,7 @@ int64_t tri__slot_begin(const tri_program *program, int slot);
 int64_t tri__slot_offset(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
-int64_t tri__program_second_bytes(const tri_program *program);            /* those in offload memory */
+int64_t tri__program_offload_bytes(const tri_program *program);            /* those in offload memory */
 int tri__program_lanes(const tri_program *program);                       /* that its units are in */
 /* The lane of an instruction: its unit's. What is of no unit has lane 0; but a transfer of a microbatch's, of several
  * units, that of the instruction before it. */

@@ -89,7 +89,7 @@ unsigned tri__program_shared(const tri_program *program) {
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr->slot[k] >= 0) shared |= 1u << program->slot[instr->slot[k]].mem;
     }
-    return shared & ~program->second & ~(1u << TRI_MEM_HOST);
+    return shared & ~program->offload & ~(1u << TRI_MEM_HOST);
 }
 
 int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n) {

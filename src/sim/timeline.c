@@ -135,7 +135,7 @@ static void compute(const simulation *s, runner *r, const tri_instr *instr) {
     tri_rank_timeline *out = r->out;
     const tri_program *p = out->program;
     int copies = tri__op_queue(instr->op) == TRI_QUEUE_COPY && instr->op != TRI_OP_copy_wait;
-    int back = p->second >> p->slot[instr->slot[0]].mem & 1;
+    int back = p->offload >> p->slot[instr->slot[0]].mem & 1;
     double begin = copies ? fmax(r->now, r->copy_free[back]) : r->now;
     for (int k = 0; k < TRI_MAX_ARGS && !copies; k++)
         if (instr->slot[k] >= 0) begin = fmax(begin, r->ready[instr->slot[k]]);

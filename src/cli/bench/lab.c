@@ -49,7 +49,7 @@ enum {
 typedef struct result {
     int ran;
     char refusal[1024];
-    double planned, second, allocated, held, max_rss;  /* bytes; planned and allocated without offload memory */
+    double planned, offload, allocated, held, max_rss;  /* bytes; planned and allocated without offload memory */
     double device; /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
     tri_run_steps steps;
     double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */
@@ -111,8 +111,8 @@ static void take_planned(const tri_json *ranks, result *r) {
     size_t i;
     tri_json *rank;
     tri__json_each(ranks, i, rank) {
-        raise_to(&r->second, number(rank, "second_bytes"));
-        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "second_bytes"));
+        raise_to(&r->offload, number(rank, "offload_bytes"));
+        raise_to(&r->planned, number(tri__json_get(rank, "bytes"), "total") - number(rank, "offload_bytes"));
     }
 }
 
@@ -126,7 +126,7 @@ static tri_status read_summary(const char *folder, result *r) {
     double n = (double)tri__json_size(ranks);
     tri__json_each(ranks, i, rank) {
         const tri_json *transfers = tri__json_get(rank, "transfers");
-        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "second_bytes"));
+        raise_to(&r->allocated, number(rank, "allocated_bytes") - number(rank, "offload_bytes"));
         raise_to(&r->held, number(rank, "held_bytes"));
         raise_to(&r->max_rss, number(rank, "max_rss_bytes"));
         raise_to(&r->device, number(rank, "device_bytes"));
@@ -213,7 +213,7 @@ static tri_status print_json(const lab *b, int which) {
     const result *r = &b->result[which];
     tri_json *o = tri__json_pack("{s:s, s:s, s:i, s:b, s:s, s:f, s:f}", "model", b->model->name, "layout",
                                  layouts[which].name, "ranks", layouts[which].kind == ALONE ? 1 : b->n, "fits", r->ran,
-                                 "binds", binds(r), "planned_bytes", r->planned, "second_bytes", r->second);
+                                 "binds", binds(r), "planned_bytes", r->planned, "offload_bytes", r->offload);
     if (o && !r->ran) tri__json_set_new(o, "refusal", tri__json_string(r->refusal));
     if (o && r->ran) {
         tri_json *more = tri__json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "allocated_bytes", r->allocated,
