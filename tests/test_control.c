@@ -4,7 +4,6 @@
 #include "tensor_job.h"
 
 #include "program/text.h"
-#include "settings/changes.h"
 #include "sim/timeline.h"
 #include "train/run.h"
 
@@ -106,7 +105,7 @@ static void breaks_are_named(void **state) {
          "rank 2 has ended"},
         {0, "control id=1", "control id=2", "do not fit together"},
         {0, "2 wait control <- _\n", "2 wait control <- _\n3 control_post control id=1 axes=dp\n4 wait control <- _\n",
-         "wait for one another"},
+         "rank 0 has ended"},
         {1, "axes=dp", "axes=dp within=2", "control is not exchanged among all ranks"},
         {1, "control host f64 [1,5]", "control result f64 [1,5]", "control is not a record in the host's memory"},
         {1, "control host f64 [1,5]", "control host f64 [1,4]", "control is not a record in the host's memory"},
@@ -241,7 +240,7 @@ static tri_status train_watched(tri_world *world, const stopped_run *run, watche
     if (status == TRI_OK) status = tri__settings_parse(&settings, "train", 8, options, &word, 1, &n_words);
     if (status == TRI_OK && world)
         status = tri__settings_launched(&settings, tri_world_size(world), tri_world_size(world));
-    if (status == TRI_OK) status = tri__settings_adopt(&settings);
+    if (status == TRI_OK) status = tri__run_adopt(&settings);
     if (status == TRI_OK)
         status = tri__run_train(&settings, world, &(tri_sink){.emit = watch, .context = w}, &w->stop);
     tri__settings_free(&settings);

@@ -30,7 +30,8 @@ void tri__session_tell(tri_session *s) {
 /* [TRI_TOLD_COUNT] of all ranks. */
 static const double *sums_of(const tri_session *s) {
     const tri_instr *instr = s->engine.plan.train.program->instr;
-    return s->control < 0 ? s->told : tri__exec_slot(s->engine.exec, s->engine.train, instr[s->control].slot[TRI_ARG(control_post, y)]);
+    if (s->control < 0) return s->told;
+    return tri__exec_slot(s->engine.exec, s->engine.train, instr[s->control].slot[TRI_ARG(control_post, y)]);
 }
 
 void tri__session_hear(tri_session *s) {
