@@ -1,19 +1,23 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples | install PREFIX=/usr/local DESTDIR=
-#   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc] [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
+#   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples
+#   make install PREFIX=/usr/local DESTDIR=
+#   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
+#        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
 VERSION := 0.1.0
 SONAME := libtrident.so.0
 CC := gcc
 BUILD ?= build
-$(if $(word 2,$(BUILD)),$(error BUILD='$(BUILD)': make cannot have a build folder with a blank in its name; take another))
+$(if $(word 2,$(BUILD)),\
+  $(error BUILD='$(BUILD)': make cannot have a build folder with a blank in its name; take another))
 PREFIX ?= /usr/local
 CFLAGS ?= -O3 -g
 OPENMP ?= -fopenmp
 PKGS := libutf8proc
 
-# What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up each time, in
-# about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make demo` and `make test` install it.
+# What this machine has (BLAS: BLIS first, 83-86 % of the fp32 peak on arm64, OpenBLAS 72-75 %; MPI; CUDA) is looked up
+# each time, in about 0.1 s, and kept in found.mk. What is missing is named before anything is compiled; only `make
+# demo` and `make test` install it.
 ifneq ($(if $(MAKECMDGOALS),$(filter-out clean lint parity asan tsan fuzz,$(MAKECMDGOALS)),all),)
 include $(BUILD)/found.mk
 endif
@@ -21,22 +25,28 @@ SETS_UP := $(filter demo test,$(MAKECMDGOALS))
 HAS_TESTS := $(filter test check soak check-tsan test-cuda sanitize-cuda $(BUILD)/tests/%,$(MAKECMDGOALS))
 ASKED_BLAS := $(if $(filter command environment,$(origin BLAS)),$(BLAS),any)
 $(BUILD)/found.mk: always
-	@CC='$(CC)' BLAS='$(ASKED_BLAS)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) $(if $(HAS_TESTS),--tests) --write '$@'
+	@CC='$(CC)' BLAS='$(ASKED_BLAS)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) \
+	  $(if $(HAS_TESTS),--tests) --write '$@'
 
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -DTRI_VERSION='"$(VERSION)"' \
-  -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc -I. $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes
+ALL_CFLAGS = $(STRICT) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc -I. $(PKG_CFLAGS) \
+  -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
 # The BLAS stays needed even where a linker thinks otherwise: it is what the kernels are compiled against.
 LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
-# The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it. Where there are two MPIs
-# (Debian's mpicc.openmpi and mpicc.mpich), each has one more, and the launcher decides which is loaded.
+# The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
+# Where there are two MPIs (Debian's mpicc.openmpi and mpicc.mpich), each has one more, and the launcher decides which
+# is loaded.
 MPI_EACH := $(if $(MPI),$(if $(shell command -v mpicc.openmpi),$(if $(shell command -v mpicc.mpich),openmpi mpich)))
 MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so) $(MPI_EACH:%=$(BUILD)/libtrident_mpi_%.so)
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%,$(sort $(shell find src -name '*.c'))))
-# So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what comes later.
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%,\
+  $(sort $(shell find src -name '*.c'))))
+# So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what
+# comes later.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90,code=compute_90
+CUDA_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+  -gencode arch=compute_90,code=compute_90
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(sort $(wildcard src/device/cuda/*.c src/device/cuda/*.cu)))
 CUDA_SHARES := $(patsubst %.c,$(BUILD)/%.o,src/base/status.c src/base/clock.c src/layout/dtype.c src/device/wisdom.c)
 CLI_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(sort $(shell find src/cli -name "*.c")))
@@ -50,15 +60,18 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
-.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz fuzzers examples install clean
+.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz \
+  fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 
 announce:
-	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only), CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)"
+	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only)," \
+	  "CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)"
 
-# A file that changes when these words do: the compiler's and its flags', and then all that it compiled is compiled again.
+# A file that changes when these words do: the compiler's and its flags', and then all that it compiled is compiled
+# again.
 words_in_file = @mkdir -p $(@D); echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$(subst ','\'',$(1))' > $@
 $(BUILD)/flags: always
 	$(call words_in_file,$(CC) $(ALL_CFLAGS) $(LDFLAGS))
@@ -78,7 +91,8 @@ $(BUILD)/$(SONAME): $(BUILD)/libtrident.so
 	@ln -sf $(<F) $@
 $(MPI_PLUGIN): src/comm/mpi/plugin.c src/comm/mpi/plugin.h src/comm/link/remote.h $(BUILD)/flags
 	@echo "  MPICC $@"
-	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Isrc -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
+	@$(or $(patsubst libtrident_mpi_%.so,mpicc.%,$(filter libtrident_mpi_%,$(@F))),$(MPI)) $(STRICT) -Isrc \
+	  -fPIC -fvisibility=hidden $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
 $(BUILD)/src/device/cuda/%.c.o: src/device/cuda/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC $<"
@@ -92,7 +106,8 @@ $(BUILD)/src/device/cuda/%.cu.o: src/device/cuda/%.cu $(BUILD)/flags $(BUILD)/cu
 	  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 $(BUILD)/libtrident_cuda.so: $(CUDA_OBJECTS) $(CUDA_SHARES)
 	@echo "  LINK $@"
-	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) $(OPENMP:%=-Xcompiler %) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
+	@$(NVCC) -shared -ccbin $(CC) $(CUDA_ARCH) $(OPENMP:%=-Xcompiler %) -o $@ $^ -L$(CUDA_HOME)/lib64 -lcublasLt \
+	  -Xlinker -rpath,$(CUDA_HOME)/lib64 -Xlinker --no-undefined
 $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@echo "  LINK $@"
 	@$(LINK) -o $@ $^ $(LIBS)
@@ -114,17 +129,21 @@ $(BUILD)/examples/%: examples/%.c $(wildcard include/*.h) $(BUILD)/libtrident.so
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 cuda: all
-	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is: make cuda NVCC=/path/to/nvcc'; exit 1; }
+	@[ -n '$(NVCC)' ] || { echo 'make cuda: nvcc is not found; install the CUDA toolkit, or say where it is:' \
+	  'make cuda NVCC=/path/to/nvcc'; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/libtrident_cuda.so
 # On a GPU machine; each test skips with a reason where there is no GPU or no plug-in.
 CUDA_TESTS := $(patsubst tests/%.c,%,$(sort $(wildcard tests/test_cuda_*.c)))
 test-cuda: cuda $(CUDA_TESTS:%=$(BUILD)/tests/%)
 	@tests/run $(BUILD) test_cuda_ cli_cuda_
-# The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of their cases.
+# The kernels under compute-sanitizer: accesses outside memory, then shared memory that threads race for. A tenth of
+# their cases.
 sanitize-cuda: cuda $(BUILD)/tests/test_cuda_kernels
-	@[ -x $(CUDA_HOME)/bin/compute-sanitizer ] || { echo 'make sanitize-cuda: $(CUDA_HOME)/bin/compute-sanitizer is not there; it comes with the CUDA toolkit'; exit 1; }
+	@[ -x $(CUDA_HOME)/bin/compute-sanitizer ] || { echo 'make sanitize-cuda:' \
+	  '$(CUDA_HOME)/bin/compute-sanitizer is not there; it comes with the CUDA toolkit'; exit 1; }
 	@for tool in memcheck:few racecheck:own; do echo "compute-sanitizer $${tool%:*}"; \
-	  $(CUDA_HOME)/bin/compute-sanitizer --tool $${tool%:*} --error-exitcode 9 $(BUILD)/tests/test_cuda_kernels --$${tool#*:} || exit 1; done
+	  $(CUDA_HOME)/bin/compute-sanitizer --tool $${tool%:*} --error-exitcode 9 \
+	    $(BUILD)/tests/test_cuda_kernels --$${tool#*:} || exit 1; done
 demo: all
 	$(BUILD)/trident demo
 test: all examples $(TESTS)
@@ -133,7 +152,8 @@ test: all examples $(TESTS)
 # ONLY='table json': the tests whose names contain these.
 check: all examples $(TESTS)
 	@tests/run $(BUILD) $(ONLY)
-# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/testing.md). PARTS='kills alarms': only those.
+# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/testing.md). PARTS='kills
+# alarms': only those.
 soak: all $(TESTS)
 	@tests/soak/run $(BUILD) $(PARTS)
 lint:
@@ -154,14 +174,19 @@ parity:
 	@tools/venv
 	@$(MAKE) --no-print-directory all $(TESTS)
 	@.venv/bin/python tools/parity.py $(BUILD)
-# One build folder for each sanitizer. OpenMP's own synchronisation is unknown to TSan, so that build is serial inside a rank.
+# One build folder for each sanitizer. OpenMP's own synchronisation is unknown to TSan, so that build is serial inside
+# a rank.
+TRACED := -O1 -g -fno-omit-frame-pointer
 asan:
-	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
+	@$(MAKE) --no-print-directory BUILD=build-asan \
+	  CFLAGS='$(TRACED) -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := reload session_meshes pipeline replicas
-TSAN_TESTS := collectives exchange far join loader messages mismatch parallel ranks segment session_ranks shard tensor $(TSAN_LONG)
+TSAN_TESTS := collectives exchange far join loader messages mismatch parallel ranks segment session_ranks shard tensor \
+  $(TSAN_LONG)
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
+	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
+	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
 # Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
@@ -185,10 +210,12 @@ install: all
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
 	install -m 755 $(BUILD)/libtrident.so '$(INTO)/lib/libtrident.so.$(VERSION)'
 	$(if $(MPI),install -m 755 $(MPI_PLUGIN) '$(INTO)/lib/')
-	if [ -e $(BUILD)/libtrident_cuda.so ]; then install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
+	if [ -e $(BUILD)/libtrident_cuda.so ]; then \
+	  install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' trident.pc.in \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' \
+	  trident.pc.in \
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
 	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'

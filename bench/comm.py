@@ -2,9 +2,9 @@
 
     python3 bench/comm.py [BUILD] [--rounds 3]
 
-An all_reduce in the shared heap, 2 ranks and then 4 (more than the cores of a small machine: both sides yield). Every run times ours,
-Open MPI's and a copy of memory in turn, call by call; the median of the rounds counts. Prints one JSON object a case; exit 1 when a
-target is missed. Without mpirun its cases are left out, and that is said.
+An all_reduce in the shared heap, 2 ranks and then 4 (more than the cores of a small machine: both sides yield). Every
+run times ours, Open MPI's and a copy of memory in turn, call by call; the median of the rounds counts. Prints one JSON
+object a case; exit 1 when a target is missed. Without mpirun its cases are left out, and that is said.
 """
 import argparse
 import json
@@ -19,7 +19,8 @@ CASES = [  # name, ranks, mpirun's options or None, size, figure, target, at lea
     ("25 MB, 2 ranks, of a 2-thread memcpy", 2, None, "25M", "memcpy_ratio", 0.5, 1),
     ("4 KB, 2 ranks, us", 2, None, "4K", "time_us", 1.5, -1),
     ("25 MB, 2 ranks, times Open MPI", 2, ["--bind-to", "core"], "25M", "mpi_ratio", 4.0, 1),
-    ("25 MB, 4 ranks, times Open MPI", 4, ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"], "25M", "mpi_ratio", 5.0, 1),
+    ("25 MB, 4 ranks, times Open MPI", 4, ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"], "25M",
+     "mpi_ratio", 5.0, 1),
 ]
 
 

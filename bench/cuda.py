@@ -1,12 +1,15 @@
-"""Training steps on a GPU against PyTorch's, in one job: `trident bench step` and torch_step.py, compiled and eager, take turns.
+"""Training steps on a GPU against PyTorch's, in one job: `trident bench step` and torch_step.py, compiled and eager,
+take turns.
 
-    python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3] [--seconds 540] [--each 150]
+    python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3]
+                          [--seconds 540] [--each 150]
 
-Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on all. A run whose
-last time is more than what is left of --seconds is not begun, and one that takes longer than --each is given up: PyTorch compiles
-base512real, whose batches differ in length, for minutes. Prints a JSON object a run, then the table of docs/cuda.md: medians over the
-rounds. Compiling takes PyTorch most of a minute a case: with TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only
-the first time. Exit 1 when a target is missed or a case lacks an engine.
+Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on
+all. A run whose last time is more than what is left of --seconds is not begun, and one that takes longer than --each
+is given up: PyTorch compiles base512real, whose batches differ in length, for minutes. Prints a JSON object a run,
+then the table of docs/cuda.md: medians over the rounds. Compiling takes PyTorch most of a minute a case: with
+TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only the first time. Exit 1 when a target is
+missed or a case lacks an engine.
 """
 import argparse
 import json
@@ -18,14 +21,16 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = ("minilm", "base128", "base512", "base512real", "large512", "oneb")
-TARGET = {"base128": 1.4, "base512": 1.4, "base512real": 4.0, "large512": 1.35, "oneb": 1.15}  # times as fast as torch.compile
+# Times as fast as torch.compile.
+TARGET = {"base128": 1.4, "base512": 1.4, "base512real": 4.0, "large512": 1.35, "oneb": 1.15}
 MFU = {"base128": 0.58, "base512": 0.58, "large512": 0.60, "oneb": 0.64}
 GIB = 1 << 30
 
 
 def command(engine, case, options):
     if engine == "trident":
-        words = [os.path.join(options.build, "trident"), "bench", "step", "--device", "cuda", "--precision", "bf16", "--cases", case,
+        words = [os.path.join(options.build, "trident"), "bench", "step", "--device", "cuda", "--precision", "bf16",
+                 "--cases", case,
                  "--json", "--quiet"] + (["--max-steps", "400"] if case == "minilm" else [])
         return words + (["--tune-products"] if options.tune else [])
     words = [sys.executable, os.path.join(HERE, "torch_step.py"), case, "--steps", "12", "--warmup", "4"]
@@ -41,7 +46,8 @@ def run(engine, case, left, options):
         print(f"bench: {engine} {case}: given up after {limit:.0f} s", file=sys.stderr)
         return None
     if done.returncode:
-        print(f"bench: {engine} {case}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
+        print(f"bench: {engine} {case}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}",
+              file=sys.stderr)
         return None
     found = json.loads(done.stdout.strip().splitlines()[-1])
     found.update(engine=engine, run_seconds=round(time.monotonic() - begin, 1))
@@ -84,7 +90,8 @@ def side(found):
 
 def table(runs, options):
     ok = True
-    print("\n| case | ms a step | MFU | first step | memory | torch.compile: ms, MFU, memory | eager: ms, MFU, memory | ratio | target |")
+    print("\n| case | ms a step | MFU | first step | memory | torch.compile: ms, MFU, memory | eager: ms, MFU, memory "
+          "| ratio | target |")
     print("|---|---|---|---|---|---|---|---|---|")
     for case in options.cases:
         ours, compiled, eager = (runs[case].get(engine, []) for engine in ("trident", "compile", "eager"))
@@ -96,8 +103,9 @@ def table(runs, options):
         mfu = median(ours, "mfu")
         reached = ratio >= TARGET.get(case, 0) and mfu >= MFU.get(case, 0)
         ok = ok and reached
-        print(f"| {case} | {median(ours, 'step_ms'):.1f} | {100 * mfu:.1f} % | {median(ours, 'first_step_seconds'):.1f} s | "
-              f"{memory(ours) / GIB:.1f} GiB | {side(compiled)} | {side(eager)} | {ratio:.2f} | {TARGET.get(case, 0):.2f}"
+        print(f"| {case} | {median(ours, 'step_ms'):.1f} | {100 * mfu:.1f} % | "
+              f"{median(ours, 'first_step_seconds'):.1f} s | {memory(ours) / GIB:.1f} GiB | {side(compiled)} | "
+              f"{side(eager)} | {ratio:.2f} | {TARGET.get(case, 0):.2f}"
               f"{', MFU %.0f %%' % (100 * MFU[case]) if case in MFU else ''}{'' if reached else ': missed'} |")
     ceilings = [r["ceiling_tflops"] for case in runs.values() for found in case.values() for r in found]
     if ceilings:

@@ -1,9 +1,11 @@
-"""Attention of PyTorch's libraries on a GPU, forward and backward, bf16, texts of equal length: what Trident's kernels are held against.
+"""Attention of PyTorch's libraries on a GPU, forward and backward, bf16, texts of equal length: what Trident's kernels
+are held against.
 
-    python3 bench/cudnn.py [--dropout 0]            beside  build/bench/cuda_kernels CASE --dropout 0 attention attention_din
+    python3 bench/cudnn.py [--dropout 0]
+    beside  build/bench/cuda_kernels CASE --dropout 0 attention attention_din
 
-cuDNN takes no dropout through PyTorch, so without it only. Prints, for each case and library, milliseconds of a forward and of a backward
-pass: medians of batches of calls between two events, as cuda_kernels times.
+cuDNN takes no dropout through PyTorch, so without it only. Prints, for each case and library, milliseconds of a
+forward and of a backward pass: medians of batches of calls between two events, as cuda_kernels times.
 """
 import argparse
 import statistics
@@ -11,7 +13,8 @@ import statistics
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-CASES = {"base128": (256, 12, 128, 64), "base512": (64, 12, 512, 64), "large512": (32, 16, 512, 64), "oneb": (16, 16, 1024, 128)}
+CASES = {"base128": (256, 12, 128, 64), "base512": (64, 12, 512, 64), "large512": (32, 16, 512, 64),
+         "oneb": (16, 16, 1024, 128)}
 LIBRARIES = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 RUNS, BATCH = 9, 10
 

@@ -1,10 +1,11 @@
-"""Pipelines: measured bubbles against those of the simulated step; branches against a row of stages; ZB-H1 against 1F1B.
+"""Pipelines: measured bubbles against those of the simulated step; branches against a row of stages; ZB-H1 against
+1F1B.
 
     python3 bench/pipeline.py [BUILD] [--rounds 3] [--no-cpu]
 
-`trident bench pipeline` on the device "timed", whose stages sleep as long as they would compute, so that four of them run on two cores; and
-two stages that do compute, one thread each, where there are two cores. All take turns; medians over the rounds count. Prints one JSON object
-a figure; exit 1 when a target of bench/README.md is missed.
+`trident bench pipeline` on the device "timed", whose stages sleep as long as they would compute, so that four of them
+run on two cores; and two stages that do compute, one thread each, where there are two cores. All take turns; medians
+over the rounds count. Prints one JSON object a figure; exit 1 when a target of bench/README.md is missed.
 """
 import argparse
 import json
@@ -16,12 +17,14 @@ import sys
 TIMED = [["--pp-size", "4", "--num-microbatches", "8"],
          ["--pp-size", "4", "--num-microbatches", "4", "--schedules", "1f1b"],
          ["--pp-size", "2", "--num-microbatches", "4", "--schedules", "gpipe,1f1b,zb-h1", "--pipeline-shape", "chain"]]
-CPU = [["--device", "cpu", "--pp-size", "2", "--num-microbatches", "4", "--schedules", "1f1b", "--pipeline-shape", "chain"]]
+CPU = [["--device", "cpu", "--pp-size", "2", "--num-microbatches", "4", "--schedules", "1f1b", "--pipeline-shape",
+        "chain"]]
 NEAR = 0.15   # measured bubble against the predicted one
 
 
 def measure(trident, options, into):
-    done = subprocess.run([trident, "bench", "pipeline", "--json", "--quiet", *options], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([trident, "bench", "pipeline", "--json", "--quiet", *options], stdout=subprocess.PIPE,
+                          text=True, check=True)
     for run in map(json.loads, done.stdout.splitlines()):
         key = run["device"], run["stages"], run["microbatches"], run["schedule"], run["shape"]
         into.setdefault(key, []).append(run)
@@ -35,7 +38,8 @@ def figures(runs):
     for key in runs:
         device, stages, microbatches, schedule, shape = key
         ratio = median(key, "bubble") / median(key, "predicted_bubble")
-        name = f"bubble over predicted bubble: {schedule}, {shape}, {stages} stages, {microbatches} microbatches, device {device}"
+        name = (f"bubble over predicted bubble: {schedule}, {shape}, {stages} stages, {microbatches} microbatches, "
+                f"device {device}")
         yield name, ratio, f"within {NEAR:.0%} of 1", abs(ratio - 1) <= NEAR
     branch, row = ("timed", 4, 4, "1f1b", "branch"), ("timed", 4, 4, "1f1b", "chain")
     value = median(row, "step_ms") / median(branch, "step_ms")
@@ -50,7 +54,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-cpu", action="store_true", help="leave out the stages that compute; they need two cores to themselves")
+    parser.add_argument("--no-cpu", action="store_true",
+                        help="leave out the stages that compute; they need two cores to themselves")
     args = parser.parse_args()
     trident = os.path.abspath(os.path.join(args.build, "trident"))
     cpu = [] if args.no_cpu or len(os.sched_getaffinity(0)) < 2 else CPU
@@ -62,7 +67,8 @@ def main():
             measure(trident, options, runs)
         print(f"  round {turn + 1} of {args.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     for key, rounds in runs.items():
-        print(json.dumps({"case": key, **{field: [run[field] for run in rounds] for field in ("step_ms", "flow_ms", "bubble", "predicted_bubble")},
+        fields = ("step_ms", "flow_ms", "bubble", "predicted_bubble")
+        print(json.dumps({"case": key, **{field: [run[field] for run in rounds] for field in fields},
                           "activation_bytes": rounds[0]["activation_bytes"]}))
     for name, value, target, reached in figures(runs):
         missed += reached is False

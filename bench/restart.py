@@ -1,9 +1,11 @@
-"""How long a crash takes: from the kill of a rank to the first step after it, by --max-restarts from the last checkpoint.
+"""How long a crash takes: from the kill of a rank to the first step after it, by --max-restarts from the last
+checkpoint.
 
     python3 bench/restart.py [BUILD] [--kills 5] [--ranks 2]
 
-Two 8-layer 512-wide encoders, 72 million parameters (0.9 GB of state, from the page cache), data of its own making. A step is seen when the
-progress line of its start appears. Prints one JSON object; exit 1 when the median is above 3 s (bench/README.md).
+Two 8-layer 512-wide encoders, 72 million parameters (0.9 GB of state, from the page cache), data of its own making. A
+step is seen when the progress line of its start appears. Prints one JSON object; exit 1 when the median is above 3 s
+(bench/README.md).
 """
 import argparse
 import json
@@ -17,9 +19,11 @@ import sys
 import tempfile
 import time
 
-ENCODER = {"model_type": "bert", "vocab_size": 20005, "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "intermediate_size": 2048,
+ENCODER = {"model_type": "bert", "vocab_size": 20005, "hidden_size": 512, "num_hidden_layers": 8,
+           "num_attention_heads": 8, "intermediate_size": 2048,
            "max_position_embeddings": 64}
-CONFIG = {"label_name": "label", "primary_text_name": "text", "secondary_text_name": "title", "tab_field_list": ["size"], "primary_tokenizer": "vocab",
+CONFIG = {"label_name": "label", "primary_text_name": "text", "secondary_text_name": "title",
+          "tab_field_list": ["size"], "primary_tokenizer": "vocab",
           "primary_encoder": ENCODER, "secondary_encoder": ENCODER, "max_sen_len": 16}
 
 
@@ -43,9 +47,12 @@ def ranks_of(pid):
 
 def measure(folder, options):
     """Seconds of each kill until a step is reported again."""
-    job = subprocess.Popen([os.path.join(options.build, "trident"), "train", "--config", "config.json", "--data-path", folder, "--models-dir", folder,
-                            "--output-dir", "run", "--batch-size", "2", "--epochs", "50", "--save-steps", "3", "--save-every", "1000", "--keep", "1",
-                            "--nproc-per-node", str(options.ranks), "--threads", "1", "--max-restarts", str(options.kills)],
+    job = subprocess.Popen([os.path.join(options.build, "trident"), "train", "--config", "config.json", "--data-path",
+                            folder, "--models-dir", folder,
+                            "--output-dir", "run", "--batch-size", "2", "--epochs", "50", "--save-steps", "3",
+                            "--save-every", "1000", "--keep", "1",
+                            "--nproc-per-node", str(options.ranks), "--threads", "1", "--max-restarts",
+                            str(options.kills)],
                            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     times, killed, saved = [], None, False
     for line in job.stderr:

@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/step.py [BUILD] [--case fixed|reviews] [--threads 2] [--rounds 3]
 
-The two take turns (A B A B ...), each in a fresh process, so that a slow stretch of the machine falls on both; the figure is
-the ratio of the medians over the rounds. bench/README.md states the targets; exit 1 when one is missed.
+The two take turns (A B A B ...), each in a fresh process, so that a slow stretch of the machine falls on both; the
+figure is the ratio of the medians over the rounds. bench/README.md states the targets; exit 1 when one is missed.
 """
 import argparse
 import csv
@@ -23,7 +23,8 @@ WARMUP = 2
 
 
 def run(words, **environment):
-    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, **environment})
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                            env={**os.environ, **environment})
     if result.returncode:
         sys.exit(f"bench: {' '.join(map(str, words))}\nexited with {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
@@ -38,10 +39,12 @@ def write_table(folder, columns, rows):
 
 
 def prepare(case, folder, options, count):
-    """Data folder of `count` samples and models folder for Trident: those that torch_step.py takes, or others of the same length."""
+    """Data folder of `count` samples and models folder for Trident: those that torch_step.py takes, or others of the
+    same length."""
     with open(os.path.join(HERE, "step.json"), encoding="utf-8") as file:
         config = json.load(file)
-    columns = [config["primary_text_name"], config["secondary_text_name"], *config["tab_field_list"], config["label_name"]]
+    columns = [config["primary_text_name"], config["secondary_text_name"], *config["tab_field_list"],
+               config["label_name"]]
     data, models = os.path.join(folder, "data"), os.path.join(folder, "models")
     if case == "reviews":
         write_table(data, columns, [[row[name] for name in columns] for row in read_reviews(options.shared, count)])
@@ -49,7 +52,8 @@ def prepare(case, folder, options, count):
     words = make_vocabulary(os.path.join(models, "bert-base-cased"), config["primary_encoder"]["vocab_size"])
     rng = random.Random(1)
     text = lambda: " ".join(rng.choice(words) for _ in range(126))  # 128 tokens with [CLS] and [SEP]
-    write_table(data, columns, [[text(), text(), *(round(rng.gauss(0, 1), 4) for _ in range(3)), rng.randrange(2)] for _ in range(count)])
+    write_table(data, columns, [[text(), text(), *(round(rng.gauss(0, 1), 4) for _ in range(3)), rng.randrange(2)]
+                                for _ in range(count)])
     return data, models
 
 
@@ -66,7 +70,8 @@ def trident_step(build, case, folder, data, models, options):
 
 
 def torch_step(case, options):
-    line = run([sys.executable, os.path.join(HERE, "torch_step.py"), case, "--threads", options.threads, "--steps", options.steps,
+    line = run([sys.executable, os.path.join(HERE, "torch_step.py"), case, "--threads", options.threads, "--steps",
+                options.steps,
                 "--warmup", WARMUP, "--shared", options.shared], OMP_NUM_THREADS=str(options.threads))
     return json.loads(line)
 
@@ -87,8 +92,10 @@ def compare(case, options):
     rate = (lambda r: 1000 * BATCH[case] / r["step_ms"]) if case == "fixed" else (lambda r: r["samples_per_second"])
     mine, yours = statistics.median(map(rate, ours)), statistics.median(map(rate, theirs))
     reached = mine / yours >= TARGET[case]
-    print(json.dumps({"case": case, "threads": options.threads, "rounds": options.rounds, "trident_samples_per_second": round(mine, 3),
-                      "pytorch_samples_per_second": round(yours, 3), "ratio": round(mine / yours, 3), "target": TARGET[case],
+    print(json.dumps({"case": case, "threads": options.threads, "rounds": options.rounds,
+                      "trident_samples_per_second": round(mine, 3),
+                      "pytorch_samples_per_second": round(yours, 3), "ratio": round(mine / yours, 3),
+                      "target": TARGET[case],
                       "reached": reached, "pytorch": theirs[0]["engine"]}), flush=True)
     return reached
 

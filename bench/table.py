@@ -2,10 +2,11 @@
 
     .venv/bin/python bench/table.py [BUILD] [--bytes 1e9] [--rounds 3] [--jsonl]
 
-The file is the reviews' train.csv repeated, made in a temporary folder and removed. All take turns, each in a fresh process, with the
-file in the page cache. Opening finds every row, checks UTF-8 and counts fields: after it every field is one look-up away. pandas and
-csv also make objects of what they read, so Trident's time for asking for every field once stands beside. Rates of one thread are per
-second of a core (processor time): on a shared machine wall time says more about the neighbours. Exit 1 when the target is missed.
+The file is the reviews' train.csv repeated, made in a temporary folder and removed. All take turns, each in a fresh
+process, with the file in the page cache. Opening finds every row, checks UTF-8 and counts fields: after it every field
+is one look-up away. pandas and csv also make objects of what they read, so Trident's time for asking for every field
+once stands beside. Rates of one thread are per second of a core (processor time): on a shared machine wall time says
+more about the neighbours. Exit 1 when the target is missed.
 """
 import argparse
 import csv
@@ -96,7 +97,8 @@ def compare(options, folder):
         rows = {result["rows"] for result in (one[-1], two[-1], pandas[-1], plain[-1]) if result}
         if len(rows) != 1:
             sys.exit(f"bench: the readers found different numbers of rows: {rows}")
-        print(f"  round {turn + 1}: Trident opens in {one[-1]['open_seconds']:.2f} s (core {one[-1]['open_cpu']:.2f}), with two threads "
+        print(f"  round {turn + 1}: Trident opens in {one[-1]['open_seconds']:.2f} s "
+              f"(core {one[-1]['open_cpu']:.2f}), with two threads "
               f"{two[-1]['open_seconds']:.2f}; pandas {pandas[-1]['seconds'] if pandas[-1] else float('nan'):.2f} s, "
               f"csv {plain[-1]['seconds']:.2f} s", flush=True)
     rate = size / median(one, "open_cpu") / 1e9
@@ -104,12 +106,15 @@ def compare(options, folder):
     def wall(results):
         return round(size / median(results, "seconds") / 1e9, 3)
 
-    report = {"bytes": size, "rows": one[0]["rows"], "rounds": options.rounds, "open_GB_per_core_second": round(rate, 3), "target": TARGET,
+    report = {"bytes": size, "rows": one[0]["rows"], "rounds": options.rounds,
+              "open_GB_per_core_second": round(rate, 3), "target": TARGET,
               "open_GB_per_second": round(size / median(one, "open_seconds") / 1e9, 3),
               "open_two_threads_GB_per_core_second": round(size / median(two, "open_cpu") / 1e9, 3),
               "open_two_threads_GB_per_second": round(size / median(two, "open_seconds") / 1e9, 3),
-              "open_and_read_GB_per_core_second": round(size / statistics.median(r["open_cpu"] + r["read_cpu"] for r in one) / 1e9, 3),
-              "csv_GB_per_core_second": round(size / median(plain, "cpu") / 1e9, 3), "csv_GB_per_second": wall(plain), "reached": rate >= TARGET}
+              "open_and_read_GB_per_core_second":
+                  round(size / statistics.median(r["open_cpu"] + r["read_cpu"] for r in one) / 1e9, 3),
+              "csv_GB_per_core_second": round(size / median(plain, "cpu") / 1e9, 3), "csv_GB_per_second": wall(plain),
+              "reached": rate >= TARGET}
     if all(pandas):
         report["pandas_GB_per_core_second"] = round(size / median(pandas, "cpu") / 1e9, 3)
         report["pandas_GB_per_second"] = wall(pandas)

@@ -1,11 +1,12 @@
-"""Trident's tokenizers against Hugging Face's, in the same run: the same texts, one thread; and Trident's second thread.
+"""Trident's tokenizers against Hugging Face's, in the same run: the same texts, one thread; and Trident's second
+thread.
 
     .venv/bin/python bench/tokenizing.py [BUILD] [--rounds 5]
 
-All titles and texts of ../shared/data/reviews (46,972), no truncation. The sides take turns; figures are ratios of medians over the
-rounds. Hugging Face: encode_batch, parallelism off. Trident: build/bench/tokenize, which stays alive between the turns as the library
-does, so that both know the words they have seen. The ids' count and sum must be the same. bench/README.md states the targets; exit 1
-when one is missed.
+All titles and texts of ../shared/data/reviews (46,972), no truncation. The sides take turns; figures are ratios of
+medians over the rounds. Hugging Face: encode_batch, parallelism off. Trident: build/bench/tokenize, which stays alive
+between the turns as the library does, so that both know the words they have seen. The ids' count and sum must be the
+same. bench/README.md states the targets; exit 1 when one is missed.
 """
 import argparse
 import csv
@@ -42,12 +43,14 @@ def tokenizers():
         here = os.path.join(folder, f"bert-base-{kind}")
         yield f"bert-base-{kind}", here, golden.bert(here, kind == "uncased")
     here = os.path.join(folder, "roberta-base")
-    yield "roberta-base", here, golden.byte_level(os.path.join(here, "vocab.json"), os.path.join(here, "merges.txt"), True)
+    yield "roberta-base", here, golden.byte_level(os.path.join(here, "vocab.json"), os.path.join(here, "merges.txt"),
+                                                  True)
 
 
 class Trident:
     def __init__(self, build, folder):
-        self.process = subprocess.Popen([os.path.join(os.path.abspath(build), "bench", "tokenize"), folder], cwd=ROOT, text=True,
+        self.process = subprocess.Popen([os.path.join(os.path.abspath(build), "bench", "tokenize"), folder], cwd=ROOT,
+                                        text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def encode(self, threads):
@@ -81,7 +84,8 @@ def measure(build, name, folder, tokenizer, texts, rounds):
     middle = {key: statistics.median(value) for key, value in times.items()}
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     result = {"tokenizer": name, "texts": len(texts), "MB": round(megabytes, 2),
-              "huggingface_MB_s": round(megabytes / middle["huggingface"], 2), "trident_MB_s": round(megabytes / middle["trident"], 2),
+              "huggingface_MB_s": round(megabytes / middle["huggingface"], 2),
+              "trident_MB_s": round(megabytes / middle["trident"], 2),
               "ratio": round(middle["huggingface"] / middle["trident"], 2),
               "second_thread": round(middle["trident"] / middle["trident_2"], 2),
               "rounds": {key: [round(value, 4) for value in values] for key, values in times.items()}}
@@ -98,7 +102,8 @@ def main():
         print("tokenize: ../shared is not here: skipped")
         return
     texts = list(reviews())
-    if not all([measure(options.build, name, folder, tokenizer, texts, options.rounds) for name, folder, tokenizer in tokenizers()]):
+    if not all([measure(options.build, name, folder, tokenizer, texts, options.rounds) for name, folder,
+                tokenizer in tokenizers()]):
         sys.exit("bench: a target is missed")
 
 

@@ -1,14 +1,14 @@
 """PyTorch's training step of the benchmark model: what bench/step.py compares Trident with.
 
 fixed:   16 samples of 128 tokens in both texts. No attention mask is given, as nothing is padded.
-reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled order.
-Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product attention. The
-batches are made and padded before the clock starts, so that only the step is measured.
-With WORLD_SIZE above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
+reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled
+order. Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product
+attention. The batches are made and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
+above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
 
-minilm, base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or
-with --compile. MFU counts only real tokens, three times the products of the forward pass, against an 8192^3 product timed here.
-Prints one JSON object.
+minilm, base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over
+fp32 weights, eager or with --compile. MFU counts only real tokens, three times the products of the forward pass,
+against an 8192^3 product timed here. Prints one JSON object.
 """
 import argparse
 import csv
@@ -42,7 +42,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=0, help="samples of a step on each rank; left out: 16 or 32 by case")
+    parser.add_argument("--batch", type=int, default=0,
+                        help="samples of a step on each rank; left out: 16 or 32 by case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--config", default=os.path.join(HERE, "step.json"))
@@ -118,10 +119,13 @@ def gpu_case(options):
     torch.manual_seed(options.seed)
     ceiling = gpu_ceiling(torch)
     encoder = {"model_type": "bert", "vocab_size": GPU_VOCABULARY, "hidden_size": width, "num_hidden_layers": layers,
-               "num_attention_heads": heads, "intermediate_size": 4 * width, "max_position_embeddings": tokens, "type_vocab_size": 2,
+               "num_attention_heads": heads, "intermediate_size": 4 * width, "max_position_embeddings": tokens,
+               "type_vocab_size": 2,
                "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-    config = {"primary_text_name": "first", "secondary_text_name": "second" if texts > 1 else None, "primary_encoder": encoder,
-              "secondary_encoder": encoder, "tab_field_list": ["a", "b", "c"], "hidden_common_dim": 256, "fusion_hidden_dim": 128,
+    config = {"primary_text_name": "first", "secondary_text_name": "second" if texts > 1 else None,
+              "primary_encoder": encoder,
+              "secondary_encoder": encoder, "tab_field_list": ["a", "b", "c"], "hidden_common_dim": 256,
+              "fusion_hidden_dim": 128,
               "fusion_dropout": options.dropout, "num_classes": 2}
     if not ragged: # some versions make a mask of ones while compiling, which keeps attention from its fastest kernel
         import transformers.models.bert.modeling_bert as bert

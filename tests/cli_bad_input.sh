@@ -1,7 +1,9 @@
 # Every wrong input ends with its exit code and a text that names the place and what to do.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
-train() { echo train --config "${1:-config.json}" --data-path "${2:-data}" --output-dir out --max-steps 2 --epochs 1 --quiet; }
+train() {
+    echo train --config "${1:-config.json}" --data-path "${2:-data}" --output-dir out --max-steps 2 --epochs 1 --quiet
+}
 
 # Flags.
 refuses 2 --lerning-rate --learning-rate -- $(train) --lerning-rate 1
@@ -46,7 +48,8 @@ make_config folder.json '"primary_tokenizer": "no-such-model"'
 refuses 66 no-such-model -- $(train folder.json)
 mkdir -p models
 checked refuses 66 no-such-model "models" -- $(train folder.json) --models-dir models
-heads='"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 64'
+heads='"hidden_size": 30, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32'
+heads+=', "max_position_embeddings": 64'
 make_config heads.json '"primary_encoder": {'"$heads"'}'
 refuses 2 -- $(train heads.json)
 make_config long.json '"max_sen_len": 500'
@@ -90,7 +93,8 @@ refuses 65 "Parquet" "table.parquet table.csv" -- $(train config.json table.parq
 printf '[{"text": "a", "label": 1}]' >table.json
 refuses 65 "one JSON array" "jq -c '.[]' table.json > table.jsonl" -- inspect table.json
 sed '3s/box/b\xf6x/' data/train.csv >latin.csv
-refuses 65 "latin.csv:3:7: invalid UTF-8 byte 0xf6" "iconv -f LATIN1 -t UTF-8 latin.csv > latin.utf8.csv" -- $(train config.json latin.csv)
+refuses 65 "latin.csv:3:7: invalid UTF-8 byte 0xf6" "iconv -f LATIN1 -t UTF-8 latin.csv > latin.utf8.csv" \
+    -- $(train config.json latin.csv)
 refuses 2 "--data-path -" stdin -- $(train config.json -)
 refuses 2 /dev/zero "neither a file nor a folder" -- $(train config.json /dev/zero)
 refuses 2 "--separator" '"x"' semicolon -- $(train) --separator x
@@ -106,7 +110,8 @@ refuses 66 nowhere -- eval --checkpoint nowhere --data-path data
 run $(train)
 expect_code 0
 checkpoint=$(ls -d out/checkpoint-*)
-refuses 65 '"text"' -- predict --checkpoint out --data-path "$(sed 's/^text,/txt,/' data/test.csv >renamed.csv; echo renamed.csv)"
+refuses 65 '"text"' -- predict --checkpoint out \
+    --data-path "$(sed 's/^text,/txt,/' data/test.csv >renamed.csv; echo renamed.csv)"
 refuses 66 missing.csv -- eval --checkpoint out --data-path missing.csv
 cp -r "$checkpoint" broken
 printf x | dd of=broken/weights-00000.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null

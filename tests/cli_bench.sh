@@ -1,4 +1,5 @@
-# `trident bench`: comm, every operation gives figures that fit together, for ranks started here and for ranks started by hand; lab; pipeline.
+# `trident bench`: comm, every operation gives figures that fit together, for ranks started here and for ranks started
+# by hand; lab; pipeline.
 . "$(dirname "$0")/cli_lib.sh"
 
 field() { sed -n "s/.*\"$1\": *\\([^,}]*\\).*/\\1/p"; }
@@ -10,16 +11,21 @@ expect "a line for each operation" test "$(wc -l <"$out")" = 10
 for op in $ops; do expect "figures of $op" grep -q "\"op\":\"$op\"" "$out"; done
 line=$(grep '"all_reduce","bytes":300000' "$out")
 expect "bytes and ranks" test "$(echo "$line" | field bytes)/$(echo "$line" | field ranks)" = 300000/2
-for key in time_us algbw_gbs busbw_gbs memcpy_ratio memcpy_gbs; do expect "$key > 0" is "$(echo "$line" | field $key)" '>' 0; done
-# algbw = bytes / time; busbw of an all_reduce of 2 is the same; of a reduce_scatter, half. The ratio is that to memcpy's rate.
-expect "algbw is bytes over time" is "$(echo "$line" | awk -F'[:,]' '{ b = $4; t = $8; a = $10; print (b / t / 1000 - a) ^ 2 < (1e-3 * a) ^ 2 }')" == 1
+for key in time_us algbw_gbs busbw_gbs memcpy_ratio memcpy_gbs; do
+    expect "$key > 0" is "$(echo "$line" | field $key)" '>' 0
+done
+# algbw = bytes / time; busbw of an all_reduce of 2 is the same; of a reduce_scatter, half. The ratio is that to
+# memcpy's rate.
+expect "algbw is bytes over time" is \
+    "$(echo "$line" | awk -F'[:,]' '{ b = $4; t = $8; a = $10; print (b / t / 1000 - a) ^ 2 < (1e-3 * a) ^ 2 }')" == 1
 expect "busbw of all_reduce" is "$(echo "$line" | field busbw_gbs)" == "$(echo "$line" | field algbw_gbs)"
 line=$(grep '"reduce_scatter","bytes":300000' "$out")
 expect "busbw of reduce_scatter" is "$(echo "$line" | awk -F'[:,]' '{ print ($10 / $12 - 2) ^ 2 < 1e-6 }')" == 1
 expect "memcpy_ratio" is "$(echo "$line" | awk -F'[:,}]' '{ print ($10 / $16 / $14 - 1) ^ 2 < 1e-6 }')" == 1
 expect "a barrier moves nothing" grep -q '"op":"barrier","bytes":0,' "$out"
 
-# An odd number of ranks, more than there are cores, and sizes that do not divide: parts are rounded down, and one element is the least.
+# An odd number of ranks, more than there are cores, and sizes that do not divide: parts are rounded down, and one
+# element is the least.
 run bench comm --nproc-per-node 3 --op all_gather,all_reduce --sizes 4,1000
 expect_code 0
 expect "a table" grep -Eq '^op +bytes +ranks +time us +algbw GB/s +busbw GB/s +of memcpy$' "$out"
@@ -40,20 +46,24 @@ expect_code 0
 expect "the second rank ends well: $(cat second.err)" test "$code_second" = 0
 expect "the first rank prints" test "$(wc -l <"$out")" = 1
 expect "the second does not" test ! -s second
-RANK=0 LOCAL_RANK=0 refuses 2 "--nproc-per-node 4, but the launcher started 2 ranks" -- bench comm --nproc-per-node 4 --sizes 4K
+RANK=0 LOCAL_RANK=0 refuses 2 "--nproc-per-node 4, but the launcher started 2 ranks" \
+    -- bench comm --nproc-per-node 4 --sizes 4K
 unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 
 # Under mpirun MPI's own collectives are timed on the same buffers, and its results checked like ours.
-if [ -e "$(dirname "$trident")/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+if [ -e "$(dirname "$trident")/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] && mpirun --version 2>/dev/null |
+    grep -q 'Open MPI'; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     last_command="mpirun -np 3 trident bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json"
-    timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 3 "$trident" bench comm --op all_reduce,all_to_all,sendrecv --sizes 3000 --json >"$out" 2>"$err"
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 3 "$trident" bench comm \
+        --op all_reduce,all_to_all,sendrecv --sizes 3000 --json >"$out" 2>"$err"
     code=$?
     expect_code 0
     expect "a line for each operation" test "$(grep -c '"ranks":3' "$out")" = 3
     expect "MPI's time of all but sendrecv" test "$(grep -c '"mpi_time_us":' "$out")" = 2
     line=$(grep '"all_to_all"' "$out")
-    expect "mpi_ratio is MPI's time over ours" is "$(echo "$line" | awk -F'[:,}]' '{ print ($18 / $8 / $20 - 1) ^ 2 < 1e-6 }')" == 1
+    expect "mpi_ratio is MPI's time over ours" is \
+        "$(echo "$line" | awk -F'[:,}]' '{ print ($18 / $8 / $20 - 1) ^ 2 < 1e-6 }')" == 1
 else
     echo "without mpirun: no such plug-in here, not Open MPI, or under a sanitizer"
 fi
@@ -65,7 +75,9 @@ export TMPDIR=$work/tmp && mkdir "$TMPDIR"
 run $lab --json
 expect_code 0
 expect "a line for each layout" test "$(wc -l <"$out")" = 10
-for layout in $layouts; do expect "figures of $layout" grep -q "\"layout\":\"$layout\",.*\"fits\":true,.*\"samples_per_second\":" "$out"; done
+for layout in $layouts; do
+    expect "figures of $layout" grep -q "\"layout\":\"$layout\",.*\"fits\":true,.*\"samples_per_second\":" "$out"
+done
 expect "one rank is the measure" grep -q '"layout":"one","ranks":1,.*"efficiency":1\.0' "$out"
 for layout in $layouts; do
     grep "\"layout\":\"$layout\"" "$out" >one
@@ -92,13 +104,19 @@ expect "those asked for" test "$(sed 's/.*"layout":"\([^"]*\)".*/\1/' "$out" | p
 pipe="bench pipeline --lab-model tiny --pp-size 2 --num-microbatches 3 --max-steps 3 --quiet"
 run $pipe --schedules zb-h1,zbv --json
 expect_code 0
-expect "schedules in their order, both shapes where there are" test "$(sed 's/.*"schedule":"\([^"]*\)","shape":"\([^"]*\)".*/\1 \2/' "$out" | paste -sd,)" = "zb-h1 chain,zb-h1 branch,zbv chain"
+expect "schedules in their order, both shapes where there are" test \
+    "$(sed 's/.*"schedule":"\([^"]*\)","shape":"\([^"]*\)".*/\1 \2/' "$out" | paste -sd,)" = \
+    "zb-h1 chain,zb-h1 branch,zbv chain"
 while read -r line; do
     echo "$line" >one
     expect "what was asked for" grep -q '"model":"tiny","device":"timed",.*"stages":2,"microbatches":3' one
-    for key in step_ms flow_ms predicted_bubble activation_bytes; do expect "$key > 0: $line" is "$(field $key <one)" '>' 0; done
+    for key in step_ms flow_ms predicted_bubble activation_bytes; do
+        expect "$key > 0: $line" is "$(field $key <one)" '>' 0
+    done
     expect "a bubble is a share: $line" is "$(field bubble <one)" '<' 1
-    expect "the ratio is that of the bubbles" is "$(awk -v a="$(field bubble <one)" -v b="$(field predicted_bubble <one)" -v r="$(field ratio <one)" 'BEGIN { print (a / b - r) ^ 2 < 1e-8 }')" == 1
+    expect "the ratio is that of the bubbles" is \
+        "$(awk -v a="$(field bubble <one)" -v b="$(field predicted_bubble <one)" -v r="$(field ratio <one)" \
+        'BEGIN { print (a / b - r) ^ 2 < 1e-8 }')" == 1
 done <"$out"
 run $pipe --schedules 1f1b --pipeline-shape branch --device cpu
 expect_code 0
@@ -116,7 +134,8 @@ make_all
 run train --config config.json --data-path data --output-dir hollow --device null --max-steps 2 --batch-size 8
 expect_code 0
 expect_text "$err" "--device null computes nothing: weights stay as they are"
-refuses 2 "--device null computes nothing, so there are no predictions" -- eval --checkpoint hollow --data-path data/test.csv --device null
+refuses 2 "--device null computes nothing, so there are no predictions" \
+    -- eval --checkpoint hollow --data-path data/test.csv --device null
 refuses 2 "--device null computes nothing, so there is no step to time" -- bench step --device null
 run plan --config config.json --device null --json
 expect_code 0

@@ -21,7 +21,9 @@ END
 cat >tools/update-alternatives <<'END'
 #!/bin/sh
 case $1 in
---get-selections) grep -q install "$NOTES" 2>/dev/null && now=new || now=old && echo "libblas.so.3-any auto /usr/lib/$now/libblas.so.3" ;;
+--get-selections)
+    grep -q install "$NOTES" 2>/dev/null && now=new || now=old &&
+        echo "libblas.so.3-any auto /usr/lib/$now/libblas.so.3" ;;
 --set) echo "set $*" >>"$NOTES" ;;
 esac
 END
@@ -52,7 +54,8 @@ expect_code 71
 expect "TRIDENT_NO_INSTALL=1 installs nothing" test ! -e "$NOTES"
 deps "utf8proc" --install
 expect_text "$err" "will install with apt-get: libutf8proc-dev" "installed, but a trial link still fails"
-expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev" "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
+expect_text "$NOTES" "apt-get update" "install -y --no-install-recommends libutf8proc-dev" \
+    "set --set libblas.so.3-any /usr/lib/old/libblas.so.3"
 deps "lblis" --install
 expect_code 0 # OpenBLAS is there: it is used, and nothing installed
 expect "a BLAS that is there is enough" test ! -e "$NOTES"

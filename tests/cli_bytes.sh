@@ -1,4 +1,5 @@
-# Names of files that are not UTF-8: every command takes them, and JSON has them as \uDCNN (docs/formats.md), which comes back as the byte.
+# Names of files that are not UTF-8: every command takes them, and JSON has them as \uDCNN (docs/formats.md), which
+# comes back as the byte.
 # timeout: 120
 . "$(dirname "$0")/cli_lib.sh"
 make_all
@@ -13,7 +14,8 @@ run inspect "data$b" --tokenizer "./model$b" --write-config "config$b.json"
 expect_code 0
 expect_text "config$b.json" 'modelcaf\uDCE9-\uDCFF"'
 expect "JSON is UTF-8 whatever the names" iconv -f UTF-8 -t UTF-8 -o /dev/null "config$b.json"
-common=(train --config "config$b.json" --data-path "data$b" --batch-size 8 --max-steps 3 --save-steps 2 --threads 1 --output-dir "run$b")
+common=(train --config "config$b.json" --data-path "data$b" --batch-size 8 --max-steps 3 --save-steps 2 --threads 1
+    --output-dir "run$b")
 checked run "${common[@]}"
 expect_code 0
 expect_text "run$b/checkpoint-3/config.json" 'modelcaf\uDCE9-\uDCFF"'
@@ -37,7 +39,8 @@ for words in "digest run$b" "checkpoint verify run$b" "export --checkpoint run$b
     run $words
     expect_code 0
 done
-run train --config "config$b.json" --data-path "data$b" --batch-size 8 --max-steps 3 --threads 1 --output-dir "ranks$b" --nproc-per-node 2
+run train --config "config$b.json" --data-path "data$b" --batch-size 8 --max-steps 3 --threads 1 \
+    --output-dir "ranks$b" --nproc-per-node 2
 expect_code 0
 refuses 66 "none$b" -- digest "none$b"
 finish

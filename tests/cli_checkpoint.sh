@@ -1,4 +1,5 @@
-# Checkpoints through the command: list, verify, compare, thin out; damage is named and passed over by all ranks; another mesh; a full disk.
+# Checkpoints through the command: list, verify, compare, thin out; damage is named and passed over by all ranks;
+# another mesh; a full disk.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 make_all
@@ -12,7 +13,8 @@ expect_code 0
 checked run "${common[@]}" --output-dir async --nproc-per-node 2 --save-steps 5 --keep 9 --async-save
 expect_code 0
 for step in 5 10 12 15 20 24; do
-    expect "checkpoint-$step is the same" test -n "$(digest run/checkpoint-$step)" -a "$(digest run/checkpoint-$step)" = "$(digest async/checkpoint-$step)"
+    expect "checkpoint-$step is the same" test -n "$(digest run/checkpoint-$step)" -a "$(digest run/checkpoint-$step)" \
+        = "$(digest async/checkpoint-$step)"
 done
 run "${common[@]}" --output-dir alone --async-save --save-steps 3 --batch-size 8
 expect_code 0
@@ -63,7 +65,8 @@ run checkpoint ls torn --json
 expect "ls looks at sizes" grep -q '"step":15,"valid":false' "$out"
 run "${common[@]}" --output-dir torn --nproc-per-node 2 --save-steps 5 --keep 9
 expect_code 0
-expect_text "$err" "torn/checkpoint-20 is passed over" "torn/checkpoint-15 is passed over" "continuing from torn/checkpoint-12 at step 12"
+expect_text "$err" "torn/checkpoint-20 is passed over" "torn/checkpoint-15 is passed over" \
+    "continuing from torn/checkpoint-12 at step 12"
 expect "it ends as the others did" test "$(digest torn)" = "$(digest run)"
 run checkpoint verify torn
 expect_code 0
@@ -71,7 +74,8 @@ cp -r run gone
 for folder in gone/checkpoint-*; do damage "$folder/weights-00001.safetensors"; done
 refuses 65 "none of its 6 checkpoints is valid" "--resume never" -- "${common[@]}" --output-dir gone --quiet
 damage gone/checkpoint-24/manifest.json
-refuses 65 "checkpoint-24/manifest.json is damaged" -- "${common[@]}" --output-dir other --quiet --resume gone/checkpoint-24
+refuses 65 "checkpoint-24/manifest.json is damaged" -- "${common[@]}" --output-dir other --quiet \
+    --resume gone/checkpoint-24
 refuses 66 "no such folder" -- "${common[@]}" --output-dir other --quiet --resume nowhere
 
 # One rank alone sees damage, in a view of its own: all pass that checkpoint over.
@@ -87,7 +91,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     wait $pid
     expect "the other rank ends well, too" test $? = 0
     unset WORLD_SIZE MASTER_PORT
-    expect_text "$err" "mine/checkpoint-20 is passed over: mine/checkpoint-20/" "is damaged in tensor" "continuing from mine/checkpoint-15 at step 15"
+    expect_text "$err" "mine/checkpoint-20 is passed over: mine/checkpoint-20/" "is damaged in tensor" \
+        "continuing from mine/checkpoint-15 at step 15"
 else
     echo "left out: a rank with a view of its own (needs root and unshare -m)"
 fi
@@ -97,7 +102,8 @@ cp -r run moved
 rm -r moved/checkpoint-24 moved/checkpoint-20
 run "${common[@]}" --output-dir moved --nproc-per-node 3 --shard zero3
 expect_code 0
-expect_text "$err" "batch      3 on each replica, 8 in all" "world_size was 2, is 3" "shard was \"none\", is \"zero3\"" "at step 15"
+expect_text "$err" "batch      3 on each replica, 8 in all" "world_size was 2, is 3" \
+    "shard was \"none\", is \"zero3\"" "at step 15"
 run checkpoint ls moved
 expect_text "$out" "dp=3"
 refuses 2 "lr = 0.001 (now 0.1)" "--allow-change lr" -- "${common[@]}" --output-dir moved --lr 0.1 --quiet
@@ -107,12 +113,15 @@ expect_text "$err" "lr was 0.001, is 0.002 (allowed)" "epochs was 2, is 3"
 # A run that has ended gets more steps without being asked twice, and says what becomes of its learning rate.
 run "${common[@]}" --output-dir moved --epochs 4 --lr 0.002 --nproc-per-node 3
 expect_code 0
-expect_text "$err" "batch      3 on each replica, 8 in all" "epochs was 3, is 4" "had ended at step 36 and goes on to step 48" "step 48/48"
+expect_text "$err" "batch      3 on each replica, 8 in all" "epochs was 3, is 4" \
+    "had ended at step 36 and goes on to step 48" "step 48/48"
 run "${common[@]}" --output-dir moved --epochs 9 --max-steps 50 --lr 0.002 --nproc-per-node 3
 expect_code 0
-expect_text "$err" "goes on to step 50. Its learning rate is now that of a run of 50 steps: it had fallen to 0, is 8" "step 50/50"
+expect_text "$err" "goes on to step 50. Its learning rate is now that of a run of 50 steps: it had fallen to 0, is 8" \
+    "step 50/50"
 refuses 2 "max_steps = 50 (now 40)" -- "${common[@]}" --output-dir moved --epochs 9 --max-steps 40 --lr 0.002 --quiet
-refuses 2 "max_steps = 0 (now 50)" "epochs = 2 (now 9)" -- "${common[@]}" --output-dir unended --resume run/checkpoint-20 --epochs 9 --max-steps 50
+refuses 2 "max_steps = 0 (now 50)" "epochs = 2 (now 9)" -- "${common[@]}" --output-dir unended \
+    --resume run/checkpoint-20 --epochs 9 --max-steps 50
 
 # ---- --resume never in the folder of a longer run: its checkpoints do not come back ----
 cp -r run anew

@@ -1,11 +1,13 @@
-# cli_cuda_memory.sh - memory of a GPU: what lies in offload memory changes no loss; under a limit below 16 bytes a parameter a model trains; a
-# plan that does not fit is refused with figures before the first step, also where ranks share a GPU. Skipped with a reason without a GPU.
+# cli_cuda_memory.sh - memory of a GPU: what lies in offload memory changes no loss; under a limit below 16 bytes a
+# parameter a model trains; a plan that does not fit is refused with figures before the first step, also where ranks
+# share a GPU. Skipped with a reason without a GPU.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-encoder='{"model_type": "bert", "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "intermediate_size": 2048, "max_position_embeddings": 64}'
+encoder='{"model_type": "bert", "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,'
+encoder+=' "intermediate_size": 2048, "max_position_embeddings": 64}'
 make_config config.json "\"primary_encoder\": $encoder"
 common=(--config config.json --data-path data --batch-size 8 --quiet --device cuda)
 
@@ -23,7 +25,8 @@ for precision in fp32 bf16; do
     trains "$precision" --precision "$precision"
     for classes in optimizer gradients params activations optimizer,gradients,params,activations; do
         trains "$precision-$classes" --precision "$precision" --offload "$classes"
-        expect "$precision: $classes in offload memory changes no loss" test "$(losses "$precision")" = "$(losses "$precision-$classes")"
+        expect "$precision: $classes in offload memory changes no loss" test "$(losses "$precision")" = \
+            "$(losses "$precision-$classes")"
     done
 done
 trains micro --num-microbatches 2 --recompute full
@@ -34,7 +37,8 @@ expect "with microbatches and recomputation neither" test "$(losses micro)" = "$
 run plan --json "${common[@]}" --precision bf16
 parameters=$(sed -n 's/.*"parameters":\([0-9]*\).*/\1/p' "$out" | head -n 1)
 limit=$((parameters * 15))
-refuses 71 "the plan needs" "--memory-limit allows" -- train "${common[@]}" --precision bf16 --output-dir refused --memory-limit "$limit"
+refuses 71 "the plan needs" "--memory-limit allows" -- train "${common[@]}" --precision bf16 --output-dir refused \
+    --memory-limit "$limit"
 trains limited --precision bf16 --memory-limit "$limit" --offload optimizer
 expect "a limit changes no loss" test "$(losses bf16)" = "$(losses limited)"
 trains least --precision bf16 --memory-limit $((parameters * 4)) --offload optimizer,gradients,params --recompute full
@@ -50,5 +54,6 @@ run plan --json "${common[@]}" --max-tokens "$tokens" # seven tenths of what is 
 expect_code 0
 gpus=$(find /proc/driver/nvidia/gpus -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
 ranks=$((gpus > 0 ? gpus + 1 : 2))
-refuses 71 "$ranks ranks need" "together" "is free" -- train "${common[@]}" --nproc-per-node "$ranks" --output-dir shared --max-tokens "$tokens"
+refuses 71 "$ranks ranks need" "together" "is free" -- train "${common[@]}" --nproc-per-node "$ranks" \
+    --output-dir shared --max-tokens "$tokens"
 finish

@@ -1,6 +1,6 @@
-# cli_cuda_ranks.sh - training on a GPU through the command: evaluation, prediction and profile; then 2 and 4 ranks that share one GPU over
-# NCCL, in every way of sharing out, end where one rank ends; and what becomes of ranks that die or do not fit. Skipped with a reason where
-# there is no GPU.
+# cli_cuda_ranks.sh - training on a GPU through the command: evaluation, prediction and profile; then 2 and 4 ranks
+# that share one GPU over NCCL, in every way of sharing out, end where one rank ends; and what becomes of ranks that
+# die or do not fit. Skipped with a reason where there is no GPU.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
@@ -16,7 +16,11 @@ trains() { # FOLDER OPTIONS...
 }
 losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
 # The largest difference of the losses of two runs; a large one when they have other numbers of steps.
-apart() { paste <(losses "$1") <(losses "$2") | awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d } END { print NR ? m : 9 }'; }
+apart() {
+    paste <(losses "$1") <(losses "$2") |
+            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
+            END { print NR ? m : 9 }'
+}
 near() { # FOLDER OTHER LIMIT WHAT
     expect "$4: losses differ by $(apart "$1" "$2")" is "$(apart "$1" "$2")" '<=' "$3"
 }
@@ -31,7 +35,9 @@ expect_code 0
 cp "$out" scores
 run eval --checkpoint one --data-path data --device cpu --json
 expect_code 0
-expect "the CPU finds the same loss" is "$(awk -v a="$(json_number loss scores)" -v b="$(json_number loss "$out")" 'BEGIN { print a - b < 1e-5 && b - a < 1e-5 }')" == 1
+expect "the CPU finds the same loss" is \
+    "$(awk -v a="$(json_number loss scores)" -v b="$(json_number loss "$out")" \
+    'BEGIN { print a - b < 1e-5 && b - a < 1e-5 }')" == 1
 run predict --checkpoint one --data-path data/test.csv --device cuda -o predicted.csv
 expect_code 0
 expect "a line a row" test "$(wc -l <predicted.csv)" = 41
@@ -55,7 +61,8 @@ for n in 2 4; do
 done
 same 2e-6 micro --nproc-per-node 2 --shard zero2 --num-microbatches 2
 for schedule in gpipe 1f1b interleaved zb-h1 zbv; do
-    same 1e-5 "$schedule" --nproc-per-node 2 --pp-size 2 --num-microbatches 4 --pipeline-shape chain --schedule "$schedule"
+    same 1e-5 "$schedule" --nproc-per-node 2 --pp-size 2 --num-microbatches 4 --pipeline-shape chain \
+        --schedule "$schedule"
 done
 same 1e-5 branch --nproc-per-node 2 --pp-size 2 --num-microbatches 4 --pipeline-shape branch
 same 1e-5 tensor --nproc-per-node 2 --tp-size 2 --sequence-parallel no
@@ -73,10 +80,12 @@ near half-1 half-4 3e-2 "bf16, a pipeline of tensor splits"
 # What a run tells: kernels and transfers on tracks of their own; how busy the GPU is, and how much of it is taken.
 trains told --nproc-per-node 2 --profile wait=1,active=2
 tid() { grep -o "\"name\":\"$1\"[^}]*" told/trace-rank0.json | grep -o '"tid":[0-9]*' | sort -u; }
-expect "transfers have a track beside the kernels': $(tid attention_din_db) and $(tid all_reduce_post)" test "$(tid attention_din_db)" != "$(tid all_reduce_post)"
+expect "transfers have a track beside the kernels': $(tid attention_din_db) and $(tid all_reduce_post)" test \
+    "$(tid attention_din_db)" != "$(tid all_reduce_post)"
 expect "there are transfers" test -n "$(tid all_reduce_post)"
 grep '"event":"train"' told/metrics.jsonl | tail -n 1 >line
-expect "the GPU is in use for more than the plan" is "$(json_number device_bytes line)" '>' "$(json_number mem_bytes line)"
+expect "the GPU is in use for more than the plan" is "$(json_number device_bytes line)" '>' \
+    "$(json_number mem_bytes line)"
 expect "busy for a part of the step" is "$(json_number device_share line)" '>' 0
 expect "and no more" is "$(json_number device_share line)" '<=' 1.01
 expect "each rank says so" test "$(grep -o '"device_bytes"' told/summary.json | wc -l)" = 2
@@ -87,10 +96,12 @@ expect_code 71
 expect_text "$err" "4 ranks need" "is free"
 
 # Ranks that MPI started.
-if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -e "$TRI_BUILD/libtrident_mpi.so" ]; then
+if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI' &&
+    [ -e "$TRI_BUILD/libtrident_mpi.so" ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     last_command="mpirun trident train"
-    timeout -k 2 60 mpirun --oversubscribe --bind-to none -np 2 "$trident" train "${common[@]}" --output-dir mpi --shard zero1 >"$out" 2>"$err"
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none -np 2 "$trident" train "${common[@]}" --output-dir mpi \
+        --shard zero1 >"$out" 2>"$err"
     code=$?
     expect_code 0
     near one mpi 2e-6 "under mpirun"
@@ -103,7 +114,8 @@ killed() { # FOLDER OPTIONS...
     local folder=$1 begin job p
     shift
     last_command="trident train $*"
-    "$trident" train "${common[@]}" --output-dir "$folder" --epochs 100000 --max-steps 200000 --save-every 0 "$@" >"$out" 2>"$err" &
+    "$trident" train "${common[@]}" --output-dir "$folder" --epochs 100000 --max-steps 200000 --save-every 0 "$@" \
+        >"$out" 2>"$err" &
     job=$!
     for ((p = 0; p < 300; p++)); do
         [ "$(losses "$folder" 2>/dev/null | wc -l)" -ge 3 ] && break
@@ -115,7 +127,8 @@ killed() { # FOLDER OPTIONS...
     code=$?
     expect_code 137
     expect_text "$err" "rank 1: killed by signal 9"
-    expect "it ends soon after a rank was killed: $((($(date +%s%N) - begin) / 1000000)) ms" test $(($(date +%s%N) - begin)) -lt 10000000000
+    expect "it ends soon after a rank was killed: $((($(date +%s%N) - begin) / 1000000)) ms" test \
+        $(($(date +%s%N) - begin)) -lt 10000000000
 }
 killed dead-2 --nproc-per-node 2 --shard zero3
 killed dead-4 --nproc-per-node 4 --pp-size 2 --tp-size 2 --num-microbatches 2

@@ -1,7 +1,10 @@
 # Data in all its forms: tables of three formats, token stores, bad rows, categories, column_info.json.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
-train() { echo train --config "$1" --data-path "$2" --output-dir "$3" --max-steps 6 --epochs 2 --batch-size 16 --resume never --no-color; }
+train() {
+    echo train --config "$1" --data-path "$2" --output-dir "$3" --max-steps 6 --epochs 2 --batch-size 16 \
+        --resume never --no-color
+}
 digest_of() { "$trident" digest "$1"; }
 same() { expect "$3" test -n "$1" -a "$1" = "$2"; }
 
@@ -43,10 +46,12 @@ for form in tabs lines; do
     expect_code 0
     expect "rows of the test table" is "$(json_number rows "$out")" == 40
 done
-# The same rows separated by semicolons, with decimal commas and another text for missing values; by bars, as text files.
+# The same rows separated by semicolons, with decimal commas and another text for missing values; by bars, as text
+# files.
 mkdir -p semicolons
 for part in train valid test; do
-    awk -F'\t' -v OFS=';' 'NR > 1 { sub(/\./, ",", $4) } { print $1, $2, $3, $4, $5 }' tabs/$part.tsv >semicolons/$part.csv
+    awk -F'\t' -v OFS=';' 'NR > 1 { sub(/\./, ",", $4) } { print $1, $2, $3, $4, $5 }' tabs/$part.tsv \
+        >semicolons/$part.csv
     tr '\t' '|' <tabs/$part.tsv >bars-$part.txt
 done
 run $(train config.json semicolons semicolons-run)
@@ -97,7 +102,8 @@ refuses 66 nothing .csv .tsv .jsonl -- $(train config.json nothing other)
 # Bad rows: refused with their place, or left out, counted and listed, the same ones for any number of threads.
 mkdir -p bad
 cp data/valid.csv bad/
-awk 'NR == 5 { print "a box,late,heavy,1.5,0"; next } NR == 9 { print "a box,late,1,1.5,7"; next } NR == 12 { print "a box,late,1"; next }
+awk 'NR == 5 { print "a box,late,heavy,1.5,0"; next } NR == 9 { print "a box,late,1,1.5,7"; next }
+    NR == 12 { print "a box,late,1"; next }
     NR == 20 { print "a \377 box,late,1,1.5,0"; next } { print }' data/train.csv >bad/train.csv
 refuses 65 "train.csv:12:" -- $(train config.json bad bad-run) --quiet
 for threads in 1 2 3; do
@@ -116,7 +122,8 @@ expect "eval leaves out the same rows" is "$(json_number rows "$out")" == 92
 expect_text "$err" "4 bad rows left out"
 
 # Predictions can be joined back: kept columns, numbers of rows, the most probable classes; formats by their names.
-awk 'NR == 4 { print "a box,late,heavy,1.5,0"; next } NR == 6 { print "a box,late,1"; next } { print }' data/test.csv >holes.csv
+awk 'NR == 4 { print "a box,late,heavy,1.5,0"; next } NR == 6 { print "a box,late,1"; next } { print }' data/test.csv \
+    >holes.csv
 run predict --checkpoint first --data-path holes.csv --bad-rows skip --keep size,text --quiet
 expect_code 0
 expect "kept columns, the row, then ours" test "$(head -n 1 "$out")" = "size,text,row,label,prob_0,prob_1"
@@ -125,12 +132,14 @@ expect "numbers of rows" test "$(sed 's/.*",\([0-9]*\),.*/\1/' "$out" | sed -n 2
 run predict --checkpoint first --data-path data/test.csv --keep all --top-k 1 -o all.csv --quiet
 expect_code 0
 expect "a kept column keeps its name" test "$(head -n 1 all.csv)" = "text,track,size,weight,label,predicted_label,prob"
-expect "what is kept is as it was" test "$(cut -d, -f 1-6 all.csv | tail -n +2 | tr -d '"')" = "$(tail -n +2 data/test.csv | tr -d '"')"
+expect "what is kept is as it was" test "$(cut -d, -f 1-6 all.csv | tail -n +2 | tr -d '"')" = \
+    "$(tail -n +2 data/test.csv | tr -d '"')"
 run predict --checkpoint first --data-path all.csv --quiet
 expect_code 0
 run predict --checkpoint first --data-path data/test.csv --keep label --top-k 2 -o out.jsonl --quiet
 expect_code 0
-expect "an object a row" test "$(grep -c '^{"kept":{"label":"[01]"},"label":"[01]","top":\[{"label":"[01]","probability":0' out.jsonl)" = 40
+expect "an object a row" test \
+    "$(grep -c '^{"kept":{"label":"[01]"},"label":"[01]","top":\[{"label":"[01]","probability":0' out.jsonl)" = 40
 run predict --checkpoint first --data-path data/test.csv --keep track -o out.tsv --quiet
 expect_code 0
 expect_text out.tsv "$(printf 'track\tlabel\tprob_0\tprob_1')"
@@ -166,9 +175,13 @@ run predict --checkpoint kinds-run --data-path violet.csv --quiet
 expect_code 0
 expect "a line for each row" test "$(wc -l <"$out")" = 41
 sed '1s/colour/color/' kinds/test.csv >renamed.csv
-checked refuses 65 renamed.csv '"colour"' '"color"' size shop -- predict --checkpoint kinds-run --data-path renamed.csv --quiet
-awk 'BEGIN { print "text,track,size,weight,label,colour,shop"; for (i = 0; i < 600; i++) printf "a,b,1,1,%d,c%d,1\n", i % 2, i }' >many.csv
-refuses 65 "many.csv:2:" '"colour"' "more than 256 different values" tab_field_list -- $(train kinds.json many.csv other) --quiet
+checked refuses 65 renamed.csv '"colour"' '"color"' size shop \
+    -- predict --checkpoint kinds-run --data-path renamed.csv --quiet
+awk 'BEGIN {
+    print "text,track,size,weight,label,colour,shop"
+    for (i = 0; i < 600; i++) printf "a,b,1,1,%d,c%d,1\n", i % 2, i }' >many.csv
+refuses 65 "many.csv:2:" '"colour"' "more than 256 different values" tab_field_list \
+    -- $(train kinds.json many.csv other) --quiet
 
 # The Multimodal-Toolkit's column_info.json beside the tables: an unnamed index, three texts, labels by index.
 mkdir -p toolkit

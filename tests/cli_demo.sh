@@ -7,8 +7,8 @@ if [ -n "${TRI_SANITIZED:-}" ]; then
     exit 77
 fi
 
-# On a busy machine the clock also counts others' work, so the lesser of elapsed and processor seconds is held to the promise:
-# alone on two cores elapsed is the lesser.
+# On a busy machine the clock also counts others' work, so the lesser of elapsed and processor seconds is held to the
+# promise: alone on two cores elapsed is the lesser.
 TIMEFORMAT='%0R %0U'
 { time run demo --json; } 2>timing
 read -r elapsed processor <timing
@@ -41,12 +41,16 @@ expect "README has the line" test -n "$line"
 trident() { run "$@"; }
 eval "$line"
 expect_code 0
-expect_text "$err" "mesh       pp=2 tp=1 dp=4" "columns: days_late: numeric; updates_sent: numeric" "finished  step 24/24"
-for layout in "8 pp_dp_8gpu --pp_size 2" "16 pp_dp_16gpu --pp_size 2" "16 fsdp_pp_16gpu --pp_size 4 --sharding_strategy FULL_SHARD" \
+expect_text "$err" "mesh       pp=2 tp=1 dp=4" "columns: days_late: numeric; updates_sent: numeric" \
+    "finished  step 24/24"
+for layout in "8 pp_dp_8gpu --pp_size 2" "16 pp_dp_16gpu --pp_size 2" \
+    "16 fsdp_pp_16gpu --pp_size 4 --sharding_strategy FULL_SHARD" \
     "16 3d_16gpu --pp_size 4 --tp_size 2"; do
     set -- $layout
-    run train --tiny --nproc_per_node="$1" --config "configs/hybrid_$2.json" "${@:3}" --data_path demo-run/data --max-steps 1 --save-every 0 \
-        --primary-tokenizer demo-run/vocab --secondary-tokenizer demo-run/vocab --tab-field-list days_late,updates_sent --output-dir layout-"$2"
+    run train --tiny --nproc_per_node="$1" --config "configs/hybrid_$2.json" "${@:3}" --data_path demo-run/data \
+        --max-steps 1 --save-every 0 \
+        --primary-tokenizer demo-run/vocab --secondary-tokenizer demo-run/vocab \
+        --tab-field-list days_late,updates_sent --output-dir layout-"$2"
     expect_code 0
 done
 finish

@@ -1,4 +1,5 @@
-# Ranks that were not given the same: other data under the same name, other settings. All end with 76 and the odd one is named.
+# Ranks that were not given the same: other data under the same name, other settings. All end with 76 and the odd one
+# is named.
 . "$(dirname "$0")/cli_lib.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
 make_all
@@ -9,7 +10,8 @@ done
 common=(train --config config.json --data-path data --output-dir "$work/run" --batch-size 8 --max-steps 2 --quiet)
 port=$((20000 + $$ % 20000))
 
-# together N WHO [OPTION...]: N ranks by hand, rank WHO with these further options; exit codes in ${codes[@]}, milliseconds in $took.
+# together N WHO [OPTION...]: N ranks by hand, rank WHO with these further options; exit codes in ${codes[@]},
+# milliseconds in $took.
 together() {
     local n=$1 who=$2 r extra pids=() begin
     shift 2
@@ -20,7 +22,8 @@ together() {
     for ((r = 0; r < n; r++)); do
         extra=()
         [ "$r" = "$who" ] && extra=("$@")
-        (cd "$r" && RANK=$r WORLD_SIZE=$n MASTER_PORT=$port exec "$trident" "${common[@]}" "${extra[@]}") >"$work/out$r" 2>"$work/err$r" &
+        (cd "$r" && RANK=$r WORLD_SIZE=$n MASTER_PORT=$port exec "$trident" "${common[@]}" "${extra[@]}") \
+            >"$work/out$r" 2>"$work/err$r" &
         pids+=($!)
     done
     codes=()

@@ -2,16 +2,22 @@
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 
-run train --config config.json --data-path data --output-dir run --max-steps 6 --batch-size 16 --seed 1 --threads 1 --nproc-per-node 2 --shard zero3
+run train --config config.json --data-path data --output-dir run --max-steps 6 --batch-size 16 --seed 1 --threads 1 \
+    --nproc-per-node 2 --shard zero3
 expect_code 0
 checked run export --checkpoint run --output-dir exported --json
 expect_code 0
 expect_text "$out" '"output_dir":"exported"' '"encoders":2'
-for file in model.safetensors config.json preprocessing.json manifest.json README.md; do expect "exported/$file" test -s "exported/$file"; done
+for file in model.safetensors config.json preprocessing.json manifest.json README.md; do
+    expect "exported/$file" test -s "exported/$file"
+done
 for branch in primary secondary; do
-    for file in model.safetensors config.json vocab.txt tokenizer_config.json; do expect "$branch/$file" test -s "exported/$branch/$file"; done
+    for file in model.safetensors config.json vocab.txt tokenizer_config.json; do
+        expect "$branch/$file" test -s "exported/$branch/$file"
+    done
     expect_text exported/$branch/config.json '"model_type": "bert"' '"architectures"'
-    expect "$branch has Hugging Face's names" grep -aq '"encoder.layer.0.attention.self.query.weight"' "exported/$branch/model.safetensors"
+    expect "$branch has Hugging Face's names" grep -aq '"encoder.layer.0.attention.self.query.weight"' \
+        "exported/$branch/model.safetensors"
     expect "$branch has no head" test -z "$(head -c 20000 "exported/$branch/model.safetensors" | grep -ao projection)"
 done
 expect "no temporary folder is left" test -z "$(ls -d exported.tmp.* 2>/dev/null)"
@@ -28,10 +34,12 @@ run checkpoint verify exported
 expect_code 0
 
 # A new run begins with its weights: at step 1, of a model whose loss is not that of random weights.
-run train --config config.json --data-path data --output-dir again --resume exported --max-steps 2 --batch-size 16 --seed 1 --threads 1
+run train --config config.json --data-path data --output-dir again --resume exported --max-steps 2 --batch-size 16 \
+    --seed 1 --threads 1
 expect_code 0
 expect_text "$err" "beginning a new run with the weights of exported"
-expect "it counts from step 1" test "$(sed -n 's/.*"event": *"train", *"step": *\([0-9]*\).*/\1/p' again/metrics.jsonl | head -n 1)" = 1
+expect "it counts from step 1" test "$(sed -n 's/.*"event": *"train", *"step": *\([0-9]*\).*/\1/p' again/metrics.jsonl |
+    head -n 1)" = 1
 
 # An encoder's folder is one for a new model.
 sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work"'/exported/primary",' config.json >reuse.json
@@ -39,13 +47,15 @@ run train --config reuse.json --data-path data --output-dir reused --max-steps 1
 expect_code 0
 expect_text "$err" "primary: loaded"
 
-# Whatever kind of folder a run starts from, the export has what gives its ids to others: one tokenizer_config.json with the class,
-# the switches and every added token, beside the vocabulary as it was.
+# Whatever kind of folder a run starts from, the export has what gives its ids to others: one tokenizer_config.json
+# with the class, the switches and every added token, beside the vocabulary as it was.
 make_json() { # tokenizer.json of model/vocab.txt: make_json FOLDER LOWERCASE
     mkdir -p "$1"
     {
-        printf '{"normalizer": {"type": "BertNormalizer", "lowercase": %s}, "pre_tokenizer": {"type": "BertPreTokenizer"},' "$2"
-        printf '"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "added_tokens": [],'
+        printf '{"normalizer": {"type": "BertNormalizer", "lowercase": %s},' "$2"
+        printf '"pre_tokenizer": {"type": "BertPreTokenizer"},'
+        printf '"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},'
+        printf '"added_tokens": [],'
         printf '"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": {'
         awk '{ printf "%s\"%s\": %d", (NR > 1 ? ", " : ""), $0, NR - 1 }' model/vocab.txt
         printf '}}}'
@@ -54,11 +64,13 @@ make_json() { # tokenizer.json of model/vocab.txt: make_json FOLDER LOWERCASE
 pieces=$(wc -l <model/vocab.txt)
 make_json cased false
 echo '{"do_lower_case": false, "truncation_side": "left"}' >cased/tokenizer_config.json
-echo '{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}' >cased/config.json
+echo '{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1,' \
+    '"num_attention_heads": 2, "intermediate_size": 64}' >cased/config.json
 make_json alone false
 mkdir -p beside
 cp model/vocab.txt beside
-echo '{"additional_special_tokens": ["<x>"], "mask_token": {"content": "[MASK]", "lstrip": true}}' >beside/special_tokens_map.json
+echo '{"additional_special_tokens": ["<x>"], "mask_token": {"content": "[MASK]", "lstrip": true}}' \
+    >beside/special_tokens_map.json
 echo "{\"<y>\": $pieces}" >beside/added_tokens.json
 echo 'The Box was <y> late <x> BAD  [MASK]' >words.txt
 for kind in cased alone beside; do
@@ -72,10 +84,14 @@ for kind in cased alone beside; do
     run tokenize --tokenizer export-$kind/primary words.txt --max-len 7
     expect "$kind: the export gives the ids of the training" cmp -s ids.txt "$out"
 done
-expect_text export-cased/primary/tokenizer_config.json '"do_lower_case": false' '"tokenizer_class": "BertTokenizer"' '"truncation_side": "left"'
+expect_text export-cased/primary/tokenizer_config.json '"do_lower_case": false' '"tokenizer_class": "BertTokenizer"' \
+    '"truncation_side": "left"'
 expect_text export-alone/primary/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
-expect_text export-beside/primary/tokenizer_config.json '"<x>"' '"<y>"' "\"$((pieces + 1))\"" '"lstrip": true' '"do_lower_case": true'
-for kind in cased alone; do expect "$kind: tokenizer.json as it was" cmp -s $kind/tokenizer.json export-$kind/primary/tokenizer.json; done
+expect_text export-beside/primary/tokenizer_config.json '"<x>"' '"<y>"' "\"$((pieces + 1))\"" '"lstrip": true' \
+    '"do_lower_case": true'
+for kind in cased alone; do
+    expect "$kind: tokenizer.json as it was" cmp -s $kind/tokenizer.json export-$kind/primary/tokenizer.json
+done
 sed "s,$work/cased,$work/model,; s,\"model_type\": \"bert\",\"model_type\": \"roberta\"," kind.json >odd.json
 run train --config odd.json --data-path data --output-dir odd --max-steps 1 --batch-size 16
 expect_code 0

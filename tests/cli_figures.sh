@@ -1,4 +1,5 @@
-# Figures through the command: the positive label, classes by name, rows that were trained on, a run that has ended, the time of all its parts.
+# Figures through the command: the positive label, classes by name, rows that were trained on, a run that has ended,
+# the time of all its parts.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
@@ -14,14 +15,17 @@ whole() { (cd "$1" && find . -type f ! -name .lock -exec cksum {} + | sort -k 3)
 # ---- The positive label: the rarer one, or the one that is named; said and kept ----
 run "${train[@]}" --output-dir run
 expect_code 0
-expect_text "$err" "positive label: fraud, 12 of 96 training rows (the rarer one; positive_label names another)" "pr_auc (fraud) "
+expect_text "$err" "positive label: fraud, 12 of 96 training rows (the rarer one; positive_label names another)" \
+    "pr_auc (fraud) "
 expect_text run/checkpoint-24/config.json '"positive_label": "fraud"'
-expect "each validation names it" test "$(grep -c '"event":"epoch".*"average_precision":[0-9].*"positive_label":"fraud"' run/metrics.jsonl)" = 4
+expect "each validation names it" test \
+    "$(grep -c '"event":"epoch".*"average_precision":[0-9].*"positive_label":"fraud"' run/metrics.jsonl)" = 4
 expect_text run/summary.json '"positive_label": "fraud"' '"loss_of": "the last training step"'
 checked run eval --checkpoint run --data-path named --json
 expect_code 0
 cp "$out" fraud.json
-expect_text fraud.json '"positive_label":"fraud"' '"per_class":{"fraud":' '"classes":{"fraud":{"rows":5,"precision":' '"confusion":{"fraud":{"fraud":' \
+expect_text fraud.json '"positive_label":"fraud"' '"per_class":{"fraud":' '"classes":{"fraud":{"rows":5,"precision":' \
+    '"confusion":{"fraud":{"fraud":' \
     '"rows_trained_on":0'
 expect_text "$err" "named/test.csv: 40 rows" "run/checkpoint-24, the best of the run by validation loss"
 checked run eval --checkpoint run --data-path named
@@ -31,15 +35,19 @@ expect "a row a label" grep -Eq '^ok +35 ' "$out"
 run eval --checkpoint run --data-path named --json --positive-label ok
 expect_code 0
 expect_text "$out" '"positive_label":"ok"'
-expect "an area of the frequent label is another" is "$(json_number average_precision "$out")" '>' "$(json_number average_precision fraud.json)"
+expect "an area of the frequent label is another" is "$(json_number average_precision "$out")" '>' \
+    "$(json_number average_precision fraud.json)"
 run "${train[@]}" --output-dir ok --positive-label ok --cache-dir run/cache
 expect_code 0
 expect_text "$err" "positive label: ok, 84 of 96 training rows" "from the token store"
 expect "it changes no weight" test "$("$trident" digest ok)" = "$("$trident" digest run)"
-refuses 2 'positive_label "Fraud" is none of the known labels: "fraud", "ok"' -- "${train[@]}" --output-dir other --quiet --positive-label Fraud
-refuses 2 'positive_label "no" is none of' -- "${train[@]}" --output-dir run --quiet --positive-label no --nproc-per-node 2
+refuses 2 'positive_label "Fraud" is none of the known labels: "fraud", "ok"' -- "${train[@]}" --output-dir other \
+    --quiet --positive-label Fraud
+refuses 2 'positive_label "no" is none of' -- "${train[@]}" --output-dir run --quiet --positive-label no \
+    --nproc-per-node 2
 refuses 2 'positive_label "no" is none of' -- eval --checkpoint run --data-path named --quiet --positive-label no
-refuses 2 "names one of two classes" -- "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 --is-binary=false
+refuses 2 "names one of two classes" -- "${train[@]}" --output-dir other --quiet --positive-label a --num-classes 3 \
+    --is-binary=false
 
 # Equally frequent ones: the last. More than two: none, and means over all.
 mkdir -p even three
@@ -67,7 +75,8 @@ for ranks in 1 2; do
     run "${train[@]}" --output-dir run --batch-size $((16 / ranks)) --nproc-per-node $ranks
     expect_code 0
     expect_text "$err" "all 24 steps were taken before" "the folder stays as it is"
-    expect_text "$out" "finished before: run is as it was" "checkpoint  run/checkpoint-24" "trident eval --checkpoint run --data-path named"
+    expect_text "$out" "finished before: run is as it was" "checkpoint  run/checkpoint-24" \
+        "trident eval --checkpoint run --data-path named"
     whole run >after
     expect "no file of it is touched by $ranks ranks" cmp -s before after
 done
@@ -90,23 +99,27 @@ earlier=$(seconds late/checkpoint-18/manifest.json)
 run "${train[@]}" --output-dir late
 expect_code 0
 expect_text "$err" "continuing from late/checkpoint-18 at step 18"
-expect "more than the $earlier s before it went on: $(seconds late/summary.json)" is "$(seconds late/summary.json)" '>' "$earlier"
+expect "more than the $earlier s before it went on: $(seconds late/summary.json)" is "$(seconds late/summary.json)" \
+    '>' "$earlier"
 
 # ---- The end of a run: the last checkpoint, the best, and which of them is taken ----
 mkdir -p turned && cp named/train.csv turned
 sed '1!{s/,ok$/,x/; s/,fraud$/,ok/; s/,x$/,fraud/}' named/valid.csv >turned/valid.csv # so that more training is worse
 run "${train[@]}" --output-dir worse --data-path turned
 expect_code 0
-expect_text "$out" "checkpoint  worse/checkpoint-24 (last)" "best        worse/checkpoint-6 (by validation loss: what eval, predict and export take)"
+expect_text "$out" "checkpoint  worse/checkpoint-24 (last)" \
+    "best        worse/checkpoint-6 (by validation loss: what eval, predict and export take)"
 tr -d '\n ' <worse/summary.json >summary
-expect "the best is in the summary" grep -q '"best":{"step":6,"loss":[^,]*,"figures":{"valid_loss":[^}]*"positive_label":"fraud"},"checkpoint":"worse/checkpoint-6"}' summary
+best='"best":{"step":6,"loss":[^,]*,"figures":{"valid_loss":[^}]*"positive_label":"fraud"}'
+expect "the best is in the summary" grep -q "$best"',"checkpoint":"worse/checkpoint-6"}' summary
 run eval --checkpoint worse --data-path turned
 expect_text "$err" "worse/checkpoint-6, the best of the run by validation loss"
 
 # ---- Rows that were trained on: no hint to use them, and eval says so, whatever the file is called ----
 run "${train[@]}" --output-dir one --data-path named/train.csv --max-steps 4
 expect_code 0
-expect_text "$out" "checkpoint  one/checkpoint-4 (last: what eval, predict and export take)" "--data-path TABLE (of rows that were not trained on)"
+expect_text "$out" "checkpoint  one/checkpoint-4 (last: what eval, predict and export take)" \
+    "--data-path TABLE (of rows that were not trained on)"
 expect "no hint to evaluate on the training table" sh -c "! grep -q train.csv '$out'"
 cp named/train.csv copy.csv
 checked run export --checkpoint one --output-dir exported

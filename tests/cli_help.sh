@@ -11,7 +11,9 @@ for command in train eval predict plan digest doctor demo; do
     expect "help of $command leaves stderr empty" test ! -s "$err"
     run --help
 done
-for exit_code in 0 2 65 66 70 71 73 74 75 76 79; do expect "exit code $exit_code in the help" grep -q "^  $exit_code  *[a-z]" "$out"; done
+for exit_code in 0 2 65 66 70 71 73 74 75 76 79; do
+    expect "exit code $exit_code in the help" grep -q "^  $exit_code  *[a-z]" "$out"
+done
 
 # The promised defaults.
 run train --help
@@ -51,7 +53,8 @@ expect "the completion script is valid bash" bash -n completion.bash
 completes() { # completes WANTED WORDS...
     local wanted=$1
     shift
-    bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trident; echo "${COMPREPLY[*]}"' _ "$@" >completed
+    bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _trident; echo "${COMPREPLY[*]}"' _ "$@" \
+        >completed
     expect "completion of \"$*\" offers $wanted" grep -qw -- "$wanted" completed
 }
 completes predict trident pre

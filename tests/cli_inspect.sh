@@ -11,7 +11,8 @@ make_posts() {
             y = (i * 7 + int(i / 3)) % 2
             printf "%d,%s the %s %d,\"the %s was %s, and it is %s in %s after %d days\",%s,%s,%d,%d\n",
                 i, y ? "late" : "early", thing[i % 5 + 1], i, thing[i % 5 + 1],
-                y ? "bad" : "good", y ? "lost" : "found", city[i % 4 + 1], i, i % 9 ? i % 11 : "", city[i % 4 + 1], 1 + 2 * y + (i % 2), y
+                y ? "bad" : "good", y ? "lost" : "found", city[i % 4 + 1], i, i % 9 ? i % 11 : "", city[i % 4 + 1],
+                1 + 2 * y + (i % 2), y
         }
     }' >"$1"
 }
@@ -23,7 +24,8 @@ make_posts posts/test.csv 80 320
 
 run inspect posts --tokenizer model
 expect_code 0
-expect_text "$out" "240 rows, 7 columns" "missing in" "padding would waste" "in batches of 32" "label (a guess" "those around it included" \
+expect_text "$out" "240 rows, 7 columns" "missing in" "padding would waste" "in batches of 32" "label (a guess" \
+    "those around it included" \
     'warning: "Grade" alone gives the label of 100.0 % of the rows of valid'
 expect "Story is the primary text" grep -Eq '^Story +text +primary +100.0 %' "$out"
 expect "Headline is the secondary text" grep -Eq '^Headline +text +secondary ' "$out"
@@ -60,9 +62,11 @@ expect_text start.json '"label_name": "is_late"' '"primary_text_name": "Story"' 
     '"num_classes": 2' "a guess" '\"Grade\" alone gives the label'
 run train --config start.json --data-path posts --models-dir . --output-dir start --max-steps 3 --quiet
 expect_code 0
-run inspect posts/train.csv --tokenizer model --label-name City --primary-text-name Headline --tab-field-list Days --write-config given.json
+run inspect posts/train.csv --tokenizer model --label-name City --primary-text-name Headline --tab-field-list Days \
+    --write-config given.json
 expect_code 0
-expect_text given.json '"label_name": "City"' '"num_classes": 4' '"is_binary": false' '"primary_text_name": "Headline"' "as given"
+expect_text given.json '"label_name": "City"' '"num_classes": 4' '"is_binary": false' \
+    '"primary_text_name": "Headline"' "as given"
 expect "no second text is guessed beside a given one" bash -c "! grep -q secondary_text_name given.json"
 run train --config given.json --data-path posts/train.csv --output-dir given --max-steps 2 --quiet
 expect_code 0
@@ -88,7 +92,8 @@ expect_text "$out" "60 rows, 2 columns" "yes"
 awk 'BEGIN {
     print "order_id;day;price;paid;note;sold"
     for (i = 0; i < 60; i++)
-        printf "%d;%d.%d.2024;%d,%d0;$1,%03d;the box was %s; and it is %d;%s\n", 100 + 7 * i, i % 28 + 1, i % 12 + 1, i % 9, i % 4, i,
+        printf "%d;%d.%d.2024;%d,%d0;$1,%03d;the box was %s; and it is %d;%s\n",
+            100 + 7 * i, i % 28 + 1, i % 12 + 1, i % 9, i % 4, i,
             i % 2 ? "bad" : "good", i, i == 5 ? "" : i == 9 ? "NA" : i % 2 ? "no" : "yes"
 }' | sed 's/;\(the box[^;]*; and[^;]*\);/;"\1";/' >export.csv
 run inspect export.csv --tokenizer model --write-config export.json

@@ -5,7 +5,8 @@ make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
 train() { echo train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1; }
 
-# bench_ranks N ARGS...: a run that lasts, in the background; its supervisor is $pid, its ranks' processes ${ranks[@]} in order.
+# bench_ranks N ARGS...: a run that lasts, in the background; its supervisor is $pid, its ranks' processes ${ranks[@]}
+# in order.
 bench_ranks() {
     local n=$1
     shift
@@ -83,14 +84,17 @@ expect_text "$err" "trident: rank 0: killed by signal 9 (SIGKILL)"
 expect "the failure is said once" test "$(grep -c 'killed by signal' "$err")" = 1
 expect "runs of ranks are short" grep -q '^  others .*[0-9]-[0-9]' "$err"
 tr -d '\n ' <run/error.json >error
-expect_text error '"rank":0' '"code":137' '"phase":' '"cause":"killedbysignal9(SIGKILL)"' '"time":' '"ranks":[{' '"exit":137' '"life":'
+expect_text error '"rank":0' '"code":137' '"phase":' '"cause":"killedbysignal9(SIGKILL)"' '"time":' '"ranks":[{' \
+    '"exit":137' '"life":'
 
 # A rank that is killed in the middle of training: the step is known.
 rm -rf run
 last_command="trident train, rank 1 killed"
 "$trident" $args --nproc-per-node 2 --epochs 3000 --max-steps 0 --save-every 0 >"$out" 2>"$err" &
 pid=$!
-until [ "$(grep -c '"event": *"train"' run/metrics.jsonl 2>/dev/null)" -ge 3 ] || [ ! -d /proc/$pid ]; do sleep 0.05; done 2>/dev/null
+until [ "$(grep -c '"event": *"train"' run/metrics.jsonl 2>/dev/null)" -ge 3 ] || [ ! -d /proc/$pid ]; do
+    sleep 0.05
+done 2>/dev/null
 read -r -a ranks <"/proc/$pid/task/$pid/children"
 kill -9 "${ranks[1]}"
 finish_bench
@@ -106,7 +110,8 @@ cores=$(nproc) each="$((cores / 4)) threads"
 [ "$cores" -ge 8 ] || each="1 thread"
 run $(train) --nproc-per-node 4 --warmup-steps 0
 expect_code 0
-expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" "batch      8 on each replica, 32 in all" \
+expect_text "$err" "launcher   trident: 4 ranks, 4 on this machine" "mesh       pp=1 tp=1 dp=4" \
+    "batch      8 on each replica, 32 in all" \
     "transport  shm" "device     cpu, $each a rank"
 expect "the first line is the launcher's" test "$(head -c 8 "$err")" = launcher
 run $(train) --nproc-per-node 2 --quiet
@@ -121,8 +126,10 @@ refuses 2 "--tee 7" -- $(train) --nproc-per-node 2 --tee 7
 refuses 2 "--local-ranks-filter 2" -- $(train) --nproc-per-node 2 --local-ranks-filter 2
 
 # Several machines: MPI, and how.
-refuses 2 "mpirun -np 8 -H h1:4,HOST2:4 trident train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1" \
-    "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmi" "--nnodes above 1" -- $(train) --nnodes 2 --nproc-per-node 4 --rdzv-endpoint h1:29400 --node_rank=1
+command="train --config config.json --data-path data --output-dir run --batch-size 8 --max-steps 1"
+refuses 2 "mpirun -np 8 -H h1:4,HOST2:4 trident $command" \
+    "srun -N 2 -n 8 --ntasks-per-node=4 --mpi=pmi" "--nnodes above 1" -- $(train) --nnodes 2 --nproc-per-node 4 \
+    --rdzv-endpoint h1:29400 --node_rank=1
 refuses 2 "--rdzv-endpoint" "mpirun -np 2" -- $(train) --nproc-per-node 2 --rdzv-endpoint=localhost:0
 refuses 2 "--rdzv-backend" "mpirun" -- $(train) --nproc-per-node 2 --rdzv-backend c10d
 SLURM_JOB_NODELIST='n[08-10]' refuses 2 "-H n08:2,n09:2 trident" -- $(train) --nproc-per-node 2 --nnodes 2

@@ -1,5 +1,5 @@
-# cli_lib.sh - what the command-line tests share. Source it. $work is a fresh folder, removed at the end; $out and $err hold the last
-# run's output; `finish` ends the script with 1 when any expectation failed.
+# cli_lib.sh - what the command-line tests share. Source it. $work is a fresh folder, removed at the end; $out and $err
+# hold the last run's output; `finish` ends the script with 1 when any expectation failed.
 set -u
 trident=${TRI_BUILD:?run through tests/run}/trident
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -78,7 +78,10 @@ gone() {
     shift
     for ((left = limit; left > 0; left -= 20)); do
         for p in "$@"; do
-            case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null) in '' | Z) ;; *) sleep 0.02 && continue 2 ;; esac
+            case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null) in
+            '' | Z) ;;
+            *) sleep 0.02 && continue 2 ;;
+            esac
         done
         return 0
     done
@@ -119,15 +122,18 @@ make_config() {
     local file=$1 encoder='{"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, '
     encoder+='"intermediate_size": 64, "max_position_embeddings": 64}'
     local keys=(
-        '"label_name": "label"' '"primary_text_name": "text"' '"secondary_text_name": "track"' '"tab_field_list": ["size", "weight"]'
+        '"label_name": "label"' '"primary_text_name": "text"' '"secondary_text_name": "track"'
+        '"tab_field_list": ["size", "weight"]'
         "\"primary_tokenizer\": \"$work/model\"" "\"primary_encoder\": $encoder" "\"secondary_encoder\": $encoder"
-        '"hidden_common_dim": 16' '"fusion_hidden_dim": 16' '"fusion_dropout": 0.1' '"is_binary": true' '"num_classes": 2'
+        '"hidden_common_dim": 16' '"fusion_hidden_dim": 16' '"fusion_dropout": 0.1' '"is_binary": true'
+        '"num_classes": 2'
         '"max_sen_len": 32' '"lr": 1e-3' '"weight_decay": 0.01' '"warmup_steps": 4'
     )
     shift
     printf '%s\n' "${keys[@]}" "$@" | awk -F: '
         { if (!($1 in at)) order[++n] = $1; at[$1] = $0 }
-        END { printf "{"; for (i = 1; i <= n; i++) printf "%s%s", (i > 1 ? ",\n " : ""), at[order[i]]; print "}" }' >"$file"
+        END { printf "{"; for (i = 1; i <= n; i++) printf "%s%s", (i > 1 ? ",\n " : ""), at[order[i]]; print "}" }' \
+            >"$file"
 }
 
 # A data folder, a model folder and config.json.

@@ -1,5 +1,5 @@
-# A loop of one's own with the library (examples/loop.c) gives the losses of `trident train`, to the last digit; and a run's
-# resident memory is what its plan says.
+# A loop of one's own with the library (examples/loop.c) gives the losses of `trident train`, to the last digit; and a
+# run's resident memory is what its plan says.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 loop=$TRI_BUILD/examples/loop
@@ -28,7 +28,8 @@ expect_text "$err" "no-such-option"
 
 # Resident memory: at most 1.1 x the plan + 64 MiB + the data. A sanitizer's own memory would count too.
 if [ -z "${TRI_SANITIZED:-}" ]; then
-    total=$(grep -o '"total": *[0-9]*' run/summary.json | head -n 1 | grep -o '[0-9]*') rss=$(json_number max_rss_bytes run/summary.json)
+    total=$(grep -o '"total": *[0-9]*' run/summary.json | head -n 1 | grep -o '[0-9]*') \
+        rss=$(json_number max_rss_bytes run/summary.json)
     data=$(json_number data_bytes run/summary.json)
     echo "plan $total B, data $data B, resident $rss B"
     expect "resident memory is the plan's" test "$rss" -le $((total * 11 / 10 + 67108864 + data))

@@ -1,15 +1,23 @@
-# Memory: what a plan says is what a run takes; a plan beyond --memory-limit is refused with the nearest layout that fits.
+# Memory: what a plan says is what a run takes; a plan beyond --memory-limit is refused with the nearest layout that
+# fits.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
-encoder='{"model_type": "bert", "hidden_size": 128, "num_hidden_layers": 8, "num_attention_heads": 4, "intermediate_size": 512, "max_position_embeddings": 64}'
+encoder='{"model_type": "bert", "hidden_size": 128, "num_hidden_layers": 8, "num_attention_heads": 4,'
+encoder+=' "intermediate_size": 512, "max_position_embeddings": 64}'
 make_config config.json "\"primary_encoder\": $encoder"
 two="--config config.json --data-path data --nproc-per-node 2 --batch-size 4 --quiet"
 one="--config config.json --data-path data --batch-size 4 --quiet"
 
-# needs ARGS...: bytes that all ranks need together, by the plan. Only the training step counts here: prediction needs less of each class.
+# needs ARGS...: bytes that all ranks need together, by the plan. Only the training step counts here: prediction needs
+# less of each class.
 needs() {
     run plan --json "$@"
-    tr '{' '\n' <"$out" | awk -F'[:,]' '/"infer"/ { exit } /"total"/ { for (i = 1; i < NF; i++) if ($i ~ /"total"/) sum += $(i + 1) } /"offload_bytes"/ { sub(/.*"offload_bytes":/, ""); sum -= $0 } END { print sum }'
+    tr '{' '\n' <"$out" |
+        awk -F'[:,]' \
+            '/"infer"/ { exit }
+            /"total"/ { for (i = 1; i < NF; i++) if ($i ~ /"total"/) sum += $(i + 1) }
+            /"offload_bytes"/ { sub(/.*"offload_bytes":/, ""); sum -= $0 }
+            END { print sum }'
 }
 
 ddp=$(needs $two)
@@ -17,15 +25,19 @@ zero1=$(needs $two --shard zero1)
 zero3=$(needs $two --shard zero3)
 saving=$(needs $two --shard zero3 --recompute full)
 offloaded=$(needs $two --shard zero3 --recompute full --offload optimizer)
-expect "sharding, recomputation and offloading need less each" test "$ddp" -gt "$zero1" -a "$zero1" -gt "$zero3" -a "$zero3" -gt "$saving" -a "$saving" -gt "$offloaded"
+expect "sharding, recomputation and offloading need less each" test "$ddp" -gt "$zero1" -a "$zero1" -gt "$zero3" \
+    -a "$zero3" -gt "$saving" -a "$saving" -gt "$offloaded"
 
 # The first layout that fits is named, in this order; at the limit itself a plan fits.
 for command in plan "train --output-dir run"; do
-    refuses 71 "2 ranks need" "together, --memory-limit allows" ": --shard zero1 would need" -- $command $two --memory-limit $((ddp - 1))
+    refuses 71 "2 ranks need" "together, --memory-limit allows" ": --shard zero1 would need" \
+        -- $command $two --memory-limit $((ddp - 1))
     refuses 71 ": --shard zero3 would need" -- $command $two --memory-limit "$zero3"
     refuses 71 ": --shard zero3 --recompute full would need" -- $command $two --memory-limit $((zero3 - 1))
-    refuses 71 ": --shard zero3 --recompute full --offload optimizer would need" -- $command $two --shard zero1 --memory-limit $((saving - 1))
-    refuses 71 "and no layout of it fits" "take a smaller --batch-size" -- $command $two --memory-limit $((offloaded - 1))
+    refuses 71 ": --shard zero3 --recompute full --offload optimizer would need" \
+        -- $command $two --shard zero1 --memory-limit $((saving - 1))
+    refuses 71 "and no layout of it fits" "take a smaller --batch-size" \
+        -- $command $two --memory-limit $((offloaded - 1))
     refuses 71 "the plan needs" ": --recompute full would need" -- $command $one --memory-limit $((ddp / 2 - 1))
 done
 expect "nothing was begun" test ! -e run/metrics.jsonl
@@ -44,19 +56,23 @@ for rank in 1 2; do
     bytes=$(sed -n "${rank}s/}.*//p" planned)
     expect "rank $((rank - 1)): bytes as planned, by class" grep -qF "\"bytes\":{$bytes}" summary
 done
-expect_text summary '"sent_bytes":{' '"all_gather":' '"reduce_scatter":' '"transfers":{' '"exposed_seconds":' '"held_bytes":' '"max_rss_bytes":'
+expect_text summary '"sent_bytes":{' '"all_gather":' '"reduce_scatter":' '"transfers":{' '"exposed_seconds":' \
+    '"held_bytes":' '"max_rss_bytes":'
 total=$(sed -n '1s/.*"total":\([0-9]*\).*/\1/p' planned)
 expect "what is allocated is what was planned" grep -qF "\"allocated_bytes\":$total" summary
 
 # Sizes that no 64 bits hold are refused, not overflowed.
-big='{"model_type": "bert", "hidden_size": 65536, "num_hidden_layers": 100, "num_attention_heads": 1024, "intermediate_size": 262144, "max_position_embeddings": 65536}'
+big='{"model_type": "bert", "hidden_size": 65536, "num_hidden_layers": 100, "num_attention_heads": 1024,'
+big+=' "intermediate_size": 262144, "max_position_embeddings": 65536}'
 make_config big.json "\"primary_encoder\": $big" "\"secondary_encoder\": $big" '"max_sen_len": 65536'
 refuses 71 "more than any machine has" "take a smaller --batch-size" -- plan --config big.json --batch-size 1048576
 
-# Little address space is enough for a small model: plans and heaps take addresses as they grow. Sanitizers take terabytes themselves.
+# Little address space is enough for a small model: plans and heaps take addresses as they grow. Sanitizers take
+# terabytes themselves.
 if [ -z "${TRI_SANITIZED:-}" ]; then
     for ranks in 1 2; do
-        (ulimit -v 1048576 && "$trident" train $one --nproc-per-node $ranks --epochs 1 --output-dir tight-$ranks) >"$out" 2>"$err"
+        (ulimit -v 1048576 && "$trident" train $one --nproc-per-node $ranks --epochs 1 --output-dir tight-$ranks) \
+            >"$out" 2>"$err"
         expect "$ranks ranks train in 1 GiB of addresses" test $? -eq 0
     done
 fi

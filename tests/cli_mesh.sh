@@ -3,8 +3,10 @@
 
 run mesh --world-size 8 --pp-size 2
 expect_code 0
-expect_text "$out" "8 ranks: pp 2 x tp 1 x dp 4, order pp,tp,dp, 1 machine of 8" "pp=1/2 tp=0/1 dp=3/4" "{3, 7}" "{4, 5, 6, 7}"
-expect "rank 7: coordinates, first ranks of its groups, stages" grep -Eq '^ *7 +0 +pp=1/2 tp=0/1 dp=3/4 +3 +7 +4 +3 +-$' "$out"
+expect_text "$out" "8 ranks: pp 2 x tp 1 x dp 4, order pp,tp,dp, 1 machine of 8" "pp=1/2 tp=0/1 dp=3/4" "{3, 7}" \
+    "{4, 5, 6, 7}"
+expect "rank 7: coordinates, first ranks of its groups, stages" grep \
+    -Eq '^ *7 +0 +pp=1/2 tp=0/1 dp=3/4 +3 +7 +4 +3 +-$' "$out"
 expect "nothing crosses a machine" test ! -s "$err"
 
 # The default order is rank = pp * (TP * DP) + tp * DP + dp; another exchanges the axes.
@@ -12,15 +14,18 @@ run mesh --world-size 16 --pp-size 2 --tp_size=2 --json --nproc-per-node 8
 expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect_text "$out" '"world_size":16,"pp":2,"tp":2,"dp":4,"order":"pp,tp,dp"' \
-    '{"rank":14,"pp":1,"tp":1,"dp":2,"node":1,"local_rank":6,"groups":{"pp":[6,14],"tp":[10,14],"dp":[12,13,14,15]},"first":{"pp":6,"tp":10,"dp":12},"previous":6,"next":null}'
+    '{"rank":14,"pp":1,"tp":1,"dp":2,"node":1,"local_rank":6,"groups":{"pp":[6,14],"tp":[10,14],"dp":[12,13,14,15]}'\
+',"first":{"pp":6,"tp":10,"dp":12},"previous":6,"next":null}'
 run mesh --world-size 16 --pp-size 2 --tp-size 2 --json --mesh-order dp,tp,pp
 expect_text "$out" '"order":"dp,tp,pp"' \
-    '{"rank":14,"pp":0,"tp":1,"dp":3,"node":0,"local_rank":14,"groups":{"pp":[14,15],"tp":[12,14],"dp":[2,6,10,14]},"first":{"pp":14,"tp":12,"dp":2},"previous":null,"next":15}'
+    '{"rank":14,"pp":0,"tp":1,"dp":3,"node":0,"local_rank":14,"groups":{"pp":[14,15],"tp":[12,14],"dp":[2,6,10,14]}'\
+',"first":{"pp":14,"tp":12,"dp":2},"previous":null,"next":15}'
 
 # Tensor groups that cross machines are announced with the order that avoids it, and auto takes it.
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8
 expect_code 0
-expect_text "$err" "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
+expect_text "$err" \
+    "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8 --mesh-order auto --json
 expect_text "$out" '"order":"pp,dp,tp"' '"tensor_groups_crossing":0' '"tp":[12,13,14,15]'
 expect "auto leaves nothing to say" test ! -s "$err"

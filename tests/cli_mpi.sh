@@ -1,5 +1,6 @@
-# cli_mpi.sh - ranks that mpirun started: on one machine, and on two "hosts" that are network namespaces of this one. Needs the
-# plug-in and mpirun; the second part also root (namespaces), and is left out with a reason where that is not allowed.
+# cli_mpi.sh - ranks that mpirun started: on one machine, and on two "hosts" that are network namespaces of this one.
+# Needs the plug-in and mpirun; the second part also root (namespaces), and is left out with a reason where that is not
+# allowed.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 test=$TRI_BUILD/tests/test_exchange
@@ -40,7 +41,8 @@ expect_text "$out" "rank 3 native 4 8 6"
 
 runs "${local[@]}" "$test" join fail
 expect_code 65
-expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" "rank 2 failed 65: rank 3: row 17 of the table is bad"
+expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" \
+    "rank 2 failed 65: rank 3: row 17 of the table is bad"
 
 runs "${local[@]}" "$test" join stop 0.5
 expect "a rank that hangs ends the job" test "$code" != 0
@@ -54,7 +56,8 @@ expect "somebody says which (mpirun may be faster than the ranks)" grep -q 'rank
 if unshare -m true 2>/dev/null; then
     runs unshare -m sh -c 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"' sh "${local[@]}" "$test" join digest
     expect_code 71
-    expect_text "$out" "/dev/shm is too small for MPI: 4 ranks of this machine need 17 MiB of it, and it has 1.0 MiB" "--shm-size=64m"
+    expect_text "$out" "/dev/shm is too small for MPI: 4 ranks of this machine need 17 MiB of it, and it has 1.0 MiB" \
+        "--shm-size=64m"
 else
     echo "left out: a small /dev/shm (mount namespaces are not allowed here)"
 fi
@@ -62,7 +65,8 @@ fi
 # ---- A launcher of another MPI than the plug-in's: no PMI, as under `srun --mpi=none` ----
 runs env SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=2 "$test" join digest
 expect_code 2
-expect_text "$out" "Slurm (srun) says rank 1 of 2, MPI says rank 0 of 1: the plug-in was built with Open MPI" "\`srun --mpi=pmix\`"
+expect_text "$out" "Slurm (srun) says rank 1 of 2, MPI says rank 0 of 1: the plug-in was built with Open MPI" \
+    "\`srun --mpi=pmix\`"
 run doctor
 expect_text "$out" "plug-in built with Open MPI"
 
@@ -110,7 +114,8 @@ shift
 exec ip netns exec tri_b$id unshare -u sh -c 'hostname trident-b; exec sh -c "\$*"' sh "\$@"
 END
     chmod +x agent
-    two=(ip netns exec "tri_a$id" unshare -u sh -c 'hostname trident-a; exec "$@"' sh mpirun --oversubscribe --bind-to none
+    two=(ip netns exec "tri_a$id" unshare -u sh -c 'hostname trident-a; exec "$@"' sh mpirun --oversubscribe
+        --bind-to none
         --mca plm_rsh_agent "$work/agent" --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24
         -H 10.77.0.1:2,10.77.0.2:2 -np 4)
     runs "${two[@]}" "$test" join machines
@@ -125,8 +130,10 @@ END
     done
 
     make_all
-    train=(train --config "$work/config.json" --data-path "$work/data" --epochs 1 --batch-size 16 --seed 1 --threads 1 --quiet)
-    for how in "--shard none" "--shard zero1 --precision bf16" "--shard zero2 --num-microbatches 4" "--shard zero3 --precision bf16" \
+    train=(train --config "$work/config.json" --data-path "$work/data" --epochs 1 --batch-size 16 --seed 1 --threads 1
+        --quiet)
+    for how in "--shard none" "--shard zero1 --precision bf16" "--shard zero2 --num-microbatches 4" \
+        "--shard zero3 --precision bf16" \
         "--shard hybrid --shard-size 2 --recompute full" "--pp-size 2 --tp-size 2" "--pp-size 4 --schedule zb-h1" \
         "--pp-size 2 --shard zero3 --mesh-order dp,tp,pp" "--tp-size 2 --sequence-parallel no --shard zero1"; do
         rm -rf one both
@@ -134,12 +141,14 @@ END
         expect_code 0
         runs "${two[@]}" "$trident" "${train[@]}" --output-dir "$work/both" $how
         expect_code 0
-        expect "$how: the same weights from two hosts as from one" test "$("$trident" digest one)" = "$("$trident" digest both)"
+        expect "$how: the same weights from two hosts as from one" test "$("$trident" digest one)" = \
+            "$("$trident" digest both)"
     done
 
     runs "${two[@]}" "$test" join fail
     expect_code 65
-    expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" "rank 1 failed 65: rank 3: row 17 of the table is bad"
+    expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" \
+        "rank 1 failed 65: rank 3: row 17 of the table is bad"
 
     runs "${two[@]}" "$test" join stop 0.5
     expect "a rank that hangs on the other host ends the job" test "$code" != 0
@@ -158,20 +167,25 @@ END
     expect "a rank that died on the other host ends the job" test "$code" != 0
     expect "somebody says which" grep -q 'rank 3' "$out" "$err"
 
-    # The machines lose each other: ranks fail after 1.25 timeouts, mpirun goes on (for more than 560 s), and is ended 10 s later. Then the
-    # link is back, and the run goes on from its last commit.
+    # The machines lose each other: ranks fail after 1.25 timeouts, mpirun goes on (for more than 560 s), and is ended
+    # 10 s later. Then the link is back, and the run goes on from its last commit.
     mkdir apart && cp data/train.csv apart
-    long=(train --config "$work/config.json" --data-path "$work/apart" --epochs 20 --batch-size 16 --seed 1 --threads 1 --save-every 1000
+    long=(train --config "$work/config.json" --data-path "$work/apart" --epochs 20 --batch-size 16 --seed 1
+        --threads 1 --save-every 1000
         --save-steps 5 --progress-timeout 5 --quiet)
     run "${long[@]}" --nproc-per-node 4 --output-dir "$work/whole"
     expect_code 0
     last_command="trident supervise -- mpirun, and the link goes down"
-    "$trident" supervise --max-restarts 1 -- "${two[@]}" "$trident" "${long[@]}" --output-dir "$work/parted" >"$out" 2>"$err" &
+    "$trident" supervise --max-restarts 1 -- "${two[@]}" "$trident" "${long[@]}" --output-dir "$work/parted" >"$out" \
+        2>"$err" &
     pid=$!
     until [ -e parted/checkpoint-10 ] || [ ! -d "/proc/$pid" ]; do sleep 0.05; done
     ip -n "tri_a$id" link set "ta$id" down
     begin=$(date +%s)
-    until grep -q '^trident: the ranks have failed' "$err" || [ ! -d "/proc/$pid" ] || [ $(($(date +%s) - begin)) -gt 90 ]; do sleep 0.05; done
+    until grep -q '^trident: the ranks have failed' "$err" || [ ! -d "/proc/$pid" ] ||
+        [ $(($(date +%s) - begin)) -gt 90 ]; do
+        sleep 0.05
+    done
     expect "mpirun is ended, 10 s after its ranks have failed" test $(($(date +%s) - begin)) -lt 80
     expect_text parted/error.json '"code": 76' "gave no sign of life"
     ip -n "tri_a$id" link set "ta$id" up

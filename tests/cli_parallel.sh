@@ -1,5 +1,6 @@
-# cli_parallel.sh - data parallelism through the command: every way of sharing out ends in the same checkpoint, which evaluates, resumes and
-# serves like any other; plans of all ranks; the words for what does not go; the same under mpirun.
+# cli_parallel.sh - data parallelism through the command: every way of sharing out ends in the same checkpoint, which
+# evaluates, resumes and serves like any other; plans of all ranks; the words for what does not go; the same under
+# mpirun.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 make_all
@@ -16,7 +17,8 @@ trains() {
 }
 digest() { "$trident" digest "$1" 2>/dev/null; }
 expect_digest() { # FOLDER OTHER WHAT
-    expect "$3: digest $(digest "$1") and $(digest "$2")" test -n "$(digest "$1")" -a "$(digest "$1")" = "$(digest "$2")"
+    expect "$3: digest $(digest "$1") and $(digest "$2")" test -n "$(digest "$1")" -a "$(digest "$1")" = \
+        "$(digest "$2")"
 }
 
 # ---- One checkpoint, however it was made ----
@@ -48,20 +50,26 @@ rm -rf again/checkpoint-6 again/checkpoint-10 again/checkpoint-12 again/best_che
 trains again "${stopped[@]}"
 expect_digest whole again "a run that goes on from step 5"
 expect "it went on from step 5" test "$(grep -c '"event":"start".*"start_step":5,' again/metrics.jsonl)" = 1
-refuses 2 "was written with precision" "--resume never" "--allow-change precision" -- train "${common[@]}" --output-dir again --nproc-per-node 4 --shard zero3
+refuses 2 "was written with precision" "--resume never" "--allow-change precision" \
+    -- train "${common[@]}" --output-dir again --nproc-per-node 4 --shard zero3
 
 # ---- fp16: steps that overflow are skipped by all, said and counted ----
 mkdir big
-awk -F, 'NR == 1 { print; next } { $(NF - 2) *= 300; line = $1; for (i = 2; i <= NF; i++) line = line "," $i; print line }' data/train.csv >big/train.csv
+awk -F, 'NR == 1 { print; next }
+    { $(NF - 2) *= 300; line = $1; for (i = 2; i <= NF; i++) line = line "," $i; print line }' \
+    data/train.csv >big/train.csv
 make_config big.json '"tab_field_list": ["size"]' '"numeric_transform": "none"'
-run train --config big.json --data-path big --output-dir skipped --nproc-per-node 2 --shard zero2 --precision fp16 --reduce-dtype fp16 \
+run train --config big.json --data-path big --output-dir skipped --nproc-per-node 2 --shard zero2 --precision fp16 \
+    --reduce-dtype fp16 \
     --batch-size 4 --max-steps 12 --threads 1
 expect_code 0
-expect_text "$err" "step 2: gradients overflow at a loss scale of 32768: weights stay as they are, the next scale is 16384"
+expect_text "$err" \
+    "step 2: gradients overflow at a loss scale of 32768: weights stay as they are, the next scale is 16384"
 said=$(grep -c 'gradients overflow at a loss scale' "$err")
 expect "$said steps are skipped" test "$said" -gt 3
 expect "as many are counted in summary.json" grep -q "\"skipped_steps\": *$said\b" skipped/summary.json
-expect "and in metrics.jsonl" test "$(grep '"event":"train"' skipped/metrics.jsonl | grep -c "\"skipped_steps\":$said[,}]")" -ge 1
+expect "and in metrics.jsonl" test "$(grep '"event":"train"' skipped/metrics.jsonl |
+    grep -c "\"skipped_steps\":$said[,}]")" -ge 1
 expect "one warning each there" test "$(grep -c '"event":"warn".*gradients overflow' skipped/metrics.jsonl)" = "$said"
 
 # ---- Plans of ranks ----
@@ -89,28 +97,36 @@ state_bytes() {
         sed -n 's/^bytes param=\([0-9]*\) grad=\([0-9]*\) state=\([0-9]*\) .*/\1 \2 \3/p' | awk '{ print $1 + $2 + $3 }'
 }
 parameters=$("$trident" "${plan[@]}" 2>/dev/null | sed -n 's/^\([0-9,]*\) parameters.*/\1/p' | tr -d ,)
-for row in "none 16" "zero1 10" "zero2 9" "zero3 8"; do # 16, 4 + 12/N, 2 + 14/N, 16/N bytes a parameter of 2 ranks; 3 % for shards cut at 16 elements
+# 16, 4 + 12/N, 2 + 14/N, 16/N bytes a parameter of 2 ranks; 3 % for shards cut at 16 elements
+for row in "none 16" "zero1 10" "zero2 9" "zero3 8"; do
     bytes=$(state_bytes --world-size 2 --shard "${row% *}")
     expect "${row% *}: $bytes bytes for $parameters parameters" is "$bytes" ">=" "$((parameters * ${row#* }))"
-    expect "${row% *}: $bytes bytes for $parameters parameters" is "$bytes" "<" "$((parameters * ${row#* } * 103 / 100))"
+    expect "${row% *}: $bytes bytes for $parameters parameters" is "$bytes" "<" \
+        "$((parameters * ${row#* } * 103 / 100))"
 done
 
 # ---- What does not go, in words ----
 bad=(train --config config.json --data-path data --output-dir bad --quiet)
-refuses 2 "--shard-size 3 does not divide the 4 replicas" "zero3" -- "${bad[@]}" --nproc-per-node 4 --shard hybrid --shard-size 3
+refuses 2 "--shard-size 3 does not divide the 4 replicas" "zero3" -- "${bad[@]}" --nproc-per-node 4 --shard hybrid \
+    --shard-size 3
 refuses 2 '--shard: expected none, zero1, zero2, zero3 or hybrid, not "zero4"' -- "${bad[@]}" --shard zero4
-refuses 2 '--offload: expected none, optimizer, gradients, params or activations, not "weights"' -- "${bad[@]}" --offload weights
-refuses 2 '--reduce-dtype: expected fp32, bf16 or fp16, not "int8"' -- "${bad[@]}" --nproc-per-node 2 --reduce-dtype int8
-refuses 2 "--num-microbatches 8 is more than the 4 samples of a replica's batch" -- "${bad[@]}" --nproc-per-node 2 --batch-size 4 --num-microbatches 8
+refuses 2 '--offload: expected none, optimizer, gradients, params or activations, not "weights"' \
+    -- "${bad[@]}" --offload weights
+refuses 2 '--reduce-dtype: expected fp32, bf16 or fp16, not "int8"' \
+    -- "${bad[@]}" --nproc-per-node 2 --reduce-dtype int8
+refuses 2 "--num-microbatches 8 is more than the 4 samples of a replica's batch" \
+    -- "${bad[@]}" --nproc-per-node 2 --batch-size 4 --num-microbatches 8
 run "${bad[@]}" --shard zero3 --max-steps 1
 expect_code 0
 
 # ---- The same under mpirun ----
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
+if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' &&
+    [ -z "${TRI_SANITIZED:-}" ]; then
     for shard in none zero2 zero3; do
         last_command="mpirun -np 4 trident train --shard $shard"
-        timeout -k 2 90 mpirun --oversubscribe --bind-to none -np 4 "$trident" train "${common[@]}" --output-dir "mpi-$shard" --shard "$shard" \
+        timeout -k 2 90 mpirun --oversubscribe --bind-to none -np 4 "$trident" train "${common[@]}" \
+            --output-dir "mpi-$shard" --shard "$shard" \
             --precision bf16 --recompute full >"$out" 2>"$err"
         code=$?
         expect_code 0

@@ -1,6 +1,6 @@
-# cli_pipeline.sh - pipelines and tensor parallelism through the command: the launch lines that users have, with the configurations of the
-# project made small; one rank's losses, and one checkpoint, however it was made; what is said of stages; what does not go, in words. Four
-# steps; SOAK_STEPS=100: that many.
+# cli_pipeline.sh - pipelines and tensor parallelism through the command: the launch lines that users have, with the
+# configurations of the project made small; one rank's losses, and one checkpoint, however it was made; what is said of
+# stages; what does not go, in words. Four steps; SOAK_STEPS=100: that many.
 # timeout: 300
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
@@ -13,7 +13,8 @@ make_deliveries() {
         for (i = first; i < first + rows; i++) {
             y = (i * 7 + int(i / 3)) % 2; text = "the box was " (y ? "bad" : "good")
             for (k = 0; k < i % 9; k++) text = text (k % 2 ? " and late" : " not fine")
-            printf "%d,%s,%s a box %s,%d,%.2f,%d\n", y, text, i % 2 ? "early" : "late", y ? "lost" : "found", i % 11, (i % 17) / 4, i % 3
+            printf "%d,%s,%s a box %s,%d,%.2f,%d\n", y, text, i % 2 ? "early" : "late", y ? "lost" : "found", i % 11,
+                (i % 17) / 4, i % 3
         }
     }' >"$1"
 }
@@ -34,7 +35,8 @@ make_model models/bert-base-cased
 make_roberta models/roberta-base
 
 steps=${SOAK_STEPS:-4}
-few=(--models-dir models --threads 1 --max-steps "$steps" --epochs 100 --save-every 100 --max_sen_len 48 --warmup_steps 1)
+few=(--models-dir models --threads 1 --max-steps "$steps" --epochs 100 --save-every 100 --max_sen_len 48
+    --warmup_steps 1)
 # trains FOLDER ARGS...: a run that ends well.
 trains() {
     local folder=$1
@@ -48,29 +50,39 @@ close() {
     expect "$2: as many losses as $3" test -n "$(losses "$2")" -a "$(losses "$2" | wc -l)" = "$(losses "$3" | wc -l)"
     expect "$2 has the losses of $3: $(losses "$2" | tr '\n' ' ')for $(losses "$3" | tr '\n' ' ')" awk -v limit="$1" '
         NR == FNR { want[FNR] = $1; next }
-        { off = $1 - want[FNR]; if (off < 0) off = -off; if (off > limit * (want[FNR] > 0.1 ? want[FNR] : 0.1)) bad = 1 }
+        { off = $1 - want[FNR]; if (off < 0) off = -off
+          if (off > limit * (want[FNR] > 0.1 ? want[FNR] : 0.1)) bad = 1 }
         END { exit bad }' <(losses "$3") <(losses "$2")
 }
 near() { is "$(awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; print d < 0 ? -d : d }')" '<' "$3"; } # A B LIMIT
 digest() { "$trident" digest "$1" 2>/dev/null; }
 
 # ---- The launch lines that users have ----
-trains pp_dp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --pp_size 2 --batch_size 32 --num_microbatches 4
-expect_text "$err" "--tiny: the primary encoder has 2 layers, 64 wide" "pipeline of 2 ranks: branch shape (the faster one), schedule 1f1b, 4 microbatches" \
-    "stage 0 on ranks 0-3: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms" "bubble " "(predicted with these times: "
-expect_text pp_dp/summary.json '"pipeline"' '"busy_seconds"' '"waiting_seconds"' '"communication_seconds"' '"predicted_bubble"'
-expect "one measured and one predicted bubble" test "$(grep -o '"[a-z_]*bubble"' pp_dp/summary.json | sort | paste -sd' ')" = '"bubble" "predicted_bubble"'
+trains pp_dp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries \
+    --pp_size 2 --batch_size 32 --num_microbatches 4
+expect_text "$err" "--tiny: the primary encoder has 2 layers, 64 wide" \
+    "pipeline of 2 ranks: branch shape (the faster one), schedule 1f1b, 4 microbatches" \
+    "stage 0 on ranks 0-3: primary.embeddings primary.layer.0-1 primary.pooling" "busy ms" "bubble " \
+    "(predicted with these times: "
+expect_text pp_dp/summary.json '"pipeline"' '"busy_seconds"' '"waiting_seconds"' '"communication_seconds"' \
+    '"predicted_bubble"'
+expect "one measured and one predicted bubble" test \
+    "$(grep -o '"[a-z_]*bubble"' pp_dp/summary.json | sort | paste -sd' ')" = '"bubble" "predicted_bubble"'
 expect_text pp_dp/stage_profile.json '"primary.layer.1"' '"fusion"' '"weight"'
 trains alone --tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --batch_size 128
 close 2e-6 pp_dp alone
 
-trains fsdp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries --pp_size 2 --batch_size 16 --sharding_strategy FULL_SHARD
-expect_text "$err" "primary_tokenizer: no folder of a model named bert-large-cased; its vocabulary is that of bert-base-cased" "schedule 1f1b, 4 microbatches"
+trains fsdp --tiny --nproc_per_node=8 --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries \
+    --pp_size 2 --batch_size 16 --sharding_strategy FULL_SHARD
+expect_text "$err" \
+    "primary_tokenizer: no folder of a model named bert-large-cased; its vocabulary is that of bert-base-cased" \
+    "schedule 1f1b, 4 microbatches"
 trains alone_fsdp --tiny --config "$project/configs/hybrid_fsdp_pp_8gpu.json" --data_path deliveries --batch_size 64
 close 2e-6 fsdp alone_fsdp
 
 mesh=(--pp_size 4 --tp_size 2 --batch_size 8)
-trains all_axes --tiny --nproc_per_node=16 --config "$project/configs/hybrid_3d_16gpu.json" --data_path deliveries "${mesh[@]}"
+trains all_axes --tiny --nproc_per_node=16 --config "$project/configs/hybrid_3d_16gpu.json" --data_path deliveries \
+    "${mesh[@]}"
 trains alone_3d --tiny --config "$project/configs/hybrid_3d_16gpu.json" --data_path deliveries --batch_size 16
 close 1e-5 all_axes alone_3d
 
@@ -87,10 +99,12 @@ expect "the run's own validation says the same: $valid" near "$valid" "$loss" 1e
 run eval --checkpoint all_axes --data-path deliveries --json
 loss=$(json_number loss "$out")
 run eval --checkpoint alone_3d --data-path deliveries --json
-expect "16 ranks' checkpoint evaluates as one rank's: $loss, $(json_number loss "$out")" near "$loss" "$(json_number loss "$out")" 1e-5
+expect "16 ranks' checkpoint evaluates as one rank's: $loss, $(json_number loss "$out")" near "$loss" \
+    "$(json_number loss "$out")" 1e-5
 
 # ---- Schedules and shapes ----
-one=(--tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --nproc_per_node=2 --pp_size 2 --batch_size 16)
+one=(--tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --nproc_per_node=2 --pp_size 2
+    --batch_size 16)
 trains chain "${one[@]}" --pipeline-shape chain
 for schedule in gpipe zb-h1; do
     trains "$schedule" "${one[@]}" --pipeline-shape chain --schedule $schedule
@@ -126,31 +140,38 @@ expect_text uneven/summary.json '"better_stages"'
 
 # ---- What does not go, in words ----
 bad=(train "${one[@]}" "${few[@]}" --output-dir bad --quiet)
-refuses 2 "--schedule zbv needs stages in a row" "--pipeline-shape chain" -- "${bad[@]}" --schedule zbv --pipeline-shape branch
+refuses 2 "--schedule zbv needs stages in a row" "--pipeline-shape chain" \
+    -- "${bad[@]}" --schedule zbv --pipeline-shape branch
 refuses 2 "--schedule interleaved needs stages in a row" -- "${bad[@]}" --schedule interleaved --pipeline-shape branch
 refuses 2 "fusion" -- "${bad[@]}" --stages 'primary,secondary tabular'
 refuses 2 "stages" -- "${bad[@]}" --stages 'primary secondary tabular fusion'
-refuses 2 "--num-microbatches 20 is more than the 16 samples of a replica's batch: give 16 at most" -- "${bad[@]}" --num-microbatches 20
+refuses 2 "--num-microbatches 20 is more than the 16 samples of a replica's batch: give 16 at most" \
+    -- "${bad[@]}" --num-microbatches 20
 refuses 2 "heads" -- "${bad[@]}" --nproc_per_node=6 --tp_size 3
 refuses 66 "no_such.json" -- "${bad[@]}" --stage-profile no_such.json
-refuses 65 "pp_dp/summary.json: has no forward seconds of primary.embeddings" -- "${bad[@]}" --stage-profile pp_dp/summary.json
-refuses 66 "no folder of a model named bert-base-cased; searched deliveries/bert-base-cased" -- "${bad[@]}" --models-dir deliveries
+refuses 65 "pp_dp/summary.json: has no forward seconds of primary.embeddings" \
+    -- "${bad[@]}" --stage-profile pp_dp/summary.json
+refuses 66 "no folder of a model named bert-base-cased; searched deliveries/bert-base-cased" \
+    -- "${bad[@]}" --models-dir deliveries
 
 # ---- The same under mpirun ----
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
+if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' &&
+    [ -z "${TRI_SANITIZED:-}" ]; then
     under_mpi() { # FOLDER RANKS OPTIONS...
         local folder=$1 ranks=$2
         shift 2
         last_command="mpirun -np $ranks trident train $*"
-        timeout -k 2 120 mpirun --oversubscribe --bind-to none -np "$ranks" "$trident" train "$@" "${few[@]}" --output-dir "$folder" >"$out" 2>"$err"
+        timeout -k 2 120 mpirun --oversubscribe --bind-to none -np "$ranks" "$trident" train "$@" "${few[@]}" \
+            --output-dir "$folder" >"$out" 2>"$err"
         code=$?
         expect_code 0
     }
     config=(--tiny --config "$project/configs/hybrid_pp_dp_8gpu.json" --data_path deliveries --pp_size 2)
     under_mpi mpi 4 "${config[@]}" --tp_size 2 --batch_size 16
     trains shm --nproc-per-node 4 "${config[@]}" --tp_size 2 --batch_size 16
-    expect "four ranks of mpirun on two axes are those of shared memory" test -n "$(digest shm)" -a "$(digest mpi)" = "$(digest shm)"
+    expect "four ranks of mpirun on two axes are those of shared memory" test -n "$(digest shm)" -a "$(digest mpi)" = \
+        "$(digest shm)"
     under_mpi mpi_dp 4 "${config[@]}" --batch_size 8 --shard zero3 --schedule zb-h1
     close 2e-6 mpi_dp chain
 else

@@ -1,11 +1,12 @@
-# Checkpoints of a mesh with stages, shared layers and shards, through the command: looked at, evaluated, exported, damaged, gone on from
-# elsewhere; and ranks of such a mesh that are killed while they train.
+# Checkpoints of a mesh with stages, shared layers and shards, through the command: looked at, evaluated, exported,
+# damaged, gone on from elsewhere; and ranks of such a mesh that are killed while they train.
 # timeout: 240
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-common=(train --config config.json --data-path data --global-batch-size 8 --epochs 1 --threads 1 --save-steps 6 --keep 9 --num-microbatches 2)
+common=(train --config config.json --data-path data --global-batch-size 8 --epochs 1 --threads 1 --save-steps 6
+    --keep 9 --num-microbatches 2)
 axes=(--nproc-per-node 8 --pp-size 2 --tp-size 2 --shard zero3)
 digest() { "$trident" digest "$1" 2>/dev/null; }
 near() { is "$(awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; print d < 0 ? -d : d }')" '<' "$3"; } # A B LIMIT

@@ -1,16 +1,19 @@
-# cli_simulate.sh - a step without hardware: its timeline, compute order and parameters by `trident plan`, its time by `trident simulate`.
+# cli_simulate.sh - a step without hardware: its timeline, compute order and parameters by `trident plan`, its time by
+# `trident simulate`.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 config=$project/configs/hybrid_3d_16gpu.json
 layout=(--config "$config" --tiny --quiet --world-size 16 --pp-size 4 --tp-size 2 --max_sen_len 64)
 
 # The drawing: a row a rank, 120 columns where nobody looks, every microbatch forward and backward, and the sums below.
-run plan --config "$config" --quiet --world-size 16 --pp-size 4 --tp-size 2 --timeline --hardware h200x8 --precision bf16
+run plan --config "$config" --quiet --world-size 16 --pp-size 4 --tp-size 2 --timeline --hardware h200x8 \
+    --precision bf16
 expect_code 0
 expect "16 rows" test "$(grep -c '^rank  *[0-9]* [FBWU0-9.]*$' "$out")" = 16
 expect "rows fit 120 columns" test "$(grep '^rank' "$out" | awk 'length > 120' | wc -l)" = 0
 expect "waiting is dots" grep -q '^rank  4 \.\.*F0' "$out"
-expect_text "$out" "on h200x8 a step takes" "predicted bubble" "most activations: rank 0" "those of 3 microbatches at once"
+expect_text "$out" "on h200x8 a step takes" "predicted bubble" "most activations: rank 0" \
+    "those of 3 microbatches at once"
 for columns in 80 200; do
     export COLUMNS=$columns
     run plan "${layout[@]}" --timeline --hardware cpu
@@ -18,7 +21,8 @@ for columns in 80 200; do
     unset COLUMNS
 done
 
-# Of thousands of ranks the few that differ are planned, checked and timed; what is said of the others is what planning them says.
+# Of thousands of ranks the few that differ are planned, checked and timed; what is said of the others is what planning
+# them says.
 many=(--config "$config" --tiny --quiet --world-size 4096 --pp-size 4 --tp-size 2 --shard zero1 --max_sen_len 64)
 run simulate "${many[@]}" --hardware h200x8 --json
 expect_code 0
@@ -46,7 +50,8 @@ done
 run plan "${layout[@]}" --params --pipeline-shape branch
 expect_code 0
 expect_text "$out" "rows/2" "columns/2" "fusion.output.bias"
-expect "the head is in the last stage, on its ranks" grep -Eq '^fusion.dense.weight +512 x 3072 +3 +whole +12-15 ' "$out"
+expect "the head is in the last stage, on its ranks" grep -Eq '^fusion.dense.weight +512 x 3072 +3 +whole +12-15 ' \
+    "$out"
 expect "four stages" test "$(sed -n '/^stage/,$p' "$out" | wc -l)" = 5
 run plan "${layout[@]}" --params --json
 expect_code 0
@@ -55,28 +60,34 @@ expect_text "$out" '"params":{' '"bytes_per_rank":'
 # Simulating.
 run simulate "${layout[@]}" --hardware h200x8
 expect_code 0
-expect "every rank once, those that are alike in one line" test 16 = "$(awk '$2 ~ /^[0-3]$/ { split($1, r, "-"); n += (2 in r ? r[2] : r[1]) - r[1] + 1 } END { print n }' "$out")"
+expect "every rank once, those that are alike in one line" test 16 = \
+    "$(awk '$2 ~ /^[0-3]$/ { split($1, r, "-"); n += (2 in r ? r[2] : r[1]) - r[1] + 1 } END { print n }' "$out")"
 run simulate "${layout[@]}" --hardware h200x8 --json
 expect_code 0
 fast=$(json_number step_seconds "$out")
 run simulate "${layout[@]/--quiet/--json}" --hardware h200x8
 expect "what is announced is the simulated bubble: $(json_number predicted_bubble "$out")" grep -qF \
-    "8 microbatches; predicted bubble $(awk -v b="$(json_number predicted_bubble "$out")" 'BEGIN { printf "%.0f", 100 * b }') %" "$err"
-expect "it is what ranks do not compute" is "$(json_number computing "$out")" '>' "$(awk -v b="$(json_number predicted_bubble "$out")" 'BEGIN { print 1 - b - 1e-6 }')"
+    "8 microbatches; predicted bubble $(awk -v b="$(json_number predicted_bubble "$out")" \
+    'BEGIN { printf "%.0f", 100 * b }') %" "$err"
+expect "it is what ranks do not compute" is "$(json_number computing "$out")" '>' \
+    "$(awk -v b="$(json_number predicted_bubble "$out")" 'BEGIN { print 1 - b - 1e-6 }')"
 expect "no legs unless asked for" sh -c "! grep -q legs '$out'"
 cat >slow.json <<'EOF'
-{"f32_flops": 1e9, "half_flops": 1e9, "attention_share": 1, "memory_bytes_per_s": 1e9, "copy_bytes_per_s": 1e9, "launch_seconds": 1e-6,
- "near_latency": 1e-6, "near_bytes_per_s": 1e9, "far_latency": 1e-5, "far_bytes_per_s": 1e8, "ranks_per_node": 8, "overlap": true}
+{"f32_flops": 1e9, "half_flops": 1e9, "attention_share": 1, "memory_bytes_per_s": 1e9, "copy_bytes_per_s": 1e9,
+ "launch_seconds": 1e-6, "near_latency": 1e-6, "near_bytes_per_s": 1e9, "far_latency": 1e-5, "far_bytes_per_s": 1e8,
+ "ranks_per_node": 8, "overlap": true}
 EOF
 run simulate "${layout[@]}" --hardware slow.json --json --timeline
 expect_code 0
 expect_text "$out" '"hardware":"slow.json"' '"legs":[["F",0,'
 expect "slower hardware takes longer" is "$(json_number step_seconds "$out")" '>' "$fast"
 sed 's/"half_flops"/"half_flop"/' slow.json >typo.json
-refuses 2 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' -- simulate "${layout[@]}" --hardware typo.json
+refuses 2 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' \
+    -- simulate "${layout[@]}" --hardware typo.json
 run simulate "${layout[@]/--quiet/--json}" --pp-size 1 --tp-size 4 --hardware h200x8 --nproc-per-node 8
 expect_code 0
-expect_text "$err" "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
+expect_text "$err" \
+    "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
 refuses 2 "simulate needs --hardware" "h200x8" -- simulate "${layout[@]}"
 refuses 2 "--hardware h900: neither a file nor one of h200x8, a100x8, cpu" -- simulate "${layout[@]}" --hardware h900
 refuses 2 "needs stages in a row" -- simulate "${layout[@]}" --hardware cpu --schedule zbv --pipeline-shape branch

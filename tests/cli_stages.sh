@@ -1,5 +1,6 @@
-# cli_stages.sh - the stages that are announced, printed and reported are those that run, on meshes where tp moves the cut as well: every rank
-# holds the weights of the stage that was announced for it, whether stages are cut by cost, in branches, or given.
+# cli_stages.sh - the stages that are announced, printed and reported are those that run, on meshes where tp moves the
+# cut as well: every rank holds the weights of the stage that was announced for it, whether stages are cut by cost, in
+# branches, or given.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
@@ -41,7 +42,8 @@ stages() {
         rank=$((place * tp + tp - 1))
         announced "$rank" >said
         holds "$rank" "${all[@]}" >held
-        expect "pp $pp, tp $tp, $*: rank $rank holds $(paste -sd' ' held), announced was $(paste -sd' ' said)" cmp -s said held
+        expect "pp $pp, tp $tp, $*: rank $rank holds $(paste -sd' ' held), announced was $(paste -sd' ' said)" cmp \
+            -s said held
         expect "the rank holds something" test -s held
     done
     sed 's/.*"params":{//' "$out" | grep -o '"units":"[^"]*"' | sed 's/.*:"\(.*\)"/\1/' | units >listed
@@ -55,25 +57,31 @@ done
 stages 4 2 --schedule zb-h1
 stages 2 2 --schedule interleaved
 stages 2 2 --schedule zbv
-given='primary.embeddings,primary.layer primary.pooling,secondary.embeddings secondary.layer.0,secondary.layer.1 secondary.pooling tabular fusion'
+given='primary.embeddings,primary.layer primary.pooling,secondary.embeddings secondary.layer.0'
+given+=',secondary.layer.1 secondary.pooling tabular fusion'
 stages 4 2 --stages "$given"
 stages 4 2 --stages "$given" --pipeline-shape branch
 
 # The same in a run: what it announces and what its summary says, of 8 ranks; they train what `plan` prints.
 mkdir data models
 awk 'BEGIN { print "label,dialogue,shiptrack,feature_1,feature_2,feature_3"
-    for (i = 0; i < 64; i++) printf "%d,the box was %s,a box %s,%d,%d,%d\n", i % 2, i % 2 ? "bad" : "good", i % 2 ? "lost" : "found", i % 7, i % 5, i % 3 }' >data/train.csv
+    for (i = 0; i < 64; i++)
+        printf "%d,the box was %s,a box %s,%d,%d,%d\n", i % 2, i % 2 ? "bad" : "good", i % 2 ? "lost" : "found",
+            i % 7, i % 5, i % 3 }' >data/train.csv
 cp data/train.csv data/valid.csv
 make_model models/bert-base-cased
-run=("${tiny[@]}" --pp-size 4 --tp-size 2 --pipeline-shape chain --primary_tokenizer bert-base-cased --secondary_tokenizer bert-base-cased
+run=("${tiny[@]}" --pp-size 4 --tp-size 2 --pipeline-shape chain --primary_tokenizer bert-base-cased
+    --secondary_tokenizer bert-base-cased
     --models-dir models --data-path data --batch-size 8 --num-microbatches 4)
 run train "${run[@]}" --nproc-per-node 8 --threads 1 --max-steps 2 --save-every 0 --output-dir trained
 expect_code 0
-sed 's/.*"stages":\[//' trained/summary.json | tr -d '\n' | grep -o '"units": *"[^"]*"' | sed 's/.*: *"\(.*\)"/\1/' >reported
+sed 's/.*"stages":\[//' trained/summary.json | tr -d '\n' | grep -o '"units": *"[^"]*"' |
+    sed 's/.*: *"\(.*\)"/\1/' >reported
 for place in 0 1 2 3; do
     announced $((2 * place)) >said
     holds $((2 * place)) "${run[@]}" --world-size 8 >held
-    expect "a run of 8 ranks announces what rank $((2 * place)) holds: $(paste -sd' ' said), $(paste -sd' ' held)" cmp -s said held
+    expect "a run of 8 ranks announces what rank $((2 * place)) holds: $(paste -sd' ' said), $(paste -sd' ' held)" cmp \
+        -s said held
     sed -n "$((place + 1))p" reported | units >told
     expect "its summary reports the same: $(paste -sd' ' told)" cmp -s told held
 done

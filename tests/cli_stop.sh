@@ -1,15 +1,17 @@
-# Runs that are asked to stop, that crash, and that go on: exit 75 with a checkpoint, restarts from the last commit, and in the end the weights of
-# the run that nobody disturbed.
+# Runs that are asked to stop, that crash, and that go on: exit 75 with a checkpoint, restarts from the last commit,
+# and in the end the weights of the run that nobody disturbed.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 mkdir plain && cp data/train.csv plain # without validation there is no best model to save at each epoch
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE SLURM_JOB_END_TIME
-common=(train --config config.json --data-path plain --batch-size 4 --epochs 24 --threads 1 --save-every 1000 --save-steps 40)
+common=(train --config config.json --data-path plain --batch-size 4 --epochs 24 --threads 1 --save-every 1000
+    --save-steps 40)
 digest() { "$trident" digest "$1" 2>/dev/null; }
 steps() { grep -c '"event":"train"' "$1/metrics.jsonl" 2>/dev/null; }
 seen() { [ "$(steps "$1")" -ge "$2" ] || [ ! -d "/proc/$pid" ]; } 2>/dev/null
-await() { until seen "$1" "$2"; do sleep 0.02; done; } # FOLDER STEPS (metrics.jsonl is flushed every two seconds and at checkpoints)
+# FOLDER STEPS (metrics.jsonl is flushed every two seconds and at checkpoints)
+await() { until seen "$1" "$2"; do sleep 0.02; done; }
 start() { # FOLDER ARGS...: in the background; $pid
     local folder=$1
     shift
@@ -40,7 +42,8 @@ for signal in TERM INT USR1; do
     kill -$signal "$pid"
     stop
     expect_code 75
-    expect_text "$err" "is saved: run again to go on" "trident: stopping: the ranks finish the step in progress, or the next one"
+    expect_text "$err" "is saved: run again to go on" \
+        "trident: stopping: the ranks finish the step in progress, or the next one"
     expect "answered once, not by every rank" test "$(grep -c stopping "$err")" = 1
     expect "no error.json" test ! -e asked/error.json
     run "${common[@]}" --output-dir asked --nproc-per-node 2
@@ -64,13 +67,16 @@ kill -TERM "$pid"
 stop
 expect_code 75
 expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to go on"
-expect "the answer comes first" sh -c "grep '^trident: ' '$err' | head -n 1 | grep -q 'stopping: the step in progress is finished and saved; once more'"
+first=$(grep '^trident: ' "$err" | head -n 1)
+expect "the answer comes first: $first" \
+    grep -q 'stopping: the step in progress is finished and saved; once more' <<<"$first"
 run "${common[@]}" --output-dir asked --quiet
 expect "a process alone goes on, too" test "$(digest asked)" = "$(digest lone)"
 
 # ---- While it validates: at once, and the validation is made up for ----
 mkdir long && cp data/train.csv long && make_table long/valid.csv 60000 96
-long=(train --config config.json --data-path long --batch-size 4 --epochs 2 --threads 1 --nproc-per-node 2 --log-every 12)
+long=(train --config config.json --data-path long --batch-size 4 --epochs 2 --threads 1 --nproc-per-node 2
+    --log-every 12)
 run "${long[@]}" --output-dir quiet
 expect_code 0
 last_command="trident ${long[*]}"
@@ -153,7 +159,8 @@ for i in 1 2 3; do
 done
 stop
 expect_code 0
-expect_text "$err" "killed by signal 9 (SIGKILL)" "trident: start 2 of 4" "trident: start 4 of 4" "continuing from killed/checkpoint-"
+expect_text "$err" "killed by signal 9 (SIGKILL)" "trident: start 2 of 4" "trident: start 4 of 4" \
+    "continuing from killed/checkpoint-"
 expect "killed three times, the same weights" test "$(digest killed)" = "$(digest whole)"
 expect "no error.json after success" test ! -e killed/error.json
 rm -rf killed
@@ -193,8 +200,9 @@ stop
 expect_code 143
 expect "and ends with its supervisor" gone 2000 "${ranks[@]}"
 
-# A launcher that outlives its ranks, is deaf to SIGTERM, and has a child in another process group: both are ended 15 s after the ranks' error.json,
-# and the launcher is started again. The run folder is that of `trident train` in its command, or --output-dir.
+# A launcher that outlives its ranks, is deaf to SIGTERM, and has a child in another process group: both are ended 15 s
+# after the ranks' error.json, and the launcher is started again. The run folder is that of `trident train` in its
+# command, or --output-dir.
 mkdir over over2 over3
 cat >outlives <<'END'
 #!/bin/bash
@@ -212,7 +220,8 @@ echo '{"code": 76, "message": "of an earlier run", "time": 1}' >over2/error.json
 "$trident" supervise --max-restarts 1 --output-dir over2 -- ./outlives >over2/out 2>over2/err &
 second=$!
 # A launcher that starts its ranks again by itself: the run that begins removes the report, and nothing is ended.
-"$trident" supervise --output-dir over3 -- sh -c 'echo "{\"code\": 76}" >over3/error.json; sleep 2; rm over3/error.json; sleep 11; exit 3' >over3/out 2>&1 &
+"$trident" supervise --output-dir over3 -- sh \
+    -c 'echo "{\"code\": 76}" >over3/error.json; sleep 2; rm over3/error.json; sleep 11; exit 3' >over3/out 2>&1 &
 third=$!
 run supervise --max-restarts 1 -- ./outlives trident train --output-dir over
 expect_code 0
@@ -231,10 +240,12 @@ code=$?
 expect_code 3
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && [ -z "${TRI_SANITIZED:-}" ]; then
+if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' &&
+    [ -z "${TRI_SANITIZED:-}" ]; then
     under_mpi() { # FOLDER: in the background
         last_command="trident supervise -- mpirun -np 2 trident train --output-dir $1"
-        "$trident" supervise --max-restarts 2 -- mpirun --oversubscribe --bind-to none -np 2 "$trident" "${common[@]}" --output-dir "$1" \
+        "$trident" supervise --max-restarts 2 -- mpirun --oversubscribe --bind-to none -np 2 "$trident" "${common[@]}" \
+            --output-dir "$1" \
             >"$out" 2>"$err" </dev/null &
         pid=$!
     }

@@ -1,13 +1,16 @@
-# A second witness of the crash matrix: the kernel itself, through strace, ends a real run in the middle of a call of its commit, or lets the call
-# fail. Afterwards there is the old state or the new one, whole, and the run can go on to the same weights.
+# A second witness of the crash matrix: the kernel itself, through strace, ends a real run in the middle of a call of
+# its commit, or lets the call fail. Afterwards there is the old state or the new one, whole, and the run can go on to
+# the same weights.
 # timeout: 200
 . "$(dirname "$0")/cli_lib.sh"
-command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null || { echo "no strace here, or it may not trace" && exit 77; }
+command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null ||
+    { echo "no strace here, or it may not trace" && exit 77; }
 [ -z "${TRI_SANITIZED:-}" ] || { echo "a sanitizer and strace do not go together" && exit 77; }
 make_all
 mkdir plain && cp data/train.csv plain
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-common=(train --config config.json --data-path plain --batch-size 8 --max-steps 10 --threads 1 --save-steps 5 --keep 9 --quiet --cache-dir "$work/cache")
+common=(train --config config.json --data-path plain --batch-size 8 --max-steps 10 --threads 1 --save-steps 5 --keep 9
+    --quiet --cache-dir "$work/cache")
 stride=6
 [ "${SOAK_CALLS:-0}" = 0 ] || stride=1
 digest() { "$trident" digest "$1" 2>/dev/null; }
@@ -29,7 +32,8 @@ attempt() {
     rm -rf again && cp -r start again
     last_command="strace -e inject=$1:$3:when=$2 trident train"
     # strace ends as its tracee does; the inner shell's remark about it is not wanted
-    (strace -f -qq -o /dev/null -e trace="$1" -e inject="$1:$3:when=$2" "$trident" "${common[@]}" --output-dir again >"$out" 2>"$err" && exit 0 || exit $?) 2>/dev/null
+    (strace -f -qq -o /dev/null -e trace="$1" -e inject="$1:$3:when=$2" "$trident" "${common[@]}" --output-dir again \
+        >"$out" 2>"$err" && exit 0 || exit $?) 2>/dev/null
     code=$?
     local now
     now=$(digest again)

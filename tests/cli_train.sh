@@ -3,7 +3,8 @@
 make_all
 
 begin=$(date +%s%N)
-checked run train --config config.json --data-path data --output-dir run --epochs 8 --batch-size 16 --lr 3e-3 --seed 1 --threads 2
+checked run train --config config.json --data-path data --output-dir run --epochs 8 --batch-size 16 --lr 3e-3 --seed 1 \
+    --threads 2
 took=$((($(date +%s%N) - begin) / 1000000))
 expect_code 0
 echo "48 steps in $took ms"
@@ -34,7 +35,9 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 cp "$out" scores.json
 keys="loss accuracy f1 pr_auc average_precision roc_auc log_loss positive_label classes confusion rows rows_trained_on"
-expect "these keys and no further one" test "$(sed ':a; s/{[^{}]*}/0/g; ta' <<<"$(sed 's/^{//; s/}$//' scores.json)" | grep -o '"[a-z_0-9]*":' | tr -d '":\n')" = "${keys// /}"
+expect "these keys and no further one" test \
+    "$(sed ':a; s/{[^{}]*}/0/g; ta' <<<"$(sed 's/^{//; s/}$//' scores.json)" | grep -o '"[a-z_0-9]*":' |
+    tr -d '":\n')" = "${keys// /}"
 expect "f1 is an object with macro" grep -q '"f1": *{[^}]*"macro"' scores.json
 expect "40 rows" is "$(json_number rows scores.json)" == 40
 expect "it has learned (accuracy $(json_number accuracy scores.json))" is "$(json_number accuracy scores.json)" '>=' 0.8
@@ -70,7 +73,8 @@ expect_code 0
 expect "32 hex digits alone" grep -Exq '[0-9a-f]{32}' "$out"
 digest=$(cat "$out")
 for threads in 1 2 3; do
-    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 8 --batch-size 16 --lr 3e-3 \
+    run train --config config.json --data-path data --output-dir "threads$threads" --epochs 8 --batch-size 16 \
+        --lr 3e-3 \
         --seed 1 --threads $threads --quiet
     expect_code 0
     run digest "threads$threads"
@@ -112,12 +116,14 @@ expect_text "$out" check
 run plan --config config.json --json
 expect "one object" grep -q '^{.*}$' "$out"
 
-# Start to first step within a second: best of three, and the lesser of elapsed and processor time, as the machine may be busy.
+# Start to first step within a second: best of three, and the lesser of elapsed and processor time, as the machine may
+# be busy.
 if [ -z "${TRI_SANITIZED:-}" ]; then
     best=100000
     for i in 1 2 3; do
         TIMEFORMAT='%3R %3U %3S'
-        { time run train --config config.json --data-path data --output-dir "start$i" --max-steps 1 --save-every 0 --quiet; } 2>timing
+        { time run train --config config.json --data-path data --output-dir "start$i" --max-steps 1 --save-every 0 \
+            --quiet; } 2>timing
         took=$(awk '{ used = $2 + $3; print int(1000 * (used < $1 ? used : $1)) }' timing)
         expect_code 0
         [ "$took" -lt "$best" ] && best=$took

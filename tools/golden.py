@@ -1,11 +1,12 @@
-"""Makes the golden files of tests/golden/: what PyTorch computes for three small models, for test_golden to compare with.
+"""Makes the golden files of tests/golden/: what PyTorch computes for three small models, for test_golden to compare
+with.
 
     .venv/bin/python tools/golden.py [FOLDER] [--seed N]
 
-Each NAME.json holds the configuration (Trident's keys), the samples (token ids, numbers, labels), the training recipe and the
-expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` + name.
-Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded: what is compared with is the
-true answer, not another engine's rounding.
+Each NAME.json holds the configuration (Trident's keys), the samples (token ids, numbers, labels), the training recipe
+and the expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` +
+name. Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded: what is
+compared with is the true answer, not another engine's rounding.
 """
 import argparse
 import copy
@@ -24,8 +25,9 @@ RECIPE = {
     "warmup_steps": 10, "total_steps": STEPS, "no_decay": list(NO_DECAY),
 }
 NOTES = {
-    "learning_rate": "factor for 0-based step s: s < warmup_steps: s / max(1, warmup_steps); else max(0, (total_steps - s) / "
-                     "max(1, total_steps - warmup_steps)): transformers' get_linear_schedule_with_warmup. The first step has rate 0",
+    "learning_rate": "factor for 0-based step s: s < warmup_steps: s / max(1, warmup_steps); else "
+                     "max(0, (total_steps - s) / max(1, total_steps - warmup_steps)): transformers' "
+                     "get_linear_schedule_with_warmup. The first step has rate 0",
     "clip": "gradients times min(1, max_grad_norm / (norm + 1e-6)), norm over all parameters together",
     "decay": "decoupled: p -= lr * weight_decay * p, except where the name contains one of no_decay",
     "losses": "losses[s] is the loss of step s, before its update, on the samples of batches[s % len(batches)]; "
@@ -36,9 +38,12 @@ NOTES = {
 
 def encoder(model_type, hidden, intermediate, vocab, positions, **more):
     spec = {
-        "model_type": model_type, "vocab_size": vocab, "hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "intermediate_size": intermediate, "max_position_embeddings": positions, "type_vocab_size": 2, "pad_token_id": 0,
-        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.02, "layer_norm_eps": 1e-12,
+        "model_type": model_type, "vocab_size": vocab, "hidden_size": hidden, "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": intermediate, "max_position_embeddings": positions, "type_vocab_size": 2,
+        "pad_token_id": 0,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.02,
+        "layer_norm_eps": 1e-12,
     }
     spec.update(more)
     return spec
@@ -49,23 +54,28 @@ COMMON = {"label_name": "label", "fusion_dropout": 0.0, "max_sen_len": 20}
 CONFIGS = {
     # One text, three classes, class weights.
     "bert": {
-        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert", "primary_encoder": encoder("bert", 32, 64, 100, 24),
-        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3, "class_weights": [1.0, 2.5, 0.5],
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert",
+        "primary_encoder": encoder("bert", 32, 64, 100, 24),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
         "pooling": "pooler",
     },
     # RoBERTa's positions, epsilon and single token type.
     "roberta": {
         **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-roberta",
         "primary_encoder": encoder("roberta", 32, 64, 90, 24, **ROBERTA),
-        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 4, "class_weights": [1.0] * 4,
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 4,
+        "class_weights": [1.0] * 4,
         "pooling": "mean",
     },
     # Three branches; the encoders differ in kind, width and vocabulary.
     "trimodal": {
         **COMMON, "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["a", "b", "c"],
         "primary_tokenizer": "golden-bert", "secondary_tokenizer": "golden-roberta",
-        "primary_encoder": encoder("bert", 32, 48, 80, 22), "secondary_encoder": encoder("roberta", 24, 40, 60, 24, **ROBERTA),
-        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2, "class_weights": [1.0, 2.0],
+        "primary_encoder": encoder("bert", 32, 48, 80, 22),
+        "secondary_encoder": encoder("roberta", 24, 40, 60, 24, **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
         "pooling": "cls",
     },
 }
@@ -89,7 +99,8 @@ def make_samples(config, count, rng):
 
 
 def forward_loss(model, config, samples):
-    texts = {name: pad([s[name] for s in samples], config[f"{name}_encoder"]["pad_token_id"]) for name in model.branches}
+    texts = {name: pad([s[name] for s in samples], config[f"{name}_encoder"]["pad_token_id"])
+             for name in model.branches}
     dtype = next(model.parameters()).dtype
     numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
     logits = model(texts, numbers)
@@ -115,8 +126,9 @@ def make(name, folder, seed):
     config = copy.deepcopy(CONFIGS[name])
     torch.manual_seed(seed)
     model = Trimodal(config).eval()
-    # Biases and gains that do something. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves rounding
-    # noise in its place, and the bound on it (1e-10 of the whole gradient's norm) must leave room for that noise.
+    # Biases and gains that do something. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves
+    # rounding noise in its place, and the bound on it (1e-10 of the whole gradient's norm) must leave room for that
+    # noise.
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             gain = key.endswith("norm.weight") or key.endswith("LayerNorm.weight")
@@ -136,7 +148,8 @@ def make(name, folder, seed):
     losses, norms = train(model, config, samples, batches)
 
     os.makedirs(folder, exist_ok=True)
-    save_file({key: value.contiguous() for key, value in tensors.items()}, os.path.join(folder, name + ".safetensors"), {"format": "pt"})
+    save_file({key: value.contiguous() for key, value in tensors.items()}, os.path.join(folder, name + ".safetensors"),
+              {"format": "pt"})
     document = {
         "name": name, "config": config, "recipe": RECIPE, "notes": NOTES, "samples": samples, "batches": batches,
         "loss": loss.item(), "losses": losses, "grad_norms": norms,

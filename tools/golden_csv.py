@@ -2,8 +2,8 @@
 """Makes tests/golden/csv_*.json: hostile tables, and what Python's csv and json modules read in them.
 
 csv_python.json   tables that csv.writer wrote, and the rows that csv.reader reads
-csv_hostile.json  random bytes of CSV and TSV: the good rows, and each bad row with its place and reason. `records` below says
-                  what is good; where all of a table is, csv.reader must agree with it
+csv_hostile.json  random bytes of CSV and TSV: the good rows, and each bad row with its place and reason. `records`
+                  below says what is good; where all of a table is, csv.reader must agree with it
 csv_jsonl.json    lines of JSON, good and bad: the rows that the json module reads
 """
 import csv
@@ -13,7 +13,8 @@ import os
 import random
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PARTS = ["a", "b", " ", ",", '"', '""', "\n", "\r\n", "'", ";", "\t", "0", "-1.5", "é", "中", "\u2028", "😀", "x,y", '"q"', "\n\n"]
+PARTS = ["a", "b", " ", ",", '"', '""', "\n", "\r\n", "'", ";", "\t", "0", "-1.5", "é", "中", "\u2028", "😀", "x,y",
+         '"q"', "\n\n"]
 
 
 def save(name, cases):
@@ -43,7 +44,8 @@ def python_cases():
     rng = random.Random(7)
     for _ in range(80):
         text = table(rng)
-        yield {"text": text, "rows": list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True))}
+        yield {"text": text, "rows": list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""),
+                                                     strict=True))}
 
 
 def character_end(data, at):
@@ -114,14 +116,16 @@ def place(data, at):
 def hostile_case(rng, kind):
     delimiter = b"," if kind == "csv" else b"\t"
     columns = rng.choice([1, 2, 2, 3, 3, 4])
-    parts = [delimiter] * 3 + [b'"'] * rng.choice([0, 2, 4]) + [b'""', b"\n", b"\n", b"\r\n", b"x", b"yz", b"5'8\"", b" ", "é中😀".encode()]
+    parts = [delimiter] * 3 + [b'"'] * rng.choice([0, 2, 4]) + [b'""', b"\n", b"\n", b"\r\n", b"x", b"yz", b"5'8\"",
+                                                                b" ", "é中😀".encode()]
     parts += [delimiter + b'"', b'"' + delimiter, b'"\n'] * rng.choice([0, 2])
     if rng.random() < 0.5:
         parts += [b"\r", b"\xc3", b"\xff", b"\xed\xa0\x80", b"\0", b"\xe4\xb8", b"\x80"]
     data = delimiter.join(b"c%d" % i for i in range(columns)) + rng.choice([b"\n", b"\r\n"])
     for _ in range(rng.randint(0, 14)):
         if rng.random() < 0.4:
-            data += delimiter.join(rng.choice([b"1", b"", b'"q, ""r"" \n"', b'"a\tb"', "é".encode()]) for _ in range(columns)) + b"\n"
+            data += delimiter.join(rng.choice([b"1", b"", b'"q, ""r"" \n"', b'"a\tb"', "é".encode()])
+                                   for _ in range(columns)) + b"\n"
         else:
             data += b"".join(rng.choice(parts) for _ in range(rng.randint(0, 12)))
     body = data
@@ -164,7 +168,8 @@ def pairs(members):
 def read_line(text):
     """The members of a flat object, or None: what our reader refuses and Python may not."""
     try:
-        value = json.loads(text, parse_float=lambda t: ("number", t), parse_int=lambda t: ("number", t), parse_constant=refuse,
+        value = json.loads(text, parse_float=lambda t: ("number", t), parse_int=lambda t: ("number", t),
+                           parse_constant=refuse,
                            object_pairs_hook=pairs)
         if not isinstance(value, tuple) or value[0] != "object":
             return None
@@ -175,7 +180,8 @@ def read_line(text):
         for key, member in members:
             if isinstance(member, list) or (isinstance(member, tuple) and member[0] == "object"):
                 return None
-            shown = {True: "true", False: "false", None: ""}.get(member) if isinstance(member, (bool, type(None))) else member
+            named = isinstance(member, (bool, type(None)))
+            shown = {True: "true", False: "false", None: ""}.get(member) if named else member
             shown = shown[1] if isinstance(shown, tuple) else shown
             key.encode(), shown.encode()
             if not key or "\0" in key or "\0" in shown:
@@ -189,7 +195,8 @@ def read_line(text):
 def json_value(rng):
     text = "".join(rng.choice(["a", '"', "\\", "/", "\b\f\n\r\t", "é", "中", "😀", "\x7f", "\u2028", "{", "}", ",", ":",
                                "\x01"]) for _ in range(rng.randint(0, 8)))
-    return rng.choice([text, text, text, rng.randint(-(10**20), 10**20), rng.random() * 10 ** rng.randint(-30, 30), True, False, None])
+    return rng.choice([text, text, text, rng.randint(-(10**20), 10**20), rng.random() * 10 ** rng.randint(-30, 30),
+                       True, False, None])
 
 
 def json_text(rng):
@@ -200,7 +207,8 @@ def json_text(rng):
     line = blank() + "{" + blank() + ("," + blank()).join(members) + "}" + blank()
     if rng.random() < 0.4 and line:
         at = rng.randrange(len(line))
-        extra = rng.choice(["", "", '"', "\\", "\\u12", "\\ud83d", "\\u0000", "[1]", "{}", "NaN", "01", "1.", ".5", "1e", "+1",
+        extra = rng.choice(["", "", '"', "\\", "\\u12", "\\ud83d", "\\u0000", "[1]", "{}", "NaN", "01", "1.", ".5",
+                            "1e", "+1",
                             "-", ",", "}", "\x02", "a", "tru"])
         line = line[:at] + extra + line[at + rng.randint(0, 2) :]
     return line.replace("\n", " ")
@@ -222,7 +230,8 @@ def jsonl_cases():
             rows.append(dict(members))
         if lines:
             text = rng.choice(["\n", "\r\n"]).join(lines) + rng.choice(["", "\n", "\r\n\n"])
-            yield {"hex": text.encode().hex(), "names": names, "rows": [[row.get(name, "") for name in names] for row in rows], "bad": bad}
+            yield {"hex": text.encode().hex(), "names": names, "rows": [[row.get(name, "") for name in names]
+                                                                        for row in rows], "bad": bad}
 
 
 def main():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/reference.safetensors with the reference writer (pip install "safetensors>=0.8"): every dtype Trident
-knows, a scalar, an empty tensor, names out of order. tests/test_safetensors.c must read it and write the same bytes."""
+"""Writes tests/golden/reference.safetensors with the reference writer (pip install "safetensors>=0.8"): every dtype
+Trident knows, a scalar, an empty tensor, names out of order. tests/test_safetensors.c must read it and write the same
+bytes."""
 import ctypes
 import pathlib
 import struct
@@ -26,7 +27,8 @@ if __name__ == "__main__":
     out = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/reference.safetensors"
     out.parent.mkdir(parents=True, exist_ok=True)
     memory = {name: ctypes.create_string_buffer(data, max(len(data), 1)) for name, (_, _, data) in TENSORS.items()}
-    tensors = {name: safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=ctypes.addressof(memory[name]), data_len=len(data))
+    tensors = {name: safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=ctypes.addressof(memory[name]),
+                                            data_len=len(data))
                for name, (dtype, shape, data) in TENSORS.items()}
     out.write_bytes(safetensors.serialize(tensors, metadata={"format": "pt"}))
     print(out, out.stat().st_size, "bytes, safetensors", safetensors.__version__)

@@ -4,9 +4,9 @@
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
     tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
 
-A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]}, or a pair:
-{"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The full
-comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from here.
+A file is JSON lines: {"folder": F} or {"files": {name: text}}, a tokenizer, then its cases: {"text": T, "ids": [...]},
+or a pair: {"a": A, "b": B, "max_len": M, "ids": [...], "types": [...]}. tests/test_tokenizer_golden.c reads them. The
+full comparisons are tools/parity_tokenizer.py and parity_folders.py; they take their texts and tokenizers from here.
 """
 import json
 import os
@@ -20,23 +20,29 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 SHARED = os.path.join(ROOT, "..", "shared", "tokenizers")
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = "the dress fit love is it un ##aff ##able ##s ##ing ##ed ##ly per ##fect hello world i am 5 ' 8 caf ##é cafe naive".split()
+WORDS = ("the dress fit love is it un ##aff ##able ##s ##ing ##ed ##ly per ##fect hello world i am 5 ' 8 caf ##é cafe "
+         "naive").split()
 # Letters with and without accents, marks that are kept and that are dropped, Chinese, Hangul, newer letters.
-RARE = "éèñüçßøłıİÅΑΩσςаЖאبกあアー中国한ᄒ" "ᅡᆫ½©€™😀ﬁẞ\u1b44\u302e\ua953\u0301\u0327\u09c7\u09be\u2126\u1e9e\U00010d50\U00010d70\u0898\U000111c9"
+RARE = ("éèñüçßøłıİÅΑΩσςаЖאبกあアー中国한ᄒ" "ᅡᆫ½©€™😀ﬁẞ\u1b44\u302e\ua953\u0301\u0327\u09c7\u09be\u2126\u1e9e"
+        "\U00010d50\U00010d70\u0898\U000111c9")
 
 TEXTS = [
-    "", " ", "\t\r\n", "Hello, WORLD!", "unaffable", "The dress fits perfectly.", "i'm 5'8\" and 110lbs", "don't -- stop...",
+    "", " ", "\t\r\n", "Hello, WORLD!", "unaffable", "The dress fits perfectly.", "i'm 5'8\" and 110lbs",
+    "don't -- stop...",
     "caf\u00e9 cafe\u0301 CAF\u00c9", "na\u00efve r\u00e9sum\u00e9", "\u0130stanbul I\u0307 \u0131",
     "\u03a3\u03b1\u03c2 \u03a3\u0391\u03a3",
-    "stra\u00dfe STRASSE \u1e9e", "\u4e2d\u56fd\u4e2d", "a\u4e2db", "\u3042\u30a2\u30fc", "\ud55c\uad6d\uc5b4", "\u1112\u1161\u11ab",
+    "stra\u00dfe STRASSE \u1e9e", "\u4e2d\u56fd\u4e2d", "a\u4e2db", "\u3042\u30a2\u30fc", "\ud55c\uad6d\uc5b4",
+    "\u1112\u1161\u11ab",
     "soft\u00adhyphen zero\u200bwidth \ufefffeed", "\u00a0nbsp\u2003em\u2028line\u2029para\u3000wide",
     "nul\x00byte bell\x07 esc\x1b del\x7f",
     "\ufffd\ufffd replacement", "\ue000private", "\u037e \u0387 \u1fef \u226e \u2260", "\u00a1hola! \u00bfqu\u00e9?",
     "\u201cquoted\u201d \u2018it\u2019s\u2019 \u2014 dash",
-    "$100 + 5% = #1 @home ~ ^ ` |", "[CLS] in the text [SEP]", "[MASK]", "a[MASK]b", "[UNK][PAD]", "[cls] [Sep]", "[[SEP]]",
+    "$100 + 5% = #1 @home ~ ^ ` |", "[CLS] in the text [SEP]", "[MASK]", "a[MASK]b", "[UNK][PAD]", "[cls] [Sep]",
+    "[[SEP]]",
     "[SEP", "##ing ## #",
     "<s> in </s> the <mask> text", "a <mask>", "a  <mask>  b", "<mask><mask>", "<|endoftext|>x", "<s", "<<s>>", "<S>",
-    "x" * 99, "x" * 100, "x" * 101, "x" * 1000, "\u00e9" * 100, "e\u0301" * 100, "e\u0301" * 101, "\ud55c" * 34, "a b " * 20,
+    "x" * 99, "x" * 100, "x" * 101, "x" * 1000, "\u00e9" * 100, "e\u0301" * 100, "e\u0301" * 101, "\ud55c" * 34,
+    "a b " * 20,
     "e\u0327\u0301 e\u0301\u0327", "a\u302e\u1b44b", "a\u302e\u0301\u1b44b", "a\u302e\u034f\u1b44b",
     "\u1b44\ua953\u302e\u302f\u1b44", "\u09cb \u09c7\u09be",
     "\U0001f600 smile\U0001f600s", "\U00010d50\U00010d51", "\u0898 \u08d4 \U000111c9", "\ufb01ne \uff21\uff22",
@@ -45,7 +51,8 @@ TEXTS = [
     "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\u0928\u092e\u0938\u094d\u0924\u0947",
     "Love this dress!  it's sooo pretty.\r\ni happened to find it in a store", "1,234.56e-7", "http://a.b/c?d=e&f#g",
     "it's a \"test\": (one) [two] {three}",
-    "I'll we've they're I'd I'm can't 'S 'LL it''s '' 'tis x'sy 'll'll", "  two  three   four    ", "\n\nlines\n \n \tend\n",
+    "I'll we've they're I'd I'm can't 'S 'LL it''s '' 'tis x'sy 'll'll", "  two  three   four    ",
+    "\n\nlines\n \n \tend\n",
     " \u00a0 x\u00a0 y\u00a0", "a\u3000 b\u2003\u2003c",
     "3.14 \u0663\u0664 \u2167\u00bd\u00b2 x2y 2x", "!?!? ... -- \u2026", "\ufdfa \u1e9b\u0323 \u3392 \u2460",
     "\uac00\u11a8 \u1100\u1161\u11a8", "a\u0345\u0301\u0327\u0315", "\u0344\u0390",
@@ -55,7 +62,8 @@ TEXTS = [
 def random_texts(seed, n):
     """Short texts that mix what is hard."""
     chance = random.Random(seed)
-    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ", "e\u0301\u0327\u302e\u1b44\u034f a",
+    pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ",
+             "e\u0301\u0327\u302e\u1b44\u034f a",
              "0 1\u00b2 x\n\t'sdmlre "]
     for _ in range(n):
         yield "".join(chance.choice(chance.choice(pools)) for _ in range(chance.choice([3, 8, 20])))
@@ -157,7 +165,8 @@ def components():
                           processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
     yield small_wordpiece(n.Lowercase(), words, processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)))
     yield small_wordpiece(n.Sequence([n.Strip(), n.NFD(), n.StripAccents(), n.Lowercase()]), blanks, None)
-    yield small_wordpiece(n.NFKC(), p.Sequence([blanks, p.Punctuation()]), processors.Sequence([processors.ByteLevel()]))
+    yield small_wordpiece(n.NFKC(), p.Sequence([blanks, p.Punctuation()]),
+                          processors.Sequence([processors.ByteLevel()]))
     yield small_wordpiece(None, words, max_input_chars_per_word=5, continuing_subword_prefix="##")
     yield small_wordpiece(n.Lowercase(), blanks, continuing_subword_prefix="")
     yield small_wordpiece(None, None, max_input_chars_per_word=1000)
@@ -173,7 +182,8 @@ def components():
     yield small_bytes(None, space=True, regex=False, ignore_merges=True)
     yield small_bytes(None, space=True, before=[blanks])
     yield small_bytes(None, before=[words, p.Punctuation("contiguous")], ignore_merges=True)
-    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")], unk_token="<unk>"))
+    yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")],
+                               unk_token="<unk>"))
     yield Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2, "<unk>": 3, "é": 4, "abé": 5}, [("a", "b"), ("ab", "é")],
                                unk_token="<unk>", fuse_unk=True))
     token = AddedToken
@@ -182,7 +192,8 @@ def components():
         token("CAF", normalized=True),
         token("[x]", lstrip=True, rstrip=True, normalized=False), token("[xy]", normalized=False),
         token("[", normalized=False, rstrip=True)])
-    yield with_tokens(small_bytes(None, space=True), special(["<s>", "</s>", "<unk>", "<pad>"]) + special(["<mask>"], lstrip=True))
+    yield with_tokens(small_bytes(None, space=True), special(["<s>", "</s>", "<unk>", "<pad>"])
+                      + special(["<mask>"], lstrip=True))
     yield with_tokens(small_bytes(n.NFC()), [token("e\u0301"), token("  ", normalized=False), token("!", lstrip=True),
                                             token("?", rstrip=True)])
 
@@ -219,7 +230,8 @@ def write(name, lines):
 def folders():
     """Small folders without tokenizer.json."""
     for lower in (False, True):
-        files = {"vocab.txt": "\n".join(small_vocabulary()) + "\n", "tokenizer_config.json": json.dumps({"do_lower_case": lower})}
+        files = {"vocab.txt": "\n".join(small_vocabulary()) + "\n",
+                 "tokenizer_config.json": json.dumps({"do_lower_case": lower})}
         tokenizer = small_wordpiece(normalizers.BertNormalizer(lowercase=lower), pre_tokenizers.BertPreTokenizer())
         tokenizer.add_special_tokens(special(SPECIALS))
         yield line(files=files)
@@ -227,11 +239,13 @@ def folders():
         yield from cases(tokenizer, random_texts(20240, 120))
     for roberta in (False, True):
         with tempfile.TemporaryDirectory() as folder:
-            names = byte_model(extra=("<s>", "</s>", "<unk>", "<pad>", "<mask>") if roberta else ("<|endoftext|>",)).save(folder)
+            names = byte_model(extra=("<s>", "</s>", "<unk>", "<pad>", "<mask>") if roberta
+                               else ("<|endoftext|>",)).save(folder)
             files = {os.path.basename(name): open(name, encoding="utf-8").read() for name in names}
             tokenizer = byte_level(*names, roberta)
         if roberta:
-            files["tokenizer_config.json"] = json.dumps({"mask_token": {"content": "<mask>", "lstrip": True}, "add_prefix_space": True})
+            files["tokenizer_config.json"] = json.dumps({"mask_token": {"content": "<mask>", "lstrip": True},
+                                                         "add_prefix_space": True})
             tokenizer.add_special_tokens(special(["<mask>"], lstrip=True))
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         yield line(files=files)
@@ -404,13 +418,16 @@ def golden():
     folder = os.path.join(SHARED, "roberta-base")
     tokenizer = byte_level(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt"), True)
     head = line(folder="../shared/tokenizers/roberta-base")
-    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60)), *pairs(tokenizer, 3, 40)])
+    write("tokenizer_roberta.jsonl", [head, *cases(tokenizer, TEXTS), *cases(tokenizer, random_texts(2, 60)),
+                                      *pairs(tokenizer, 3, 40)])
 
 
 def classes():
     """The table of src/data/text/unicode_classes.c: what the library makes of each code point."""
-    clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
-    strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
+    clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False,
+                                       lowercase=False)
+    strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True,
+                                       lowercase=False)
     marks, bert_split = normalizers.StripAccents(), pre_tokenizers.BertPreTokenizer()
     gpt2, words = pre_tokenizers.ByteLevel(add_prefix_space=False), pre_tokenizers.Whitespace()
 
@@ -436,8 +453,8 @@ def classes():
 
     each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
     print("""\
-/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about each code
- * point: tools/golden_tokenizer.py --classes prints this file. */
+/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about
+ * each code point: tools/golden_tokenizer.py --classes prints this file. */
 #include "data/text/unicode.h"
 
 const uint8_t tri__ascii_class[128] = {""")

@@ -1,8 +1,8 @@
 """The Trimodal BERT in PyTorch, parameter for parameter and name for name what Trident trains.
 
 Two Hugging Face encoders (BERT or RoBERTa) and a table of numbers, fused into one decision. state_dict() keys are
-Trident's logical names: primary.encoder.layer.0..., primary.projection.weight, tabular.norm.weight, fusion.dense.weight.
-Used by golden.py, parity.py and the benchmarks; Trident itself needs no Python.
+Trident's logical names: primary.encoder.layer.0..., primary.projection.weight, tabular.norm.weight,
+fusion.dense.weight. Used by golden.py, parity.py and the benchmarks; Trident itself needs no Python.
 """
 import math
 
@@ -50,7 +50,8 @@ class Tabular(nn.Module):
 
 
 class Trimodal(nn.Module):
-    """config: the keys of Trident's configuration file; the encoders' architectures in primary_encoder, secondary_encoder."""
+    """config: the keys of Trident's configuration file; the encoders' architectures in primary_encoder,
+    secondary_encoder."""
 
     def __init__(self, config):
         super().__init__()
@@ -68,7 +69,8 @@ class Trimodal(nn.Module):
         columns = len(config.get("tab_field_list") or [])
         self.tabular = Tabular(columns, common) if columns else None
         width = common * (len(self.branches) + (columns > 0))
-        self.fusion = Fusion(width, config["fusion_hidden_dim"], config["num_classes"], config.get("fusion_dropout", 0.1))
+        self.fusion = Fusion(width, config["fusion_hidden_dim"], config["num_classes"],
+                             config.get("fusion_dropout", 0.1))
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
 
@@ -122,7 +124,8 @@ def make_optimizer(model, lr, weight_decay, no_decay=NO_DECAY, **options):
 
 
 def rate_factor(step, warmup, total):
-    """Factor on the learning rate of the step with 0-based index `step`: transformers' get_linear_schedule_with_warmup."""
+    """Factor on the learning rate of the step with 0-based index `step`: transformers'
+    get_linear_schedule_with_warmup."""
     if step < warmup:
         return step / max(1, warmup)
     return max(0.0, (total - step) / max(1, total - warmup))

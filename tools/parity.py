@@ -2,14 +2,15 @@
 
     .venv/bin/python tools/parity.py [BUILD]
 
-1. Makes golden files afresh, with seeds of the day, and runs BUILD/tests/test_golden on them: logits, gradients, 50 losses.
-2. Trains a small model on the reviews for some steps (where ../shared/data/reviews is there), loads the checkpoint's weights
-   into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities with
-   `trident predict` and the scores with `trident eval`.
-3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the file is the
-   reference writer's to the byte, and weights that transformers saved come back unchanged.
-Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and hostile
-safetensors files: the verdicts of parity_safetensors.py.
+1. Makes golden files afresh, with seeds of the day, and runs BUILD/tests/test_golden on them: logits, gradients, 50
+   losses.
+2. Trains a small model on the reviews for some steps (where ../shared/data/reviews is there), loads the checkpoint's
+   weights into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities
+   with `trident predict` and the scores with `trident eval`.
+3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the
+   file is the reference writer's to the byte, and weights that transformers saved come back unchanged.
+Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
+hostile safetensors files: the verdicts of parity_safetensors.py.
 """
 import argparse
 import csv
@@ -41,7 +42,8 @@ ROWS = 400  # of the test file
 def run(*words):
     result = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if result.returncode:
-        sys.exit(f"parity: {' '.join(map(str, words))}\nexited with {result.returncode}\n{result.stdout}{result.stderr}")
+        sys.exit(f"parity: {' '.join(map(str, words))}\nexited with {result.returncode}\n"
+                 f"{result.stdout}{result.stderr}")
     return result.stdout
 
 
@@ -95,7 +97,8 @@ def torch_probabilities(checkpoint, rows, shared):
     with torch.no_grad():
         for at in range(0, len(rows), 64):
             part = rows[at:at + 64]
-            texts = {name: pad([tokenizer.encode(row[config[f"{name}_text_name"]]).ids for row in part], 0) for name in model.branches}
+            texts = {name: pad([tokenizer.encode(row[config[f"{name}_text_name"]]).ids for row in part], 0)
+                     for name in model.branches}
             parts.append(model(texts, numbers[at:at + 64]).softmax(-1))
     return torch.cat(parts).double().numpy()
 
@@ -119,7 +122,8 @@ def compare_reviews(build, folder, shared, config, steps):
         writer.writeheader()
         writer.writerows(rows)
     expected = torch_probabilities(checkpoint, rows, shared)
-    lines = list(csv.DictReader(run(trident, "predict", "--checkpoint", checkpoint, "--data-path", sample, "--quiet").splitlines()))
+    lines = list(csv.DictReader(run(trident, "predict", "--checkpoint", checkpoint, "--data-path", sample,
+                                    "--quiet").splitlines()))
     got = np.array([[float(line["prob_0"]), float(line["prob_1"])] for line in lines])
     worst = np.abs(got - expected).max()
     scores = json.loads(run(trident, "eval", "--checkpoint", checkpoint, "--data-path", sample, "--json", "--quiet"))
@@ -151,17 +155,20 @@ def compare_export(trident, folder, checkpoint, rows):
         batch = tokenizer(texts, padding=True, truncation=True, max_length=config["max_sen_len"], return_tensors="pt")
         with torch.no_grad():
             got = encoder(**batch).last_hidden_state
-            want = getattr(model, name)(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+            want = getattr(model, name)(input_ids=batch["input_ids"],
+                                        attention_mask=batch["attention_mask"]).last_hidden_state
         worst = max(worst, float((got - want).abs()[batch["attention_mask"].bool()].max()))
         lines = "\n".join(text.replace("\n", " ") for text in texts) + "\n"
-        ids = subprocess.run([trident, "tokenize", "--tokenizer", os.path.join(exported, name)], input=lines, capture_output=True,
+        ids = subprocess.run([trident, "tokenize", "--tokenizer", os.path.join(exported, name)], input=lines,
+                             capture_output=True,
                              text=True, check=True).stdout.splitlines()
         for line, text in zip(ids, texts, strict=True):
             if [int(word) for word in line.split()] != tokenizer(text.replace("\n", " "))["input_ids"]:
                 sys.exit(f"parity: {name}: ids differ for {text!r}")
         saved = os.path.join(folder, f"saved-{name}")
         encoder.save_pretrained(saved)
-        before, after = load_file(os.path.join(exported, name, "model.safetensors")), load_file(os.path.join(saved, "model.safetensors"))
+        before = load_file(os.path.join(exported, name, "model.safetensors"))
+        after = load_file(os.path.join(saved, "model.safetensors"))
         if any(not torch.equal(before[key], after[key]) for key in before):
             sys.exit(f"parity: {name}: transformers saves other weights than it opened")
     print(f"export: hidden states of transformers' encoders differ by {worst:.1e} at most; files and ids are the same")

@@ -3,10 +3,10 @@
 
     .venv/bin/python tools/parity_folders.py [BUILD] [--seed N] [--count N]
 
-`make parity` runs it. Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and, or not,
-tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or contradict
-each other. Where AutoTokenizer opens it, Trident gives the same ids or refuses it; and what Trident saves (a checkpoint's
-or an export's folder) gives the same ids in AutoTokenizer again, whatever the encoder beside it.
+`make parity` runs it. Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and, or
+not, tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or
+contradict each other. Where AutoTokenizer opens it, Trident gives the same ids or refuses it; and what Trident saves
+(a checkpoint's or an export's folder) gives the same ids in AutoTokenizer again, whatever the encoder beside it.
 """
 import argparse
 import json
@@ -216,7 +216,8 @@ def write_folder(folder, files):
 
 
 def ids_of(folder):
-    """(text, max_len or None, ids) of each text, by transformers; None where it does not open the folder or cannot encode."""
+    """(text, max_len or None, ids) of each text, by transformers; None where it does not open the folder or cannot
+    encode."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         rows = [(text, None, tokenizer(text)["input_ids"]) for text in TEXTS]
@@ -251,7 +252,8 @@ def compare(build, folder, seed, count):
         i = sum('"may_refuse":true' in row for row in lines[: int(where[0])]) - 1 if where else 0
         text = json.dumps(folder_text(os.path.join(folder, f"folder-{i}")), indent=1)
         sys.exit(
-            f"parity: tokenizer folders, seed {seed}\n{result.stdout[-1500:]}{result.stderr[-1500:]}\nfolder {i}: {text}"
+            f"parity: tokenizer folders, seed {seed}\n{result.stdout[-1500:]}{result.stderr[-1500:]}\n"
+            f"folder {i}: {text}"
         )
     read = 0
     for i, rows in wanted.items():

@@ -3,9 +3,9 @@
 
     .venv/bin/python tools/parity_safetensors.py [BUILD] [--seed N] [--files N]
 
-The files: all of tests/test_foreign.c, and as many more as asked for, good ones with words of the format put in, taken out or exchanged.
-What the reference refuses Trident must refuse; what Trident alone refuses must have one of the reasons below, which docs/formats.md lists.
-Files that both accept must have the same tensors to both.
+The files: all of tests/test_foreign.c, and as many more as asked for, good ones with words of the format put in, taken
+out or exchanged. What the reference refuses Trident must refuse; what Trident alone refuses must have one of the
+reasons below, which docs/formats.md lists. Files that both accept must have the same tensors to both.
 """
 import argparse
 import collections
@@ -31,12 +31,16 @@ MORE = [
     (r"\\u0000 is not allowed|NUL byte", "a NUL in a name or a text"),
     (r"too big integer|overflows", "sizes of 2^63 and more, where the tensor is empty"),
     (r"a negative number|real number overflow", "negative or endless numbers in keys that nobody reads"),
-    (r"a string of more than|nested deeper than|more than \d+ MB of memory", "a string over 1 MiB, nesting over 64, values over 1.6 GB"),
+    (r"a string of more than|nested deeper than|more than \d+ MB of memory",
+     "a string over 1 MiB, nesting over 64, values over 1.6 GB"),
 ]
 
-WORDS = ['"F32"', '"F64"', '"BF16"', '"F16"', '"U8"', '"I64"', '"I32"', '"BOOL"', '"F4"', '"C64"', '"f32"', '"x"', "{", "}", "[", "]", ",",
-         ":", "0", "1", "2", "4", "8", "-0", "-1", "1.0", "1e0", "0.5", "1e999", "true", "null", '"dtype"', '"shape"', '"data_offsets"',
-         '"__metadata__"', '"a"', '"b"', '"\\u0061"', '"a\\u0000"', '"\\ud800"', '""', " ", "\t", "\n", "\0", "\x0b", "\ufeff",
+WORDS = ['"F32"', '"F64"', '"BF16"', '"F16"', '"U8"', '"I64"', '"I32"', '"BOOL"', '"F4"', '"C64"', '"f32"', '"x"', "{",
+         "}", "[", "]", ",",
+         ":", "0", "1", "2", "4", "8", "-0", "-1", "1.0", "1e0", "0.5", "1e999", "true", "null", '"dtype"', '"shape"',
+         '"data_offsets"',
+         '"__metadata__"', '"a"', '"b"', '"\\u0061"', '"a\\u0000"', '"\\ud800"', '""', " ", "\t", "\n", "\0", "\x0b",
+         "\ufeff",
          "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "4294967296",
          "4611686018427387904", "01", "+1", "[]", "{}", "[0,0]", "[0,4]", "[4,4]", "NaN", "//", "'a'"]
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9.eE+]+|\w+|\s+|.', re.S)
@@ -48,7 +52,8 @@ def good(chance):
     if chance.random() < 0.3:
         entries.append('"__metadata__":{"format":"pt"}')
     for name in ["a", "b", "c d", "é"][:chance.randint(0, 4)]:
-        dtype, size = chance.choice([("F32", 4), ("F64", 8), ("BF16", 2), ("F16", 2), ("U8", 1), ("I64", 8), ("I32", 4)])
+        dtype, size = chance.choice([("F32", 4), ("F64", 8), ("BF16", 2), ("F16", 2), ("U8", 1), ("I64", 8),
+                                     ("I32", 4)])
         shape = [chance.choice([0, 1, 1, 2, 3]) for _ in range(chance.randint(0, 3))]
         count = size
         for dim in shape:
@@ -108,7 +113,8 @@ def compare(build, folder, seed, n):
     for i in range(n):
         with open(os.path.join(files, f"random{i}.safetensors"), "wb") as file:
             file.write(make(chance))
-    lines = subprocess.run([program, "read", files], check=True, capture_output=True).stdout.decode("utf-8", "replace").splitlines()
+    result = subprocess.run([program, "read", files], check=True, capture_output=True)
+    lines = result.stdout.decode("utf-8", "replace").splitlines()
     verdicts = dict(line.split("\t", 1) for line in lines if "\t" in line)
     counts, reasons = collections.Counter(), collections.Counter()
     for name in sorted(os.listdir(files)):
@@ -122,7 +128,8 @@ def compare(build, folder, seed, n):
         if not theirs and not accepted:
             why = next((words for pattern, words in MORE if re.search(pattern, ours)), None)
             if not why:
-                sys.exit(f"parity: {name} (seed {seed}) is refused by Trident alone, for a reason that is not listed: {ours}")
+                sys.exit(f"parity: {name} (seed {seed}) is refused by Trident alone, for a reason that is not listed: "
+                         f"{ours}")
             reasons[why] += 1
     print(f"safetensors: {listed} hostile files and {n} random ones: both refuse {counts[(False, False)]}, both accept "
           f"{counts[(True, True)]}, Trident alone refuses {counts[(False, True)]}, the reference alone 0")

@@ -3,9 +3,10 @@
 
     .venv/bin/python tools/parity_tokenizer.py [BUILD] [--sets reviews,torture,random,characters]
 
-Ids must be equal, without exception, for: every text of ../shared/data/reviews; a file of Unicode torture; 10,000 random byte strings,
-decoded with replacement; and all 0x110000 code points, each where its class, case, decomposition or composition shows in the ids. The
-library's ids are written to a temporary folder; BUILD/tests/test_tokenizer_golden compares them.
+Ids must be equal, without exception, for: every text of ../shared/data/reviews; a file of Unicode torture; 10,000
+random byte strings, decoded with replacement; and all 0x110000 code points, each where its class, case, decomposition
+or composition shows in the ids. The library's ids are written to a temporary folder; BUILD/tests/test_tokenizer_golden
+compares them.
 """
 import argparse
 import csv
@@ -34,11 +35,14 @@ def reviews():
 
 
 def torture():
-    """Combining marks, CJK, emoji sequences, right to left, control characters, unassigned code points, words of 10 kB."""
+    """Combining marks, CJK, emoji sequences, right to left, control characters, unassigned code points, words of 10
+    kB."""
     chance = random.Random(7)
-    marks = [chr(code) for code in [*range(0x300, 0x370), *range(0x483, 0x488), 0x591, 0x5B0, 0x64B, 0x670, 0x93C, 0x94D, 0xE38,
+    marks = [chr(code) for code in [*range(0x300, 0x370), *range(0x483, 0x488), 0x591, 0x5B0, 0x64B, 0x670, 0x93C,
+                                    0x94D, 0xE38,
                                     0x302E, 0x3099, 0x20D0, 0x1D165, 0xFE20]]
-    emoji = ["\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466", "\U0001f1e9\U0001f1ea", "\U0001f44d\U0001f3fd",
+    emoji = ["\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466", "\U0001f1e9\U0001f1ea",
+             "\U0001f44d\U0001f3fd",
              "\u2764\ufe0f", "1\ufe0f\u20e3", "\U0001f3f4\U000e0067\U000e0062\U000e007f"]
     pools = [
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789\u0660\u0967\u00b2\u2155\u2160\u3007",
@@ -51,7 +55,8 @@ def torture():
         [chr(code) for code in range(0x1100, 0x1200)],
         [chr(code) for code in range(0xF900, 0x10000)], [chr(code) for code in range(0x1D000, 0x1D200)],
         [chr(code) for code in range(0x1E000, 0x1F000)],
-        [chr(code) for code in range(0x378, 0x380)] + ["\u2fe0", "\ufdd0", "\ufffe", "\U0001ffff", "\U000e0080", "\U0010ffff"],
+        [chr(code) for code in range(0x378, 0x380)] + ["\u2fe0", "\ufdd0", "\ufffe", "\U0001ffff", "\U000e0080",
+                                                       "\U0010ffff"],
         emoji, marks,
         [chr(code) for code in range(0x20)],
         ["\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff", "\u00ad"],
@@ -71,7 +76,8 @@ def torture():
         pair = [chance.choice(pools) for _ in range(2)]
         yield "".join(chance.choice(chance.choice(pair)) for _ in range(chance.choice([4, 16])))
     for _ in range(2000):
-        yield "".join(chr(code) for code in (chance.randrange(0x110000) for _ in range(12)) if not 0xD800 <= code < 0xE000)
+        yield "".join(chr(code) for code in (chance.randrange(0x110000) for _ in range(12))
+                      if not 0xD800 <= code < 0xE000)
 
 
 def random_bytes(seed=20240, n=10000):
@@ -89,7 +95,8 @@ def characters(form, block=128):
 
 
 def pair_bytes(first):
-    """A byte-level model that joins each of `first` with whatever byte follows it in a word: words' ends show in the ids."""
+    """A byte-level model that joins each of `first` with whatever byte follows it in a word: words' ends show in the
+    ids."""
     alphabet = golden.byte_alphabet()
     vocabulary = {char: i for i, char in enumerate(alphabet)}
     merges = [(char, other) for char in first for other in alphabet]
@@ -108,9 +115,11 @@ def character_sets():
     words.pre_tokenizer = p.Sequence([p.Whitespace(), p.ByteLevel(add_prefix_space=False, use_regex=False)])
     yield "words", words, characters("a@ !@ ")
     blanks = pair_bytes("a")
-    blanks.pre_tokenizer = p.Sequence([p.WhitespaceSplit(), p.Punctuation(), p.ByteLevel(add_prefix_space=False, use_regex=False)])
+    blanks.pre_tokenizer = p.Sequence([p.WhitespaceSplit(), p.Punctuation(), p.ByteLevel(add_prefix_space=False,
+                                                                                         use_regex=False)])
     yield "blanks and punctuation", blanks, characters("a@a ")
-    forms = {"clean": n.BertNormalizer(True, False, False, False), "chinese": n.BertNormalizer(False, True, False, False),
+    forms = {"clean": n.BertNormalizer(True, False, False, False), "chinese": n.BertNormalizer(False, True, False,
+                                                                                               False),
              "accents": n.BertNormalizer(False, False, True, False), "bert": n.BertNormalizer(), "lower": n.Lowercase(),
              "marks": n.StripAccents(),
              "NFD": n.NFD(), "NFC": n.NFC(), "NFKD": n.NFKD(), "NFKC": n.NFKC()}
@@ -134,7 +143,8 @@ def released(folder):
         here = os.path.join(shared, f"bert-base-{kind}")
         yield f"bert-base-{kind}", here, golden.bert(here, kind == "uncased")
     here = os.path.join(shared, "roberta-base")
-    yield "roberta-base", here, golden.byte_level(os.path.join(here, "vocab.json"), os.path.join(here, "merges.txt"), True)
+    yield "roberta-base", here, golden.byte_level(os.path.join(here, "vocab.json"), os.path.join(here, "merges.txt"),
+                                                  True)
     gpt2 = os.path.join(folder, "gpt2")
     os.makedirs(gpt2)
     shutil.copy(os.path.join(here, "gpt2_encoder.json"), os.path.join(gpt2, "vocab.json"))
@@ -170,7 +180,8 @@ def compare(build, folder, sets=("reviews", "torture", "random", "characters")):
         for name, here, tokenizer in released(folder):
             for kind in texts:
                 if kind in sets:
-                    check(program, folder, f"{name}, {kind}", golden.line(folder=here), golden.cases(tokenizer, texts[kind]()))
+                    check(program, folder, f"{name}, {kind}", golden.line(folder=here),
+                          golden.cases(tokenizer, texts[kind]()))
             check(program, folder, f"{name}, pairs", golden.line(folder=here), golden.pairs(tokenizer, 11, 1000))
     if "torture" in sets:
         made = list(golden.components())

@@ -4,8 +4,8 @@
  * primary.layer.1
  *
  * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
- * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's axes. A file may hold
- * several programs: each begins with its line `program`. */
+ * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's
+ * axes. A file may hold several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
 

@@ -1,12 +1,14 @@
-# No false alarm: eight ranks on few cores, beside busy programs, while single ranks, the supervisor or all of them stand still for a moment again
-# and again, always for less than the progress timeout. The run must go on to the end of the time, and then stop in good order.
+# No false alarm: eight ranks on few cores, beside busy programs, while single ranks, the supervisor or all of them
+# stand still for a moment again and again, always for less than the progress timeout. The run must go on to the end of
+# the time, and then stop in good order.
 . "$(dirname "$0")/../cli_lib.sh"
 make_all
 seconds=${SOAK_SECONDS:-180}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 RANDOM=${SOAK_SEED:-1}
 last_command="trident train --nproc-per-node 8 --progress-timeout 5"
-"$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 30000 --save-steps 2000 --keep 2 --save-every 0 \
+"$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 30000 \
+    --save-steps 2000 --keep 2 --save-every 0 \
     --nproc-per-node 8 --progress-timeout 5 >"$out" 2>"$err" &
 pid=$!
 epochs() { grep -c '^epoch' "$err"; }

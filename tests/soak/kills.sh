@@ -1,5 +1,5 @@
-# Ranks of real jobs are killed at any moment, training and operations by turns; every tenth time it is the supervisor. The failure names the
-# rank, the exit code is the signal's, nothing is left behind.
+# Ranks of real jobs are killed at any moment, training and operations by turns; every tenth time it is the supervisor.
+# The failure names the rank, the exit code is the signal's, nothing is left behind.
 . "$(dirname "$0")/../cli_lib.sh"
 make_all
 kills=${SOAK_KILLS:-200}
@@ -12,7 +12,8 @@ shared=$(names)
 start_training() {
     rm -rf run
     last_command="trident train --nproc-per-node 4"
-    "$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 2000 --save-steps 40 --keep 2 --save-every 0 \
+    "$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 2000 \
+        --save-steps 40 --keep 2 --save-every 0 \
         --nproc-per-node 4 >"$out" 2>"$err" &
     pid=$!
 }
@@ -46,7 +47,8 @@ for ((i = 1; i <= kills; i++)); do
     fi
     [ ${#ranks[@]} -gt 0 ] || { fail "round $i: the job ended by itself" && break; }
     victim=${ranks[RANDOM % ${#ranks[@]}]} rank=
-    while [ -z "$rank" ] && [ -d "/proc/$victim" ]; do rank=$(rank_of "$victim"); done 2>/dev/null # empty until it has begun to execute
+    # empty until it has begun to execute
+    while [ -z "$rank" ] && [ -d "/proc/$victim" ]; do rank=$(rank_of "$victim"); done 2>/dev/null
     begin=$(date +%s%N)
     kill -9 "$victim"
     wait "$pid"
@@ -62,6 +64,9 @@ for ((i = 1; i <= kills; i++)); do
     [ "$failures" -lt 5 ] || break
 done
 expect "no name in /dev/shm is new" test "$(names)" = "$shared"
-echo "training was killed: $(sort phases | uniq -c | sort -rn | awk '{ n = $1; $1 = ""; printf "%s%d times%s", (NR > 1 ? ", " : ""), n, $0 }')"
-printf '%s\n' "${times[@]}" | sort -n | awk '{ t[NR] = $1 } END { printf "%d ranks killed: the job had ended after %d ms (median), %d ms (worst)\n", NR, t[int((NR + 1) / 2)], t[NR] }'
+echo "training was killed: $(sort phases | uniq -c | sort -rn |
+    awk '{ n = $1; $1 = ""; printf "%s%d times%s", (NR > 1 ? ", " : ""), n, $0 }')"
+printf '%s\n' "${times[@]}" | sort -n | awk '{ t[NR] = $1 }
+    END { printf "%d ranks killed: the job had ended after %d ms (median), %d ms (worst)\n",
+        NR, t[int((NR + 1) / 2)], t[NR] }'
 finish

@@ -1,5 +1,5 @@
-# Each mechanism against a fault is turned off, one at a time, in a copy of the sources; the test that stands for the fault must then fail, or not
-# come to an end. Prints a table; exit 1 when a test did not notice.
+# Each mechanism against a fault is turned off, one at a time, in a copy of the sources; the test that stands for the
+# fault must then fail, or not come to an end. Prints a table; exit 1 when a test did not notice.
 #   TRI_BUILD=build tests/soak/mutations.sh [WORD]      only those whose row contains WORD
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,9 +16,12 @@ limit=15 # seconds; the tests take less than five
 known='' missed=0 rows=0
 unset SOAK_CALLS SOAK_FLIPS SOAK_PAIRS # samples are enough here
 
-make_test() { make -j2 BUILD=build "$@" >make.log 2>&1 || { tail -n 5 make.log && echo "mutations: does not build" && exit 1; }; }
+make_test() {
+    make -j2 BUILD=build "$@" >make.log 2>&1 || { tail -n 5 make.log && echo "mutations: does not build" && exit 1; }
+}
 
-# attempt TEST [FILTER]: a program of build/tests, or a script of tests/. In a session of its own: what a mutant leaves running ends with it.
+# attempt TEST [FILTER]: a program of build/tests, or a script of tests/. In a session of its own: what a mutant leaves
+# running ends with it.
 attempt() {
     local command=("build/tests/$1" ${2:+"$2"}) code
     case $1 in *.sh) command=(env "TRI_BUILD=$copy/build" bash "tests/$1") ;; esac
@@ -37,7 +40,8 @@ mutant() {
     case $test in *.sh) goals=(build/trident) ;; *) goals=("build/tests/$test") ;; esac
     if [[ $known != *" $test:$filter "* ]]; then # as it is, it passes
         make_test "${goals[@]}"
-        attempt "$test" "$filter" || { tail -n 20 attempt.log && echo "mutations: $test $filter fails without any mutation" && exit 1; }
+        attempt "$test" "$filter" || { tail -n 20 attempt.log &&
+            echo "mutations: $test $filter fails without any mutation" && exit 1; }
         known+=" $test:$filter "
     fi
     sed -i "$change" "$file"
@@ -54,52 +58,122 @@ mutant() {
     cp "$source/$file" "$file"
 }
 
-mutant F01 "a fork's death is judged by its parent" src/comm/start/forks.c 's/^        judge(family, i, how);/        if (how < 0) judge(family, i, how);/' test_ranks death_ends_all_waits
-mutant F01 "a rank's death is judged by its supervisor" src/launch/supervisor.c 's/if (WIFSIGNALED(status)) judge(s, i, status);/;/' test_supervisor a_killed_rank_ends_all
-mutant F01 "a peer's death is seen without a supervisor" src/comm/world/watcher.c 's/^                    ended(watcher, i);/                    ;/' test_join death_is_seen_without_a_supervisor
-mutant F01 "a wait looks at the abort word" src/comm/world/world.c 's/^    if (!atomic_load_explicit(&world->segment.control->abort, memory_order_acquire)) return TRI_OK;/    if (world->size) return TRI_OK;/' test_ranks death_ends_all_waits
-mutant F05 "forks die with their parent" src/comm/start/forks.c 's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
-mutant F05 "ranks die with their supervisor" src/launch/rank_process.c 's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
-mutant F06 "a rank that does not get on is reported" src/comm/world/control.c 's/^    if (culprit >= 0 && now - oldest > limit) report_hung/    if (culprit >= n) report_hung/' test_ranks hang_of_a_thread_is_found
-mutant F06 "ranks that wait for one another are reported" src/comm/world/control.c 's/^    else if (unfinished && waiting == unfinished/    else if (unfinished < 0 \&\& waiting == unfinished/' test_ranks deadlock_is_found
-mutant F06 "the supervisor watches" src/launch/supervisor.c 's/^    tri__control_watch(control, s->seen);/    (void)s->seen;/' test_supervisor a_hanging_rank_is_named
-mutant F06 "ranks watch each other without a supervisor" src/comm/world/watcher.c 's/^        tri__control_watch(watcher->control, watcher->seen);//' test_join hang_is_seen_without_a_supervisor
-mutant F06 "ranks watch those of other machines" src/comm/link/link_alive.c 's/now - far->sign > limit \* SILENCE)/now - far->sign > 1e9 * limit * SILENCE)/' test_exchange a_machine_that_is_silent_is_reported
-mutant F08 "a watcher's own standstill does not count" src/comm/world/control.c 's/^    else if (stood > 0) seen->beat += stood, seen->look += stood;/    else if (stood > 1e9) seen->beat += stood;/' test_ranks standstill_of_all_is_no_hang
-mutant F09 "an error of one becomes everyone's" src/comm/start/ranks.c 's/^    if (status != TRI_OK && status != world->failed) tri__control_fail/    if (status == TRI_COUNT_NEVER) tri__control_fail/;s/TRI_COUNT_NEVER/(tri_status)-1/' test_ranks error_of_one_ends_all_waits
-mutant F09 "other machines are told of an error" src/comm/link/link_alive.c 's/if (elsewhere(world, r)) link->remote->note/if (elsewhere(world, r) \&\& r < 0) link->remote->note/' test_exchange an_error_is_known_on_all_machines
-mutant F10 "one failure is the first" src/comm/world/control.c 's/^    if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {/    if (empty == 0) {/' test_ranks two_failures_keep_one_first
-mutant F10 "a record that is not ended does not block" src/comm/world/control.c 's/tri__clock() - begin < WRITER_SECONDS; state/begin + WRITER_SECONDS > 0; state/' test_ranks half_a_record_does_not_block
-mutant F11 "collectives compare descriptors" src/comm/shm/collective.c 's/^        TRI_TRY(compare(group, shm, p));/        if (p->what.kind > 200) TRI_TRY(compare(group, shm, p));/' test_mismatch
-mutant F11 "messages compare descriptors" src/comm/shm/pairs.c 's/^    if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes)/    if (theirs.kind > 200)/' test_mismatch
-mutant F11 "messages of other machines compare descriptors" src/comm/link/link.c 's/int same = tri__describe_same(&it->note.what, &message->what) && /int same = /' test_exchange a_send_that_differs_from_its_receive_is_refused
-mutant F11 "one who left is missed" src/comm/shm/collective.c 's/^    if (!tri__world_left(group->world, group->local\[m\])) return TRI_OK;/    if (m >= 0) return TRI_OK;/' test_mismatch one_who_left_is_missed
-mutant F11 "the other end of a message is missed when it left" src/comm/shm/pairs.c 's/^    if (!entry \&\& peer_left(group, message) \&\& /    if (!entry \&\& message->bytes < 0 \&\& /' test_mismatch one_who_left_is_missed
-mutant F28 "/dev/shm is looked at before MPI starts" src/comm/mpi/load.c 's/if (size >= need && free >= each)/if (size + need + free >= each)/' test_exchange short_shared_memory_is_refused
-mutant F28 "the shared memory is committed at the start" src/comm/world/segment.c 's/do failed = posix_fallocate(fd, 0, (off_t)now);/do failed = now == 0;/' test_segment file_is_private_and_sealed
-mutant F28 "a heap commits what it gives" src/comm/world/heap.c 's/(failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR/(failed = more == 0) == EINTR/' test_segment shortage_is_no_bus_error
-mutant F29 "nothing has a name" src/comm/world/segment.c 's|^    int fd = memfd_create|    close(open("/dev/shm/trident.mutant", O_CREAT \| O_WRONLY, 0600));\n&|' test_crash
-mutant F30 "the memory is its user's alone" src/comm/world/segment.c 's/fchmod(fd, 0600) != 0 || //' test_segment file_is_private_and_sealed
-mutant F30 "its size is sealed" src/comm/world/segment.c 's/^    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))/    if (seals == -2)/' test_segment refuses_a_size_that_can_change
-mutant F30 "its header is checked" src/comm/world/segment.c 's/^    if (!header_fits(header, (uint64_t)info.st_size))/    if (!header_fits(header, (uint64_t)info.st_size) \&\& seals == -2)/' test_segment refuses_every_damaged_field
-mutant F30 "the page's count of ranks is not trusted" src/comm/world/control.c 's/^    return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;/    return n;/' test_segment believes_no_count_of_ranks
-mutant F30 "a waker does not trust it" src/comm/world/idle.c 's/^    if (!local \&\& n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;//' test_segment believes_no_count_of_ranks
-mutant F30 "a record's text ends" src/comm/world/control.c 's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
+mutant F01 "a fork's death is judged by its parent" src/comm/start/forks.c \
+    's/^        judge(family, i, how);/        if (how < 0) judge(family, i, how);/' test_ranks death_ends_all_waits
+mutant F01 "a rank's death is judged by its supervisor" src/launch/supervisor.c \
+    's/if (WIFSIGNALED(status)) judge(s, i, status);/;/' test_supervisor a_killed_rank_ends_all
+mutant F01 "a peer's death is seen without a supervisor" src/comm/world/watcher.c \
+    's/^                    ended(watcher, i);/                    ;/' test_join death_is_seen_without_a_supervisor
+mutant F01 "a wait looks at the abort word" src/comm/world/world.c \
+    's/^    if (!atomic_load_explicit(&world->segment.control->abort, memory_order_acquire)) return TRI_OK;/ '\
+'   if (world->size) return TRI_OK;/' test_ranks death_ends_all_waits
+mutant F05 "forks die with their parent" src/comm/start/forks.c \
+    's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
+mutant F05 "ranks die with their supervisor" src/launch/rank_process.c \
+    's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
+mutant F06 "a rank that does not get on is reported" src/comm/world/control.c \
+    's/^    if (culprit >= 0 && now - oldest > limit) report_hung/    if (culprit >= n) report_hung/' \
+    test_ranks hang_of_a_thread_is_found
+mutant F06 "ranks that wait for one another are reported" src/comm/world/control.c \
+    's/^    else if (unfinished && waiting == unfinished/    else if (unfinished < 0 \&\& waiting == unfinished/' \
+    test_ranks deadlock_is_found
+mutant F06 "the supervisor watches" src/launch/supervisor.c \
+    's/^    tri__control_watch(control, s->seen);/    (void)s->seen;/' test_supervisor a_hanging_rank_is_named
+mutant F06 "ranks watch each other without a supervisor" src/comm/world/watcher.c \
+    's/^        tri__control_watch(watcher->control, watcher->seen);//' test_join hang_is_seen_without_a_supervisor
+mutant F06 "ranks watch those of other machines" src/comm/link/link_alive.c \
+    's/now - far->sign > limit \* SILENCE)/now - far->sign > 1e9 * limit * SILENCE)/' \
+    test_exchange a_machine_that_is_silent_is_reported
+mutant F08 "a watcher's own standstill does not count" src/comm/world/control.c \
+    's/^    else if (stood > 0) seen->beat += stood, seen->look += stood;/    else if (stood > 1e9)'\
+' seen->beat += stood;/' test_ranks standstill_of_all_is_no_hang
+mutant F09 "an error of one becomes everyone's" src/comm/start/ranks.c \
+    's/^    if (status != TRI_OK && status != world->failed)$/    if (status == (tri_status)-1)/' \
+    test_ranks error_of_one_ends_all_waits
+mutant F09 "other machines are told of an error" src/comm/link/link_alive.c \
+    's/if (elsewhere(world, r)) link->remote->note/if (elsewhere(world, r) \&\& r < 0) link->remote->note/' \
+    test_exchange an_error_is_known_on_all_machines
+mutant F10 "one failure is the first" src/comm/world/control.c \
+    's/^    if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {/    if (empty == 0) {/' \
+    test_ranks two_failures_keep_one_first
+mutant F10 "a record that is not ended does not block" src/comm/world/control.c \
+    's/tri__clock() - begin < WRITER_SECONDS;/begin + WRITER_SECONDS > 0;/' \
+    test_ranks half_a_record_does_not_block
+mutant F11 "collectives compare descriptors" src/comm/shm/collective.c \
+    's/^        TRI_TRY(compare(group, shm, p));/        if (p->what.kind > 200) TRI_TRY(compare(group, shm, p));/' \
+    test_mismatch
+mutant F11 "messages compare descriptors" src/comm/shm/pairs.c \
+    's/^    if (!tri__describe_same(&theirs, &message->what) || entry->bytes != message->bytes)/    if'\
+' (theirs.kind > 200)/' test_mismatch
+mutant F11 "messages of other machines compare descriptors" src/comm/link/link.c \
+    's/int same = tri__describe_same(&it->note.what, &message->what) && /int same = /' \
+    test_exchange a_send_that_differs_from_its_receive_is_refused
+mutant F11 "one who left is missed" src/comm/shm/collective.c \
+    's/^    if (!tri__world_left(group->world, group->local\[m\])) return TRI_OK;/    if (m >= 0) return TRI_OK;/' \
+    test_mismatch one_who_left_is_missed
+mutant F11 "the other end of a message is missed when it left" src/comm/shm/pairs.c \
+    's/^    if (!entry \&\& peer_left(group, message) \&\& /    if (!entry \&\& message->bytes < 0 \&\& /' \
+    test_mismatch one_who_left_is_missed
+mutant F28 "/dev/shm is looked at before MPI starts" src/comm/mpi/load.c \
+    's/if (size >= need && free >= each)/if (size + need + free >= each)/' test_exchange short_shared_memory_is_refused
+mutant F28 "the shared memory is committed at the start" src/comm/world/segment.c \
+    's/do failed = posix_fallocate(fd, 0, (off_t)now);/do failed = now == 0;/' test_segment file_is_private_and_sealed
+mutant F28 "a heap commits what it gives" src/comm/world/heap.c \
+    's/(failed = posix_fallocate(heap->fd, heap->file_at + (int64_t)from, (off_t)more)) == EINTR/(failed ='\
+' more == 0) == EINTR/' test_segment shortage_is_no_bus_error
+mutant F29 "nothing has a name" src/comm/world/segment.c \
+    's|^    int fd = memfd_create|    close(open("/dev/shm/trident.mutant", O_CREAT \| O_WRONLY, 0600));\n&|' test_crash
+mutant F30 "the memory is its user's alone" src/comm/world/segment.c \
+    's/fchmod(fd, 0600) != 0 || //' test_segment file_is_private_and_sealed
+mutant F30 "its size is sealed" src/comm/world/segment.c \
+    's/^    if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))/    if (seals == -2)/' \
+    test_segment refuses_a_size_that_can_change
+mutant F30 "its header is checked" src/comm/world/segment.c \
+    's/^    if (!header_fits(header, (uint64_t)info.st_size))/    if (!header_fits(header,'\
+' (uint64_t)info.st_size) \&\& seals == -2)/' test_segment refuses_every_damaged_field
+mutant F30 "the page's count of ranks is not trusted" src/comm/world/control.c \
+    's/^    return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;/    return n;/' \
+    test_segment believes_no_count_of_ranks
+mutant F30 "a waker does not trust it" src/comm/world/idle.c \
+    's/^    if (!local \&\& n > TRI_RANKS_PER_NODE) n = TRI_RANKS_PER_NODE;//' test_segment believes_no_count_of_ranks
+mutant F30 "a record's text ends" src/comm/world/control.c \
+    's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
 [ "$(id -u)" != 0 ] || # only root can be another user
-    mutant F30 "another user is shown the door" src/comm/start/rendezvous.c 's/ && peer.uid == geteuid();/;/' test_segment strangers_are_refused
-mutant F31 "open files are counted at the start" src/launch/supervisor.c 's/limit.rlim_cur >= (rlim_t)need)/limit.rlim_cur > 0 || need < 0)/' test_supervisor limits_are_said_at_the_start
-mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c 's/^    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());/    suffix[0] = 0;/' test_commit every_call_may_fail
-mutant F02 "what a killed run left is removed" src/checkpoint/folders.c 's/^        else if (status == TRI_OK) status = tri__checkpoint_remove(path);/        ;/' test_commit every_call_may_fail
-mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c 's/^    if (status == TRI_OK && fsync(out.fd))/    if (status == TRI_OK \&\& fsync(out.fd) > 0)/' test_commit every_call_may_fail
-mutant F13 "ranks vote before a commit" src/train/saver.c 's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' test_commit every_call_may_fail
-mutant F16 "files are hashed" src/checkpoint/manifest.c 's/^        if (strcmp(hex, hash) != 0) status = damaged/        if (hash[0] == 1) status = damaged/' test_damage
-mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c 's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
-mutant F12 "a save in the background has a copy of its own" src/train/saver.c 's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy : saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too
-mutant F21 "changes that make another run are refused" src/settings/changes.c 's/^    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);/    int refused = effect == TRI_EFFECT_RUN \&\& allowed->n < 0;/' test_meshes changes_are_told_apart
-mutant F36 "other data is refused" src/train/resume.c 's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_meshes other_data_is_refused
-mutant F48 "ranks compare digests" src/comm/world/agree.c 's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
-mutant F48 "a session's ranks agree before they begin" src/train/session.c 's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh
-mutant F38 "-0 is a negative number" src/checkpoint/safetensors.c "s/^        else if (text\[i\] == '-' \&\& !quoted)/        else if (text[i] == 1)/" test_foreign
-mutant F38 "a header becomes no gigabytes" src/base/json_read.c 's/^        if (memory > TRI_LIMIT_JSON_MEMORY)/        if (memory < 0)/' test_foreign
+    mutant F30 "another user is shown the door" src/comm/start/rendezvous.c \
+        's/ && peer.uid == geteuid();/;/' test_segment strangers_are_refused
+mutant F31 "open files are counted at the start" src/launch/supervisor.c \
+    's/limit.rlim_cur >= (rlim_t)need)/limit.rlim_cur > 0 || need < 0)/' test_supervisor limits_are_said_at_the_start
+mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c \
+    's/^    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());/    suffix[0] = 0;/' \
+    test_commit every_call_may_fail
+mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
+    's/^        else if (status == TRI_OK) status = tri__folder_remove_all(path);/        ;/' \
+    test_commit every_call_may_fail
+mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c \
+    's/^    if (status == TRI_OK && fsync(out.fd))/    if (status == TRI_OK \&\& fsync(out.fd) > 0)/' \
+    test_commit every_call_may_fail
+mutant F13 "ranks vote before a commit" src/train/saver.c \
+    's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' \
+    test_commit every_call_may_fail
+mutant F16 "files are hashed" src/checkpoint/manifest.c \
+    's/status == TRI_OK && strcmp(hex, hash) != 0) status = damaged/hash[0] == 1) status = damaged/' test_damage
+mutant F17 "the manifest's own bytes are hashed" src/checkpoint/manifest.c \
+    's/^    if (memcmp(hex, stated, HEX) != 0)/    if (stated[0] == 1)/' test_damage
+mutant F12 "a save in the background has a copy of its own" src/train/saver.c \
+    's/^    const tri_piece \*const \*from = saver->background ? (const tri_piece \*const \*)saver->copy :'\
+' saver->piece;/    const tri_piece *const *from = saver->piece;/' test_commit in_the_background_too
+mutant F21 "changes that make another run are refused" src/settings/changes.c \
+    's/^    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);/    int refused = effect =='\
+' TRI_EFFECT_RUN \&\& allowed->n < 0;/' test_reload changes_are_told_apart
+mutant F36 "other data is refused" src/train/resume.c \
+    's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_reload other_data_is_refused
+mutant F48 "ranks compare digests" src/comm/world/agree.c \
+    's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
+mutant F48 "a session's ranks agree before they begin" src/train/session.c \
+    's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh
+mutant F38 "-0 is a negative number" src/checkpoint/safetensors.c \
+    "s/^        else if (text\[i\] == '-' \&\& !quoted)/        else if (text[i] == 1)/" test_foreign
+mutant F38 "a header becomes no gigabytes" src/base/json_read.c \
+    's/^        if (memory > TRI_LIMIT_JSON_MEMORY)/        if (memory < 0)/' test_foreign
 echo "$rows mechanisms turned off, $missed not noticed"
 [ "$missed" = 0 ] && [ "$rows" -gt 0 ]

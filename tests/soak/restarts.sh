@@ -1,5 +1,6 @@
-# One run whose ranks are killed at random moments, over and over: while they start, load, compute, save; now and then two at once. It is started
-# again each time from its last commit, and ends with the weights of the run that nobody disturbed.
+# One run whose ranks are killed at random moments, over and over: while they start, load, compute, save; now and then
+# two at once. It is started again each time from its last commit, and ends with the weights of the run that nobody
+# disturbed.
 #   restarts.sh [RANKS OPTIONS...]      a mesh; without it 3 replicas
 . "$(dirname "$0")/../cli_lib.sh"
 make_all
@@ -21,12 +22,15 @@ shopt -s extglob
 # disturb: trains with kills in between; how many there were is in $killed: fewer, where the run ended first.
 disturb() {
     last_command="trident ${common[*]} --epochs $epochs --max-restarts $kills"
-    "$trident" "${common[@]}" --epochs "$epochs" --output-dir run --async-save --max-restarts "$((2 * kills))" >"$out" 2>"$err" &
+    "$trident" "${common[@]}" --epochs "$epochs" --output-dir run --async-save --max-restarts "$((2 * kills))" >"$out" \
+        2>"$err" &
     pid=$!
     killed=0 doubles=0
     while [ $killed -lt "$kills" ] && [ -d /proc/$pid ]; do
         ranks=() before=$(starts)
-        while [ ${#ranks[@]} -lt "$n" ] && [ -d /proc/$pid ]; do read -r -a ranks <"/proc/$pid/task/$pid/children"; done 2>/dev/null
+        while [ ${#ranks[@]} -lt "$n" ] && [ -d /proc/$pid ]; do
+            read -r -a ranks <"/proc/$pid/task/$pid/children"
+        done 2>/dev/null
         # The last comes behind a commit, however slowly ranks start on this machine.
         while [ $killed -eq $((kills - 1)) ] && ! committed && [ -d /proc/$pid ]; do sleep 0.02; done
         case $((RANDOM % 5)) in
@@ -61,5 +65,6 @@ expect "the weights are those of the undisturbed run" test "$(digest run)" = "$(
 run checkpoint verify run
 expect_code 0
 expect "nothing half-made is left" test -z "$(ls -d run/*.tmp* 2>/dev/null)"
-echo "$killed kills ($doubles of two ranks at once), $restarts restarts, $resumed of them from a commit, $((SECONDS - begin)) s: the same digest"
+echo "$killed kills ($doubles of two ranks at once), $restarts restarts, $resumed of them from a commit," \
+    "$((SECONDS - begin)) s: the same digest"
 finish

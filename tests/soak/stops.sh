@@ -1,11 +1,12 @@
-# Runs that are asked to stop at random moments, through their launcher or one of their ranks: exit 75 each time, and in the end the weights of the
-# run that nobody disturbed.
+# Runs that are asked to stop at random moments, through their launcher or one of their ranks: exit 75 each time, and
+# in the end the weights of the run that nobody disturbed.
 . "$(dirname "$0")/../cli_lib.sh"
 make_all
 stops=${SOAK_STOPS:-100}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 RANDOM=${SOAK_SEED:-1}
-common=(train --config config.json --data-path data --batch-size 4 --epochs 150 --save-every 1000000 --save-steps 100 --threads 1 --nproc-per-node 2)
+common=(train --config config.json --data-path data --batch-size 4 --epochs 150 --save-every 1000000 --save-steps 100
+    --threads 1 --nproc-per-node 2)
 digest() { "$trident" digest "$1" 2>/dev/null; }
 # The launcher's handlers are in place: bit 15 of the signals that it catches (or, while ranks run, blocks).
 ready() {
@@ -26,7 +27,8 @@ while [ $stopped -lt "$stops" ] && [ $failures -lt 5 ]; do
     target=$pid
     { read -r -a ranks <"/proc/$pid/task/$pid/children"; } 2>/dev/null
     # A rank that has joined has its handlers, too.
-    ((RANDOM % 3 == 0)) && [ ${#ranks[@]} = 2 ] && grep -q '"event":"train"' run/metrics.jsonl 2>/dev/null && target=${ranks[RANDOM % 2]}
+    ((RANDOM % 3 == 0)) && [ ${#ranks[@]} = 2 ] && grep -q '"event":"train"' run/metrics.jsonl 2>/dev/null &&
+        target=${ranks[RANDOM % 2]}
     begin=$(date +%s%N)
     kill -TERM "$target" 2>/dev/null
     wait $pid
