@@ -46,7 +46,8 @@ static const char **keep_units(tri_arena *arena, const tri_program *made) {
 /* A copy of an array, or the array that it is equal to. */
 static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_like, size_t element) {
     size_t bytes = (size_t)n * element;
-    if (n == n_like && (!n || memcmp(made, like, bytes) == 0)) return like;
+    if (!n) return NULL;
+    if (n == n_like && memcmp(made, like, bytes) == 0) return like;
     return memcpy(tri__arena_alloc(arena, bytes), made, bytes);
 }
 
