@@ -45,6 +45,9 @@ expect "the same was proven" cmp -s "$out" proven
 run check --json all.txt
 expect_code 0
 expect_text "$out" '"checked":true' '"title":"trimodal train"' '"ranks":8'
+run check <(cat all.txt)
+expect_code 0
+expect "the same was proven of a pipe" cmp -s "$out" proven
 sed 's/$/\r/' all.txt >windows.txt
 run check windows.txt
 expect_code 0
@@ -139,6 +142,7 @@ refuses 65 "hybrid_3d_16gpu.json:1: not a printed program" -- check "$config"
 refuses 65 "trident: not a printed program: it holds 0 bytes" -- check "$trident"
 refuses 65 "good/r0.txt:1: one of 8 ranks" -- check good/r0.txt
 refuses 66 "nothing.txt" -- check good/r0.txt nothing.txt
+refuses 74 "good" -- check good
 refuses 2 "which programs?" -- check
 head -c 20000 good/r0.txt >torn.txt
 refuses 65 "torn.txt:" -- check torn.txt

@@ -3,9 +3,11 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_RANKS = 1 << 20, SHOWN_RANKS = 8 };
 static const size_t FILE_LIMIT = (size_t)1 << 30; /* bytes: lines are counted as int */
@@ -120,11 +122,33 @@ static tri_status bring_together(tri_arena *arena, void *data) {
     return r->use(arena, &sets, r->data);
 }
 
-static tri_status read_text(const char *path, char **text) {
-    size_t size;
-    TRI_TRY(tri__file_read(path, FILE_LIMIT, text, &size));
-    if (strlen(*text) != size) return tri__fail(TRI_DATA, "%s: not a printed program: it holds 0 bytes", path);
+/* All that a descriptor has, and a 0 byte; also of a pipe. */
+static tri_status read_whole(const char *path, int fd, char **text, size_t *size) {
+    size_t room = 0;
+    for (ssize_t got = 1; got != 0;) {
+        if (*size + 1 >= room) {
+            char *more = realloc(*text, room = room ? 2 * room : (size_t)1 << 20);
+            if (!more) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+            *text = more;
+        }
+        got = read(fd, *text + *size, room - 1 - *size);
+        if (got < 0 && errno != EINTR) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        if (got > 0) *size += (size_t)got;
+        if (*size > FILE_LIMIT) return tri__fail(TRI_DATA, "%s: larger than any file of programs", path);
+    }
+    (*text)[*size] = 0;
     return TRI_OK;
+}
+
+static tri_status read_text(const char *path, char **text) {
+    size_t size = 0;
+    int fd;
+    TRI_TRY(tri__file_open_any(path, &fd));
+    tri_status status = read_whole(path, fd, text, &size);
+    close(fd);
+    if (status == TRI_OK && strlen(*text) != size)
+        status = tri__fail(TRI_DATA, "%s: not a printed program: it holds 0 bytes", path);
+    return status;
 }
 
 tri_status tri__programs_read(const char *const *paths, int n,
