@@ -152,7 +152,7 @@ test: all examples $(TESTS)
 # ONLY='table json': the tests whose names contain these.
 check: all examples $(TESTS)
 	@tests/run $(BUILD) $(ONLY)
-# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/testing.md). PARTS='kills
+# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md). PARTS='kills
 # alarms': only those.
 soak: all $(TESTS)
 	@tests/soak/run $(BUILD) $(PARTS)
@@ -189,7 +189,7 @@ tsan:
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
-# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/fuzzing.md). Needs clang.
+# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/internals/fuzzing.md). Needs clang.
 SECONDS ?= 60
 fuzz:
 	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz

@@ -7,7 +7,7 @@ take turns.
 Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on
 all. A run whose last time is more than what is left of --seconds is not begun, and one that takes longer than --each
 is given up: PyTorch compiles base512real, whose batches differ in length, for minutes. Prints a JSON object a run,
-then the table of docs/cuda.md: medians over the rounds. Compiling takes PyTorch most of a minute a case: with
+then the table of docs/internals/cuda.md: medians over the rounds. Compiling takes PyTorch most of a minute a case: with
 TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only the first time. Exit 1 when a target is
 missed or a case lacks an engine.
 """

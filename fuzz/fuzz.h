@@ -1,5 +1,5 @@
 /* fuzz.h - what fuzz targets share. A target is one file fuzz_NAME.c that defines LLVMFuzzerTestOneInput;
- * docs/fuzzing.md */
+ * docs/internals/fuzzing.md */
 #ifndef TRI_FUZZ_FUZZ_H
 #define TRI_FUZZ_FUZZ_H
 

@@ -1,4 +1,4 @@
-# Names of files that are not UTF-8: every command takes them, and JSON has them as \uDCNN (docs/formats.md), which
+# Names of files that are not UTF-8: every command takes them, and JSON has them as \uDCNN (docs/reference/formats.md), which
 # comes back as the byte.
 # timeout: 120
 . "$(dirname "$0")/cli_lib.sh"

@@ -80,7 +80,7 @@ static void test_foreign(void **state) {
     (void)state;
     char *page;
     size_t size;
-    assert_int_equal(tri__file_read("docs/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
+    assert_int_equal(tri__file_read("docs/guide/coming-from-pytorch.md", 1 << 20, &page, &size), TRI_OK);
     for (const tri_foreign *row = tri__foreign; row->name; row++) {
         char name[64], flag[TRI_OPTION_FLAG], listed[80], buffer[32];
         snprintf(name, sizeof name, "%.*s%s", (int)strcspn(row->name, "*"), row->name,
@@ -88,7 +88,7 @@ static void test_foreign(void **state) {
         tri__option_flag(name, flag);
         snprintf(listed, sizeof listed, "`%.*s%s`", (int)strlen(flag) - (strchr(row->name, '*') != NULL), flag,
                  strchr(row->name, '*') ? "…" : "");
-        if (!strstr(page, listed)) fail_msg("docs/coming-from-pytorch.md does not list %s", listed);
+        if (!strstr(page, listed)) fail_msg("docs/guide/coming-from-pytorch.md does not list %s", listed);
         const char *value = row->value                ? row->value
                             : row->option && !row->to ? sample(own_row(row->option), buffer)
                                                       : "other";

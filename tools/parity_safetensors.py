@@ -5,7 +5,7 @@
 
 The files: all of tests/test_foreign.c, and as many more as asked for, good ones with words of the format put in, taken
 out or exchanged. What the reference refuses Trident must refuse; what Trident alone refuses must have one of the
-reasons below, which docs/formats.md lists. Files that both accept must have the same tensors to both.
+reasons below, which docs/reference/formats.md lists. Files that both accept must have the same tensors to both.
 """
 import argparse
 import collections

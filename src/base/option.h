@@ -1,7 +1,7 @@
 /* option.h - options as rows: one row has everything, and drives parsing of the command line and of the configuration
  * file, help, the man page, shell completion, the recorded configuration, and what a change of it means for a run that
  * goes on. A module that reads options owns their rows and the struct they fill. Adding an option: a row and a field.
- * docs/adding-an-option.md */
+ * docs/extending/adding-an-option.md */
 #ifndef TRI_BASE_OPTION_H
 #define TRI_BASE_OPTION_H
 

@@ -1,6 +1,7 @@
 /* safetensors.c - reads the format in which models are exchanged: an 8-byte length, a JSON header, packed little-endian
- * data. A file is untrusted input, so every rule of docs/formats.md is checked when it is opened, with overflow-checked
- * arithmetic and against the file's length; afterwards an entry's [begin, end) can be used as it stands. */
+ * data. A file is untrusted input, so every rule of docs/reference/formats.md is checked when it is opened, with
+ * overflow-checked arithmetic and against the file's length; afterwards an entry's [begin, end) can be used as it
+ * stands. */
 #include "checkpoint/safetensors.h"
 
 #include "base/limits.h"

@@ -1,4 +1,4 @@
-/* safetensors.h - the file format, read and written by the reference's rules (docs/formats.md). */
+/* safetensors.h - the file format, read and written by the reference's rules (docs/reference/formats.md). */
 #ifndef TRI_CHECKPOINT_SAFETENSORS_H
 #define TRI_CHECKPOINT_SAFETENSORS_H
 

@@ -75,7 +75,7 @@ void tri__help_command(FILE *out, const tri_command *command) {
         fputs("The command line wins over the configuration file. Options of torchrun, Lightning, Hugging Face, "
               "DeepSpeed and Megatron\n"
               "are taken where they mean something, else refused with the option that does it: "
-              "docs/coming-from-pytorch.md.\n",
+              "docs/guide/coming-from-pytorch.md.\n",
               out);
 }
 

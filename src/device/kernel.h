@@ -1,5 +1,5 @@
 /* kernel.h - what a kernel is: a function of one call, and its row in a table indexed by operation and element type.
- * Adding a kernel: a row in the file of its operation family. docs/adding-a-kernel.md */
+ * Adding a kernel: a row in the file of its operation family. docs/extending/adding-a-kernel.md */
 #ifndef TRI_DEVICE_KERNEL_H
 #define TRI_DEVICE_KERNEL_H
 

@@ -11,7 +11,7 @@
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
  * backward pass write them. In the last four, sums over tokens are formed where the values are made. Where the schedule
  * wants gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same
- * bits (but for those of attention and of linear_gelu_din on a GPU, docs/cuda.md). */
+ * bits (but for those of attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). */
 #include "plan/pipeline/stage.h"
 
 typedef struct fuser {

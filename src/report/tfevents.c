@@ -1,5 +1,5 @@
 /* tfevents.c - TensorBoard's event files. A record is length, masked CRC-32C of the length, data, masked CRC-32C of the
- * data; the data is a protobuf Event, of which scalars need five fields, written by hand. docs/formats.md */
+ * data; the data is a protobuf Event, of which scalars need five fields, written by hand. docs/reference/formats.md */
 #include "report/sinks.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* foreign.h - options that people bring from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: one
- * row says what a name (and value) is here. docs/coming-from-pytorch.md lists the rows. */
+ * row says what a name (and value) is here. docs/guide/coming-from-pytorch.md lists the rows. */
 #ifndef TRI_SETTINGS_FOREIGN_H
 #define TRI_SETTINGS_FOREIGN_H
 

@@ -1,4 +1,4 @@
-/* hardware.c - machines by name, and from JSON. Where a row's figures come from: docs/simulating.md. */
+/* hardware.c - machines by name, and from JSON. Where a row's figures come from: docs/guide/simulating.md. */
 #include "sim/hardware.h"
 
 #include "base/file.h"

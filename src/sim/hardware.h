@@ -1,5 +1,5 @@
 /* hardware.h - what the simulator knows of machines: rates of one rank's device, and of the links between ranks. A row
- * of a table by name, or a JSON file. docs/simulating.md */
+ * of a table by name, or a JSON file. docs/guide/simulating.md */
 #ifndef TRI_SIM_HARDWARE_H
 #define TRI_SIM_HARDWARE_H
 

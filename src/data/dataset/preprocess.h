@@ -1,5 +1,5 @@
 /* preprocess.h - what turns a table's columns into texts, numbers and labels; fitted on training data, kept with the
- * model. docs/data.md says it for users. */
+ * model. docs/guide/data.md says it for users. */
 #ifndef TRI_DATA_DATASET_PREPROCESS_H
 #define TRI_DATA_DATASET_PREPROCESS_H
 

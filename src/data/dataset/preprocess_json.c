@@ -1,5 +1,6 @@
 /* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores.
- * What is read back is checked as any input: a checkpoint may come from elsewhere. docs/data.md lists the keys. */
+ * What is read back is checked as any input: a checkpoint may come from elsewhere. docs/guide/data.md lists the
+ * keys. */
 #include "data/dataset/preprocess.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* inspect.h - what a table holds, which part each column could play, and what could go wrong: for people, before they
- * train. docs/inspect.md says how kinds and parts are guessed. */
+ * train. docs/guide/inspecting.md says how kinds and parts are guessed. */
 #ifndef TRI_DATA_INSPECT_INSPECT_H
 #define TRI_DATA_INSPECT_INSPECT_H
 

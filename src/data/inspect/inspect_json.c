@@ -1,4 +1,4 @@
-/* inspect_json.c - an inspection as one JSON object; docs/inspect.md lists its keys. */
+/* inspect_json.c - an inspection as one JSON object; docs/guide/inspecting.md lists its keys. */
 #include "data/inspect/inspect.h"
 
 /* A share to four digits: more would be noise, and the same on every machine. */

@@ -1,6 +1,6 @@
 /* reading.h - how fields of a table are read as values: which texts mean that a value is missing, and what stands
- * before the fraction of a number. Fitted with the training data and kept with the model. docs/data.md says it for
- * users. */
+ * before the fraction of a number. Fitted with the training data and kept with the model. docs/guide/data.md is
+ * the users' page. */
 #ifndef TRI_DATA_TABLE_READING_H
 #define TRI_DATA_TABLE_READING_H
 

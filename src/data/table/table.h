@@ -1,7 +1,7 @@
 /* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), chosen by the file's
  * ending; what separates the fields of a CSV file is recognised. Parsed in parallel; the same rows, fields and errors
  * whatever the number of threads and the size of their pieces. A small file is held in memory; of a large one only the
- * index is, and the text of rows is read again when it is asked for (docs/tables.md). */
+ * index is, and the text of rows is read again when it is asked for (docs/reference/tables.md). */
 #ifndef TRI_DATA_TABLE_TABLE_H
 #define TRI_DATA_TABLE_TABLE_H
 

@@ -1,6 +1,6 @@
 /* schedule.h - the order in which the ranks of a pipeline compute: who runs which stage for which microbatch, when.
  * Pure arithmetic over a graph of stages; knows nothing of instructions. One file a schedule, one row each.
- * docs/adding-a-schedule.md */
+ * docs/extending/adding-a-schedule.md */
 #ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
 #define TRI_PLAN_SCHEDULE_SCHEDULE_H
 
