@@ -123,7 +123,7 @@ static void write_at(uint64_t key, off_t at, const void *data, size_t bytes) {
     assert_true(fd >= 0 && pwrite(fd, data, bytes, at) == (ssize_t)bytes && close(fd) == 0);
 }
 
-/* The version is bytes 8 to 11, the content's hash is from byte 32 on (docs/guide/data.md). */
+/* The version is bytes 8 to 11, the content's hash is from byte 32 on (docs/internals/token-store.md). */
 static void versions(void **state) {
     (void)state;
     const uint32_t older = 1, newer = 1000;

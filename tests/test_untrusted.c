@@ -20,7 +20,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Places in the header (docs/guide/data.md). */
+/* Places in the header (docs/internals/token-store.md). */
 enum { AT_BODY_HASH = 64, AT_SECTIONS = 88, AT_HEADER_HASH = 248, BODY = 256 };
 enum { ROWS = 40, PIECES = 9, MAX_LEN = 16, CLASSES = 2 };
 

@@ -35,8 +35,8 @@ tri_status tri__serve_predict(const tri_settings *settings, const tri_predict_op
                               tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
-/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/guide/exporting.md. facts (new
- * reference): what was written. */
+/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/guide/exporting.md. facts
+ * (new reference): what was written. */
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
 
 #endif

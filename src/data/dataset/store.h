@@ -1,5 +1,5 @@
 /* store.h - the file of a token store: a header and arrays, written in one go, then only read. The same arrays without
- * a file live in memory. docs/guide/data.md has the layout. */
+ * a file live in memory. docs/internals/token-store.md has the layout. */
 #ifndef TRI_DATA_DATASET_STORE_H
 #define TRI_DATA_DATASET_STORE_H
 
