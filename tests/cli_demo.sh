@@ -36,7 +36,7 @@ expect_code 0
 
 # README's line for a layout on a laptop works as it is written.
 ln -s "$project/configs" configs
-line=$(sed -n '/^    trident train --tiny/,/[^\\]$/p' "$project/README.md")
+line=$(sed -n '/^trident train --tiny/,/[^\\]$/p' "$project/README.md")
 expect "README has the line" test -n "$line"
 trident() { run "$@"; }
 eval "$line"
