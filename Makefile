@@ -4,7 +4,7 @@
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
 #   make CC=clang BUILD=build-clang        make BLAS=openblas BUILD=build-openblas        make CFLAGS='-O0 -g'
-VERSION := 0.1.0
+VERSION := 0.2.0
 SONAME := libtrident.so.0
 CC := gcc
 BUILD ?= build
