@@ -42,7 +42,7 @@ for signal in TERM INT USR1; do
     kill -$signal "$pid"
     stop
     expect_code 75
-    expect_text "$err" "is saved: run again to go on" \
+    expect_text "$err" "is saved: run again to continue" \
         "trident: stopping: the ranks finish the step in progress, or the next one"
     expect "answered once, not by every rank" test "$(grep -c stopping "$err")" = 1
     expect "no error.json" test ! -e asked/error.json
@@ -66,7 +66,7 @@ await asked 30
 kill -TERM "$pid"
 stop
 expect_code 75
-expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to go on"
+expect_text "$err" "trident: stopped at step" "(SIGTERM)" "run again to continue"
 first=$(grep '^trident: ' "$err" | head -n 1)
 expect "the answer comes first: $first" \
     grep -q 'stopping: the step in progress is finished and saved; once more' <<<"$first"

@@ -220,16 +220,16 @@ static void test_files(void **state) {
     size_t size = 0;
     alarm(20); /* a FIFO must not be waited for */
     assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
-    expect_error(tri__file_open(in_folder("fifo"), &fd, &size), TRI_IO, "no regular file");
-    expect_error(tri__file_read(in_folder("fifo"), 10, &text, &size), TRI_IO, "no regular file");
-    expect_error(tri__file_write(in_folder("fifo"), "x", 1), TRI_IO, "no regular file");
-    expect_error(tri__file_open("/dev/zero", &fd, &size), TRI_IO, "no regular file");
+    expect_error(tri__file_open(in_folder("fifo"), &fd, &size), TRI_IO, "not a regular file");
+    expect_error(tri__file_read(in_folder("fifo"), 10, &text, &size), TRI_IO, "not a regular file");
+    expect_error(tri__file_write(in_folder("fifo"), "x", 1), TRI_IO, "not a regular file");
+    expect_error(tri__file_open("/dev/zero", &fd, &size), TRI_IO, "not a regular file");
     alarm(0);
     expect_error(tri__file_open(in_folder("none"), &fd, &size), TRI_NOINPUT, "none: No such file");
     expect_error(tri__file_read(in_folder("none"), 10, &text, &size), TRI_NOINPUT, "none: No such file");
     expect_error(tri__file_open(folder, &fd, &size), TRI_IO, "is a folder");
     expect_error(tri__file_read(folder, 10, &text, &size), TRI_IO, "is a folder");
-    expect_error(tri__file_write(folder, "x", 1), TRI_IO, "no regular file");
+    expect_error(tri__file_write(folder, "x", 1), TRI_IO, "not a regular file");
     expect_error(tri__file_write(in_folder("none/x"), "x", 1), TRI_IO, "No such file");
 
     assert_int_equal(tri__file_write(in_folder("empty"), "", 0), TRI_OK);

@@ -201,7 +201,7 @@ static void resharded(void **state) {
     out.n_weights = 2; /* a hole */
     assert_int_equal(tri__checkpoint_save(&out), TRI_IO);
     assert_non_null(strstr(tri_error(), "cannot be read back"));
-    assert_non_null(strstr(tri_error(), "do not make it up"));
+    assert_non_null(strstr(tri_error(), "do not cover it"));
 
     out.n_weights = 3; /* a hole as large as an overlap */
     pieces[1].slice = (tri_slice){.start = {0, 0}, .extent = {2, 2}, .begin = 0, .end = 1};

@@ -225,7 +225,7 @@ static const struct {
     {"a\\u007fb", TRI_DATA, "plain file name"},
     {"a\\u0000b", TRI_DATA, "u0000"},
     {"\xff", TRI_DATA, "is not UTF-8"},
-    {"pipe", TRI_DATA, "no regular file"},
+    {"pipe", TRI_DATA, "not a regular file"},
     {"zero", TRI_DATA, "symbolic link"},
     {"loop", TRI_DATA, "symbolic link"},
     {"nowhere", TRI_DATA, "symbolic link"},

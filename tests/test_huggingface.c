@@ -77,7 +77,7 @@ static void names_and_words(void **state) {
     snprintf(expected, sizeof expected,
              "primary: loaded 3 tensors (0.0 M parameters) from %s\n"
              "primary: ignored 4: embeddings.position_ids, pooler.dense.bias, classifier.bias, cls.predictions.bias\n"
-             "warning: primary: ignored 1 that the model does not have: encoder.layer.9.output.dense.bias\n"
+             "warning: primary: ignored 1 tensor that the model does not have: encoder.layer.9.output.dense.bias\n"
              "primary: newly initialised 1: projection.bias\n",
              folder);
     assert_string_equal(said, expected);

@@ -180,10 +180,12 @@ static void test_refused(void **state) {
         expect_error(tri__mesh_make(&mesh, cases[i].world, cases[i].pp, cases[i].tp, cases[i].dp), cases[i].part);
     }
     static const char *const texts[][2] = {
-        {"pp,tp", "dp is missing"},       {"tp,dp", "pp is missing"},           {"pp,tp,tp", "tp stands twice"},
-        {"", "\"\" is no axis"},          {"pp,tp,dp,", "\"\" is no axis"},     {"pp,tp,dp,cp", "\"cp\" is no axis"},
-        {"pp tp dp", "is no axis"},       {"PP,tp,dp", "\"PP\" is no axis"},    {"pp,tp,dp,pp", "pp stands twice"},
-        {",pp,tp,dp", "\"\" is no axis"}, {"automatic", "or is auto"},          {"p,tp,dp", "\"p\" is no axis"}};
+        {"pp,tp", "dp is missing"},           {"tp,dp", "pp is missing"},
+        {"pp,tp,tp", "tp is named twice"},    {"", "\"\" is not an axis"},
+        {"pp,tp,dp,", "\"\" is not an axis"}, {"pp,tp,dp,cp", "\"cp\" is not an axis"},
+        {"pp tp dp", "is not an axis"},       {"PP,tp,dp", "\"PP\" is not an axis"},
+        {"pp,tp,dp,pp", "pp is named twice"}, {",pp,tp,dp", "\"\" is not an axis"},
+        {"automatic", "or is auto"},          {"p,tp,dp", "\"p\" is not an axis"}};
     tri_mesh mesh = {.pp = 1, .tp = 2, .dp = 3}, same = mesh;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         expect_error(tri__mesh_set_order(&mesh, texts[i][0], 1), texts[i][1]);

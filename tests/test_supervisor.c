@@ -100,7 +100,7 @@ static void a_lost_exit_code_is_said(void **state) {
     assert_int_equal(v.failure.rank, 2);
     assert_int_equal(v.code, TRI_INTERNAL);
     for (int i = 0; i < 4; i++) assert_int_equal(v.rank[i].status, -1);
-    EXPECT_TEXT(&v, "rank 2: it ended, and its exit code is lost (wait4: No child processes)");
+    EXPECT_TEXT(&v, "rank 2: it ended, and its exit code is unknown (wait4: No child processes)");
     tri__verdict_free(&v);
 }
 
@@ -157,7 +157,7 @@ static void failures_are_named(void **state) {
     (void)state;
     tri_verdict v = outcome(4, "crash");
     assert_int_equal(v.code, 128 + SIGSEGV);
-    EXPECT_TEXT(&v, "rank 1: killed by signal 11 (SIGSEGV)", "try", "defect");
+    EXPECT_TEXT(&v, "rank 1: killed by signal 11 (SIGSEGV)", "try", "bug");
     tri__verdict_free(&v);
 
     v = outcome(4, "report");

@@ -26,7 +26,7 @@ MORE = [
     (r"duplicate object key", "a name twice"),
     (r"which Trident does not read", "a dtype that no part of Trident uses"),
     (r"has \d+ dims, the limit is 8", "more than 8 dims"),
-    (r"__metadata__ is no object", "__metadata__: null"),
+    (r"__metadata__ is not an object", "__metadata__: null"),
     (r"has no dtype", "an entry as a list, a dtype as an object"),
     (r"\\u0000 is not allowed|NUL byte", "a NUL in a name or a text"),
     (r"too big integer|overflows", "sizes of 2^63 and more, where the tensor is empty"),

@@ -35,7 +35,7 @@ static const char *kind_words(mode_t mode) {
 
 static tri_status not_ours(const char *path, mode_t mode) {
     return tri__fail(TRI_IO,
-                     "cannot write %s: it is no regular file but %s, and Trident neither writes through that nor "
+                     "cannot write %s: it is not a regular file but %s, and Trident neither writes through that nor "
                      "removes it; remove or rename it, or name another folder",
                      path, kind_words(mode));
 }
@@ -49,7 +49,7 @@ static tri_status regular_size(const char *path, int fd, tri_status other, size_
     if (fstat(fd, &info)) status = tri__fail_errno("read", path, TRI_IO);
     else if (S_ISDIR(info.st_mode)) status = tri__fail(other, "%s is a folder; a file is expected", path);
     else if (!S_ISREG(info.st_mode))
-        status = tri__fail(other, "%s is no regular file (a pipe or a device); copy it to a file first", path);
+        status = tri__fail(other, "%s is not a regular file (a pipe or a device); copy it to a file first", path);
     if (status != TRI_OK) close(fd);
     else *size = (size_t)info.st_size;
     return status;

@@ -26,5 +26,5 @@ tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) {
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
-    return tri__fail(TRI_STOPPED, "stopped (%s) while %s; run again to go on", tri__stop_name(stop, name), what);
+    return tri__fail(TRI_STOPPED, "stopped (%s) while %s; run again to continue", tri__stop_name(stop, name), what);
 }

@@ -14,7 +14,7 @@ typedef struct tri_stop {
 
 /* 1 when a signal asked for the end. Accepts NULL: nobody asks. */
 int tri__stop_signalled(const tri_stop *stop);
-/* TRI_OK, or TRI_STOPPED with "stopped (SIGTERM) while WHAT; run again to go on". */
+/* TRI_OK, or TRI_STOPPED with "stopped (SIGTERM) while WHAT; run again to continue". */
 tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "SIGTERM"; "" when no signal asked. Into out, which is returned. */
 const char *tri__stop_name(const tri_stop *stop, char out[static 32]);

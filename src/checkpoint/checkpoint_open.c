@@ -127,7 +127,7 @@ static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece
         if (__builtin_add_overflow(elements, slice[i].end - slice[i].begin, &elements)) elements = -1;
     }
     if (elements != tri__shape_count(&tensor->shape))
-        return bad_row(checkpoint, tensor->name, "its slices do not make it up");
+        return bad_row(checkpoint, tensor->name, "its slices do not cover it");
     size_t runs = join_slices(slice, n);
     if (runs > RUNS_MAX)
         return bad_row(checkpoint, tensor->name, "has too many slices that do not continue each other");
@@ -143,7 +143,7 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
     tri_json *row;
     size_t i;
     if (!tri__json_is_array(tensors) || tri__json_size(tensors) > TRI_LIMIT_TENSORS)
-        return tri__fail(TRI_DATA, "%s/manifest.json: tensors is no list, or too long", checkpoint->path);
+        return tri__fail(TRI_DATA, "%s/manifest.json: tensors is not a list, or is too long", checkpoint->path);
     tri__json_each(tensors, i, row) {
         tri_piece tensor;
         const tri_json *slices = tri__json_get(row, "slices");
@@ -169,8 +169,10 @@ static tri_status need_files(const char *path, size_t shards) {
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need || shards < OTHERS) return TRI_OK;
     if (limit.rlim_max >= need && setrlimit(RLIMIT_NOFILE, &(struct rlimit){need, limit.rlim_max}) == 0) return TRI_OK;
     return tri__fail(TRI_RESOURCE,
-                     "%s: its %zu files need %llu open ones, and the limit is %llu: raise it (`ulimit -n %llu`)", path,
-                     shards, (unsigned long long)need, (unsigned long long)limit.rlim_max, (unsigned long long)need);
+                     "%s: its %zu files must be open at once with others, %llu in all, and the limit is %llu: raise it "
+                     "(`ulimit -n %llu`)",
+                     path, shards, (unsigned long long)need, (unsigned long long)limit.rlim_max,
+                     (unsigned long long)need);
 }
 
 /* Opens the shards among the files, whose names tri__manifest_check has found plain. */
@@ -270,7 +272,7 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
-        return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+        return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return open_folder(path, out);

@@ -60,7 +60,7 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
     tri__json_each_member((tri_json *)map, tensor, shard) {
         const char *name = tri__json_string_value(shard);
         if (!name || !tri__is_plain_name(name)) {
-            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is no plain file name", path, tensor);
+            status = tri__fail(TRI_DATA, "%s: the file of tensor '%s' is not a plain file name", path, tensor);
             break;
         }
         if (!tri__json_get(names, name))
@@ -147,7 +147,7 @@ static tri_status map_names(const tri_hf *hf, tri_json *map) {
         for (int i = 0; i < hf->file[f].n; i++) {
             base_name(hf->file[f].entry[i].name, name);
             if (tri__json_get(map, name))
-                return tri__fail(TRI_DATA, "%s: tensor '%s' is there twice, under two names", hf->folder, name);
+                return tri__fail(TRI_DATA, "%s: tensor '%s' occurs twice, under two names", hf->folder, name);
             if (tri__json_set_new(map, name, tri__json_pack("[i, i]", f, i)))
                 return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
         }
@@ -210,7 +210,8 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
     tri__json_each_member((tri_json *)map, name, value) add_name(is_head(name) ? &ignored : &unknown, name);
     if (ignored.n) tri__say(log, TRI_LOG_INFO, "%s: ignored %d: %s", branch, ignored.n, ignored.text);
     if (unknown.n)
-        tri__say(log, TRI_LOG_WARN, "%s: ignored %d that the model does not have: %s", branch, unknown.n, unknown.text);
+        tri__say(log, TRI_LOG_WARN, "%s: ignored %d tensor%s that the model does not have: %s", branch, unknown.n,
+                 unknown.n == 1 ? "" : "s", unknown.text);
     if (fresh->n)
         tri__say(log, gaps ? TRI_LOG_WARN : TRI_LOG_INFO, "%s: newly initialised %d: %s", branch, fresh->n,
                  fresh->text);

@@ -147,7 +147,8 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
     const tri_json *bytes = tri__json_get(row, "bytes");
     if (!name || !hash || !tri__json_is_integer(bytes))
         return tri__fail(TRI_DATA, "%s/%s: a row of files lacks name, bytes or xxh3", folder, file_name);
-    if (!is_listed_name(name)) return tri__fail(TRI_DATA, "%s/%s: '%s' is no plain file name", folder, file_name, name);
+    if (!is_listed_name(name))
+        return tri__fail(TRI_DATA, "%s/%s: '%s' is not a plain file name", folder, file_name, name);
     char hex[33], path[TRI_PATH_MAX];
     int fd;
     size_t size;
@@ -225,7 +226,7 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
     if (*size < FRONT + LINE || memcmp(text, opening, sizeof opening - 1) != 0 ||
         memcmp(text + sizeof opening - 1, sum_begin, sizeof sum_begin - 1) != 0 ||
         memcmp(text + FRONT + HEX, sum_end, sizeof sum_end - 1) != 0)
-        return tri__fail(TRI_DATA, "%s is damaged, or no checkpoint's manifest: it does not begin with its checksum",
+        return tri__fail(TRI_DATA, "%s is damaged, or not a checkpoint's manifest: it does not begin with its checksum",
                          path);
     char stated[HEX];
     memcpy(stated, text + FRONT, HEX);
@@ -238,7 +239,8 @@ static tri_status take_checksum(const char *path, char *text, size_t *size) {
 
 static tri_status check_manifest(const char *path, tri_json *manifest) {
     const char *format = text_of(manifest, "format");
-    if (!format || strcmp(format, format_name) != 0) return tri__fail(TRI_DATA, "%s is no checkpoint's manifest", path);
+    if (!format || strcmp(format, format_name) != 0)
+        return tri__fail(TRI_DATA, "%s is not a checkpoint's manifest", path);
     tri_json_int version = tri__json_integer_value(tri__json_get(manifest, "version"));
     if (version != VERSION) /* whole, as its checksum says */
         return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version,

@@ -37,14 +37,15 @@ static tri_status check_signs(const char *path, const char *text, size_t length)
 static int is_size(const tri_json *value) { return tri__json_is_integer(value) && tri__json_integer_value(value) >= 0; }
 
 static tri_status parse_shape(const char *path, const char *name, const tri_json *dims, tri_shape *shape) {
-    if (!tri__json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is no list", path, name);
+    if (!tri__json_is_array(dims)) return tri__fail(TRI_DATA, "%s: tensor '%s': shape is not a list", path, name);
     if (tri__json_size(dims) > TRI_MAX_DIMS)
         return tri__fail(TRI_DATA, "%s: tensor '%s' has %zu dims, the limit is %d", path, name, tri__json_size(dims),
                          TRI_MAX_DIMS);
     *shape = (tri_shape){.n = (int)tri__json_size(dims)};
     for (int i = 0; i < shape->n; i++) {
         const tri_json *dim = tri__json_at(dims, (size_t)i);
-        if (!is_size(dim)) return tri__fail(TRI_DATA, "%s: tensor '%s': dim %d of its shape is no size", path, name, i);
+        if (!is_size(dim))
+            return tri__fail(TRI_DATA, "%s: tensor '%s': dim %d of its shape is not a size", path, name, i);
         shape->dim[i] = tri__json_integer_value(dim);
     }
     return TRI_OK;
@@ -77,11 +78,11 @@ static tri_status parse_entry(const char *path, const char *name, const tri_json
 }
 
 static tri_status check_metadata(const char *path, const tri_json *metadata) {
-    if (!tri__json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is no object", path);
+    if (!tri__json_is_object(metadata)) return tri__fail(TRI_DATA, "%s: __metadata__ is not an object", path);
     const char *key;
     tri_json *value;
-    tri__json_each_member((tri_json *)metadata, key, value)
-        if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: __metadata__: '%s' is no string", path, key);
+    tri__json_each_member((tri_json *)metadata, key, value) if (!tri__json_is_string(value)) return tri__fail(
+        TRI_DATA, "%s: __metadata__: '%s' is not a string", path, key);
     return TRI_OK;
 }
 

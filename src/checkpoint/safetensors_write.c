@@ -119,7 +119,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
     /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given
      * up. */
     if (status == TRI_OK && fsync(out.fd))
-        status = tri__fail(TRI_IO, "%s: cannot bring to disk: %s", path, strerror(errno));
+        status = tri__fail(TRI_IO, "%s: cannot sync to disk: %s", path, strerror(errno));
     if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
     if (status != TRI_OK) (void)tri__file_remove(path);
     if (status == TRI_OK && written) {

@@ -163,7 +163,7 @@ static void judge_unknown(supervisor *s, int i, int cause) {
         atomic_load(&control->abort))
         return;
     tri__control_fail(control, i, TRI_INTERNAL,
-                      "it ended, and its exit code is lost (wait4: %s): something else in this process collects "
+                      "it ended, and its exit code is unknown (wait4: %s): something else in this process collects "
                       "its children",
                       strerror(cause));
 }

@@ -22,7 +22,7 @@ static const struct {
     {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how "
            "long it may stand"},
     {DEFECT,
-     "this is a defect of Trident or of a library it uses: please report it with these lines, and a stack trace "
+     "this is a bug in Trident or in a library it uses: please report it with these lines, and a stack trace "
      "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
     {128 + SIGKILL, "most likely memory ran out (`dmesg | grep -i oom` says so): use a smaller --batch-size, more "
                     "--num-microbatches, or "

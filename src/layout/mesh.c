@@ -59,9 +59,10 @@ static tri_status read_order(const char *text, uint8_t order[static TRI_AXIS_COU
         size_t length = strcspn(at, ",");
         int axis = find_axis(at, length);
         if (axis < 0)
-            return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is no axis; %s", text, (int)length, at, advice);
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": \"%.*s\" is not an axis; %s", text, (int)length, at,
+                             advice);
         if (seen & TRI_AXIS_SET(axis))
-            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s stands twice; %s", text, axis_names[axis], advice);
+            return tri__fail(TRI_USAGE, "mesh order \"%s\": %s is named twice; %s", text, axis_names[axis], advice);
         seen |= TRI_AXIS_SET(axis);
         order[place++] = (uint8_t)axis;
         at += length;

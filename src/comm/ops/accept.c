@@ -7,13 +7,13 @@
 
 static tri_status check_fields(const tri_group *group, const tri_collective *what) {
     if ((unsigned)what->kind >= TRI_COLLECTIVE_COUNT)
-        return tri__fail(TRI_USAGE, "%d is no kind of operation", (int)what->kind);
+        return tri__fail(TRI_USAGE, "%d is not a kind of operation", (int)what->kind);
     const tri_kind_row *kind = tri__kind(what->kind);
     int message = what->kind == TRI_SEND || what->kind == TRI_RECV;
     if ((unsigned)what->dtype >= TRI_DTYPE_COUNT)
-        return tri__fail(TRI_USAGE, "%s: %d is no element type", kind->name, (int)what->dtype);
+        return tri__fail(TRI_USAGE, "%s: %d is not an element type", kind->name, (int)what->dtype);
     if (kind->reduces && (unsigned)what->reduction >= TRI_REDUCTION_COUNT)
-        return tri__fail(TRI_USAGE, "%s: %d is no reduction", kind->name, (int)what->reduction);
+        return tri__fail(TRI_USAGE, "%s: %d is not a reduction", kind->name, (int)what->reduction);
     if (kind->rooted && (what->root < 0 || what->root >= group->n))
         return tri__fail(TRI_USAGE, "%s: member %d of a group of %d (they count from 0)", kind->name, what->root,
                          group->n);

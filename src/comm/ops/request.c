@@ -206,7 +206,7 @@ static tri_pending *find(tri_world *world, tri_request request) {
 static tri_status no_request(const tri_world *world, tri_request request) {
     uint64_t rank = request ? (request - 1) % (uint64_t)world->size : 0,
              number = request ? (request - 1) / (uint64_t)world->size : 0;
-    if (!request) return tri__fail(TRI_USAGE, "0 is no request");
+    if (!request) return tri__fail(TRI_USAGE, "0 is not a request");
     if (rank != (uint64_t)world->rank)
         return tri__fail(TRI_USAGE, "the request is not of rank %d, which waits for it", world->rank);
     if (number < world->posted)

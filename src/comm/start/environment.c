@@ -101,8 +101,9 @@ static tri_status number_of(lookup_function *lookup, const char *const *list, in
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end)
         return tri__fail(
-            TRI_USAGE, "the environment says %s=%.80s, which is no whole number; unset it, or start through a launcher",
-            name, text);
+            TRI_USAGE,
+            "the environment says %s=%.80s, which is not a whole number; unset it, or start through a launcher", name,
+            text);
     if (value < least || value > most)
         return tri__fail(TRI_USAGE, "the environment says %s=%ld; it must be from %d to %d", name, value, least, most);
     *out = (int)value;

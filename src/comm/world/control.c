@@ -135,7 +135,7 @@ int tri__control_failure(const tri_control *control, tri_failure *out) {
     tri_failure second[TRI_SECOND_FAILURES];
     if (tri__control_second(control, second)) copy_record(&second[0], out);
     else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_DOING_COUNT, .step = -1,
-                              .text = "a rank failed, and ended before it had written down why"};
+                              .text = "a rank failed, and ended before it recorded why"};
     return 1;
 }
 
@@ -199,7 +199,8 @@ static void report_hung(tri_control *control, int local, int waiter, double seco
 /* Everyone waits: the words say what each has posted last, and no rank is blamed. */
 static void report_deadlock(tri_control *control, double seconds) {
     char text[TRI_FAILURE_TEXT], last[160];
-    int used = snprintf(text, sizeof text, "all ranks wait for one another, and none got on for %.2f s:", seconds);
+    int used = snprintf(text, sizeof text,
+                        "deadlock: all ranks wait for one another, and none made progress for %.2f s:", seconds);
     for (int i = 0, n = lines(control); i < n && used < (int)sizeof text; i++) {
         if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
         describe_last(&control->line[i], last, sizeof last);

@@ -114,6 +114,6 @@ tri_status tri__heap_give(tri_heap *heap, void *memory) {
         join(heap, i - 1);
         return TRI_OK;
     }
-    return tri__fail(TRI_USAGE, "%p is no piece of this rank's shared heap: freed twice, or not from tri_heap_alloc?",
-                     memory);
+    return tri__fail(TRI_USAGE,
+                     "%p is not a piece of this rank's shared heap: freed twice, or not from tri_heap_alloc?", memory);
 }

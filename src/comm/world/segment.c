@@ -159,7 +159,7 @@ static tri_status check_file(int fd, tri_segment_header *header) {
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &info) != 0 || seals < 0)
         return tri__fail(TRI_DISAGREE,
-                         "descriptor %d is no shared memory of Trident (%s): was it inherited from the launcher?", fd,
+                         "descriptor %d is not shared memory of Trident (%s): was it inherited from the launcher?", fd,
                          strerror(errno));
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return tri__fail(TRI_DISAGREE, "the shared memory's size is not sealed: it is not what Trident makes");
