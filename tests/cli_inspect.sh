@@ -79,7 +79,7 @@ expect_text "$out" '"label":"City"' '"label_guessed":false' '"texts_guessed":fal
 run inspect posts
 expect_code 0
 expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" \
-    'rows of test have a "Story" that also stands in train'
+    'rows of test have a "Story" that also appears in train'
 
 # JSON lines and TSV are tables too.
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n",
@@ -104,7 +104,7 @@ expect_text "$out" 'warning: 2 rows of train have no "sold"'
 expect "a label with blanks is the label" grep -Eq '^sold +categorical +label ' "$out"
 expect "left out: dates" grep -Eq '^day +dates or times' "$out"
 expect "left out: amounts" grep -Eq '^paid +numbers with a currency' "$out"
-expect "left out: ids" grep -Eq '^order_id +names rows' "$out"
+expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"
 words=$(sed -n 's/.*does not train as it is: //p' "$err")
 refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
 run inspect export.csv --tokenizer model --bad-rows skip --write-config export.json
@@ -153,6 +153,6 @@ if [ -d "$reviews" ]; then
     expect_text "$out" "18,788 rows, 11 columns" 'warning: "Rating" alone gives the label of' \
         "5 of 2,349 rows of valid equal a row of train in every column but row_id" \
         "3 of 2,349 rows of test equal a row of train in every column but row_id" \
-        '2 of 2,349 rows of test have a "Review Text" that also stands in train'
+        '2 of 2,349 rows of test have a "Review Text" that also appears in train'
 fi
 finish

@@ -248,7 +248,7 @@ static void shared_rows(void **state) {
     assert_string_equal(warning(in, "duplicate_rows", NULL),
                         "2 of 43 rows of valid equal a row of train in every column but row_id");
     assert_string_equal(warning(in, "duplicate_texts", "text"),
-                        "3 of 43 rows of valid have a \"text\" that also stands in train");
+                        "3 of 43 rows of valid have a \"text\" that also appears in train");
     int texts = 0, rows = 0;
     for (int i = 0; i < in->n_warnings; i++) {
         texts += strcmp(in->warning[i].what, "duplicate_texts") == 0;
@@ -396,7 +396,7 @@ static void left_out_and_missing(void **state) {
         int64_t missing;
         const char *left_out; /* a part of it; NULL: it plays a part */
     } want[] = {
-        {"order_id", TRI_INSPECT_ID, TRI_INSPECT_NO_ROLE, 0, "names rows"},
+        {"order_id", TRI_INSPECT_ID, TRI_INSPECT_NO_ROLE, 0, "identifies rows"},
         {"day", TRI_INSPECT_DATE, TRI_INSPECT_NO_ROLE, 0, "dates"},
         {"price", TRI_INSPECT_AMOUNT, TRI_INSPECT_NO_ROLE, 0, "currency"},
         {"count", TRI_INSPECT_NUMERIC, TRI_INSPECT_TABULAR, 20, NULL},

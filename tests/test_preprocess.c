@@ -272,7 +272,7 @@ static void recognises_decimal_commas(void **state) {
         {"text;x;label\na;12,5;0\nb;2,5;1\n", 0, 7.5, NULL},
         {"text;x;label\na;12.5;0\nb;2.5;1\n", 0, 7.5, NULL},
         {"text;x;label\na;1;0\nb;0,250;1\n", 0, 0.625, NULL},
-        {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", 0, 0, "may stand before a fraction or between thousands"},
+        {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", 0, 0, "may mark a fraction or thousands"},
         {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", ',', 1.617, NULL},
         {"text,x,label\na,\"1,5\",0\nb,\"2,5\",1\n", ',', 2, NULL},
         {"text;x;label\na;1,5;0\nb;2,5;1\nc;1.5;0\nd;1,0;0\ne;1,0;0\nf;1,0;0\ng;1,0;0\nh;1,0;0\ni;1,0;0\nj;1,0;0\nk;1,"

@@ -103,7 +103,7 @@ static const struct {
     {"a,b\n123456789,123456789\0 12345678\n", 34, "2:20: NUL byte"},
     {"a,b\n1\r2,3\n", 0, "2:2: carriage return without a line feed"},
     {"a,b\n1,2\r", 0, "2:4: carriage return without a line feed"},
-    {"a,b,a\n", 0, "1:5: column name \"a\" stands twice"},
+    {"a,b,a\n", 0, "1:5: column name \"a\" appears twice"},
     {"a,\n", 0, "1:3: column 2 has no name"},
     {",\n", 0, "1:2: column 2 has no name"},
 };
@@ -362,7 +362,7 @@ static const struct {
      "status 3:1:15: the value of \"long name\" is an object; only strings, numbers, true, false and null "
      "make a table\n"},
     {"[1]\n", "status 3:1:1: '[' where an object ('{') was expected\n"},
-    {"{\"a\":1,\"b\":2,\"a\":3}\n", "status 3:1:14: key \"a\" stands twice in the object\n"},
+    {"{\"a\":1,\"b\":2,\"a\":3}\n", "status 3:1:14: key \"a\" appears twice in the object\n"},
     {"{\"a\":1} x\n", "status 3:1:9: 'x' where the end of the line was expected\n"},
     {"{\"a\":1,}\n", "status 3:1:8: '}' where a key in double quotes was expected\n"},
     {"{\"a\" 1}\n", "status 3:1:6: '1' where ':' was expected\n"},

@@ -119,7 +119,7 @@ static void refuses_bad_folders(void **state) {
         {"[UNK]\n[CLS]\n", 0, NULL, "special token [SEP] is missing"},
         {"[CLS]\n[SEP]\n", 0, NULL, "special token [UNK] is missing"},
         {"[UNK]\n[CLS]\n[SEP]\na\n\nb\n", 0, NULL, "vocab.txt:5: empty line"},
-        {"[UNK]\n[CLS]\n[SEP]\na\n##a\n##a\n", 0, NULL, "vocab.txt:6: piece \"##a\" stands already in line 5"},
+        {"[UNK]\n[CLS]\n[SEP]\na\n##a\n##a\n", 0, NULL, "vocab.txt:6: piece \"##a\" is already in line 5"},
         {"[UNK]\n[CLS]\n[SEP]\na\xFF\n", 0, NULL, "vocab.txt:4: invalid UTF-8 byte 0xff"},
         {"[UNK]\n[CLS]\n[SEP]\na\0b\n", 22, NULL, "vocab.txt:4: NUL byte"},
         {"\n", 1, NULL, "vocab.txt:1: empty line"},

@@ -219,16 +219,15 @@ static tri_status fit_reading(fit *f) {
     reading->decimal = found.mark;
     if (!found.unclear) return TRI_OK;
     if (found.point < 0)
-        return tri__fail(
-            TRI_DATA,
-            "%s: the numbers of column \"%s\" have a comma before three digits, so it may stand before a fraction or "
-            "between thousands: say --decimal-mark comma if it is a fraction; otherwise write them without it",
-            tri__table_path(f->table), tri__table_name(f->table, found.comma));
-    return tri__fail(
-        TRI_DATA,
-        "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, or say which "
-        "with --decimal-mark and leave the other column out of tab_field_list",
-        tri__table_path(f->table), tri__table_name(f->table, found.comma), tri__table_name(f->table, found.point));
+        return tri__fail(TRI_DATA,
+                         "%s: the numbers of column \"%s\" have a comma before three digits, so it may mark a fraction "
+                         "or thousands: use --decimal-mark comma if it is a fraction; otherwise write them without it",
+                         tri__table_path(f->table), tri__table_name(f->table, found.comma));
+    return tri__fail(TRI_DATA,
+                     "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, "
+                     "or choose one with --decimal-mark and leave the other column out of tab_field_list",
+                     tri__table_path(f->table), tri__table_name(f->table, found.comma),
+                     tri__table_name(f->table, found.point));
 }
 
 static tri_status run(fit *f, int *categorical) {

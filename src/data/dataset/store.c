@@ -82,7 +82,7 @@ static int fits(const header *h, tri_section section) {
 
 static tri_status check_header(const char *path, const header *h, const tri_key *key, size_t size) {
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->version != VERSION || h->sections != TRI_SECTION_COUNT)
-        return damaged(path, "is no token store of this version");
+        return damaged(path, "is not a token store of this version");
     if (h->header_hash != hash_header(h)) return damaged(path, "its header is damaged");
     if (h->origin.key.low != key->low || h->origin.key.high != key->high)
         return damaged(path, "was made of something else");

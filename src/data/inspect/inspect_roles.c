@@ -133,7 +133,7 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     switch (c->kind) {
     case TRI_INSPECT_EMPTY: return "no value in any row";
     case TRI_INSPECT_CONSTANT: return "the same in every row";
-    case TRI_INSPECT_ID: return "names rows or things: nothing to learn for new ones";
+    case TRI_INSPECT_ID: return "identifies rows or things: nothing to learn for new ones";
     case TRI_INSPECT_DATE: return "dates or times: make numbers of them, such as a month or days since";
     case TRI_INSPECT_AMOUNT:
         return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark "

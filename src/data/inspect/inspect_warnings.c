@@ -138,7 +138,7 @@ static tri_status warn_texts(tri_inspector *in) {
                 if (tri__tally_find(&seen[a], seen[b].entry[i].hash) >= 0) shared += seen[b].entry[i].count;
             if (shared && status == TRI_OK)
                 status = tri__inspect_warn(in, "duplicate_texts", out->primary,
-                                           "%s of %s rows of %s have a \"%s\" that also stands in %s",
+                                           "%s of %s rows of %s have a \"%s\" that also appears in %s",
                                            tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
                                            tri__split_name(b), out->column[out->primary].name, tri__split_name(a));
         }

@@ -263,7 +263,7 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
     int seen = 0, c = 0;
     while (strcmp(table->name[c], twice) || !seen++) c++;
     uint64_t at = table->top + end[c - 1] + 1;
-    return tri__table_fail(table, at, "column name \"%.80s\" stands twice in the header", twice);
+    return tri__table_fail(table, at, "column name \"%.80s\" appears twice in the header", twice);
 }
 
 /* The header's names from its text; end: [columns] where each ends. */

@@ -65,7 +65,7 @@ static int number_keys(tri_table_piece *piece, tri_jsonl_line *line) {
     if (!twice) return 1;
     tri__keys_cut(&piece->keys, before);
     const tri_jsonl_member *m = &line->member[twice];
-    tri__jsonl_blame(line, m->key_begin - 1, "key \"%.*s\" stands twice in the object", tri__jsonl_shown(line, m),
+    tri__jsonl_blame(line, m->key_begin - 1, "key \"%.*s\" appears twice in the object", tri__jsonl_shown(line, m),
                      line->text + m->key_begin);
     return 0;
 }

@@ -84,7 +84,7 @@ static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARAT
                                      separators[i].plural, (long long)fits[i].fields, fits[i].same, fits[i].rows);
     return tri__fail(
         TRI_DATA,
-        "%s: what separates its fields is not clear: %s; say it with --separator comma, semicolon, tab or pipe",
+        "%s: the separator of its fields is not clear: %s; name it with --separator comma, semicolon, tab or pipe",
         table->path, list);
 }
 

@@ -81,11 +81,10 @@ static tri_status make_set(tri_added_set *set, tri_added_tokens *tokens, const c
     if (set->n) qsort(set->token, (size_t)set->n, sizeof *set->token, by_pattern);
     for (int i = 1; i < set->n; i++)
         if (!by_pattern(&set->token[i - 1], &set->token[i]))
-            return tri__fail(
-                TRI_DATA,
-                "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; which of "
-                "them it becomes is left to chance, in transformers too",
-                where, set->token[i - 1]->content, set->token[i]->content);
+            return tri__fail(TRI_DATA,
+                             "%s: the added tokens \"%.80s\" and \"%.80s\" are the same text after normalisation; "
+                             "which one is found is left to chance, in transformers too",
+                             where, set->token[i - 1]->content, set->token[i]->content);
     int openers = 0;
     for (int i = 0; i < set->n; i++) {
         unsigned char first = (unsigned char)set->token[i]->pattern[0];

@@ -44,7 +44,7 @@ void tri__bpe_free(tri_bpe *model) {
 
 static tri_status find_piece(const tri_vocabulary *vocabulary, span piece, int32_t *id) {
     *id = tri__vocabulary_find(vocabulary, piece.at, piece.n, tri__piece_hash(piece.at, piece.n));
-    return *id >= 0 ? TRI_OK : tri__fail(TRI_DATA, "\"%.*s\" is no piece of the vocabulary", SHOWN(piece));
+    return *id >= 0 ? TRI_OK : tri__fail(TRI_DATA, "\"%.*s\" is not a piece of the vocabulary", SHOWN(piece));
 }
 
 /* Adds the next merge. The caller says where it stands. */
@@ -64,7 +64,8 @@ static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, sp
         return tri__fail(TRI_RESOURCE, "out of memory");
     }
     if (whole < 0)
-        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" make no piece of the vocabulary", SHOWN(left), SHOWN(right));
+        return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" do not make a piece of the vocabulary", SHOWN(left),
+                         SHOWN(right));
     tri_merge *merge = tri__merge_find(model, ids[0], ids[1]);
     if (merge->left >= 0)
         return tri__fail(TRI_DATA, "\"%.*s\" and \"%.*s\" are merged already, by merge %d", SHOWN(left), SHOWN(right),

@@ -120,7 +120,7 @@ static tri_status add_line(const char *path, tri_vocabulary *vocabulary, int32_t
     if (is_bad(piece, length, why)) return tri__fail(TRI_DATA, "%s:%lld: %s", path, line, why);
     int32_t before = tri__vocabulary_add(vocabulary, id, piece, length);
     if (before < 0) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s:%lld: piece \"%.*s\" stands already in line %d", path, line,
+    return tri__fail(TRI_DATA, "%s:%lld: piece \"%.*s\" is already in line %d", path, line,
                      length < 80 ? (int)length : 80, piece, before + 1);
 }
 
