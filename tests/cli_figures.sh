@@ -75,7 +75,7 @@ for ranks in 1 2; do
     run "${train[@]}" --output-dir run --batch-size $((16 / ranks)) --nproc-per-node $ranks
     expect_code 0
     expect_text "$err" "all 24 steps were taken before" "the folder stays as it is"
-    expect_text "$out" "finished before: run is as it was" "checkpoint  run/checkpoint-24" \
+    expect_text "$out" "this run had finished: run is left as it was" "checkpoint  run/checkpoint-24" \
         "trident eval --checkpoint run --data-path named"
     whole run >after
     expect "no file of it is touched by $ranks ranks" cmp -s before after

@@ -27,7 +27,7 @@ static tri_status find(const char *path, found *f) {
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER)
-        return tri__fail(TRI_NOINPUT, "%s is no folder; a checkpoint or a run folder is expected", path);
+        return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
     if (kind == TRI_KIND_FILE) return TRI_OK;
@@ -121,7 +121,7 @@ static tri_status list(tri_cli *cli, const tri_settings *settings, const char *p
 static tri_status prune(const tri_settings *settings, const char *path) {
     tri_kind kind;
     TRI_TRY(tri__path_kind(path, &kind));
-    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is no folder; a run folder is expected", path);
+    if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is not a folder; a run folder is expected", path);
     return tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
 }
 

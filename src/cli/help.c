@@ -41,7 +41,7 @@ static const struct {
     const char *word, *heading;
 } groups[] = {
     {"optimisation", "Optimisation (also keys of the configuration file)"},
-    {"torchrun", "As torchrun has them"},
+    {"torchrun", "Options of torchrun"},
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
@@ -74,7 +74,7 @@ void tri__help_command(FILE *out, const tri_command *command) {
     if (command->model)
         fputs("The command line wins over the configuration file. Options of torchrun, Lightning, Hugging Face, "
               "DeepSpeed and Megatron\n"
-              "are taken where they mean something, else refused with the option that does it: "
+              "are translated where they mean something here, else refused with the option to use: "
               "docs/guide/coming-from-pytorch.md.\n",
               out);
 }

@@ -42,8 +42,8 @@ static const char *asks_for_machines(const tri_settings *s) {
 
 static tri_status need_mpi(tri_cli *cli, const tri_settings *settings, const char *what) {
     tri__print_machines(cli, settings);
-    return tri__fail(TRI_USAGE, "%s: ranks on several machines talk through MPI; start them as in the lines above",
-                     what);
+    return tri__fail(TRI_USAGE,
+                     "%s: ranks on several machines communicate through MPI; start them as in the lines above", what);
 }
 
 static tri_status check_transport(const tri_settings *settings, const tri_launch *launch) {
@@ -119,9 +119,9 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
         const char *name = v->stopped ? sigabbrev_np(v->stopped) : NULL;
         if (v->code == 0) return TRI_OK;
         if (v->code == TRI_STOPPED && v->committed >= 0)
-            return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to go on",
+            return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to continue",
                              (long long)v->committed);
-        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again to go on");
+        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again to continue");
         return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
     }
     char *text = tri__verdict_text(v);
@@ -205,7 +205,7 @@ static void resolve_threads(tri_cli *cli, tri_settings *settings, const tri_worl
     settings->threads = n > 0 && !by_torchrun ? n : fair_threads(world);
     if (by_torchrun && settings->threads > 1 && world->rank == 0 && !settings->quiet)
         fprintf(cli->err,
-                "threads    %lld: torchrun's OMP_NUM_THREADS=1 is passed over; --threads sets another number\n",
+                "threads    %lld: torchrun's OMP_NUM_THREADS=1 is ignored; --threads sets another number\n",
                 (long long)settings->threads);
 }
 

@@ -32,7 +32,7 @@ const tri_command tri__commands[] = {
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
     COMMAND(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline",
-            .summary = "measure how fast ranks talk and train on this machine",
+            .summary = "measure collectives and training steps on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
     COMMAND(inspect, .model = 1, .own = tri__inspect_options, .words = " DATA",
             .summary = "say what a table holds; write a starter configuration",
@@ -42,7 +42,7 @@ const tri_command tri__commands[] = {
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
     COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...",
-            .summary = "list, check, compare and thin out checkpoints", .example = "trident checkpoint verify run"),
+            .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(
         supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
@@ -69,7 +69,7 @@ const tri_exit_code tri__exit_codes[] = {
     {TRI_USAGE, "wrong option or configuration, or something this build cannot do"},
     {TRI_DATA, "an input file's content is wrong"},
     {TRI_NOINPUT, "an input file or folder is missing"},
-    {TRI_INTERNAL, "a defect of Trident"},
+    {TRI_INTERNAL, "a bug in Trident"},
     {TRI_RESOURCE, "out of memory or another resource"},
     {TRI_BUSY, "the output folder is in use by another run, or a token store is locked"},
     {TRI_IO, "reading or writing failed"},
@@ -173,7 +173,7 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
  * does. */
 static void ended_by_library(int code, void *context) {
     static const char words[] =
-        "trident: ended by a library that got no memory or no thread; its own words stand above\n";
+        "trident: ended by a library that got no memory or no thread; its own message is above\n";
     (void)context;
     if (code != EXIT_FAILURE) return;
     (void)!write(STDERR_FILENO, words, sizeof words - 1);

@@ -106,7 +106,7 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
     if (tri__json_size(ranks) > 1)
         fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing "
               "is\n"
-              "touched while it is under way; no rank waits for ever\n",
+              "touched while it is in flight; nothing deadlocks\n",
               cli->out);
     return TRI_OK;
 }

@@ -53,7 +53,7 @@ tri_status tri__print_params(const tri_cli *cli, const tri_json *params) {
     tri__text_table_free(&table);
     TRI_TRY(status);
     if (whole(params, "shards") > 1)
-        fprintf(cli->out, "\nweights are shared out over %lld ranks: about as much of each\n",
+        fprintf(cli->out, "\nweights are sharded over %lld ranks: about as much of each\n",
                 (long long)whole(params, "shards"));
     fputc('\n', cli->out);
     return print_stages(cli, tri__json_get(params, "stages"));

@@ -139,7 +139,7 @@ static void hasten(job *j) {
     if (!j->failed || j->killed) return;
     if (!j->terminated && since > LEAVE && (since > LEAVE_RANKS || !has_ranks(j->pid, GENERATIONS))) {
         j->terminated = now;
-        fprintf(j->cli->err, "trident: the ranks have failed (%s), and %s has gone on for %.0f s: it is ended\n",
+        fprintf(j->cli->err, "trident: the ranks have failed (%s), but %s still runs after %.0f s: it is ended\n",
                 j->error, j->argv[0], since);
         kill(-j->pid, SIGTERM);
     } else if (j->terminated && now - j->terminated > TERMINATE) {
@@ -188,7 +188,7 @@ static tri_status supervise(job *j, const tri_settings *settings) {
         end_rest(); /* it would be in the way of the next start, and is of no use after the last */
         if (is_final(code) || asked || restarts == settings->max_restarts)
             return tri__fail((tri_status)code, "%s ended with exit code %d%s", name, code,
-                             code == TRI_STOPPED ? ": run again to go on" : "");
+                             code == TRI_STOPPED ? ": run again to continue" : "");
         fprintf(j->cli->err, "trident: %s ended with exit code %d; start %lld of %lld\n", name, code,
                 (long long)restarts + 2, (long long)settings->max_restarts + 1);
     }

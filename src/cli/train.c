@@ -54,7 +54,7 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
         fprintf(out, "no checkpoint: --save-every is 0; metrics are in %s\n", settings->output_dir);
         return TRI_OK;
     }
-    if (outcome->unchanged) fprintf(out, "finished before: %s is as it was\n", settings->output_dir);
+    if (outcome->unchanged) fprintf(out, "this run had finished: %s is left as it was\n", settings->output_dir);
     int elsewhere = !tri__text_begins(outcome->checkpoint,
                                       settings->output_dir); /* --resume DIR, and no step was left to take */
     if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);

@@ -52,7 +52,7 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
         *fixed |= tri__json_get(object, "vocab_size") != NULL;
     }
     if (!known && !has_file && !object)
-        return tri__fail(TRI_USAGE, "%s: %s has no config.json and is no known name; add one or give the %s object",
+        return tri__fail(TRI_USAGE, "%s: %s has no config.json and is not a known name; add one or give the %s object",
                          key, folder, key);
     return TRI_OK;
 }

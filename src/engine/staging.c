@@ -18,8 +18,9 @@ static tri_status read_times(const tri_json *units, const char *path, const tri_
         for (int k = 0; k < 3; k++) {
             const tri_json *value = tri__json_get(row, keys[k]);
             if (!tri__json_is_number(value) || tri__json_number_value(value) < 0)
-                return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or no stage profile",
-                                 path, keys[k], model->unit[u].name);
+                return tri__fail(TRI_DATA,
+                                 "%s: has no %s seconds of %s: it is of another model, or not a stage profile", path,
+                                 keys[k], model->unit[u].name);
             *fields[k] = tri__json_number_value(value);
         }
     }

@@ -187,8 +187,7 @@ static tri_status check_sizes(const tri_plan_in *in) {
         list_sizes(in->model, sizes, sizeof sizes);
         return tri__fail(TRI_USAGE,
                          "--tp-size %d: the %s encoder has %lld attention heads and an intermediate_size of %lld, "
-                         "which %d ranks cannot share "
-                         "out evenly; sizes that fit this model: %s",
+                         "which %d ranks cannot share evenly; sizes that fit this model: %s",
                          in->mesh.tp, tri__branch_name(b), (long long)e->num_attention_heads,
                          (long long)e->intermediate_size, in->mesh.tp, sizes);
     }

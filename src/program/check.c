@@ -460,7 +460,7 @@ static tri_status open_slots(checker *c) {
     for (int i = 0; c->class && i < c->class->n_shifts; i++) {
         const tri_shift *shift = &c->class->shift[i];
         if (shift->slot < 0 || shift->slot >= p->n_slots || p->slot[shift->slot].parent < 0)
-            return defect(c, "what moves from member to member of a class is no view%s%s", "", "");
+            return defect(c, "what moves from member to member of a class is not a view%s%s", "", "");
         c->range[shift->slot].begin = (number){shift->each * c->of.first, shift->each};
     }
     return TRI_OK;

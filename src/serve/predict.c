@@ -106,8 +106,8 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
     if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
     v->positive = 1;
     tri__say(log, TRI_LOG_WARN,
-             "%s does not say which label is the positive one, as an earlier version wrote it: taken is class 1, "
-             "\"%s\"; --positive-label names another",
+             "%s does not say which label is the positive one, since an earlier version wrote it: class 1, \"%s\", "
+             "is taken; --positive-label names another",
              tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
     return TRI_OK;
 }
@@ -115,7 +115,7 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
 /* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same,
  * else as many as the checkpoint's hashes of rows say. An export has the digest only. */
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
-    static const char advice[] = "figures of rows that the model has seen do not say how it does on others";
+    static const char advice[] = "scores on rows that the model was trained on do not say how it does on others";
     const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
     const char *trained = tri__json_string_value(tri__json_get(state, "data"));
     char digest[24];

@@ -42,11 +42,12 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
     int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
     double lr = tri__json_number_value(tri__json_get(c->now, "lr"));
-    tri__say(log, TRI_LOG_INFO,
-             "the run had ended at step %lld and goes on to step %lld. Its learning rate is now that of a run of %lld "
-             "steps: it had fallen "
-             "to 0, is %.3g in the next step and falls to 0 again at the new end",
-             (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
+    tri__say(
+        log, TRI_LOG_INFO,
+        "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of %lld "
+        "steps: it had fallen "
+        "to 0, is %.3g in the next step and falls to 0 again at the new end",
+        (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
 }
 
 /* What is refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
@@ -168,8 +169,7 @@ tri_status tri__changes_check(const tri_changes *c, const tri_texts *allowed, co
                "another, or another version of it");
     if (!r.keys[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,
-                     "%s was written with %s: that would be another run. Go on all the same with --allow-change %s, or "
-                     "begin anew with "
-                     "--resume never or another --output-dir",
+                     "%s was written with %s: that would be another run. Continue anyway with --allow-change %s, or "
+                     "start over with --resume never or another --output-dir",
                      c->path, r.what, r.keys);
 }

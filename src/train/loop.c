@@ -218,7 +218,7 @@ static tri_status stop_here(loop *l) {
                      tri__stop_text(s->stop, why),
                      off             ? "nothing is saved, since --save-every is 0"
                      : !s->at.step   ? "nothing was trained yet; run again to begin"
-                                     : "its state is saved; run again to go on");
+                                     : "its state is saved; run again to continue");
 }
 
 /* Numbers went bad: weights still hold the last good step, which is kept unless checkpoints are off. */
