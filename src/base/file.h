@@ -13,10 +13,11 @@ enum { TRI_PATH_MAX = 4096 };
 
 /* ---- reading ---- */
 
-/* A descriptor for reading, and the size. Refuses what is no regular file, and does not wait for a pipe. */
+/* A descriptor for reading, and the size. Refuses anything but a regular file, and does not wait for a pipe. */
 tri_status tri__file_open(const char *path, int *fd, size_t *size);
 /* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
- * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming what is no regular file. */
+ * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming what is
+ * not a regular file. */
 tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
 /* A descriptor for what a user gives to be read from front to end: pipes as well, which are waited for. */
 tri_status tri__file_open_any(const char *path, int *fd);

@@ -112,7 +112,7 @@ double tri__json_number_value(const tri_json *value) {
     return is(value, TRI_JSON_INTEGER) ? (double)value->integer : tri__json_real_value(value);
 }
 
-/* Marks a container, if it is one, and lets go of the value that it does not get. */
+/* Marks a container, if it is one, as incomplete, and releases the value that it does not get. */
 static int lose(tri_json *container, tri_json *value) {
     if (is(container, TRI_JSON_OBJECT) || is(container, TRI_JSON_ARRAY)) container->lost = 1;
     tri__json_decref(value);

@@ -138,7 +138,7 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
     return status;
 }
 
-/* Rows whose label is no class, now that classes are known. */
+/* Rows whose label is not a class, now that classes are known. */
 static tri_status mark_unknown(const tri_table *table, int column, const tri_preprocess_spec *spec,
                                const tri_preprocess *made, uint8_t *bad) {
     for (int64_t row = 0; row < tri__table_rows(table); row++) {

@@ -69,7 +69,7 @@ tri_status tri__store_commit(tri_store_writer *writer, int64_t rows, int64_t wid
 void tri__store_abandon(tri_store_writer *writer); /* accepts NULL */
 
 /* Whether no build like this one can use the store open as `fd` again: it is of an older version, or of the same table
- * with another content. What is no store is not. */
+ * with another content. A file that is not a store is not superseded. */
 int tri__store_superseded(int fd, const tri_store_origin *origin);
 /* Removes from a folder of stores, before `origin` is made there: those superseded, and what builders that died left
  * behind. What any process has open stays. Returns how many files went; failures only leave files where they are. */

@@ -1,6 +1,6 @@
-/* store_clean.c - a cache must not grow for ever: files that no run can use go when the next store is made. A file is
- * removed only by who locks it alone, and whoever reads or makes a store has it locked (store.c); so a file in use is
- * never touched. */
+/* store_clean.c - a cache must not grow without limit: files that no run can use are removed when the next store is
+ * made. A file is removed only under an exclusive lock, and readers and writers of a store hold a shared one (store.c);
+ * so a file in use is never touched. */
 #include "data/dataset/store.h"
 
 #include <ctype.h>

@@ -39,7 +39,7 @@ int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
 int tri__inspect_named(const char *name, const char *const *words);
 /* Is a value missing? A text's is when it is empty. */
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
-/* inspect_shapes.c: a date or a time; an amount that is no plain number. */
+/* inspect_shapes.c: a date or a time; an amount that is not a plain number. */
 int tri__inspect_date(tri_field_text field);
 int tri__inspect_amount(tri_field_text field);
 /* Adds a warning. */

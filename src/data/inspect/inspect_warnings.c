@@ -146,7 +146,7 @@ static tri_status warn_texts(tri_inspector *in) {
     return status;
 }
 
-/* The first value of a mostly numeric column that is no number. */
+/* The first value of a mostly numeric column that is not a number. */
 static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     tri_inspection *out = in->out;
     const tri_inspect_column *column = &out->column[c];

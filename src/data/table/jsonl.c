@@ -1,4 +1,4 @@
-/* jsonl.c - JSON lines: one flat object a line, RFC 8259 without mercy (no NaN, no comments, no trailing commas). A row
+/* jsonl.c - JSON lines: one flat object a line, strictly RFC 8259 (no NaN, no comments, no trailing commas). A row
  * keeps where its values stand, sorted by column; strings are checked now and decoded when their text is read. Columns
  * are numbered in the order in which good rows bring them: first within a piece, then, piece by piece, in the table. */
 #include "base/limits.h"

@@ -18,7 +18,7 @@ typedef struct tri_jsonl_line {
     uint64_t base;                /* of the line in its file, for messages */
     uint32_t n, room;
     tri_jsonl_member *member;      /* [n]; the caller frees it after the last line */
-    size_t wrong;                 /* where the line is no flat object, and why; why[0] = 0: it is one */
+    size_t wrong;                 /* where the line stops being a flat object, and why; why[0] = 0: it is one */
     char why[192];
 } tri_jsonl_line;
 

@@ -132,7 +132,7 @@ static tri_status take_template(builder *b, int between, int type) {
     return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
 }
 
-/* The unknown token is a piece: added tokens are none of the model's. */
+/* The unknown token is a piece: added tokens do not belong to the model. */
 static tri_status take_unknown(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     int32_t id, file = t->wordpiece.unknown;

@@ -33,7 +33,7 @@ struct tri_tokenizer {
     tri_template one, two;
     tri_word_cache *cache;
     int size;               /* ids are below, added tokens' too */
-    int next;               /* id of the next added token that is no piece; at first the number of pieces */
+    int next;               /* id of the next added token that is not a piece; at first the number of pieces */
     int cut_left;           /* what is too long loses its beginning, not its end */
     tri_tokenizer_file file[TRI_TOKENIZER_FILES];
     int files;

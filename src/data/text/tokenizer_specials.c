@@ -1,5 +1,5 @@
 /* tokenizer_specials.c - the tokens that are looked for in texts, in transformers' order: those that a file lists with
- * their ids, those that have a name (cls_token), the additional ones. One that is no piece gets the next free id; of
+ * their ids, those that have a name (cls_token), the additional ones. One that is not a piece gets the next free id; of
  * two with one text the last one listed counts, and a name adds nothing to what is listed. */
 #include "data/text/tokenizer_parts.h"
 
