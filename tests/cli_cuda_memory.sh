@@ -48,7 +48,7 @@ refuses 71 "the plan needs" "is free" -- train "${common[@]}" --output-dir huge 
 expect "nothing was begun" test ! -e huge/metrics.jsonl
 free=$("$trident" doctor | sed -n 's/^cuda.*, \([0-9.]*\) GiB free.*/\1/p')
 run plan --json "${common[@]}" --max-tokens 1000000
-each=$(sed -n 's/.*"act":\([0-9]*\).*/\1/p' "$out" | head -n 1)
+each=$(grep -o "\"act\":[0-9]*" "$out" | head -n 1 | cut -d: -f2) # of the step
 tokens=$(awk -v free="${free:-0}" -v each="$each" 'BEGIN { printf "%d", 0.7 * free * 1073741824 / each * 1000000 }')
 run plan --json "${common[@]}" --max-tokens "$tokens" # seven tenths of what is free: one rank has room, two do not
 expect_code 0
