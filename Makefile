@@ -152,8 +152,8 @@ test: all examples $(TESTS)
 # ONLY='table json': the tests whose names contain these.
 check: all examples $(TESTS)
 	@tests/run $(BUILD) $(ONLY)
-# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md). PARTS='kills
-# alarms': only those.
+# The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md).
+# PARTS='kills alarms': only those.
 soak: all $(TESTS)
 	@tests/soak/run $(BUILD) $(PARTS)
 lint:
@@ -189,7 +189,8 @@ tsan:
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
-# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/internals/fuzzing.md). Needs clang.
+# Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/internals/fuzzing.md). It needs
+# clang.
 SECONDS ?= 60
 fuzz:
 	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz

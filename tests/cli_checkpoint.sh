@@ -117,8 +117,8 @@ expect_text "$err" "batch      3 on each replica, 8 in all" "epochs was 3, is 4"
     "had ended at step 36 and continues to step 48" "step 48/48"
 run "${common[@]}" --output-dir moved --epochs 9 --max-steps 50 --lr 0.002 --nproc-per-node 3
 expect_code 0
-expect_text "$err" "continues to step 50. Its learning rate is now that of a run of 50 steps: it had fallen to 0, is 8" \
-    "step 50/50"
+expect_text "$err" "step 50/50" \
+    "continues to step 50. Its learning rate is now that of a run of 50 steps: it had fallen to 0, is 8"
 refuses 2 "max_steps = 50 (now 40)" -- "${common[@]}" --output-dir moved --epochs 9 --max-steps 40 --lr 0.002 --quiet
 refuses 2 "max_steps = 0 (now 50)" "epochs = 2 (now 9)" -- "${common[@]}" --output-dir unended \
     --resume run/checkpoint-20 --epochs 9 --max-steps 50

@@ -1,6 +1,6 @@
 # timeout: 240
-# The commands of README.md and docs/ run as written, and links lead somewhere (tests/docs). Then a page with mistakes shows that each
-# kind of them is found, at its line.
+# The commands of README.md and docs/ run as written, and links lead somewhere (tests/docs). Then a page with mistakes
+# shows that each kind of mistake is found, at its line.
 project=$(cd "$(dirname "$0")/.." && pwd)
 if [ -n "${TRI_SANITIZED:-}" ]; then
     echo "a sanitizer's build is too slow for it"
@@ -38,10 +38,11 @@ false
 ```
 
 [nowhere](nowhere.md), [no heading](#nothing), [a heading](#a-page-with-mistakes)
-A line that is far too wide for a page of this project, since pages are read side by side with code, in windows of 120 columns.
 P
+printf '%0127d\n' 0 >>bad.md
 docs "$work/bad.md"
 expect_code 1
-expect_text "$out" "bad.md:5: exit 2" "command: trident mesh --wrold-size 4" "bad.md:9: exit 0, expected 2" "bad.md:15: needs a reason" \
-    "bad.md:19: link to nowhere.md, which is not there" "has no heading #nothing" "bad.md:20: 127 columns" "0 blocks ran, 5 failed, 1 skipped"
+expect_text "$out" "bad.md:5: exit 2" "command: trident mesh --wrold-size 4" "bad.md:9: exit 0, expected 2" \
+    "bad.md:15: needs a reason" "bad.md:19: link to nowhere.md, which is not there" "has no heading #nothing" \
+    "bad.md:20: 127 columns" "0 blocks ran, 5 failed, 1 skipped"
 finish

@@ -11,7 +11,8 @@ typedef struct tri_mpi_plugin {
     int version;
     const char *built_with; /* "Open MPI 4.1.4" */
     tri_remote remote;
-    /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid until the process ends. */
+    /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid until the process ends.
+     */
     int (*open)(void **state, int *rank, int *size, const char **library);
     /* Of all ranks: all[size][bytes] in rank order. Waits for them as long as go_on(context) is not 0; then -1, and
      * only close may follow. */
