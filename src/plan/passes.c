@@ -45,7 +45,7 @@ const tri_pass_row tri__passes[] = {
     {PASS(tensor_lower, TENSOR),
      .does = "turns operations between ranks of a layer into transfers, posted early, waited for late",
      .when = shares_layers, .needs = "--tp-size above 1"},
-    {PASS(lanes, TENSOR),
+    {PASS(turns, TENSOR),
      .does = "lets the two encoders take turns, a queue of kernels each",
      .when = has_lanes, .needs = "two texts on a device with two queues, --pp-size 1, not --recompute full"},
     {PASS(schedule, STAGE),

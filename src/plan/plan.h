@@ -177,7 +177,7 @@ tri_status tri__pass_recompute(tri_pass *pass);
 tri_status tri__pass_fuse(tri_pass *pass);
 tri_status tri__pass_prune(tri_pass *pass);
 tri_status tri__pass_tensor_lower(tri_pass *pass);
-tri_status tri__pass_lanes(tri_pass *pass);
+tri_status tri__pass_turns(tri_pass *pass);
 tri_status tri__pass_schedule(tri_pass *pass);
 tri_status tri__pass_shard(tri_pass *pass);
 tri_status tri__pass_tensor_sums(tri_pass *pass);

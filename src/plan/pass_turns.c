@@ -1,4 +1,4 @@
-/* pass_lanes.c - pass: where a device works on two queues of kernels at once, the secondary encoder gets one of its
+/* pass_turns.c - pass: where a device works on two queues of kernels at once, the secondary encoder gets one of its
  * own, and both encoders take turns in the program, a unit each: kernels of one fill what those of the other leave
  * idle.
  *
@@ -42,7 +42,7 @@ static void take_turns(const tri_program *program, const tri_instr *from, int be
     }
 }
 
-tri_status tri__pass_lanes(tri_pass *pass) {
+tri_status tri__pass_turns(tri_pass *pass) {
     tri_program *program = pass->program;
     size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
     tri_instr *from = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes);
