@@ -399,7 +399,8 @@ static void mutate_class(tri_arena *arena, tri_classes *all, uint32_t *state) {
         break;
     default:
         *p = copy_of(arena, class->program);
-        mutate(p, state);
+        if (tri__program_lanes(p) > 1 && draw(state, 2)) p->instr[draw(state, p->n_instrs)].lane ^= 1;
+        else mutate(p, state);
         class->program = p;
     }
 }
@@ -410,21 +411,27 @@ static void mutations_of_classes(void **state) {
     static const struct {
         int pp, dp;
         tri_sharding sharding;
-    } cases[] = {{1, 8, {.bucket_mb = 0.01}},
-                 {1, 12, {.kind = TRI_SHARD_ZERO1}},
-                 {1, 16, {.kind = TRI_SHARD_ZERO2}},
-                 {2, 7, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
-                 {1, 16, {.kind = TRI_SHARD_HYBRID, .size = 4, .prefetch = 1}}};
+        int lanes; /* 2: with two texts */
+    } cases[] = {{1, 8, {.bucket_mb = 0.01}, 1},
+                 {1, 12, {.kind = TRI_SHARD_ZERO1}, 1},
+                 {1, 16, {.kind = TRI_SHARD_ZERO2}, 1},
+                 {2, 7, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}, 1},
+                 {1, 16, {.kind = TRI_SHARD_HYBRID, .size = 4, .prefetch = 1}, 1},
+                 {1, 8, {.kind = TRI_SHARD_ZERO1}, 2},
+                 {1, 6, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}, 2}};
     enum { CASES = sizeof cases / sizeof *cases };
     uint32_t rng = 0;
     int caught = 0, fewer = 0;
     for (int i = 0; i < CASES; i++) {
         tiny t;
         tri_classes all[TRI_PROGRAMS];
-        tiny_open_rank(&t, "cpu", 1, 0, 0.1, 2, &(tiny_rank){cases[i].dp, 0, cases[i].sharding, cases[i].pp, {0}});
+        tiny_open_rank(&t, "cpu", cases[i].lanes, 0, 0.1, 2,
+                       &(tiny_rank){cases[i].dp, 0, cases[i].sharding, cases[i].pp, {0}});
+        t.target.lanes = cases[i].lanes;
         OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
         const tri_classes was = all[TRI_TRAIN];
         OK(tri__check_all(&was));
+        assert_int_equal(tri__program_lanes(was.at[0].program), cases[i].lanes);
         fewer += was.world - was.n;
         for (int k = 0; k < CLASS_MUTATIONS / CASES; k++) {
             size_t used = t.arena.used;

@@ -1,11 +1,12 @@
 /* test_lanes.c - kernels in two lanes: programs say so and are read back; activations of lanes stay apart; what depends
- * on the other lane waits for it, whatever the strategy and wherever slots lie; and any order that a device may choose
- * gives the bits of one lane. No GPU is needed. */
+ * on the other lane waits for it, whatever the strategy and wherever slots lie; the checker misses no wait that is
+ * missing; and any order that a device may choose gives the bits of one lane. No GPU is needed. */
 #include "lane_device.h"
+#include "program_text.h"
 #include "tensor_job.h"
 
-#include "exec/lanes.h"
-#include "program/text.h"
+#include "base/random.h"
+#include "program/check.h"
 #include "program/transfer.h"
 
 #define CLASS(name) (1u << TRI_MEM_##name)
@@ -41,22 +42,49 @@ static void programs_have_lanes(void **state) {
         tri_program *parsed;
         char *first, *second;
         assert_int_equal(tri__program_lanes(p), 2);
-        for (int u = 0; u < p->n_units; u++) assert_int_equal(p->lane[u], strncmp(p->unit[u], "secondary.", 10) == 0);
         for (int i = 0; i < p->n_instrs; i++)
-            assert_int_equal(tri__instr_lane(p, i),
-                             p->instr[i].unit >= 0 &&
-                                 p->lane[p->instr[i].unit]); /* also of sums of squares and updates */
+            assert_int_equal(p->instr[i].lane, p->instr[i].unit >= 0 && strncmp(p->unit[p->instr[i].unit], "secondary.",
+                                                                                10) == 0); /* also of updates */
         OK(tri__program_text(p, &first));
-        assert_non_null(strstr(first, "\nunit secondary.layer.0 lane=1\n"));
-        assert_non_null(strstr(first, "\nunit primary.layer.0\n"));
+        assert_non_null(strstr(first, "  secondary.layer.0  lane 1\n"));
+        assert_non_null(strstr(first, "  primary.layer.0\n"));
+        assert_non_null(strstr(first, "  after "));
         OK(tri__program_parse(&t.arena, "program", first, &parsed));
         OK(tri__program_text(parsed, &second));
         assert_string_equal(first, second);
+        assert_true(tri__program_equal(p, parsed));
         free(first), free(second);
     }
+    tiny_close(&t);
+}
+
+static void broken_words_are_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {"lane 2", "lane", "lane x", "lane -1", "after", "after -1", "after 4294967296"};
+    tri_arena arena;
     tri_program *parsed;
-    assert_int_equal(tri__program_parse(&t.arena, "p", "program p\nunit a lane=2\n", &parsed), TRI_DATA);
-    assert_int_equal(tri__program_parse(&t.arena, "p", "program p\nunit a line=1\n", &parsed), TRI_DATA);
+    OK(tri__arena_open(&arena, (size_t)1 << 16));
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "program p\nslot a act f32 [1,1] @0\n0 input a field=1  %s\n", lines[i]);
+        assert_int_equal(tri__program_parse(&arena, "p", text, &parsed), TRI_DATA);
+    }
+    assert_int_equal(tri__program_parse(&arena, "p", "program p\nunit lane\n", &parsed), TRI_DATA);
+    assert_int_equal(tri__program_parse(&arena, "p", "program p\nunit a lane=1\n", &parsed), TRI_DATA);
+    OK(tri__program_parse(&arena, "p", "program p\nslot a act f32 [1,1] @0\n0 input a field=1  lane 1  after 7\n",
+                          &parsed));
+    assert_int_equal(parsed->instr[0].lane, 1);
+    assert_int_equal(parsed->instr[0].await, 7);
+    tri__arena_close(&arena);
+}
+
+/* What is committed: two encoders of one layer, two replicas. */
+static void program_is_as_committed(void **state) {
+    (void)state;
+    tiny t;
+    job_what is = {.dp = 2, .n_mb = 1, .lanes = 2};
+    job_plan(&t, job_filled(&is), 0);
+    program_text_check("tests/programs/lanes.txt", t.program, 1);
     tiny_close(&t);
 }
 
@@ -126,52 +154,72 @@ static int conflict(const tri_program *p, int a, int b) {
     return 0;
 }
 
-/* Every pair of different lanes that conflicts is in order by some wait; and each wait is for one that conflicts.
- * Returns how many waits. */
+static int is_ordered_by_transfer(const tri_program *p, int i, int *post) {
+    *post = tri__ends(p->instr[i].op) ? tri__transfer_post_of(p, i) : -1;
+    return *post >= 0 && p->instr[*post].lane != p->instr[i].lane;
+}
+
+/* Every pair of different lanes that conflicts is in order by some wait, of a lane or of a transfer; and each wait is
+ * for one that conflicts. Returns how many waits. */
 static int expect_order(const tri_program *p) {
-    tri_lanes lanes;
-    OK(tri__lanes_find(p, &lanes));
-    int behind[2] = {-1, -1}, n = 0;
+    int behind[2] = {-1, -1}, n = 0, post;
     for (int i = 0; i < p->n_instrs; i++) {
-        int lane = lanes.lane[i], wait = lanes.wait[i];
+        int lane = p->instr[i].lane, wait = p->instr[i].await;
         if (wait >= 0) {
             n++;
-            assert_true(wait < i && wait > behind[lane] && lanes.lane[wait] != lane && lanes.number[wait] > 0);
+            assert_true(wait < i && wait > behind[lane] && p->instr[wait].lane != lane);
             if (!conflict(p, wait, i)) fail_msg("instruction %d waits for %d for nothing", i, wait);
             behind[lane] = wait;
         }
+        if (is_ordered_by_transfer(p, i, &post) && post > behind[lane]) behind[lane] = post;
         for (int j = behind[lane] + 1; j < i; j++)
-            if (lanes.lane[j] != lane && conflict(p, j, i)) fail_msg("instruction %d does not wait for %d", i, j);
+            if (p->instr[j].lane != lane && conflict(p, j, i)) fail_msg("instruction %d does not wait for %d", i, j);
     }
-    tri__lanes_free(&lanes);
+    OK(tri__check(&p, 1));
     return n;
+}
+
+static tri_program *copy_of(tiny *t, const tri_program *p) {
+    tri_program *made = tri__arena_alloc(&t->arena, sizeof *made);
+    *made = *p;
+    made->instr = tri__arena_alloc(&t->arena, (size_t)p->n_instrs * sizeof *made->instr);
+    memcpy(made->instr, p->instr, (size_t)p->n_instrs * sizeof *made->instr);
+    return made;
 }
 
 /* The same program in two lanes, with memory that was planned for one. */
 static tri_program *in_lanes(tiny *t, const tri_program *p) {
-    tri_program *made = tri__arena_alloc(&t->arena, sizeof *made);
-    *made = *p;
-    made->lane = tri__arena_alloc(&t->arena, (size_t)p->n_units);
-    for (int u = 0; u < p->n_units; u++) made->lane[u] = strncmp(p->unit[u], "secondary.", 10) == 0;
+    tri_program *made = copy_of(t, p);
+    tri_target target = t->target;
+    tri_plan_in in = t->in;
+    target.lanes = 2, in.target = &target;
+    for (int i = 0; i < p->n_instrs; i++) {
+        tri_instr *instr = &made->instr[i];
+        if (instr->unit >= 0) instr->lane = strncmp(p->unit[instr->unit], "secondary.", 10) == 0;
+        else if (i && instr->mb >= 0 && tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) instr->lane = instr[-1].lane;
+    }
     made->bytes[TRI_MEM_WORK] *= 2;
+    tri__pass_waits(&(tri_pass){.arena = &t->arena, .in = &in, .program = made});
     return made;
 }
 
+static const job_what strategies[] = {
+    {.n_mb = 3},
+    {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE},
+    {.dp = 2, .n_mb = 2},
+    {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1},
+    {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}, .n_mb = 2},
+    {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
+    {.dp = 4, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 2}, .n_mb = 2},
+    {.tp = 2},
+    {.tp = 2, .sequence = 1, .dp = 2},
+};
+enum { STRATEGIES = sizeof strategies / sizeof *strategies };
+
 static void all_strategies_wait_enough(void **state) {
     (void)state;
-    const job_what layouts[] = {
-        {.n_mb = 3},
-        {.n_mb = 2, .recompute = TRI_RECOMPUTE_SELECTIVE},
-        {.dp = 2, .n_mb = 2},
-        {.dp = 4, .sharding.kind = TRI_SHARD_ZERO1},
-        {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO2, .bucket_mb = 0.001}, .n_mb = 2},
-        {.dp = 2, .sharding = {.kind = TRI_SHARD_ZERO3, .prefetch = 1}},
-        {.dp = 4, .sharding = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 2}, .n_mb = 2},
-        {.tp = 2},
-        {.tp = 2, .sequence = 1, .dp = 2},
-    };
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        job_what is = layouts[i];
+    for (int i = 0; i < STRATEGIES; i++) {
+        job_what is = strategies[i];
         job_filled(&is);
         tiny t;
         job_plan(&t, &is, is.dp - 1);
@@ -186,16 +234,13 @@ static void all_strategies_wait_enough(void **state) {
 
 /* Waits of one encoder for the other, but for inputs. */
 static int waits_of_encoders(const tri_program *p) {
-    tri_lanes lanes;
     int n = 0;
-    OK(tri__lanes_find(p, &lanes));
     for (int i = 0; i < p->n_instrs; i++) {
-        int j = lanes.wait[i];
+        int j = p->instr[i].await;
         if (j < 0 || p->instr[j].op == TRI_OP_input) continue;
         n += (is_of(p, i, "secondary.") && is_of(p, j, "primary.")) ||
              (is_of(p, i, "primary.") && is_of(p, j, "secondary."));
     }
-    tri__lanes_free(&lanes);
     return n;
 }
 
@@ -220,6 +265,89 @@ static void lanes_do_not_wait_for_memory(void **state) {
     job_what is = {.dp = 2, .n_mb = 2, .lanes = 2};
     job_plan(&t, job_filled(&is), 0);
     assert_int_equal(waits_of_encoders(t.program[0]), 0);
+    tiny_close(&t);
+}
+
+/* ---- What the checker sees ---- */
+
+/* The next instruction of a lane in a direction; -1. */
+static int neighbour(const tri_program *p, int i, int lane, int step) {
+    for (i += step; i >= 0 && i < p->n_instrs; i += step)
+        if (p->instr[i].lane == lane) return i;
+    return -1;
+}
+
+static void expect_caught(const tri_program *broken, int i, const char *how) {
+    if (tri__check(&broken, 1) != TRI_INTERNAL) fail_msg("the wait of instruction %d, %s, is not missed", i, how);
+    assert_non_null(strstr(tri_error(), "of the other lane, and may overtake it"));
+}
+
+/* No wait can be left out, come later, or be for an earlier instruction: each is needed. Returns how many there are. */
+static int break_each_wait(tiny *t, const tri_program *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_instrs; i++) {
+        size_t mark = t->arena.used;
+        tri_program *broken = copy_of(t, p);
+        tri_instr *at = &broken->instr[i];
+        int wait = at->await, next = neighbour(p, i, at->lane, 1);
+        if (wait < 0) continue;
+        n++;
+        at->await = -1;
+        expect_caught(broken, i, "left out");
+        if (next >= 0 && broken->instr[next].await < wait) broken->instr[next].await = wait;
+        expect_caught(broken, i, "one later");
+        if (next >= 0) broken->instr[next] = p->instr[next];
+        at->await = neighbour(p, wait, !at->lane, -1);
+        expect_caught(broken, i, "for an earlier one");
+        tri__arena_rewind(&t->arena, mark);
+    }
+    return n;
+}
+
+static void every_wait_is_needed(void **state) {
+    (void)state;
+    int n = 0;
+    for (int i = 0; i < STRATEGIES; i++) {
+        job_what is = strategies[i];
+        job_filled(&is);
+        tiny t;
+        job_plan(&t, &is, is.dp - 1);
+        n += break_each_wait(&t, in_lanes(&t, t.program[0]));
+        t.target.lanes = 2;
+        OK(tri__plan(&t.arena, &t.in, 1, &t.plan));
+        n += break_each_wait(&t, t.plan.train.program) + break_each_wait(&t, t.plan.infer.program);
+        tiny_close(&t);
+    }
+    for (int act = 0; act < 2; act++) {
+        tiny t;
+        plan_as(&t, &(layout){.n_mb = 2, .offload = act ? CLASS(ACT) : CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM)}, 2);
+        n += break_each_wait(&t, t.program[0]);
+        tiny_close(&t);
+    }
+    print_message("    %d waits\n", n);
+    assert_true(n > 100);
+}
+
+/* Lanes and waits that are nonsense are named. */
+static void nonsense_is_refused(void **state) {
+    (void)state;
+    tiny t;
+    plan_as(&t, &(layout){.n_mb = 1}, 2);
+    int at = neighbour(t.program[0], 0, t.program[0]->instr[0].lane, 1); /* both in one lane */
+    const struct {
+        int lane, await;
+        const char *word;
+    } cases[] = {{2, -1, "no such lane"},
+                 {-1, -1, "no such lane"},
+                 {t.program[0]->instr[0].lane, 0, "no earlier instruction of the other lane"},
+                 {t.program[0]->instr[0].lane, at, "no earlier instruction of the other lane"},
+                 {t.program[0]->instr[0].lane, 1 << 30, "no earlier instruction of the other lane"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_program *p = copy_of(&t, t.program[0]);
+        p->instr[at].lane = cases[i].lane, p->instr[at].await = cases[i].await;
+        assert_int_equal(tri__check((const tri_program *const[]){p}, 1), TRI_INTERNAL);
+        if (!strstr(tri_error(), cases[i].word)) fail_msg("%s", tri_error());
+    }
     tiny_close(&t);
 }
 
@@ -299,6 +427,36 @@ static void waits_are_needed(void **state) {
     tiny_close(&there);
 }
 
+/* A program in other lanes, or with other waits, that the checker accepts gives the same bits in any order. */
+static void what_is_accepted_is_right(void **state) {
+    (void)state;
+    enum { MUTANTS = 60 };
+    tiny here, there;
+    int awaits, accepted = 0;
+    uint32_t rng = 0;
+    plan_as(&here, &(layout){.n_mb = 2}, 1);
+    plan_as(&there, &(layout){.n_mb = 2}, 2);
+    const tri_program *was = there.program[0];
+    for (int k = 0; k < MUTANTS; k++) {
+        tri_program *p = copy_of(&there, was);
+        tri_instr *at = &p->instr[tri__philox(5, 0, rng++, 0, 0, 0).word[0] % (uint32_t)p->n_instrs];
+        int other = (int)(tri__philox(5, 0, rng++, 0, 0, 0).word[0] % (uint32_t)p->n_instrs);
+        if (k % 2) at->lane = !at->lane;
+        if (k % 3) at->await = other;
+        if (tri__check((const tri_program *const[]){p}, 1) != TRI_OK) continue;
+        accepted++;
+        there.program[0] = p;
+        for (int order = 0; order < ORDERS; order++) {
+            lanes_now.order = orders[order];
+            if (!same_bits(&here, &there, &awaits)) fail_msg("mutant %d, accepted, in order %d differs", k, order);
+        }
+    }
+    print_message("    of %d changes %d were accepted\n", MUTANTS, accepted);
+    assert_true(accepted > 0 && accepted < MUTANTS);
+    tiny_close(&here);
+    tiny_close(&there);
+}
+
 /* Programs in which encoders take turns, over ranks: the bits of those in which they do not. */
 static void turns_change_nothing_for_ranks(void **state) {
     (void)state;
@@ -347,9 +505,14 @@ static void marked_runs_have_one_lane(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_have_lanes),
+        cmocka_unit_test(broken_words_are_refused),
+        cmocka_unit_test(program_is_as_committed),
         cmocka_unit_test(others_have_none),
         cmocka_unit_test(encoders_take_turns),
         cmocka_unit_test(all_strategies_wait_enough),
+        cmocka_unit_test(every_wait_is_needed),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(what_is_accepted_is_right),
         cmocka_unit_test(lanes_do_not_wait_for_memory),
         cmocka_unit_test(any_order_gives_the_same_bits),
         cmocka_unit_test(waits_are_needed),

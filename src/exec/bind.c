@@ -75,7 +75,7 @@ static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) 
                              .seed = seed,
                              .threads = threads,
                              .table = table,
-                             .work = exec->memory[TRI_MEM_WORK] + tri__instr_lane(p, i) * work,
+                             .work = exec->memory[TRI_MEM_WORK] + instr->lane * work,
                              .context = exec->context};
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (instr->slot[k] < 0) continue;
@@ -129,11 +129,17 @@ static void bind_copies(tri_exec *exec) {
         }
 }
 
-/* Where the device has lanes and a program uses them. */
-static tri_status bind_lanes(tri_exec *exec) {
-    for (int p = 0; p < exec->n && exec->device->lanes > 1; p++)
-        if (tri__program_lanes(exec->program[p]) > 1) TRI_TRY(tri__lanes_find(exec->program[p], &exec->lanes[p]));
-    return TRI_OK;
+/* Numbers the signals of instructions that another lane waits for. */
+static void bind_lanes(tri_exec *exec) {
+    for (int p = 0; p < exec->n; p++) {
+        const tri_program *program = exec->program[p];
+        int signals = 0;
+        exec->in_lanes[p] = exec->device->lanes > 1 && tri__program_lanes(program) > 1;
+        for (int i = 0; i < program->n_instrs && exec->in_lanes[p]; i++) {
+            int *signal = program->instr[i].await < 0 ? NULL : &exec->bound[p][program->instr[i].await].signal;
+            if (signal && !*signal) *signal = ++signals;
+        }
+    }
 }
 
 /* Peers reach into the heap; asynchronous devices transfer among themselves. */
@@ -183,8 +189,8 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
         .device = device, .world = world, .program = programs, .n = n, .threads = threads, .guard = guard};
     exec->table = calloc(1, sizeof *exec->table);
     exec->bound = calloc((size_t)n, sizeof *exec->bound);
-    exec->lanes = calloc((size_t)n, sizeof *exec->lanes);
-    if (!exec->table || !exec->bound || !exec->lanes) goto fail;
+    exec->in_lanes = calloc((size_t)n, sizeof *exec->in_lanes);
+    if (!exec->table || !exec->bound || !exec->in_lanes) goto fail;
     for (int i = 0; i < n; i++) {
         exec->bound[i] = calloc((size_t)programs[i]->n_instrs + 1, sizeof **exec->bound);
         if (!exec->bound[i]) goto fail;
@@ -208,7 +214,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     for (int i = 0; i < n; i++) bind_program(exec, i, threads, seed);
     if ((status = bind_transfers(exec)) != TRI_OK) goto fail;
     bind_copies(exec);
-    if ((status = bind_lanes(exec)) != TRI_OK) goto fail;
+    bind_lanes(exec);
     if ((status = tri__replay_open(programs, n, &exec->replay)) != TRI_OK) goto fail;
     *out = exec;
     return TRI_OK;
@@ -232,10 +238,9 @@ void tri__exec_close(tri_exec *exec) {
     free(exec->transfer);
     free(exec->counts);
     for (int i = 0; exec->bound && i < exec->n; i++) free(exec->bound[i]);
-    for (int i = 0; exec->lanes && i < exec->n; i++) tri__lanes_free(&exec->lanes[i]);
     tri__replay_free(&exec->replay);
     free(exec->bound);
-    free(exec->lanes);
+    free(exec->in_lanes);
     free(exec->table);
     free(exec);
 }

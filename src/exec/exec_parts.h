@@ -4,7 +4,6 @@
 #define TRI_EXEC_EXEC_PARTS_H
 
 #include "exec/exec.h"
-#include "exec/lanes.h"
 #include "exec/replay.h"
 #include "exec/transfer.h"
 
@@ -14,6 +13,7 @@ typedef struct tri_bound {
     tri_call call;
     tri_bound_transfer *transfer;  /* of a post and of its wait; NULL */
     int copy;                      /* number of a copy between memories, of its post and of its wait */
+    int signal;                    /* that its lane gives when it is done, from 1 on; 0: no other waits for it */
 } tri_bound;
 
 struct tri_exec {
@@ -23,7 +23,7 @@ struct tri_exec {
     tri_world *world;           /* NULL: one rank */
     const tri_program *const *program;
     tri_bound **bound;              /* [n] arrays of n_instrs */
-    tri_lanes *lanes;           /* [n] */
+    uint8_t *in_lanes;          /* [n] 1: the program has several lanes, and so has the device */
     tri_replay replay;
     tri_group_table groups;
     tri_bound_transfer *transfer;

@@ -21,18 +21,46 @@ static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, c
     return tri__exec_run_one(exec, program, i, step, feed);
 }
 
-/* In several lanes, where the program has them. */
-static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
+/* All lanes begin behind what was there before the run. */
+static void open_lanes(const tri_exec *exec) {
     const tri_queues *queues = exec->device->queues;
-    const tri_lanes *lanes = exec->lanes[program].lane ? &exec->lanes[program] : NULL;
-    tri_status status = TRI_OK;
-    if (lanes) tri__lanes_begin(queues, exec->context);
-    for (int i = begin; i < end && status == TRI_OK; i++) {
-        if (lanes) tri__lanes_before(lanes, i, begin, queues, exec->context);
-        status = queue_one(exec, program, i, step, feed);
-        if (lanes) tri__lanes_after(lanes, i, queues, exec->context);
+    queues->signal(exec->context, 0);
+    for (int lane = 1; lane < TRI_LANES; lane++) queues->use(exec->context, lane), queues->await(exec->context, 0);
+}
+
+/* What follows the run, in lane 0, is behind all of them. */
+static void close_lanes(const tri_exec *exec) {
+    const tri_queues *queues = exec->device->queues;
+    for (int lane = 1; lane < TRI_LANES; lane++) {
+        queues->use(exec->context, lane);
+        queues->signal(exec->context, 0);
+        queues->use(exec->context, 0);
+        queues->await(exec->context, 0);
     }
-    if (lanes) tri__lanes_end(queues, exec->context);
+}
+
+/* In its lane, after what it waits for: all lanes are behind what comes before `begin`, the run's first. */
+static tri_status queue_in_lane(tri_exec *exec, int program, int i, int begin, uint32_t step, const tri_feed *feed) {
+    const tri_queues *queues = exec->device->queues;
+    const tri_instr *instr = &exec->program[program]->instr[i];
+    const tri_bound *bound = exec->bound[program];
+    queues->use(exec->context, instr->lane);
+    if (instr->await >= begin) queues->await(exec->context, bound[instr->await].signal);
+    tri_status status = queue_one(exec, program, i, step, feed);
+    if (bound[i].signal) queues->signal(exec->context, bound[i].signal);
+    return status;
+}
+
+static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
+    tri_status status = TRI_OK;
+    if (!exec->in_lanes[program]) {
+        for (int i = begin; i < end; i++) TRI_TRY(queue_one(exec, program, i, step, feed));
+        return TRI_OK;
+    }
+    open_lanes(exec);
+    for (int i = begin; i < end && status == TRI_OK; i++)
+        status = queue_in_lane(exec, program, i, begin, step, feed);
+    close_lanes(exec);
     return status;
 }
 

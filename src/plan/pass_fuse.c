@@ -34,7 +34,7 @@ static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr;
 
 /* An instruction without operands, of the unit and the microbatch of `like`. */
 static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr) {
-    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .attr = attr};
+    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .await = -1, .attr = attr};
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = -1;
     return instr;
 }

@@ -4,8 +4,9 @@
  * offload memory lends share memory by lifetime: in turn, each at the lowest offset where no slot placed before it
  * lives at the same time. A wait names the slots of its transfer, so they live until then.
  *
- * Where kernels go to two lanes, neither must wait for the other to be done with memory: what a lane may do side by
- * side with the other, as far as values passed on between them say, counts as living at the same time. */
+ * Where kernels go to two lanes, neither must wait for the other to be done with activations: what a lane may do side
+ * by side with the other, as far as the waits say that values ask for (pass_lanes.c), counts as living at the same
+ * time. */
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -40,45 +41,23 @@ static int is_reused(tri_mem mem) {
     return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
 }
 
-/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: those before are done when a value
- * comes from there, those after begin when they have a value from here. */
+/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: it is behind those before, and those
+ * after are behind it. */
 typedef struct beside {
     int *from, *to; /* [n_instrs] */
 } beside;
 
-/* The last instruction of the other lane whose value this one uses; -1. `maker` [n_slots]: the instruction that wrote
- * each root last, of activations: of gradients that share a bucket each lane writes its own. */
-static int comes_from(const tri_program *program, int index, const int *maker, const uint8_t *lane) {
-    const tri_instr *instr = &program->instr[index];
-    int last = -1;
-    for (int k = 0; k < TRI_MAX_ARGS; k++) {
-        int of = instr->slot[k] < 0 ? -1 : maker[tri__slot_root(program, instr->slot[k])];
-        if (of > last && lane[of] != lane[index]) last = of;
-    }
-    return last;
-}
-
 static beside find_beside(const tri_pass *pass) {
     const tri_program *program = pass->program;
-    int n = program->n_instrs, *maker = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *maker);
-    int behind[TRI_LANES] = {-1, -1},
-        passed[TRI_LANES] = {0, 0}; /* the other lane's last that a lane is behind; a lane's that the other is */
-    uint8_t *lane = tri__arena_alloc(pass->arena, (size_t)n);
+    int n = program->n_instrs, passed[TRI_LANES] = {0, 0}; /* instructions of a lane before this: `to` is known */
     beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from),
                   tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
-    for (int s = 0; s < program->n_slots; s++) maker[s] = -1;
     for (int i = 0; i < n; i++) {
-        int here = lane[i] = (uint8_t)tri__instr_lane(program, i), last = comes_from(program, i, maker, lane);
-        if (last > behind[here]) behind[here] = last;
-        out.from[i] = behind[here] + 1;
+        int lane = program->instr[i].lane;
+        out.from[i] = pass->behind[i] + 1;
         out.to[i] = n - 1;
-        for (int *at = &passed[!here]; *at <= behind[here]; ++*at)
-            if (lane[*at] != here) out.to[*at] = i - 1;
-        const tri_op_row *row = tri__op_row(program->instr[i].op);
-        for (int k = 0; k < row->n_args; k++)
-            if (tri__access_writes(row->arg[k].access) && program->instr[i].slot[k] >= 0 &&
-                program->slot[program->instr[i].slot[k]].mem == TRI_MEM_ACT)
-                maker[tri__slot_root(program, program->instr[i].slot[k])] = i;
+        for (int *at = &passed[!lane]; *at <= pass->behind[i]; ++*at)
+            if (program->instr[*at].lane != lane) out.to[*at] = i - 1;
     }
     return out;
 }
@@ -86,12 +65,12 @@ static beside find_beside(const tri_pass *pass) {
 /* Lifetimes of a class's slots; returns how many. */
 static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
     const tri_program *program = pass->program;
-    int lanes = mem == TRI_MEM_ACT ? tri__program_lanes(program) : 1;
-    beside near = lanes > 1 ? find_beside(pass) : (beside){0};
+    int by_lane = mem == TRI_MEM_ACT && pass->behind;
+    beside beside = by_lane ? find_beside(pass) : (struct beside){0};
     for (int s = 0; s < program->n_slots; s++) lives[s] = (life){.slot = s, .first = -1};
     for (int i = 0; i < program->n_instrs; i++) {
-        int lane = lanes > 1 ? tri__instr_lane(program, i) : 0, from = near.from ? near.from[i] : i,
-            to = near.to ? near.to[i] : i;
+        int lane = by_lane ? program->instr[i].lane : 0, from = by_lane ? beside.from[i] : i,
+            to = by_lane ? beside.to[i] : i;
         for (int k = 0; k < TRI_MAX_ARGS; k++) {
             if (program->instr[i].slot[k] < 0) continue;
             life *at = &lives[tri__slot_root(program, program->instr[i].slot[k])];
@@ -139,7 +118,8 @@ static int live_together(const placed *other, const life *want) {
     return other->first <= want->to && want->from <= other->last;
 }
 
-/* The lowest bytes that nobody has while `want` lives: who is in the way lifts it to his end, until nobody is. */
+/* The lowest bytes that are free while `want` lives: each overlap pushes it past that slot's end, until there is none.
+ */
 static int64_t lowest_fit(const space *space, const life *want) {
     const shelf *shelves[TILES + 1] = {&space->wide};
     int n = 1, next[TILES + 1] = {0}, lifted = 1;
@@ -242,14 +222,32 @@ static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
     return most;
 }
 
-/* Earliest first, where that takes less. */
+/* Ways to place the slots of a class. */
+typedef enum way { LARGEST_FIRST, EARLIEST_FIRST, LANES_APART } way;
+
+/* LANES_APART: largest first, and no byte is for both lanes. Leaves `lives` in the order of larger_first. */
+static int64_t place_by(tri_pass *pass, way way, life *lives, int n) {
+    life *wide = lives;
+    if (way == EARLIEST_FIRST) qsort(lives, (size_t)n, sizeof *lives, earlier_first);
+    if (way == LANES_APART) {
+        wide = tri__arena_alloc(pass->arena, (size_t)n * sizeof *wide);
+        memcpy(wide, lives, (size_t)n * sizeof *wide);
+        for (int i = 0; i < n; i++) wide[i].from = 0, wide[i].to = pass->program->n_instrs - 1;
+    }
+    int64_t bytes = place_in_turn(pass, wide, n);
+    if (way == EARLIEST_FIRST) qsort(lives, (size_t)n, sizeof *lives, larger_first);
+    return bytes;
+}
+
+/* Places slots, which lie largest first, in the way that takes least. */
 static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
-    tri_program *program = pass->program;
-    qsort(lives, (size_t)n, sizeof *lives, earlier_first);
-    int64_t bytes = place_in_turn(pass, lives, n);
-    qsort(lives, (size_t)n, sizeof *lives, larger_first);
-    if (bytes < program->bytes[mem]) program->bytes[mem] = bytes;
-    else place_in_turn(pass, lives, n);
+    int64_t *bytes = &pass->program->bytes[mem];
+    way best = LARGEST_FIRST, last = mem == TRI_MEM_ACT && pass->behind ? LANES_APART : EARLIEST_FIRST;
+    for (way way = EARLIEST_FIRST; way <= last; way++) {
+        int64_t takes = place_by(pass, way, lives, n);
+        if (takes < *bytes) *bytes = takes, best = way;
+    }
+    if (best != last) place_by(pass, best, lives, n);
 }
 
 static int has_class(const tri_program *program, tri_mem mem) {
@@ -268,9 +266,9 @@ static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     if (place_as_before(pass, mem, lives, n)) return;
     life *found = pass->places ? tri__arena_alloc(pass->places->arena, (size_t)n * sizeof *found) : NULL;
     if (found) memcpy(found, lives, (size_t)n * sizeof *found);
-    program->bytes[mem] = place_in_turn(pass, lives, n);
+    program->bytes[mem] = place_by(pass, LARGEST_FIRST, lives, n);
     if ((double)program->bytes[mem] > GAPS * (double)most_alive(pass, lives, n)) place_again(pass, mem, lives, n);
-    if (mem != TRI_MEM_ACT || tri__program_lanes(program) == 1) place_in_buffers(pass, mem, lives, n);
+    if (mem != TRI_MEM_ACT || !pass->behind) place_in_buffers(pass, mem, lives, n);
     if (found) remember(pass, mem, found, n);
 }
 

@@ -1,16 +1,13 @@
-/* pass_turns.c - pass: where a device works on two queues of kernels at once, the secondary encoder gets one of its
- * own, and both encoders take turns in the program, a unit each: kernels of one fill what those of the other leave
- * idle.
+/* pass_turns.c - pass: where a device works on two queues of kernels at once, both encoders take turns in the program,
+ * a unit each: kernels of one fill what those of the other leave idle.
  *
  * Both orders are right, since encoders know nothing of each other; this one queues both from the beginning on, and
- * lets their gradients go to other replicas as both are made. The memory pass keeps the lanes' activations apart, and
- * the executor finds what waits for what. */
+ * lets their gradients go to other replicas as both are made. Which lane an instruction goes to: pass_lanes.c. */
 #include "plan/plan.h"
 
 #include <string.h>
 
-/* Which encoder a unit is of; -1: none. */
-static int branch_of(const tri_program *program, int unit) {
+int tri__unit_encoder(const tri_program *program, int unit) {
     for (int branch = 0; branch < 2 && unit >= 0; branch++) {
         size_t length = strlen(tri__branch_name(branch));
         if (strncmp(program->unit[unit], tri__branch_name(branch), length) == 0 && program->unit[unit][length] == '.')
@@ -30,11 +27,11 @@ static int inputs_first(const tri_program *program, const tri_instr *from, int b
 /* Takes turns: instructions of one unit of each encoder, from a run of instructions that are all of encoders. */
 static void take_turns(const tri_program *program, const tri_instr *from, int begin, int end) {
     int next[2] = {begin, begin}, n = inputs_first(program, from, begin, end),
-        turn = branch_of(program, from[begin].unit);
+        turn = tri__unit_encoder(program, from[begin].unit);
     for (; n < end; turn = !turn) {
         int unit = -1;
         for (int *i = &next[turn]; *i < end; ++*i) {
-            if (branch_of(program, from[*i].unit) != turn || from[*i].op == TRI_OP_input) continue;
+            if (tri__unit_encoder(program, from[*i].unit) != turn || from[*i].op == TRI_OP_input) continue;
             if (unit >= 0 && from[*i].unit != unit) break;
             unit = from[*i].unit;
             program->instr[n++] = from[*i];
@@ -46,9 +43,8 @@ tri_status tri__pass_turns(tri_pass *pass) {
     tri_program *program = pass->program;
     size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
     tri_instr *from = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes);
-    for (int unit = 0; unit < program->n_units; unit++) program->lane[unit] = branch_of(program, unit) == 1;
     for (int begin = 0, end; begin < program->n_instrs; begin = end) {
-        for (end = begin; end < program->n_instrs && branch_of(program, from[end].unit) >= 0;) end++;
+        for (end = begin; end < program->n_instrs && tri__unit_encoder(program, from[end].unit) >= 0;) end++;
         if (end > begin) take_turns(program, from, begin, end);
         else end++;
     }

@@ -24,6 +24,7 @@ static int has_lanes(const tri_pass *pass) {
 
 static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass->in->target->ahead; }
 
+#define LANES_NEED "two texts on a device with two queues, --pp-size 1, not --recompute full"
 #define PASS(word, where) .name = #word, .run = tri__pass_##word, .scope = TRI_SCOPE_##where
 
 const tri_pass_row tri__passes[] = {
@@ -46,8 +47,8 @@ const tri_pass_row tri__passes[] = {
      .does = "turns operations between ranks of a layer into transfers, posted early, waited for late",
      .when = shares_layers, .needs = "--tp-size above 1"},
     {PASS(turns, TENSOR),
-     .does = "lets the two encoders take turns, a queue of kernels each",
-     .when = has_lanes, .needs = "two texts on a device with two queues, --pp-size 1, not --recompute full"},
+     .does = "lets the two encoders take turns, a unit each",
+     .when = has_lanes, .needs = LANES_NEED},
     {PASS(schedule, STAGE),
      .does = "unrolls all microbatches of this rank's stages in the schedule's order; sends and receives"},
     {PASS(shard, REPLICA),
@@ -63,8 +64,14 @@ const tri_pass_row tri__passes[] = {
     {PASS(offload, REPLICA),
      .does = "copies between the device's memory and the offload memory, ahead of use",
      .when = copies_ahead, .needs = "--offload on a device that copies"},
+    {PASS(lanes, REPLICA),
+     .does = "gives the encoders a queue of kernels each, and the waits between them that values ask for",
+     .when = has_lanes, .needs = LANES_NEED},
     {PASS(memory, REPLICA),
      .does = "finds each slot's lifetime and gives it its offset"},
+    {PASS(waits, REPLICA),
+     .does = "adds waits between queues for memory that both use in turn",
+     .when = has_lanes, .needs = LANES_NEED},
     {.name = NULL},
 };
 

@@ -144,6 +144,8 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard, read by update */
     tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
+    int *behind;           /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by
+                            * lanes, read by memory; NULL: one lane */
 } tri_pass;
 
 /* What ranks that share a pass's result have in common: ranks.c runs each scope once for them. */
@@ -184,7 +186,12 @@ tri_status tri__pass_tensor_sums(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 tri_status tri__pass_offload(tri_pass *pass);
+tri_status tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_memory(tri_pass *pass);
+tri_status tri__pass_waits(tri_pass *pass);
+
+/* The encoder that a unit is of; -1: none. */
+int tri__unit_encoder(const tri_program *program, int unit);
 
 /* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a
  * run of places begins whose plans differ only in where their shards begin: each shard is as far behind the one before

@@ -62,11 +62,9 @@ static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_
         const char **name = &made->slot[s].name, *known = s < like->n_slots ? like->slot[s].name : "";
         *name = strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);
     }
-    kept->lane = keep_array(arena, made->lane, made->n_units, like->lane, like->n_units, sizeof *made->lane);
     kept->slot = keep_array(arena, made->slot, made->n_slots, like->slot, like->n_slots, sizeof *made->slot);
     kept->instr = keep_array(arena, made->instr, made->n_instrs, like->instr, like->n_instrs, sizeof *made->instr);
-    kept->cap_units = kept->cap_lanes = kept->n_units, kept->cap_slots = kept->n_slots,
-    kept->cap_instrs = kept->n_instrs;
+    kept->cap_units = kept->n_units, kept->cap_slots = kept->n_slots, kept->cap_instrs = kept->n_instrs;
     return kept;
 }
 

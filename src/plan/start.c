@@ -73,6 +73,7 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out) {
     tri_program *to = *out = s.pass.program = tri__program_new(from->arena, "trimodal start");
     to->mesh = from->program->mesh, to->rank = from->program->rank, to->max = from->program->max;
     s.pass.places = NULL; /* those are of the step's slots */
+    s.pass.behind = NULL; /* and this of its instructions */
     s.pass.out.update = -1;
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
     if (!from->out.master) return tri__pass_memory(&s.pass);

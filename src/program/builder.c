@@ -17,18 +17,13 @@ int tri__build_unit(tri_builder *builder, const char *name) {
     tri_program *program = builder->program;
     for (int i = 0; i < program->n_units; i++)
         if (strcmp(program->unit[i], name) == 0) return builder->unit = i;
-    int n = program->n_units;
-    *TRI_PUSH(builder->arena, program->lane, n, program->cap_lanes) = 0;
     *TRI_PUSH(builder->arena, program->unit, program->n_units, program->cap_units) = tri__arena_copy(builder->arena,
                                                                                                      name);
     return builder->unit = program->n_units - 1;
 }
 
 void tri__build_units(tri_builder *builder, const tri_program *from) {
-    for (int i = 0; i < from->n_units; i++) {
-        int unit = tri__build_unit(builder, from->unit[i]);
-        builder->program->lane[unit] = from->lane[i];
-    }
+    for (int i = 0; i < from->n_units; i++) tri__build_unit(builder, from->unit[i]);
 }
 
 tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
@@ -81,7 +76,11 @@ int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, 
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {
     tri_program *program = builder->program;
     tri_instr *instr = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);
-    *instr = (tri_instr){.op = (uint16_t)op, .unit = (int16_t)builder->unit, .mb = (int16_t)builder->mb, .attr = attr};
+    *instr = (tri_instr){.op = (uint16_t)op,
+                         .unit = (int16_t)builder->unit,
+                         .mb = (int16_t)builder->mb,
+                         .await = -1,
+                         .attr = attr};
     int n = tri__op_row(op)->n_args;
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr->slot[k] = k < n ? slots[k] : -1;
     return instr;

@@ -1,7 +1,8 @@
 /* check.c - proves that a program can run: operands fit their operation's row, nothing is read before it is written or
  * after its memory went to another slot, no sum is read before it is complete, no instruction's output lies on another
- * of its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, and from a
- * transfer's post to its wait nothing else touches its slots.
+ * of its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, from a
+ * transfer's post to its wait nothing else touches its slots, and what two lanes do to the same bytes keeps the order
+ * of the program.
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
  * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
@@ -14,6 +15,7 @@
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
+#include "program/lane_order.h"
 #include "program/transfer.h"
 
 #include <stdio.h>
@@ -64,6 +66,7 @@ typedef struct checker {
     int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
+    int *post;         /* [n_instrs] of each wait: what it waits for was posted there */
     int line;          /* instruction; n_instrs: before the first, or at the end */
     int slot;          /* that is looked at then */
     const tri_origin *origin; /* NULL: planned */
@@ -300,6 +303,7 @@ static tri_status check_wait(checker *c, const tri_instr *instr) {
         if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x ||
             c->flight[i].copies != (instr->op == TRI_OP_copy_wait))
             continue;
+        c->post[c->line] = c->flight[i].line;
         c->flight[i] = c->flight[--c->n_flights];
         return TRI_OK;
     }
@@ -396,6 +400,31 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
+/* Bytes that a slot has in any of the members. */
+static tri_slot_bytes bytes_of(const checker *c, int slot) {
+    const root *r = &c->root[c->root_of[slot]];
+    const range *at = &c->range[slot];
+    int64_t each = (int64_t)tri__dtype_bytes(c->program->slot[slot].dtype), last = c->of.n - 1,
+            moved = at->begin.each * last;
+    return (tri_slot_bytes){r->mem, r->begin + (at->begin.at + (moved < 0 ? moved : 0)) * each,
+                            r->begin + (at->end.at + (moved > 0 ? moved : 0)) * each};
+}
+
+/* What two lanes do to the same bytes is in order. Members whose bytes differ are taken together first: where that asks
+ * for too much, they are proven in parts. */
+static tri_status check_order(checker *c) {
+    const tri_program *p = c->program;
+    tri_slot_bytes *of = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof *of);
+    char line[32] = "";
+    int other = -1;
+    for (int s = 0; s < p->n_slots; s++) of[s] = bytes_of(c, s);
+    const char *fault = tri__lane_order_fault(c->arena, p, of, c->post, &c->line, &other);
+    if (!fault) return TRI_OK;
+    if (other >= 0 && c->of.n > 1 && c->class->n_shifts) c->varies = 1;
+    if (other >= 0) snprintf(line, sizeof line, "instruction %d", other);
+    return defect(c, fault, line, "");
+}
+
 static int outlives_step(tri_mem mem) {
     return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE || mem == TRI_MEM_RESULT || mem == TRI_MEM_HOST;
 }
@@ -456,6 +485,7 @@ static tri_status open_slots(checker *c) {
     c->root = tri__arena_alloc(c->arena, n * sizeof *c->root);
     c->root_of = tri__arena_alloc(c->arena, n * sizeof *c->root_of);
     c->range = tri__arena_alloc(c->arena, n * sizeof *c->range);
+    c->post = tri__arena_alloc(c->arena, (size_t)p->n_instrs * sizeof *c->post);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) c->live[mem] = tri__arena_alloc(c->arena, n * sizeof(int));
     for (int i = 0; c->class && i < c->class->n_shifts; i++) {
         const tri_shift *shift = &c->class->shift[i];
@@ -475,7 +505,8 @@ static tri_status check_program(checker *c) {
         if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE))
             write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++) TRI_TRY(check_instr(c, &p->instr[c->line]));
-    return check_end(c);
+    TRI_TRY(check_end(c));
+    return check_order(c);
 }
 
 /* Each program by itself; the members in two parts where they are not all alike. */

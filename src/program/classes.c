@@ -87,7 +87,6 @@ static int same_frame(const tri_program *a, const tri_program *b) {
            memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
            a->offload == b->offload && a->n_units == b->n_units && a->n_slots == b->n_slots &&
            a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
-           (!a->n_units || memcmp(a->lane, b->lane, (size_t)a->n_units) == 0) &&
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);
 }
 

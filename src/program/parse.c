@@ -267,6 +267,31 @@ static tri_status parse_operands(parser *p, tri_instr *instr) {
     return TRI_OK;
 }
 
+/* Words of an instruction that a number follows. */
+typedef struct numbered_word {
+    const char *word;
+    int64_t max;
+} numbered_word;
+enum { WORD_MB, WORD_LANE, WORD_AFTER, WORDS };
+static const numbered_word numbered[WORDS] = {{"mb", INT16_MAX}, {"lane", TRI_LANES - 1}, {"after", INT32_MAX}};
+
+static const numbered_word *find_number(const char *word) {
+    for (int i = 0; i < WORDS; i++)
+        if (strcmp(word, numbered[i].word) == 0) return &numbered[i];
+    return NULL;
+}
+
+static tri_status parse_number(parser *p, const numbered_word *which, tri_instr *instr) {
+    char *text = next_word(p);
+    int64_t number = 0;
+    if (!text) return bad(p, "expected a number after", which->word);
+    TRI_TRY(parse_whole(p, text, which->max, &number));
+    if (which == &numbered[WORD_MB]) instr->mb = (int16_t)number;
+    if (which == &numbered[WORD_LANE]) instr->lane = (int32_t)number;
+    if (which == &numbered[WORD_AFTER]) instr->await = (int32_t)number;
+    return TRI_OK;
+}
+
 static tri_status parse_instr(parser *p) {
     char *name = next_word(p);
     int op = name ? tri__op_find(name) : -1;
@@ -281,12 +306,8 @@ static tri_status parse_instr(parser *p) {
     for (char *word; (word = next_word(p));) {
         if (strchr(word, '=')) {
             TRI_TRY(parse_attr(p, word, &instr->attr));
-        } else if (strcmp(word, "mb") == 0) {
-            char *mb = next_word(p);
-            int64_t number = 0;
-            if (!mb) return bad(p, "expected a number after", word);
-            TRI_TRY(parse_whole(p, mb, INT16_MAX, &number));
-            instr->mb = (int16_t)number;
+        } else if (find_number(word)) {
+            TRI_TRY(parse_number(p, find_number(word), instr));
         } else {
             instr->unit = (int16_t)find_name(&p->units, word);
             if (instr->unit < 0) return bad(p, "unknown unit", word);
@@ -351,16 +372,13 @@ static tri_status parse_unit(parser *p) {
     char *name = next_word(p);
     if (!name) return bad(p, "expected a name after", "unit");
     TRI_TRY(check_name(p, name));
-    if (strcmp(name, "mb") == 0 || p->build.program->n_units == INT16_MAX)
+    if (find_number(name) || p->build.program->n_units == INT16_MAX)
         return bad(p, "not a name, or too many units", name);
-    int64_t lane = 0;
-    p->rest += strspn(p->rest, BLANK);
-    if (*p->rest) TRI_TRY(next_whole(p, "lane", TRI_LANES - 1, &lane));
     if (find_name(&p->units, name) >= 0) return bad(p, "a unit that is there already", name);
     int unit = tri__build_unit(&p->build, name);
-    p->build.program->lane[unit] = (uint8_t)lane;
     add_name(p->build.arena, &p->units, p->build.program->unit[unit], unit);
-    return TRI_OK;
+    char *more = next_word(p);
+    return more ? bad(p, "expected: unit name", more) : TRI_OK;
 }
 
 /* The line that a program begins with. */

@@ -5,7 +5,8 @@
  *
  * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
  * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's
- * axes. A file may hold several programs: each begins with its line `program`. */
+ * axes. "lane 1  after 12" at the end: goes to queue 1, once instruction 12, of the other, is done. A file may hold
+ * several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -87,6 +88,8 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
     print_attr(out, &instr->attr);
     if (instr->mb >= 0) fprintf(out, "  mb %d", instr->mb);
     if (instr->unit >= 0) fprintf(out, "  %s", program->unit[instr->unit]);
+    if (instr->lane) fprintf(out, "  lane %d", instr->lane);
+    if (instr->await >= 0) fprintf(out, "  after %d", instr->await);
     fputc('\n', out);
 }
 
@@ -120,11 +123,7 @@ void tri__program_print(const tri_program *program, FILE *out) {
             (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
             max->squares[TRI_SYM_T1]);
     print_bytes(out, program);
-    for (int i = 0; i < program->n_units; i++) {
-        fprintf(out, "unit %s", program->unit[i]);
-        if (program->lane[i]) fprintf(out, " lane=%d", program->lane[i]);
-        fputc('\n', out);
-    }
+    for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);
     for (int i = 0; i < program->n_instrs; i++) print_instr(out, program, &program->instr[i], i);
 }

@@ -66,18 +66,9 @@ int64_t tri__program_offload_bytes(const tri_program *program) {
 
 int tri__program_lanes(const tri_program *program) {
     int most = 0;
-    for (int i = 0; i < program->n_units; i++)
-        if (program->lane[i] > most) most = program->lane[i];
+    for (int i = 0; i < program->n_instrs; i++)
+        if (program->instr[i].lane > most) most = program->instr[i].lane;
     return 1 + most;
-}
-
-int tri__instr_lane(const tri_program *program, int index) {
-    for (; index >= 0; index--) {
-        const tri_instr *instr = &program->instr[index];
-        if (instr->unit >= 0) return program->lane[instr->unit];
-        if (instr->mb < 0 || tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) return 0;
-    }
-    return 0;
 }
 
 static void extents(const tri_program *program, const tri_instr *instr, const tri_counts *counts,

@@ -65,6 +65,9 @@ typedef struct tri_instr {
     int16_t unit;               /* index of units[]; -1 none */
     int16_t mb;                 /* microbatch; -1: of the whole step */
     int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
+    int32_t lane;               /* which of TRI_LANES queues it goes to, on a device that has several */
+    int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1 none, or
+                                   one before it in its lane waits for that */
     tri_attr attr;
 } tri_instr;
 
@@ -79,11 +82,10 @@ typedef struct tri_program {
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
     unsigned offload;      /* classes that lie in the device's offload memory, 1 << tri_mem or-ed */
     const char **unit;
-    uint8_t *lane; /* [n_units] which of TRI_LANES queues a unit's kernels go to, on a device that has several */
     tri_slot *slot;
     tri_instr *instr;
     int n_units, n_slots, n_instrs;
-    int cap_units, cap_lanes, cap_slots, cap_instrs;
+    int cap_units, cap_slots, cap_instrs;
 } tri_program;
 
 const char *tri__mem_name(tri_mem mem);
@@ -100,11 +102,8 @@ int64_t tri__slot_begin(const tri_program *program, int slot);
 int64_t tri__slot_offset(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
 int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
-int64_t tri__program_offload_bytes(const tri_program *program);            /* those in offload memory */
-int tri__program_lanes(const tri_program *program);                       /* that its units are in */
-/* The lane of an instruction: its unit's. What is of no unit has lane 0; but a transfer of a microbatch's, of several
- * units, that of the instruction before it. */
-int tri__instr_lane(const tri_program *program, int index);
+int64_t tri__program_offload_bytes(const tri_program *program);           /* those in offload memory */
+int tri__program_lanes(const tri_program *program);                       /* that its instructions are in */
 
 /* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
