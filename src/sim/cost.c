@@ -13,6 +13,13 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     return attends ? rate * h->attention : rate;
 }
 
+/* What an operation takes of the device, however short. */
+static double work_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
+                      const tri_counts *counts) {
+    tri_cost cost = tri__instr_cost(program, instr, counts);
+    return fmax(cost.flops / flops_of(h, program, instr), cost.bytes / h->bytes);
+}
+
 static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
                          const tri_counts *counts) {
     tri_queue queue = tri__op_queue(instr->op);
@@ -20,7 +27,7 @@ static double seconds_of(const tri_hardware *h, const tri_program *program, cons
     tri_cost cost = tri__instr_cost(program, instr, counts);
     if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* what is read in one memory is written in the other */
     if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
-    return fmax(h->launch, fmax(cost.flops / flops_of(h, program, instr), cost.bytes / h->bytes));
+    return fmax(h->launch, work_of(h, program, instr, counts));
 }
 
 /* 0 forward, 1 gradients of inputs, 2 of weights; -1: none of them. */
@@ -52,6 +59,11 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
         seconds[i] = seconds_of(costs->hardware, program, &program->instr[i], counts);
     for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
     return seconds;
+}
+
+double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs) {
+    double work = work_of(costs->hardware, program, instr, costs->counts ? costs->counts : &program->max);
+    return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
 }
 
 /* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part

@@ -25,6 +25,10 @@ typedef struct tri_costs {
  * hardware's figures would have it. */
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs);
 
+/* Of the seconds of an instruction that computes, those that its device is in use: fewer where a launch takes longer.
+ */
+double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs);
+
 /* Seconds of a transfer among `members`, [n] ranks, of `bytes` as all members together have them; kind: how they go.
  *   all_reduce                   the faster of a ring, 2(n-1) steps of bytes/n, and a tree, 2 log2(n) steps of bytes
  *   all_gather, reduce_scatter   a ring, n-1 steps of bytes/n

@@ -5,6 +5,7 @@
  * own; where a unit has both by turns they are one. A leg ends where the rank waits. */
 #include "sim/timeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct stretch {
@@ -65,7 +66,7 @@ static void take(legs *l, const stretch *s) {
         double begin = l->rank->begin[i], end = l->rank->end[i];
         if (kind != before || begin > l->leg[l->n - 1].end)
             *TRI_PUSH(l->arena, l->leg, l->n, l->cap) = (tri_leg){.begin = begin, .kind = kind, .mb = p->instr[i].mb};
-        l->leg[l->n - 1].end = end;
+        l->leg[l->n - 1].end = kind == before ? fmax(end, l->leg[l->n - 1].end) : end; /* lanes end in any order */
         before = kind;
     }
     for (int i = s->first; i <= s->last; i++)

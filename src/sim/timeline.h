@@ -1,11 +1,11 @@
 /* timeline.h - a step of all ranks' programs, timed: an event simulation with a compute, a communication and a copy
  * queue for each rank.
  *
- * Computing goes in the order of the program. What the host brings in is copied beside it, and is waited for by its
- * first reader. A transfer begins when all members posted it and no earlier one holds a member's link in that
- * direction; a wait blocks until it ended, and nothing is buffered. Where hardware does not overlap, members move the
- * data themselves: then it begins only when all of them wait (the receiver alone, where one rank sends to another), and
- * copies from the host take the time of the rank. */
+ * Computing goes in the order of the program, lane by lane; two lanes share the device (sim/device_time.h). What the
+ * host brings in is copied beside it, and is waited for by its first reader. A transfer begins when all members posted
+ * it and no earlier one holds a member's link in that direction; a wait blocks until it ended, and nothing is buffered.
+ * Where hardware does not overlap, members move the data themselves: then it begins only when all of them wait (the
+ * receiver alone, where one rank sends to another), and copies from the host take the time of the rank. */
 #ifndef TRI_SIM_TIMELINE_H
 #define TRI_SIM_TIMELINE_H
 
@@ -18,8 +18,8 @@ typedef struct tri_rank_timeline {
     double *begin,
         *end; /* [n_instrs] seconds. Of a post: when data moves; of a wait: when the rank comes to it and goes on */
     double finish;         /* of its last instruction */
-    double busy;           /* computing */
-    double exposed;        /* in waits, while what is waited for moves */
+    double busy;           /* computing, in any lane */
+    double exposed;        /* in waits, of all lanes, while what is waited for moves */
     double idle;           /* in waits, before that: others are late, or links are in use */
     double moving;         /* of its transfers, from their begins to their ends */
 } tri_rank_timeline;
