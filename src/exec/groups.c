@@ -5,8 +5,10 @@
  * transfer waits behind one that waits for it, each group has a queue of its own, and so has each direction between two
  * members that send to one another:
  *
- *     rank 0:  send x   recv dx   send y          one queue: recv dx before send y here, recv y before send dx there:
- * both wait for ever rank 1:  recv x   recv y    send dx
+ *     rank 0:  send x   recv dx   send y
+ *     rank 1:  recv x   recv y    send dx
+ *
+ * With one queue, rank 0 has recv dx before send y, and rank 1 recv y before send dx: a deadlock.
  */
 #include "exec/groups.h"
 
