@@ -1,7 +1,6 @@
 /* print.c - a program as text, one line a slot and a line an instruction:
  *
- *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.primary.layer.1.qkv.w p.primary.layer.1.qkv.b   mb 0
- * primary.layer.1
+ *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.layer.1.qkv.w p.layer.1.qkv.b  mb 0  layer.1
  *
  * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
  * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's
