@@ -191,13 +191,26 @@ refuses 2 "simulate needs --config, or printed programs with --program" -- simul
 printf 'program nothing\nmesh pp=1 tp=1 dp=1 rank=0 microbatches=1\n' >none.txt
 refuses 65 "none.txt:1: nothing is computed in this step" -- simulate --program none.txt
 
+# Two lanes: each wait between them is needed.
+lanes=$project/fuzz/corpus/program/lanes
+run check "$lanes"
+expect_code 0
+for wait in 0 2 3; do
+    sed "s/  after $wait\$//" "$lanes" >lanes.txt
+    refuses 65 "lanes.txt:$(first_line "$lanes" "after $wait\$"): gelu: it shares bytes with instruction $wait, of the other lane" -- check lanes.txt
+done
+sed 's/after 2$/after 3/' "$lanes" >lanes.txt
+refuses 65 "lanes.txt:" "it waits for no earlier instruction of the other lane" -- check lanes.txt
+run simulate --program "$lanes" --hardware h200x8
+expect_code 0
+
 # Between passes.
 run plan --print-after help
 expect_code 0
 cp "$out" passes
 expect "a dozen passes and more" test "$(wc -l <passes)" -ge 12
 expect "each with its line" sh -c "! grep -Evq '^[a-z_]+ +[^ ]+ .*' passes"
-expect "the first and the last" test "$(cut -d' ' -f1 passes | sed -n '1p;$p' | xargs)" = "forward memory"
+expect "the first and the last" test "$(cut -d' ' -f1 passes | sed -n '1p;$p' | xargs)" = "forward waits"
 for pass in $(cut -d' ' -f1 passes); do
     run plan "${layout[@]}" "${mesh[@]}" --print-after "$pass" --print-program 5
     expect_code 0
@@ -205,7 +218,7 @@ for pass in $(cut -d' ' -f1 passes); do
     expect "instructions of rank 5 after $pass" sh -c "grep -q ' rank=5 ' '$out' && grep -Eq '^[0-9]+ linear' '$out'"
     cp "$out" "after_$pass.txt"
 done
-expect "a template until schedule" grep -q "microbatches=1$" after_lanes.txt
+expect "a template until schedule" grep -q "microbatches=1$" after_turns.txt
 expect "all microbatches from there on" grep -q "microbatches=4$" after_schedule.txt
 expect "no transfer before tensor_lower" sh -c "! grep -q '_post ' after_prune.txt"
 expect "tensor_lower adds some" grep -q 'all_gather_post .*axes=tp' after_tensor_lower.txt
