@@ -531,30 +531,6 @@ static tri_status check_microbatches(const tri_classes *r) {
     return TRI_OK;
 }
 
-/* The classes make up the mesh: every rank is a member of one, and the first member's program says so. */
-static tri_status check_classes(const tri_classes *r) {
-    const tri_mesh *mesh = &r->mesh;
-    tri_coords at = {{0}};
-    for (at.tp = 0; at.tp < mesh->tp; at.tp++)
-        for (at.pp = 0; at.pp < mesh->pp; at.pp++) {
-            int row = tri__classes_row(mesh, at), place = 0;
-            for (int i = r->first[row]; i < r->first[row + 1]; i++) {
-                const tri_class *class = &r->at[i];
-                const tri_program *p = class->program;
-                at.dp = place;
-                if (class->begin != place || class->n < 1 || memcmp(&p->mesh, mesh, sizeof *mesh) ||
-                    p->rank != tri__mesh_rank(mesh, at))
-                    return tri__fail(TRI_INTERNAL, "class %d of rank %d does not begin at rank %d", i, p->rank,
-                                     tri__mesh_rank(mesh, at));
-                place += class->n;
-            }
-            if (place != r->period || mesh->dp % r->period)
-                return tri__fail(TRI_INTERNAL, "the classes of pp %d, tp %d are of %d replicas, not of %d", at.pp,
-                                 at.tp, place, r->period);
-        }
-    return TRI_OK;
-}
-
 typedef struct each_job {
     const tri_classes *ranks;
     const tri_origin *origin;
@@ -563,7 +539,7 @@ typedef struct each_job {
 static tri_status check_each(tri_arena *arena, void *data) {
     const each_job *job = data;
     const tri_classes *r = job->ranks;
-    TRI_TRY(check_classes(r));
+    TRI_TRY(tri__classes_check(r));
     TRI_TRY(check_microbatches(r));
     for (int i = 0; i < r->n; i++)
         TRI_TRY(check_members(arena, &r->at[i],

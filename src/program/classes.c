@@ -36,6 +36,29 @@ tri_status tri__classes_list(tri_classes *r, tri_arena *arena, const tri_program
     return TRI_OK;
 }
 
+tri_status tri__classes_check(const tri_classes *r) {
+    const tri_mesh *mesh = &r->mesh;
+    tri_coords at = {{0}};
+    for (at.tp = 0; at.tp < mesh->tp; at.tp++)
+        for (at.pp = 0; at.pp < mesh->pp; at.pp++) {
+            int row = tri__classes_row(mesh, at), place = 0;
+            for (int i = r->first[row]; i < r->first[row + 1]; i++) {
+                const tri_class *class = &r->at[i];
+                const tri_program *p = class->program;
+                at.dp = place;
+                if (class->begin != place || class->n < 1 || memcmp(&p->mesh, mesh, sizeof *mesh) ||
+                    p->rank != tri__mesh_rank(mesh, at))
+                    return tri__fail(TRI_INTERNAL, "class %d of rank %d does not begin at rank %d", i, p->rank,
+                                     tri__mesh_rank(mesh, at));
+                place += class->n;
+            }
+            if (place != r->period || mesh->dp % r->period)
+                return tri__fail(TRI_INTERNAL, "the classes of pp %d, tp %d are of %d replicas, not of %d", at.pp,
+                                 at.tp, place, r->period);
+        }
+    return TRI_OK;
+}
+
 const tri_class *tri__class_of(const tri_classes *r, int rank, int *member) {
     tri_coords at = tri__mesh_coords(&r->mesh, rank);
     int row = tri__classes_row(&r->mesh, at), place = at.dp % r->period, first = r->first[row];

@@ -41,6 +41,8 @@ void tri__classes_open(tri_classes *ranks, tri_arena *arena, const tri_mesh *mes
 void tri__classes_add(tri_classes *ranks, tri_arena *arena, int row, tri_class added);
 /* One program for each rank, in order: every rank is a class. TRI_INTERNAL when they are not all ranks of one mesh. */
 tri_status tri__classes_list(tri_classes *ranks, tri_arena *arena, const tri_program *const *programs, int n);
+/* Whether the classes make up the mesh: every rank is a member of one, and the first member's program says so. */
+tri_status tri__classes_check(const tri_classes *ranks);
 
 /* The class of a rank; *member: its number among the members of a run, from 0 on. NULL: not asked for. */
 const tri_class *tri__class_of(const tri_classes *ranks, int rank, int *member);
