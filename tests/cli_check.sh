@@ -197,7 +197,8 @@ run check "$lanes"
 expect_code 0
 for wait in 0 2 3; do
     sed "s/  after $wait\$//" "$lanes" >lanes.txt
-    refuses 65 "lanes.txt:$(first_line "$lanes" "after $wait\$"): gelu: it shares bytes with instruction $wait, of the other lane" -- check lanes.txt
+    at=$(first_line "$lanes" "after $wait\$")
+    refuses 65 "lanes.txt:$at: gelu: it shares bytes with instruction $wait, of the other lane" -- check lanes.txt
 done
 sed 's/after 2$/after 3/' "$lanes" >lanes.txt
 refuses 65 "lanes.txt:" "it waits for no earlier instruction of the other lane" -- check lanes.txt
