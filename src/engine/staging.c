@@ -195,12 +195,20 @@ static tri_status simulate(tri_arena *scratch, void *data) {
     return tri__staging_time(scratch, job->in, NULL, &job->hardware, &job->staged);
 }
 
-/* Few microbatches: how much smaller the bubble is with more of them. */
+/* Few microbatches: how much smaller the bubble is with more of them. Each answer plans and simulates all ranks anew,
+ * which is worth it on small meshes only. */
 static tri_status say_more(const staging_job *job, double bubble) {
     const tri_plan_in *in = job->in;
+    enum { MOST_COMPARED = 256 }; /* ranks */
     int twice = 2 * in->mesh.pp;
     double better[2];
     if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
+    if (tri__mesh_world(&in->mesh) > MOST_COMPARED) {
+        tri__say(job->log, TRI_LOG_INFO, "%d microbatch%s in a pipeline of %d: predicted bubble %.0f %%; "
+                 "try --num-microbatches %d",
+                 in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice);
+        return TRI_OK;
+    }
     for (int i = 0; i < 2; i++) {
         tri_plan_in more = *in;
         staging_job other = {.in = &more, .hardware = job->hardware};
