@@ -29,6 +29,7 @@ esac
 END
 chmod +x tools/*
 export NOTES=$work/notes
+unset TRIDENT_NO_INSTALL
 
 # deps "LACKING" ARGS...: tools/deps on a machine without these.
 deps() {

@@ -5,6 +5,9 @@
 root=$(dirname "$TRI_BUILD")
 [ -r "$root/Makefile" ] || { echo "not a build folder inside the sources"; exit 77; }
 [ -z "${TRI_SANITIZED:-}" ] || { echo "programs without sanitizers cannot use a library with them"; exit 77; }
+for tool in cc c++ pkg-config; do
+    command -v $tool >/dev/null || { echo "$tool is not installed"; exit 77; }
+done
 build=${TRI_BUILD#"$root"/}
 
 # With other flags than this folder was built with, make would compile it anew: the file of flags says so.
