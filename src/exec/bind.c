@@ -1,12 +1,12 @@
-/* bind.c - one allocation per memory class, one prepared call per instruction. Classes that transfers touch lie in the
- * rank's shared memory, so that peers reach into them and nothing is copied. An asynchronous device has the same
- * classes in its own memory, and the host copies of those that it fills and reads. */
+/* bind.c - one allocation per memory class, one prepared call per instruction. Classes that transfers touch are in the
+ * rank's shared memory, so that peers access them without a copy. An asynchronous device keeps the classes in its own
+ * memory; the host holds copies of those that it reads or fills. */
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
 #include <stdlib.h>
 
-/* As kernels see it. */
+/* The address that kernels use. */
 void *tri__exec_slot_memory(const tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     return exec->memory[p->slot[slot].mem] + tri__slot_offset(p, slot);
@@ -63,7 +63,7 @@ int64_t tri__exec_bytes(const tri_exec *exec) {
 static void bind_program(tri_exec *exec, int index, int threads, uint32_t seed) {
     const tri_program *p = exec->program[index];
     const tri_kernel_table *table = exec->table;
-    int64_t work = p->bytes[TRI_MEM_WORK] / tri__program_lanes(p); /* of a lane */
+    int64_t work = p->bytes[TRI_MEM_WORK] / tri__program_lanes(p); /* per lane */
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_instr *instr = &p->instr[i];
         tri_bound *b = &exec->bound[index][i];
@@ -92,7 +92,7 @@ static void *memory_of(const tri_exec *exec, int program, int slot) {
 
 static tri_bound_transfer *posted(const tri_exec *exec, int program, int wait) {
     int post = tri__transfer_post_of(exec->program[program], wait);
-    TRI_ASSERT(post >= 0); /* the checker refuses a wait for nothing */
+    TRI_ASSERT(post >= 0); /* the checker rejects a wait without a post */
     return exec->bound[program][post].transfer;
 }
 
@@ -142,7 +142,7 @@ static void bind_lanes(tri_exec *exec) {
     }
 }
 
-/* Peers reach into the heap; asynchronous devices transfer among themselves. */
+/* Peers access the heap directly; asynchronous devices use their own transfers. */
 static int in_heap(const tri_exec *exec, int mem) { return !exec->device->async && exec->shared >> mem & 1; }
 
 static tri_status alloc_memory(tri_exec *exec, int mem, size_t bytes, const char *folder) {
@@ -164,7 +164,7 @@ static tri_status alloc_class(tri_exec *exec, int mem, const char *folder) {
     return TRI_OK;
 }
 
-/* The most bytes of inputs that a run has. */
+/* The largest total of input bytes that one run stages. */
 static size_t input_bytes(const tri_program *const *programs, int n) {
     size_t most = 0;
     for (int i = 0; i < n; i++) {
@@ -219,7 +219,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
     *out = exec;
     return TRI_OK;
 fail:
-    if (exec) tri__groups_free(&exec->groups, 1); /* the others may be far from leaving */
+    if (exec) tri__groups_free(&exec->groups, 1); /* other ranks may not be leaving: do not wait for them */
     tri__exec_close(exec);
     return status;
 }

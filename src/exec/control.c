@@ -1,4 +1,4 @@
-/* control.c - the record that ranks sum up each step, by their hosts' transport. */
+/* control.c - the record that ranks sum every step, over the hosts' transport. */
 #include "exec/exec_parts.h"
 
 #include <string.h>

@@ -24,7 +24,7 @@ static int is_finite(const tri_tensor *t, tri_dtype dtype) {
     return 1;
 }
 
-/* The same of an operand wherever it lies. */
+/* is_finite for an operand in any memory. */
 static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, int *finite) {
     const tri_async *async = exec->device->async;
     *finite = 1;
@@ -50,10 +50,10 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
         const tri_op_row *row = tri__op_row(p->instr[i].op);
         if (p->instr[i].op == TRI_OP_adamw || p->instr[i].op == TRI_OP_adamw_copy) continue;
         TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
-        if (tri__begins(p->instr[i].op)) continue; /* looked at when it has ended */
+        if (tri__begins(p->instr[i].op)) continue; /* checked at its wait */
         for (int k = 0; k < row->n_args && *line < 0; k++) {
             int at = p->instr[i].slot[k], finite = 1;
-            if (at >= 0 && p->slot[at].mem != TRI_MEM_HOST) /* its figures were not computed by kernels */
+            if (at >= 0 && p->slot[at].mem != TRI_MEM_HOST) /* the control record was not computed by kernels */
                 TRI_TRY(look_at(exec, &exec->bound[program][i].call.t[k], p->slot[at].dtype, &finite));
             if (!finite) *line = i, *slot = at;
         }

@@ -1,12 +1,12 @@
-/* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. Knows operations,
- * nothing of models or strategies. */
+/* exec.h - binds a plan's programs to a device's memory and to the other ranks, and runs them. It handles operations
+ * and is independent of models and strategies. */
 #ifndef TRI_EXEC_EXEC_H
 #define TRI_EXEC_EXEC_H
 
 #include "device/device.h"
 #include "program/program.h"
 
-/* What one microbatch brings: row counts and the fields that `input` instructions copy in. */
+/* The input of one microbatch: row counts and the fields that `input` instructions copy in. */
 typedef struct tri_feed {
     tri_counts counts;
     const void *field[TRI_FIELD_COUNT]; /* shapes: TRI_FIELDS in program/op.h */
@@ -14,61 +14,59 @@ typedef struct tri_feed {
 
 typedef struct tri_exec tri_exec;
 
-/* Programs of one plan: their parameters (and every slot of the same class and offset) share memory. One allocation per
- * memory class, zeroed; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for
- * tests. world: who the programs' transfers are with, and whose shared memory takes tri__programs_shared_bytes; it
- * outlives the executor, and all ranks open theirs in the same order. NULL when no program has transfers. folder: where
- * the device's offload memory is, when programs have classes there. */
+/* Programs of one plan: parameters (and all slots of the same class and offset) share memory. One zeroed allocation per
+ * memory class; the arrays of `programs` must outlive the executor. guard: extra bytes after each class, for tests.
+ * world: the ranks of the programs' transfers; its shared memory provides tri__programs_shared_bytes; it outlives the
+ * executor, and all ranks open their executors in the same order. NULL when no program has transfers. folder: the
+ * directory of the device's offload memory, when programs have classes there. */
 tri_status tri__exec_open(const tri_device *device, const tri_program *const *programs, int n, int threads,
                           uint32_t seed, size_t guard, tri_world *world, const char *folder, tri_exec **out);
 void tri__exec_close(tri_exec *exec);
 
-/* A slot's memory, as the largest microbatch uses it. Where a device has memory of its own this is the host's copy of
- * it: there is one of weights, optimizer state and results. `push` brings a slot of it to the device, `pull` a class
- * back; results come with `finish`. NULL where the rank has nothing of the slot's class: it is empty, as all of
- * them. */
+/* A slot's memory, sized for the largest microbatch. If the device has separate memory, this is the host's copy, which
+ * exists for weights, optimizer state and results. `push` copies a slot to the device, `pull` copies a class back;
+ * `finish` copies results. NULL if the rank has no memory of the slot's class: all its slots are empty. */
 void *tri__exec_slot(const tri_exec *exec, int program, int slot);
 tri_status tri__exec_push(tri_exec *exec, int program, int slot);
 tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);
-/* Fills a slot where kernels see it; where that is not the host's copy, the copy stays as it is. */
+/* Fills a slot in the memory that kernels use; a separate host copy is not changed. */
 tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker);
-/* The allocation of a class: its start, where kernels see it, and the bytes that the plan asked for (the guard
+/* The allocation of a class: its start in the memory that kernels use, and the bytes that the plan requested (the guard
  * follows). */
 void *tri__exec_memory(const tri_exec *exec, tri_mem mem, int64_t *bytes);
 int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
 const char *tri__exec_describe(const tri_exec *exec); /* the device, for people */
 
-/* Runs instructions [begin, end) of a program: all of them with 0 and n_instrs. feed[n_mb]; instructions of the whole
- * step take feed[0]. `times` [n_instrs], or NULL; they are there after tri__exec_finish. Fails when any rank does: then
- * nothing it wrote counts. Allocates nothing. An asynchronous device has then been told all of it, and may still
- * be at work. */
+/* Runs instructions [begin, end) of a program: 0 and n_instrs run all. feed[n_mb]; instructions of the whole step use
+ * feed[0]. `times` [n_instrs], or NULL; valid after tri__exec_finish. Fails when any rank fails; the outputs are then
+ * invalid. Allocates nothing. On an asynchronous device everything has been queued on return and may still be in
+ * flight. */
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times);
-/* Waits for all that runs began; the host's copy of results is what they left. Where kernels are done when they return:
- * nothing. */
+/* Waits for all queued runs; the host's copy of results is then current. A no-op on synchronous devices. */
 tri_status tri__exec_finish(tri_exec *exec);
-/* Algorithms chosen by timing, as tri_tuner has it; before anything is in memory. `kind` is NULL where there is nothing
- * to choose, and then the others are not called. `tune` adds what it lacks of the programs' products at their largest;
- * this rank alone. */
+/* Algorithms chosen by timing (tri_tuner), before memory holds any data. `kind` is NULL if there is nothing to choose,
+ * and then the others must not be called. `tune` adds the programs' products, at their largest shapes, that the wisdom
+ * lacks; for this rank only. */
 const char *tri__exec_kind(const tri_exec *exec);
 tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom);
 void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom);
-/* Seconds that a device which runs on has worked since this was last asked; 0 of others. */
+/* Seconds that an asynchronous device has worked since the last call; 0 for others. */
 double tri__exec_worked(tri_exec *exec);
-/* Bytes in use of the device's own memory, by all who share it; 0 where it is the host's. */
+/* Bytes in use of the device's own memory, by all processes; 0 if it uses the host's memory. */
 int64_t tri__exec_used(const tri_exec *exec);
-/* Whether a run may still be going on when it returns. */
+/* Whether a run may still be in flight after tri__exec_run returns. */
 int tri__exec_runs_on(const tri_exec *exec);
 
-/* The first instruction that posts a program's control, -1: it has none. Running it alone, with its wait, exchanges the
- * field control of `feed` (one microbatch) and touches no device; the sums are in the instruction's slot. Every rank
- * does so, or none, and not while a run is under way. */
+/* The first instruction that posts a program's control; -1 if there is none. tri__exec_control runs it and its wait
+ * alone: it exchanges the control field of `feed` (one microbatch) without using the device, and leaves the sums in the
+ * instruction's slot. Every rank calls it or none does, and not while a run is in flight. */
 int tri__exec_control_of(const tri_program *program);
 tri_status tri__exec_control(tri_exec *exec, int program, const tri_feed *feed);
 
-/* Runs the program again to its end, looking at every value written: *line is the first instruction whose output is not
- * finite and *slot what holds it, or -1. Updates of weights are not run. Every rank does so, or none: they run its
- * transfers too. */
+/* Reruns the whole program and checks every value written: *line is the first instruction with a non-finite output and
+ * *slot the slot that holds it, or -1. Weight updates are skipped. Every rank calls it or none does, since transfers
+ * run too. */
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot);
 
 #endif

@@ -1,15 +1,13 @@
-/* groups.c - groups that programs name, made on the transport and, where devices carry transfers themselves, among the
+/* groups.c - the groups that programs name, made on the transport and, if devices carry transfers themselves, on the
  * devices.
  *
- * Devices do what a group was told in that order, one after another, and a receive waits for its send. So that no
- * transfer waits behind one that waits for it, each group has a queue of its own, and so has each direction between two
- * members that send to one another:
+ * Devices run a group's transfers in the order in which they are queued, and a receive blocks until its send. To avoid
+ * deadlock, each group has its own queue, and so has each direction between two members that send to each other:
  *
  *     rank 0:  send x   recv dx   send y
  *     rank 1:  recv x   recv y    send dx
  *
- * With one queue, rank 0 has recv dx before send y, and rank 1 recv y before send dx: a deadlock.
- */
+ * With one queue, rank 0 has recv dx before send y, and rank 1 recv y before send dx: a deadlock. */
 #include "exec/groups.h"
 
 #include "base/clock.h"
@@ -20,11 +18,11 @@
 #include <stdlib.h>
 
 static const double BLAME_SECONDS =
-    2; /* for the rank that failed first to be known, when a device only saw its peers go */
+    2; /* time to learn which rank failed first, when a device only reports lost peers */
 
-/* ---- Waiting of devices for other ranks ---- */
+/* ---- Devices that wait for other ranks ---- */
 
-/* Inside a wait as every other: the rank looks around, hears of failures, and may be found to stand still. */
+/* Like every wait: the rank polls, learns of failures, and is subject to the progress timeout. */
 static tri_status ask(void *argument) {
     tri_group_table *table = argument;
     int left;
@@ -39,11 +37,12 @@ void tri__groups_wait(tri_group_table *table, int begins) {
     else if (table->waits) tri__world_waits(table->world, table->waits = 0);
 }
 
-/* A device's own failure may be another rank's: when that is known in time, its words count. */
+/* A device's failure may be the consequence of another rank's: if that rank's error arrives in time, report it
+ * instead. */
 static tri_status find_cause(tri_group_table *table, tri_status status) {
     char words[512];
     double begin = tri__clock();
-    if (status != TRI_INTERNAL) return status; /* told by another rank, or plainly this one's */
+    if (status != TRI_INTERNAL) return status; /* reported by another rank, or certainly this rank's own */
     snprintf(words, sizeof words, "%s", tri_error());
     tri__groups_wait(table, 1);
     while (tri__clock() - begin < BLAME_SECONDS && ask(table) == TRI_OK) {}
@@ -66,7 +65,7 @@ tri_status tri__groups_check(tri_group_table *table, int *left) {
     return TRI_OK;
 }
 
-/* ---- What programs name ---- */
+/* ---- Groups that programs name ---- */
 
 static int compare(const void *a, const void *b) {
     const tri_attr *x = &((const tri_named_group *)a)->attr, *y = &((const tri_named_group *)b)->attr;
@@ -96,9 +95,9 @@ static void list_groups(const tri_program *program, tri_group_table *out) {
     }
 }
 
-/* ---- The devices' own ---- */
+/* ---- Groups of devices ---- */
 
-/* One member names the group, and the transport tells the others. */
+/* One member creates the group's name and broadcasts it over the transport. */
 static tri_status join(tri_group_table *table, const char *name, int n, int me, int oneway, void **far) {
     tri__groups_wait(table, 1);
     tri_status status = table->peers->join(table->context, name, n, me, oneway, &table->poll, far);
@@ -138,8 +137,7 @@ static void mark_used(const tri_program *program, tri_named_group *entry) {
     }
 }
 
-/* Pairs in an order that is the same for all, so that the first of those still to be made has both ends waiting for
- * it. */
+/* Pairs in the same order on every rank: both ends of the first pair not yet made are waiting for it. */
 static tri_status join_pairs(tri_group_table *table, tri_named_group *entry) {
     int n = tri_group_size(entry->group), me = tri_group_rank(entry->group);
     for (int from = 0; from < n; from++)
@@ -192,7 +190,7 @@ tri_status tri__groups_make(const tri_program *const *programs, int n, tri_group
     return status;
 }
 
-/* All at once: without memory for their list, the end of the process leaves them. */
+/* All at once. If memory for the list runs out, the groups end with the process. */
 static void leave_devices(tri_group_table *table, int abort) {
     int n = 0, room = table->n;
     for (int i = 0; i < table->n; i++) room += pairs_of(&table->entry[i]);

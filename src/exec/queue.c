@@ -1,8 +1,8 @@
-/* queue.c - runs of an asynchronous device: their instructions are queued, and waited for later. */
+/* queue.c - runs on an asynchronous device: instructions are queued, and a later call waits for them. */
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
-/* Begins a run of an asynchronous device, with all inputs staged. */
+/* Begins a run on an asynchronous device, with all inputs staged. */
 void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed) {
     const tri_program *p = exec->program[program];
     for (int i = begin; i < end; i++) {
@@ -21,14 +21,14 @@ static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, c
     return tri__exec_run_one(exec, program, i, step, feed);
 }
 
-/* All lanes begin behind what was there before the run. */
+/* Every lane waits for the work queued before the run. */
 static void open_lanes(const tri_exec *exec) {
     const tri_queues *queues = exec->device->queues;
     queues->signal(exec->context, 0);
     for (int lane = 1; lane < TRI_LANES; lane++) queues->use(exec->context, lane), queues->await(exec->context, 0);
 }
 
-/* What follows the run, in lane 0, is behind all of them. */
+/* Lane 0, and so the work queued after the run, waits for all lanes. */
 static void close_lanes(const tri_exec *exec) {
     const tri_queues *queues = exec->device->queues;
     for (int lane = 1; lane < TRI_LANES; lane++) {
@@ -39,7 +39,7 @@ static void close_lanes(const tri_exec *exec) {
     }
 }
 
-/* In its lane, after what it waits for: all lanes are behind what comes before `begin`, the run's first. */
+/* Queues an instruction in its lane, after the one that it waits for; open_lanes ordered those before `begin`. */
 static tri_status queue_in_lane(tri_exec *exec, int program, int i, int begin, uint32_t step, const tri_feed *feed) {
     const tri_queues *queues = exec->device->queues;
     const tri_instr *instr = &exec->program[program]->instr[i];
@@ -64,7 +64,7 @@ static tri_status queue_all(tri_exec *exec, int program, int begin, int end, uin
     return status;
 }
 
-/* The device's own marks say when kernels ran. All are in one lane, where each has its own time. */
+/* The device's marks record when kernels ran. All kernels are in one lane, so that each has its own time. */
 static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                                tri_time *times) {
     const tri_timing *timing = exec->device->timing;
@@ -77,13 +77,13 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
     return TRI_OK;
 }
 
-/* Kernels are only queued here. */
+/* Only queues kernels. */
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                             tri_time *times) {
     const tri_graphs *graphs = exec->device->graphs;
     tri__exec_start(exec, program, begin, end, step, feed);
     if (times) return queue_marked(exec, program, begin, end, step, feed, times);
-    tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host looks how they get on */
+    tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host must track transfers */
                                      : tri__replay_ask(&exec->replay, exec->program, program, begin, end, feed, graphs,
                                                        exec->context);
     if (capture == TRI_REPLAY) return TRI_OK;
@@ -124,8 +124,8 @@ int64_t tri__exec_used(const tri_exec *exec) {
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->async != NULL; }
 
-/* Until the device is done with what it was told, and at the end of a step others with the comparison of its transfers;
- * or some rank failed: then its own transfers may never end, and are given up. */
+/* Waits until the device is idle and, with `compared`, until all its transfers have been compared with the peers'. When
+ * a rank failed, this rank's transfers may never complete and are aborted. */
 tri_status tri__exec_await(tri_exec *exec, int compared) {
     tri_world *world = exec->world;
     tri_idle idle = {.awake = 1};
@@ -136,7 +136,7 @@ tri_status tri__exec_await(tri_exec *exec, int compared) {
     tri_status status;
     while ((status = tri__groups_check(&exec->groups, &left)) == TRI_OK) {
         if (exec->device->async->is_idle(exec->context, &passed) && !(compared && left)) break;
-        if (passed != last || left != before) tri__world_beat(world); /* else it may be found to stand still */
+        if (passed != last || left != before) tri__world_beat(world); /* progress: reset the progress timeout */
         last = passed, before = left;
         tri__idle(world->segment.control, world->local, &idle);
     }
@@ -145,7 +145,7 @@ tri_status tri__exec_await(tri_exec *exec, int compared) {
     return status;
 }
 
-/* Kernels by their marks; transfers are elsewhere between theirs. */
+/* Kernels by their marks; transfers have separate marks. */
 static void take_times(tri_exec *exec) {
     const tri_timing *timing = exec->device->timing;
     const tri_program *p = exec->program[exec->timed];

@@ -1,7 +1,7 @@
-/* replay.c - two runs queue the same when they have the same instructions and row counts: operands lie where they lay,
- * and all else that a kernel is told comes from these. (An update has no rows that are counted: it is the same for
- * all.) Inputs and the step are in the device's memory. Transfers and copies between memories are
- * followed by the host while they go on: runs that have them are queued each time. */
+/* replay.c - two runs queue the same work when they have the same instructions and row counts: operands keep their
+ * addresses, and all other kernel arguments follow from these two. (An update has no row counts: it is the same for all
+ * runs.) Inputs and the step are in the device's memory. Runs with transfers or offload copies are not captured,
+ * because the host tracks those while they are in flight. */
 #include "exec/replay.h"
 #include "program/transfer.h"
 

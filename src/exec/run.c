@@ -1,11 +1,11 @@
-/* run.c - instructions, one after another in the order of the program. */
+/* run.c - runs instructions one after another, in program order. */
 #include "base/clock.h"
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
 #include <string.h>
 
-/* What an input instruction copies of its microbatch. */
+/* The bytes of its microbatch that an input instruction copies. */
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes) {
     const char *field = feed->field[instr->attr.field];
     *bytes = (size_t)tri__slot_bytes(&p->slot[instr->slot[0]], &feed->counts);
@@ -27,7 +27,7 @@ static void run_input(const tri_exec *exec, const tri_bound *b, const tri_progra
     else memcpy(b->call.t[0].data, from, bytes);
 }
 
-/* Half of a copy between memories; done at once where kernels are. */
+/* Half of a copy to or from offload memory; synchronous devices copy at once. */
 static void run_copy(const tri_exec *exec, const tri_bound *b, const tri_program *program, const tri_instr *instr) {
     const tri_offload *offload = exec->device->offload;
     const tri_tensor *y = &b->call.t[0], *x = &b->call.t[1];

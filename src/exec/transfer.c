@@ -1,4 +1,4 @@
-/* transfer.c - posts and waits of programs as operations of the transport, or of the devices themselves. */
+/* transfer.c - posts and waits of programs as operations of the transport, or of the devices. */
 #include "exec/transfer.h"
 
 #include "comm/ops/request.h"
@@ -25,7 +25,7 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
         out->root = !receives; /* the sender is the first of the two */
     }
     if (post->op != TRI_OP_all_gather_post && post->op != TRI_OP_reduce_scatter_post) return;
-    if (whole->rows.sym != TRI_SYM_NONE) { /* equal runs of rows, known when a microbatch is bound */
+    if (whole->rows.sym != TRI_SYM_NONE) { /* equal shares of rows, counted per microbatch */
         tri_ends ends = tri__transfer_ends(post);
         out->sized = &program->slot[post->op == TRI_OP_all_gather_post ? ends.x : ends.y];
         return;
