@@ -88,7 +88,7 @@ static const struct {
     {HEAD "products\n", 3, "neither product"},
     {HEAD PRODUCT "\n", 3, "number of words"},
     {HEAD PRODUCT WORDS8 " 1\n", 3, "number of words"},
-    {HEAD PRODUCT WORDS8 "\n" PRODUCT WORDS8 "\n", 4, "came before"},
+    {HEAD PRODUCT WORDS8 "\n" PRODUCT WORDS8 "\n", 4, "listed twice"},
     {HEAD PRODUCT WORDS8 "\n" PRODUCT "\t\n", 4, "plain text"},
     {HEAD "product 0 4 5 tn bf16 f32 bias set 256 1.500 1.250" WORDS8 "\n", 3, "whole numbers"},
     {HEAD "product 3 04 5 tn bf16 f32 bias set 256 1.500 1.250" WORDS8 "\n", 3, "whole numbers"},

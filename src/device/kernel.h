@@ -1,5 +1,5 @@
-/* kernel.h - what a kernel is: a function of one call, and its row in a table indexed by operation and element type.
- * Adding a kernel: a row in the file of its operation family. docs/extending/adding-a-kernel.md */
+/* kernel.h - a kernel: a function of one call, and its row in a table indexed by operation and element type. Adding a
+ * kernel: a row in the file of its operation family. docs/extending/adding-a-kernel.md */
 #ifndef TRI_DEVICE_KERNEL_H
 #define TRI_DEVICE_KERNEL_H
 
@@ -8,7 +8,7 @@
 
 /* A dense row-major matrix in device memory. */
 typedef struct tri_tensor {
-    void *data;           /* [rows, cols]; NULL when the operand is left out */
+    void *data;           /* [rows, cols]; NULL if the operand is absent */
     int64_t rows, cols;
 } tri_tensor;
 
@@ -16,15 +16,15 @@ typedef struct tri_kernel_table tri_kernel_table;
 
 typedef struct tri_call {
     tri_tensor t[TRI_MAX_ARGS]; /* in the order of the operation's row */
-    uint8_t dtype[TRI_MAX_ARGS];/* a tri_dtype each; rows of f32 need not look: theirs is the type that ops.def gives */
+    uint8_t dtype[TRI_MAX_ARGS];/* a tri_dtype each; f32 rows need not check: operands have the types of ops.def */
     tri_op op;
-    const tri_kernel_table *table; /* the device's, for rows that run others */
+    const tri_kernel_table *table; /* the device's, for rows that call others */
     unsigned acc;               /* bit k: operand k is added to, not overwritten */
     const tri_attr *attr;
-    uint32_t seed, step;        /* of random numbers; asynchronous devices know the step by `begin_run`, too */
+    uint32_t seed, step;        /* of random numbers; asynchronous devices get the step from `begin_run`, too */
     int threads;
-    void *work;                 /* scratch space as the kernel row asks, aligned to 64 */
-    void *context;              /* the device's own: streams, libraries; NULL on a CPU */
+    void *work;                 /* scratch space as the row requested, aligned to 64 */
+    void *context;              /* the device's: streams, libraries; NULL on a CPU */
 } tri_call;
 
 typedef void tri_kernel(const tri_call *call);

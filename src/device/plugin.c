@@ -1,4 +1,4 @@
-/* plugin.c - finds and loads the CUDA plug-in. Nothing of CUDA is needed to build or run Trident without it. */
+/* plugin.c - finds and loads the CUDA plug-in. Trident builds and runs without CUDA. */
 #include "device/plugin.h"
 
 #include "base/library.h"

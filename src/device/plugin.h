@@ -1,5 +1,5 @@
-/* plugin.h - all that the CUDA plug-in and Trident know of each other: a table, exported as `tri_cuda_plugin_table`,
- * and what the plug-in is given when it is opened (tri_core). */
+/* plugin.h - the interface between Trident and the CUDA plug-in: a table, exported as `tri_cuda_plugin_table`, and the
+ * functions passed to the plug-in when it is opened (tri_core). */
 #ifndef TRI_DEVICE_PLUGIN_H
 #define TRI_DEVICE_PLUGIN_H
 
@@ -8,8 +8,8 @@
 enum { TRI_CUDA_PLUGIN_VERSION = 6 };
 #define TRI_CUDA_PLUGIN_NAME "libtrident_cuda.so"
 
-/* Counts, and sizes in bytes, of all that both sides must have alike. They tell a plug-in of another build from this
- * program also where its version was not changed; what keeps its size and changes its meaning needs a new version. */
+/* Counts and sizes in bytes of everything that both sides must agree on. They detect a plug-in of another build even
+ * when the version is the same; a change of meaning that keeps all sizes needs a new version. */
 typedef struct tri_plugin_layout {
     uint32_t ops, dtypes;
     uint32_t call, attr, workspace, wisdom, collective;
@@ -23,15 +23,15 @@ typedef struct tri_plugin_layout {
      .timing = sizeof(tri_timing), .tuner = sizeof(tri_tuner)}
 
 typedef struct tri_cuda_plugin {
-    int version; /* first: all versions have it here */
+    int version; /* first, in all versions */
     tri_plugin_layout layout;
     const tri_device *device;
 } tri_cuda_plugin;
 
-/* TRI_USAGE when the plug-in, or NULL, is not of this program's version and layout. */
+/* TRI_USAGE when the plug-in is NULL or differs in version or layout. */
 tri_status tri__plugin_check(const tri_cuda_plugin *plugin);
 
-/* Beside the program or the library, ../lib, and where the system looks. Never unloaded. */
+/* Searches next to the program or library, in ../lib, and in the system's library path. Never unloaded. */
 tri_status tri__device_load(const tri_device **device);
 
 #endif

@@ -8,14 +8,14 @@ typedef struct tri_time {
 } tri_time;
 
 typedef struct tri_timing {
-    /* Marks a point between queued kernels; after `finish`, times[i] is from mark i to mark i + 1, for i < n, where
-     * both were made. */
+    /* Marks a point between queued kernels; after `finish`, times[i] spans mark i to mark i + 1, for i < n, if both
+     * were made. */
     void (*mark)(void *context, int index);
     void (*times)(void *context, int n, tri_time *times);
-    /* After `finish`, when the transfer of that number ran, where marks were made around its post. */
+    /* After `finish`: when the transfer of that number ran, if marks were made around its post. */
     void (*transfer_time)(void *context, int number, tri_time *time);
-    /* Seconds of work since the last call: each time from the first thing queued until the `finish` that waited for
-     * it. */
+    /* Seconds of work since the last call: the sum of intervals from the first work queued to the `finish` that waited
+     * for it. */
     double (*busy_seconds)(void *context);
 } tri_timing;
 

@@ -1,5 +1,4 @@
-/* tuner.h - choosing algorithms by timing them, before a run's first step. What fails is reported by the next
- * `finish`. */
+/* tuner.h - choosing algorithms by timing them, before a run's first step. Errors are reported by the next `finish`. */
 #ifndef TRI_DEVICE_TUNER_H
 #define TRI_DEVICE_TUNER_H
 
@@ -7,12 +6,12 @@
 #include "device/wisdom.h"
 
 typedef struct tri_tuner {
-    /* What choices are good for: the device and its library. */
+    /* What choices are valid for: the device and its library. */
     const char *(*kind)(void *context);
-    /* Times those of a call's products that are not in the wisdom, on the call's operands, which hold nothing yet
-     * (zeros) and are left so, and adds the fastest; a call without products: nothing. `row` is the call's row. */
+    /* Times those of a call's products that are not in the wisdom and adds the fastest; does nothing for calls without
+     * products. Uses the call's operands, which are zero before and after. `row` is the call's row. */
     void (*tune)(void *context, const tri_call *call, tri_kernel *row, tri_wisdom *wisdom);
-    /* Copies what is known: products use it from now on. */
+    /* Copies the wisdom: products use it from now on. */
     void (*follow)(void *context, const tri_wisdom *wisdom);
 } tri_tuner;
 

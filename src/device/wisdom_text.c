@@ -1,12 +1,12 @@
-/* wisdom_text.c - the file of algorithms: a line each, words between single blanks, and a hash at the end.
+/* wisdom_text.c - the file of algorithms: one line each, words separated by single blanks, and a hash at the end.
  *
  *     trident-products 1
  *     kind NVIDIA H200, 132 multiprocessors, cuBLASLt 130100
  *     product 3072 32768 768 tn bf16 bf16 bias set 256 512.250 498.125 0000000000000042 ... (8 words)
  *     end 0123456789abcdef
  *
- * A product's line: m n k, which of A and B are turned (t) or not (n), types of A and B and of D, bias or plain, set or
- * add, alignment, microseconds of the first guess and of the chosen algorithm, and the algorithm. */
+ * A product's line: m n k, whether A and B are transposed (t) or not (n), types of A and B and of D, bias or plain, set
+ * or add, alignment, microseconds of the first guess and of the chosen algorithm, and the algorithm. */
 #include "base/hash.h"
 #include "device/wisdom.h"
 #include "layout/dtype.h"
@@ -22,7 +22,7 @@ enum {
     LINE_MAX = 512,
     WORDS = 11 + TRI_ALGORITHM_WORDS,
     HASH_SEED = 1
-}; /* WORDS: of a product's line, after its first */
+}; /* WORDS: in a product's line, without the first */
 
 void tri__wisdom_end(const char *text, size_t size, char end[TRI_WISDOM_END]) {
     snprintf(end, TRI_WISDOM_END, "end %016llx\n", (unsigned long long)tri__hash64(HASH_SEED, text, size));
@@ -64,7 +64,7 @@ static tri_status bad(const reader *r, const char *what) {
                      what);
 }
 
-/* The next line without its end; TRI_DATA where there is none, or it is long or not plain text. */
+/* The next line without its newline; TRI_DATA if there is none, or it is too long or not printable text. */
 static tri_status next_line(reader *r, char line[static LINE_MAX]) {
     r->line++;
     const char *stop = r->at < r->end ? memchr(r->at, '\n', (size_t)(r->end - r->at)) : NULL;
@@ -79,7 +79,7 @@ static tri_status next_line(reader *r, char line[static LINE_MAX]) {
     return TRI_OK;
 }
 
-/* A whole number as it is printed: digits only, at most `most`. */
+/* A whole number in canonical form: digits only, at most `most`. */
 static int whole(const char *word, int64_t most, int64_t *out) {
     int64_t value = 0;
     if (!*word || (word[0] == '0' && word[1])) return 0;
@@ -109,7 +109,7 @@ static int hexadecimal(const char *word, uint64_t *out) {
     return !word[16];
 }
 
-/* Whether a word is one of two: 0 or 1. */
+/* Matches a word against two: 0 or 1. */
 static int either(const char *word, const char *no, const char *yes, int32_t *out) {
     *out = strcmp(word, yes) == 0;
     return *out || strcmp(word, no) == 0;
@@ -142,7 +142,7 @@ static tri_status parse_entry(const reader *r, char *line, tri_wisdom_entry *e) 
     int64_t align = 0;
     memset(e, 0, sizeof *e);
     tri_product_shape *s = &e->shape;
-    if (!split(line, word)) return bad(r, "a product's line has another number of words");
+    if (!split(line, word)) return bad(r, "a product's line has the wrong number of words");
     if (!whole(word[0], INT32_MAX, &s->m) || !whole(word[1], INT32_MAX, &s->n) || !whole(word[2], INT32_MAX, &s->k) ||
         !s->m || !s->n || !s->k)
         return bad(r, "m, n and k are not whole numbers above 0");
@@ -165,8 +165,8 @@ static tri_status parse_end(const reader *r, const char *text, const char *begin
     char end[TRI_WISDOM_END];
     tri__wisdom_end(text, (size_t)(begin - text), end);
     if ((size_t)(r->at - begin) != TRI_WISDOM_END - 1 || memcmp(begin, end, TRI_WISDOM_END - 1) != 0)
-        return bad(r, "the hash of what stands before is another: the file was changed or damaged");
-    return r->at == r->end ? TRI_OK : bad(r, "something follows the end");
+        return bad(r, "the hash does not match: the file was changed or damaged");
+    return r->at == r->end ? TRI_OK : bad(r, "there is text after the end line");
 }
 
 tri_status tri__wisdom_parse(const char *text, size_t size, const char *path, tri_wisdom *wisdom) {
@@ -187,7 +187,7 @@ tri_status tri__wisdom_parse(const char *text, size_t size, const char *path, tr
         if (strncmp(line, "end ", 4) == 0) return parse_end(&r, text, begin);
         if (strncmp(line, "product ", 8) != 0) return bad(&r, "there is neither product nor end");
         TRI_TRY(parse_entry(&r, line + 8, &entry));
-        if (tri__wisdom_find(wisdom, &entry.shape)) return bad(&r, "the shape came before");
+        if (tri__wisdom_find(wisdom, &entry.shape)) return bad(&r, "the shape is listed twice");
         if (wisdom->n == TRI_WISDOM_MAX) return bad(&r, "there are too many products");
         tri__wisdom_add(wisdom, &entry);
     }

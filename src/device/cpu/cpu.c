@@ -1,5 +1,5 @@
-/* cpu.c - two devices in this machine's memory: "cpu", reference rows overridden by fast ones, and "reference", the
- * plain rows alone, against which all others are compared. */
+/* cpu.c - two devices in host memory: "cpu", reference rows overridden by fast ones, and "reference", the plain rows
+ * alone, against which all others are compared. */
 #include "device/cpu/cpu.h"
 
 #include "base/file.h"
@@ -35,7 +35,7 @@ static void cpu_kernels(tri_kernel_table *table) {
     tri__cpu_part_rows(table);
 }
 
-/* A mapping of 0 bytes is refused by the system; an empty allocation takes a byte. */
+/* The system rejects a mapping of 0 bytes; an empty allocation takes one byte. */
 static size_t mapped(size_t bytes) { return bytes ? bytes : 1; }
 
 tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context) {
@@ -60,7 +60,7 @@ tri_status tri__cpu_alloc(void *context, size_t bytes, void **out) {
         return tri__fail(TRI_RESOURCE, "cannot allocate %zu bytes: %s; try a smaller batch or a shorter max_sen_len",
                          bytes, strerror(errno));
     }
-    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* advice: a kernel without them refuses */
+    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* advice: may be unsupported */
     *out = memory;
     return TRI_OK;
 }

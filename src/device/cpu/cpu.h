@@ -1,4 +1,4 @@
-/* cpu.h - inside the CPU device: the lists of reference rows, one an operation family, each in a file of its name. */
+/* cpu.h - inside the CPU device: the lists of reference rows, one per operation family, each in a file of its name. */
 #ifndef TRI_DEVICE_CPU_CPU_H
 #define TRI_DEVICE_CPU_CPU_H
 
@@ -11,14 +11,15 @@
 TRI_CPU_FAMILIES(X)
 #undef X
 
-/* Adds rows of 16-bit types for every operation that has one of fp32. half.c */
+/* Adds 16-bit rows for every operation that has an fp32 row. half.c */
 void tri__cpu_half_rows(tri_kernel_table *table);
-/* Operations that are done by running others of the table, which is complete. */
+/* Operations composed of other rows of the table, which must be complete. */
 void tri__cpu_part_rows(tri_kernel_table *table);
-/* The row that it adds for dense layers and their gradients, for rows that cannot take every call. */
+/* The row that tri__cpu_half_rows adds for dense layers and their gradients: the fallback of rows that do not handle
+ * every call. */
 void tri__cpu_half_linear(const tri_call *call);
 
-/* Memory of this machine, as tri_device has it; also that of devices which compute nothing. The context is NULL. */
+/* Host memory with the interface of tri_device; also used by devices that compute nothing. The context is NULL. */
 tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context);
 void tri__cpu_close(void *context);
 tri_status tri__cpu_room(const tri_core *core, int local, int64_t *bytes);

@@ -1,8 +1,8 @@
-/* half.c - rows of 16-bit types. Whatever they read is exact in fp32; they compute as the fp32 row does and round once,
- * to nearest, what they write. Most run the fp32 row itself on wide copies of their 16-bit operands. Those whose
- * operands are whole tables or all the weights of a unit, of which copies would be as large, go piece by piece.
+/* half.c - rows of 16-bit types. Their inputs are exact in fp32; they compute as the fp32 row does and round each
+ * output once, to nearest. Most run the fp32 row on fp32 copies of their 16-bit operands. Rows whose operands are whole
+ * tables or all the weights of a unit, where copies would be as large, work piece by piece.
  *
- * Operands of both widths may meet in one call: gradients of weights may be fp32 where everything else is not. */
+ * Operands of both widths may occur in one call: gradients of weights may be fp32 when everything else is 16-bit. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/call.h"
 #include "layout/float16.h"
@@ -34,7 +34,7 @@ static void narrow(int dtype, int64_t n, const float *from, void *to) {
 
 static int64_t piece_size(int64_t n, int64_t at) { return n - at < PIECE ? n - at : PIECE; }
 
-/* The element `at` of an operand, whatever its width. */
+/* Element `at` of an operand of any width. */
 static void *at_element(const tri_call *call, int k, int64_t at) {
     return (char *)call->t[k].data + (size_t)at * tri__dtype_bytes((tri_dtype)call->dtype[k]);
 }
@@ -53,7 +53,7 @@ static void narrow_operand(const tri_call *call, int k, const float *from) {
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* Scratch: the fp32 row's, a float for each element of 16-bit operands, and alignment. */
+/* Scratch: the fp32 row's, one float per element of 16-bit operands, and alignment. */
 static void through_f32(const tri_call *call) {
     const tri_op_row *row = tri__op_row(call->op);
     tri_call wide = *call;
@@ -83,7 +83,7 @@ static void cast(const tri_call *call) {
     }
 }
 
-/* h is rounded before the activation, as if both were written apart: gelu may be repeated from h alone. */
+/* h is rounded before the activation, as in the unfused operations: gelu may be recomputed from h alone. */
 static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
     char *scratch = call->work;
@@ -105,7 +105,7 @@ static void linear_gelu(const tri_call *call) {
     call->table->run[TRI_OP_gelu][type](&gelu);
 }
 
-/* Runs `op` on some of the call's operands, and no others: rows may look how many there are. */
+/* Runs `op` on these operands of the call only: rows may test which operands are present. */
 static void run_part(const tri_call *call, tri_op op, int n, const int *operand) {
     tri_call part = *call;
     int type = TRI_F32;
@@ -119,14 +119,14 @@ static void run_part(const tri_call *call, tri_op op, int n, const int *operand)
     call->table->run[op][type](&part);
 }
 
-/* A sum of gradients is of what they were rounded to, as if both were written apart. */
+/* Sums the rounded gradients, as the unfused operations do. */
 static void gelu_din_db(const tri_call *call) {
     OPERANDS(gelu_din_db);
     run_part(call, TRI_OP_gelu_din, 3, (int[]){ARG(dx), ARG(dy), ARG(x)});
     run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(db), ARG(dx)});
 }
 
-/* The next two in any type. The product lies where dx will be. */
+/* The next two work for any type. The product is stored in dx. */
 static void linear_gelu_din(const tri_call *call) {
     OPERANDS(linear_gelu_din);
     run_part(call, TRI_OP_linear_din, 3, (int[]){ARG(dx), ARG(dy), ARG(w)});
@@ -148,7 +148,7 @@ static void dropout_add_norm_din(const tri_call *call) {
     if (call->t[ARG(dbias)].data) run_part(call, TRI_OP_bias_dw, 2, (int[]){ARG(dbias), ARG(dx)});
 }
 
-/* n columns of a table's row from column c on, as fp32; zeros where there is no such row. */
+/* n columns of a table's row, from column c on, as fp32; zeros if the row does not exist. */
 static void table_row(const tri_call *call, int table, int64_t row, int64_t c, int64_t n, float *to) {
     if (!call->t[table].data || row < 0 || row >= call->t[table].rows) memset(to, 0, (size_t)n * sizeof *to);
     else widen(call->dtype[table], n, at_element(call, table, row * call->t[table].cols + c), to);
@@ -171,10 +171,10 @@ static void embed(const tri_call *call) {
         }
 }
 
-enum { TABLE_ROWS = 256 }; /* of a table that are summed in fp32 at a time */
+enum { TABLE_ROWS = 256 }; /* rows of a table that are summed in fp32 at a time */
 
-/* sum[row of t] += dy[t] for the tokens whose row is one of [first, first + n), in order of the tokens, but for those
- * whose index + 1 is `pad`. index NULL: row 0. */
+/* sum[row of t] += dy[t] in token order, for tokens whose row is in [first, first + n), except those whose index + 1 is
+ * `pad`. index NULL: row 0. */
 static void scatter(const tri_call *call, int dy, const int32_t *index, int32_t pad, int64_t first, int64_t n,
                     float *sum) {
     int64_t rows = call->t[dy].rows, h = call->t[dy].cols;
@@ -244,10 +244,10 @@ static void sumsq(const tri_call *call) {
     *f64(call, ARG(sum)) = total;
 }
 
-enum { UPDATE_PIECE = 1 << 18 }; /* elements: their gradients as fp32 are the scratch */
+enum { UPDATE_PIECE = 1 << 18 }; /* elements; scratch holds their gradients as fp32 */
 
-/* The fp32 update piece by piece. `gradient` is the operand g, which hyper, coef and apply follow; `copy` the one that
- * takes the new weights, -1 none. */
+/* The fp32 update, piece by piece. `gradient` is the index of operand g, followed by hyper, coef and apply; `copy` that
+ * of the operand that receives the new weights, -1: none. */
 static void update(const tri_call *call, int gradient, int copy) {
     OPERANDS(adamw);
     int64_t n = elements(call, ARG(p));
@@ -318,14 +318,14 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
-        table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, where it is left out, and its wide copy */
+        table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
     }
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One part runs after the other, in the same scratch space. `copies`: wide ones of the first operand beyond what its
- * own element counts. */
+/* The parts run in sequence and share scratch space. `copies`: additional fp32 copies of the first operand, beyond
+ * those that the parts' own rows count. */
 static void add_parts(tri_kernel_table *table, tri_op op, tri_kernel *run, tri_op first, tri_op second, int copies) {
     for (int dtype = TRI_F32; dtype <= TRI_F16; dtype++) {
         const tri_workspace *a = &table->work[first][dtype], *b = &table->work[second][dtype];
@@ -338,6 +338,6 @@ static void add_parts(tri_kernel_table *table, tri_op op, tri_kernel *run, tri_o
 
 void tri__cpu_part_rows(tri_kernel_table *table) {
     add_parts(table, TRI_OP_linear_gelu_din, linear_gelu_din, TRI_OP_linear_din, TRI_OP_gelu_din_db,
-              1); /* dx is read, and written */
+              1); /* dx is both read and written */
     add_parts(table, TRI_OP_attention_din_db, attention_din_db, TRI_OP_attention_din, TRI_OP_bias_dw, 0);
 }

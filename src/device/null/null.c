@@ -1,7 +1,7 @@
-/* null.c - two devices that compute nothing, in this machine's memory: "null", whose kernels return at once, for
- * planning, checking and simulating; and "timed", whose kernels take as long as the cost model says, asleep, so that
- * programs, transports and schedules of many ranks can be timed on few cores. Nothing is written: results are the zeros
- * of fresh memory. A step counts as taken. */
+/* null.c - two devices that compute nothing, in host memory: "null", whose kernels return at once, for planning,
+ * checking and simulating; and "timed", whose kernels sleep as long as the cost model predicts, so that programs,
+ * transports and schedules of many ranks can be timed on few cores. Kernels write nothing, so results are zeros; only
+ * `clip` reports that its step was applied. */
 #include "device/null/null.h"
 
 #include "base/clock.h"
@@ -10,17 +10,17 @@
 #include <string.h>
 
 #define GIGA_RATE 5 /* of "timed" */
-#define RATE (1e9 * GIGA_RATE) /* operations, and bytes, a second */
+#define RATE (1e9 * GIGA_RATE) /* operations, or bytes, per second */
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 static const double NAP =
-    100e-6; /* seconds; what a system wakes up late. Shorter sleeps are put off to the next kernel */
+    100e-6; /* seconds; wake-up latency of the system. Shorter sleeps are deferred to the next kernel */
 
 static void nothing(const tri_call *call) {
     if (call->op == TRI_OP_clip) *(int32_t *)call->t[TRI_ARG(clip, apply)].data = 1;
 }
 
-/* The sum over sequences of length squared, where the operation is told of sequences. */
+/* The sum over sequences of length squared; 0 for operations without sequences. */
 static double squares(const tri_call *call) {
     int at = tri__op_arg(call->op, "seq");
     const int32_t *seq = at < 0 ? NULL : call->t[at].data; /* [N+1] */
@@ -41,13 +41,12 @@ static double seconds_of(const tri_call *call) {
     return (cost.flops > cost.bytes ? cost.flops : cost.bytes) / RATE;
 }
 
-/* What kernels of one executor leave in its scratch space for the next: when the last one returned, and when it should
- * have. */
+/* State that kernels of one executor keep in its scratch space: when the last one returned, and when it was due. */
 typedef struct pace {
     double end, due;
 } pace;
 
-/* A kernel that woke up late makes the next one shorter, so that lateness does not add up. */
+/* A kernel that overslept makes the next one shorter, so that delays do not accumulate. */
 static void pass_time(const tri_call *call) {
     pace *p = call->work;
     double late = p->end - p->due;

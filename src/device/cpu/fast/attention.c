@@ -1,6 +1,5 @@
-/* attention.c - attention over packed sequences: each head of each sequence is one piece of work that
- * writes its own columns. Scratch space bounds how many threads take part when sequences are very long. attention_first
- * needs none. */
+/* attention.c - attention over packed sequences: each head of each sequence is one work item that writes its own
+ * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. */
 #include "device/cpu/fast/call.h"
 
 #include <omp.h>
@@ -11,7 +10,7 @@ enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 typedef struct span {
     const int32_t *seq;            /* [sequences + 1] */
     int64_t sequences, heads, d;
-    int64_t need;                  /* scratch floats a thread */
+    int64_t need;                  /* scratch floats per thread */
     int threads;
 } span;
 
@@ -22,7 +21,7 @@ static span span_of(const tri_call *call, int seq, int64_t h) {
     return s;
 }
 
-/* As many threads as `bytes` have scratch space for. */
+/* As many threads as `bytes` of scratch space allow. */
 static void fit_threads(span *s, int64_t (*work)(int64_t, int64_t), int64_t bytes) {
     int64_t longest = 0;
     for (int64_t i = 0; i < s->sequences; i++)
@@ -32,7 +31,7 @@ static void fit_threads(span *s, int64_t (*work)(int64_t, int64_t), int64_t byte
     if (fit < s->threads) s->threads = fit < 1 ? 1 : (int)fit;
 }
 
-/* What both directions know of piece i. */
+/* The fields of work item i that both directions use. */
 static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv, int key, int64_t h) {
     int64_t t0 = s->seq[i / s->heads], head = i % s->heads;
     tri_drop drop = drop_of(call, key);
@@ -48,7 +47,7 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
                       .work = (float *)call->work + s->need * omp_get_thread_num()};
 }
 
-/* Rows that belong to no sequence. */
+/* Zeroes padding rows. */
 static void clear_rest(const tri_call *call, int k, int64_t t) {
     float *data = f32(call, k);
     if (data && !adds(call, k))

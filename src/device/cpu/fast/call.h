@@ -1,4 +1,4 @@
-/* call.h - reading a call: operands, and how many threads its work deserves. */
+/* call.h - reading a call: operands, and how many threads its work justifies. */
 #ifndef TRI_DEVICE_CPU_FAST_CALL_H
 #define TRI_DEVICE_CPU_FAST_CALL_H
 
@@ -13,7 +13,7 @@ static inline double *f64(const tri_call *call, int k) { return call->t[k].data;
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 
-/* Waking threads takes about 5 us: work below `enough` stays on one. */
+/* Waking threads takes about 5 us: work below `enough` runs on one thread. */
 static inline int threads_for(const tri_call *call, int64_t work, int64_t enough) {
     return work < enough ? 1 : call->threads;
 }

@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-enum { COLUMNS = 64, ROWS = 16, CLEAR = 1 << 16, ENOUGH = 1 << 14 }; /* of a piece of work; floats; elements */
+enum { COLUMNS = 64, ROWS = 16, CLEAR = 1 << 16, ENOUGH = 1 << 14 }; /* of a work item; floats; elements */
 
-/* The row of a word in a table of some words; NULL: it is none of them. */
+/* The row of a word in this table; NULL: not in it. */
 static float *word_at(const tri_call *call, int table, int32_t id, int64_t h) {
     int64_t row = (int64_t)id - call->attr->row0;
     return row >= 0 && row < call->t[table].rows ? f32(call, table) + row * h : NULL;
 }
 
-/* y[h] = the tables' rows that are there, added in this order */
+/* y[h] = sum of the tables' rows that are present, in this order */
 static void add_rows(int64_t h, const float *word, const float *position, const float *type, float *restrict y) {
     if (word && position && type) {
         for (int64_t j = 0; j < h; j++) y[j] = word[j] + position[j] + type[j];
@@ -43,7 +43,7 @@ static void clear(const tri_call *call, int k) {
     for (int64_t i = 0; i < n; i += CLEAR) memset(to + i, 0, (size_t)(n - i < CLEAR ? n - i : CLEAR) * 4);
 }
 
-/* Columns j to j + n - 1 of all tables; rows of padding get nothing. */
+/* Columns j to j + n - 1 of all tables; padding rows receive no gradient. */
 static void scatter(const tri_call *call, int64_t j, int64_t n) {
     OPERANDS(embed_dw);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos));

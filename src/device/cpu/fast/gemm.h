@@ -1,5 +1,5 @@
-/* gemm.h - products of large matrices, cut into tiles fixed by shape; each element is summed by one thread in an order
- * that the shape fixes. What follows a product (an activation) is applied to a tile while it is in cache. */
+/* gemm.h - products of large matrices, in tiles fixed by shape; each element is summed by one thread in an order fixed
+ * by the shape. An activation that follows is applied to a tile while it is in cache. */
 #ifndef TRI_DEVICE_CPU_FAST_GEMM_H
 #define TRI_DEVICE_CPU_FAST_GEMM_H
 
@@ -10,7 +10,7 @@
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias */
 typedef struct tri_gemm {
     int64_t m, n, k;
-    const float *a, *b;     /* stored [m,k] and [k,n]; or [k,m], [n,k] where turned */
+    const float *a, *b;     /* stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
     int a_turned, b_turned;
     const float *bias;      /* [n]; NULL: none */
     float *c;               /* [m,n] */
@@ -21,11 +21,11 @@ typedef struct tri_gemm {
     void *work;             /* TRI_GEMM_WORK bytes for an output [m,n] */
 } tri_gemm;
 
-enum { TRI_GEMM_BLOCK = 384 }; /* at most so much of k is packed at a time */
-/* Packed rows and columns; the fixed part is for what padding adds to them. */
+enum { TRI_GEMM_BLOCK = 384 }; /* at most this much of k is packed at a time */
+/* Packed rows and columns; the fixed part covers their padding. */
 #define TRI_GEMM_WORK {.fixed = 64 * 4 * TRI_GEMM_BLOCK + 256, .row = 4 * TRI_GEMM_BLOCK, .col = 4 * TRI_GEMM_BLOCK}
 
-/* The two ways: packed panels and our own kernel, or tiles by the BLAS. */
+/* The two implementations: packed panels and our own kernel, or tiles by the BLAS. */
 void tri__gemm_packed(const tri_gemm *gemm);
 void tri__gemm_blas(const tri_gemm *gemm);
 

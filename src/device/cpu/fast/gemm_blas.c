@@ -1,5 +1,5 @@
-/* gemm_blas.c - products by the BLAS linked in, BLIS or OpenBLAS: our threads take tiles, in each of which the BLAS
- * runs on one thread. (Its own threads meet at spinning barriers, and are slow when cores are shared.) */
+/* gemm_blas.c - products by the linked BLAS, BLIS or OpenBLAS: our threads take tiles, and the BLAS runs each tile on
+ * one thread. (Its own threads synchronise at spinning barriers, which are slow when cores are shared.) */
 #include "device/cpu/fast/gemm.h"
 
 #include <string.h>

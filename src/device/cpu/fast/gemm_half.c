@@ -1,5 +1,5 @@
-/* gemm_half.c - products of bf16 by packed panels (as gemm_packed.c). Threads pack both matrices, meet, and take tiles
- * of the result. A tile's sums stay in fp32 in a buffer of its own until all of k is in them: then they are rounded,
+/* gemm_half.c - products of bf16 by packed panels (as gemm_packed.c). Threads pack both matrices, synchronise, and take
+ * tiles of the result. A tile's sums stay in fp32 in its own buffer until all of k is added: then they are rounded,
  * once. */
 #include "device/cpu/fast/gemm_half.h"
 
@@ -50,7 +50,7 @@ int64_t tri__half_gemm_work(const tri_half_gemm *g) {
     return 2 * (tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32) + panel_elements(&p, g->n, p.kernel->nr));
 }
 
-/* Rows of `from` are rows of the panel: from[i,c], ld apart; n of width exist. */
+/* Rows of `from` are rows of the panel: from[i,c] with row stride ld; n of width exist. */
 static void pack_rows(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld, int64_t n) {
     for (int64_t at = 0; at < p->k; at += group)
         for (int i = 0; i < width; i++, to += group) {
@@ -64,7 +64,7 @@ static void pack_rows(const plan *p, uint16_t *to, int width, int group, const u
         }
 }
 
-/* Columns of `from` are rows of the panel: from[c,i], ld apart; n of width exist. */
+/* Columns of `from` are rows of the panel: from[c,i] with row stride ld; n of width exist. */
 static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld,
                          int64_t n) {
     for (int64_t at = 0; at < p->k; at += group, to += width * group)
@@ -75,7 +75,7 @@ static void pack_columns(const plan *p, uint16_t *to, int width, int group, cons
         }
 }
 
-/* Panel `i` of a matrix with n rows of panels; `along`: its k is contiguous. */
+/* Panel `i` of a matrix with n panel rows; `along`: its k is contiguous. */
 static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, int along, int64_t n,
                  int64_t i) {
     int64_t begin = i * width, exist = n - begin < width ? n - begin : width;
@@ -84,7 +84,7 @@ static void pack(const plan *p, uint16_t *panels, int width, int group, const ui
     else pack_columns(p, to, width, group, from + begin, n, exist);
 }
 
-/* Row `i` of the result from column j on: n sums. */
+/* Row `i` of the result, from column j on: n sums. */
 static void finish_row(const plan *p, float *sum, int64_t i, int64_t j, int64_t n) {
     const tri_half_gemm *g = p->g;
     int64_t at = i * g->n + j;

@@ -1,23 +1,23 @@
-/* gemm_half.h - products of large bf16 matrices on instructions that multiply bf16 and add in fp32. Cut into tiles
- * fixed by shape; each element is summed by one thread in an order that the shape fixes. */
+/* gemm_half.h - products of large bf16 matrices with instructions that multiply bf16 and add in fp32. Tiles are fixed
+ * by shape; each element is summed by one thread in an order fixed by the shape. */
 #ifndef TRI_DEVICE_CPU_FAST_GEMM_HALF_H
 #define TRI_DEVICE_CPU_FAST_GEMM_HALF_H
 
 #include <stdint.h>
 
-/* A kernel in registers. Panels hold k in groups, as the instruction takes them: a [k / a_group, mr, a_group], b [k /
+/* A kernel in registers. Panels hold k in groups, in the instruction's layout: a [k / a_group, mr, a_group], b [k /
  * b_group, nr, b_group]. */
 typedef struct tri_half_product {
     const char *name;
     int mr, nr, a_group, b_group;
     int step;                           /* k is a multiple of it; panels are padded with zeros */
-    int k_block;                        /* so much of k at a time: its panels stay in the first-level caches */
-    void (*begin)(void), (*end)(void);  /* around calls of run, on the thread that makes them; may be NULL */
-    /* c[i,j] += sum a b over `steps` steps of k; rows of c are ld floats apart. */
+    int k_block;                        /* this much of k at a time: its panels stay in the L1 cache */
+    void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */
+    /* c[i,j] += sum a b over `steps` steps of k; rows of c have stride ld floats. */
     void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld);
 } tri_half_product;
 
-/* What this CPU has; NULL: nothing, and products go through fp32. */
+/* The kernel for this CPU; NULL: none, and products go through fp32. */
 const tri_half_product *tri__half_product(void);
 
 #if defined(__x86_64__)
@@ -30,10 +30,10 @@ extern const tri_half_product tri__half_product_bfmmla;
 /* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias, rounded once */
 typedef struct tri_half_gemm {
     int64_t m, n, k;
-    const uint16_t *a, *b;     /* bf16, stored [m,k] and [k,n]; or [k,m], [n,k] where turned */
+    const uint16_t *a, *b;     /* bf16, stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
     int a_turned, b_turned;
     const uint16_t *bias;      /* bf16 [n]; NULL: none */
-    void *c;                   /* [m,n], bf16, or fp32 where `wide`; may be NULL with `activated` */
+    void *c;                   /* [m,n], bf16, or fp32 if `wide`; may be NULL with `activated` */
     int wide, add;
     uint16_t *activated;       /* bf16 [m,n]: GELU of the rounded result; NULL: none */
     int threads;

@@ -1,26 +1,25 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of
- * k, threads pack both matrices, meet, and take tiles of the result. In a tile one panel, of A or of B, stays in the
- * first-level cache and the tile's panels of the other in the second. Rows of A whose elements follow each other in k
- * need no packing where the kernel reads them in place: that is up to a fifth of the time where the result is
- * narrow. */
+ * k, threads pack both matrices, synchronise, and take tiles of the result. In a tile one panel, of A or of B, stays in
+ * the L1 cache and the tile's panels of the other in L2. Rows of A that are contiguous in k need no packing if the
+ * kernel can read them in place, which saves up to a fifth of the time when the result is narrow. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
-/* Floats of a kernel's tile; panels packed together; tiles that threads share out evenly enough, of at least so many
- * rows. */
+/* Floats of a kernel's tile; panels packed together; number of tiles that balances the threads; minimum rows of a
+ * tile. */
 enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32 };
 
 typedef struct plan {
     const tri_gemm *g;
-    int64_t block;                 /* k of a block, padded */
+    int64_t block;                 /* k per block, padded */
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
-    int64_t rows_in_place;         /* so many rows of A, whole panels, are read where they are */
+    int64_t rows_in_place;         /* number of rows of A, in whole panels, that are read in place */
     float *a, *b;                  /* panels: [m / mr, block, mr], [n / nr, block, nr] */
 } plan;
 
 static int64_t blocks_of(int64_t n, int64_t size) { return n > size ? (n + size - 1) / size : 1; }
 
-/* Tiles from top to bottom. Where a panel of A stays, all of B is read for each, and tiles may as well be low. */
+/* Number of tiles vertically. If a panel of A stays in cache, all of B is read for each panel, so tiles may be low. */
 static int64_t tiles_down(const tri_gemm *g, int64_t across) {
     int64_t down = blocks_of(g->m, g->simd->tile_rows), wanted = (ENOUGH_TILES + across - 1) / across,
             most = blocks_of(g->m, FEW_ROWS);
@@ -43,7 +42,7 @@ static plan make_plan(const tri_gemm *g) {
     return p;
 }
 
-/* Panels i to i + GROUP - 1, as far as they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
+/* Panels i to i + GROUP - 1, if they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
 static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k,
                  int64_t i, int64_t k0, int64_t size) {
     int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
@@ -58,7 +57,7 @@ static void pack(float *panels, int width, int64_t block, const float *from, int
                        padded, 1);
 }
 
-/* What the kernel adds to: before the first block the bias or nothing, otherwise what is in c. */
+/* The kernel's initial values: for the first block the bias or zero, otherwise c. */
 static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t column, int64_t *ld) {
     *ld = 0;
     if (k0 == 0 && !g->add) return g->bias ? g->bias + column : NULL;
@@ -74,7 +73,7 @@ static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, int64
     else g->simd->product(size, p->a + row * p->block, b, init, ld_init, c, ld);
 }
 
-/* A kernel tile that reaches over the edge of c goes through a buffer. */
+/* A kernel tile that extends beyond the edge of c uses a buffer. */
 static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
     const tri_gemm *g = p->g;
     int mr = g->simd->mr, nr = g->simd->nr;
@@ -98,8 +97,7 @@ static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, in
     multiply(p, k0, size, row, column, start, ld, g->c + row * g->n + column, g->n);
 }
 
-/* One panel of B stays. Where B is too large for the second-level cache, each kernel fetches a share of its next
- * panel. */
+/* One panel of B stays in L1. If B exceeds the L2 cache, each kernel call prefetches part of its next panel. */
 static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
                        int64_t column1) {
     int mr = p->g->simd->mr, nr = p->g->simd->nr;
@@ -112,7 +110,7 @@ static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, in
         }
 }
 
-/* One panel of A stays. */
+/* One panel of A stays in L1. */
 static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
                     int64_t column1) {
     for (int64_t row = row0; row < row1; row += p->g->simd->mr)

@@ -1,9 +1,8 @@
-/* linear.c - dense layers and their gradients: all are products of large matrices, with a bias and an activation on
- * top. */
+/* linear.c - dense layers and their gradients: products of large matrices, with a bias and an activation fused. */
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/gemm.h"
 
-enum { ENOUGH = 1 << 18 }; /* multiplications that are worth more than one thread */
+enum { ENOUGH = 1 << 18 }; /* multiplications that justify more than one thread */
 
 static void gemm(const tri_call *call, tri_gemm g) {
     if (g.m == 0 || g.n == 0) return;
@@ -26,7 +25,7 @@ static void linear(const tri_call *call) {
                           .c = f32(call, ARG(y))});
 }
 
-/* h as above, kept where wanted; y = gelu(h) */
+/* h as above, stored if present; y = gelu(h) */
 static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
     gemm(call, (tri_gemm){.m = call->t[ARG(x)].rows,

@@ -1,13 +1,13 @@
-/* linear_half.c - dense layers and their gradients in bf16, where the CPU multiplies bf16. */
+/* linear_half.c - dense layers and their gradients in bf16, on CPUs that multiply bf16. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/fast.h"
 #include "device/cpu/fast/gemm_half.h"
 
-enum { ENOUGH = 1 << 19 }; /* multiplications that are worth more than one thread */
+enum { ENOUGH = 1 << 19 }; /* multiplications that justify more than one thread */
 
-/* Panels are cut from the scratch space that wide copies of the operands would take. Small products, whose panels are
- * mostly padding, do not fit and go that way; so do calls whose factors are not both bf16. */
+/* Panels use the scratch space that the fallback needs for fp32 copies of the operands. Small products, whose panels
+ * are mostly padding, do not fit and use the fallback, as do calls whose factors are not both bf16. */
 static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     int64_t space = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
@@ -36,7 +36,7 @@ static void linear(const tri_call *call) {
          ARG(x), ARG(w));
 }
 
-/* h as above, kept where wanted; y = gelu(h rounded) */
+/* h as above, stored if present; y = gelu(h rounded) */
 static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
     gemm(call,

@@ -1,5 +1,5 @@
-/* norm.c - layer normalisation and dropout: every row of the input is one piece of work, read and written once. sums.c
- * has the gradient of the fused one, which is summed, too. */
+/* norm.c - layer normalisation and dropout: every row of the input is one work item, read and written once. The
+ * gradient of the fused operation, which also needs sums, is in sums.c. */
 #include "device/cpu/fast/call.h"
 
 enum { ROWS = 16, ENOUGH = 1 << 13 }; /* rows of a range; elements */

@@ -1,5 +1,5 @@
-/* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], zeros beyond what
- * exists. Width is a multiple of 4. */
+/* pack.h - copies a block of a matrix into the panels that the product kernel reads: to[k,width], padded with zeros.
+ * Width is a multiple of 4. */
 #ifndef TRI_DEVICE_CPU_FAST_PACK_H
 #define TRI_DEVICE_CPU_FAST_PACK_H
 
@@ -9,11 +9,11 @@
 typedef float tri_vec4 __attribute__((vector_size(16)));
 typedef float tri_vec4_any __attribute__((vector_size(16), aligned(4), may_alias));
 
-enum { AHEAD_ROWS = 8 }; /* how far ahead rows are fetched: strides are too long for the hardware to do it */
+enum { AHEAD_ROWS = 8 }; /* rows of prefetch distance: strides are too long for the hardware prefetcher */
 
 static inline int64_t tri__round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Rows r of a 4 x 4 block become columns. */
+/* Transposes a 4 x 4 block of rows r. */
 static inline void tri__transpose4(tri_vec4 r[4]) {
     tri_vec4 a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
     tri_vec4 c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
@@ -23,7 +23,7 @@ static inline void tri__transpose4(tri_vec4 r[4]) {
     r[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/* to[c,i] = scale * from[i,c] for i < n <= width and c < k, rows of `from` ld apart; c is padded to `padded`. */
+/* to[c,i] = scale * from[i,c] for i < n <= width and c < k, with row stride ld of `from`; c is padded to `padded`. */
 static inline void tri__pack_rows(float *to, int width, const float *from, int64_t ld, int64_t n, int64_t k,
                                   int64_t padded, float scale) {
     for (int i = 0; i < width; i += 4) {
@@ -40,8 +40,8 @@ static inline void tri__pack_rows(float *to, int width, const float *from, int64
     }
 }
 
-/* Columns of from [k,n], rows ld apart, as panels one after the other: panel p has columns p width and on, to[p,c,i] =
- * from[c, p width + i]; c is padded to `padded`, and panels are `stride` floats apart. */
+/* Columns of from [k,n], with row stride ld, as consecutive panels: panel p begins at column p width, to[p,c,i] =
+ * from[c, p width + i]; c is padded to `padded`, and panels have stride `stride` floats. */
 static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld, int64_t n,
                                      int64_t k, int64_t padded) {
     for (int64_t c = 0; c < padded; c++) {

@@ -1,6 +1,6 @@
 /* product_amx.c - the bf16 product kernel for x86-64 with AMX: four tiles of 16 x 16 sums. A tile of A is 16 rows of 32
- * of k as they stand; one of B has pairs of k interleaved. Every thread loads the tiles' shapes before its first
- * product and lets go of them after its last. */
+ * of k, unchanged; one of B has pairs of k interleaved. Every thread configures the tiles before its first product and
+ * releases them after its last. */
 #if defined(__x86_64__)
 
 #include "device/cpu/fast/gemm_half.h"
@@ -18,14 +18,14 @@
 
 enum { ROWS = 16, K = 32, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
 
-/* As LDTILECFG reads it. */
+/* In the layout of LDTILECFG. */
 typedef struct tile_shapes {
     uint8_t palette, start, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 } tile_shapes;
 
-/* Not on the stack: gcc's intrinsic says that it reads 8 bytes, and what is stored behind them would be dropped. */
+/* Not on the stack: gcc's intrinsic declares a read of only 8 bytes, and stores to the rest would be optimised away. */
 static const tile_shapes shapes = {
     .palette = 1,
 #define EIGHT(x) x, x, x, x, x, x, x, x
@@ -77,7 +77,7 @@ const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .end = end,
                                                 .run = product};
 
-/* The system gives the tiles' registers only to processes that ask. */
+/* The system enables tile registers only for processes that request them. */
 int tri__amx_granted(void) {
     enum { LEAF = 7, TILE = 1 << 24, BF16 = 1 << 22, ASK = 0x1023, TILE_DATA = 18 };
     unsigned eax = 0, ebx, ecx = 0, edx;

@@ -1,5 +1,5 @@
 /* product_avx512.c - the bf16 product kernel for x86-64 with AVX512-BF16: 12 rows of two vectors stay in registers. An
- * instruction takes two of k at a time: groups of 2, one pair of A against 16 pairs of B. */
+ * instruction processes two of k at a time: groups of 2, one pair of A against 16 pairs of B. */
 #if defined(__x86_64__)
 
 #include "device/cpu/fast/gemm_half.h"

@@ -1,5 +1,5 @@
-/* simd.h - serial kernels on ranges, compiled once for each instruction set; the rows cut work into ranges and give
- * them to threads. A result depends on the range's contents only, so how ranges are spread over threads never shows. */
+/* simd.h - serial kernels on ranges, compiled once per instruction set; the rows split work into ranges for threads. A
+ * result depends on the range's contents only, never on how ranges are assigned to threads. */
 #ifndef TRI_DEVICE_CPU_FAST_SIMD_H
 #define TRI_DEVICE_CPU_FAST_SIMD_H
 
@@ -10,11 +10,11 @@ enum {
     TRI_KERNEL_STEP = 4    /* the product kernel's k is a multiple of this; panels are padded with zeros */
 };
 
-/* Which values dropout keeps: a property of (seed, id, step), the row's key and the feature (base/random.h). */
+/* Which values dropout keeps: a function of (seed, id, step), the row's key and the feature (base/random.h). */
 typedef struct tri_drop {
     uint32_t seed, id, step;
     uint32_t threshold;  /* 0: nothing is dropped */
-    float scale;         /* of what is kept */
+    float scale;         /* factor of kept values */
     const int32_t *key;  /* [T,2] */
 } tri_drop;
 
@@ -29,7 +29,7 @@ typedef struct tri_norm_rows {
     float eps;
 } tri_norm_rows;
 
-/* dres = the gradient before the norm; dx = dropout of it; each where it is wanted */
+/* dres = the gradient before the norm; dx = dropout of it; each if not NULL */
 typedef struct tri_norm_din {
     tri_drop drop;
     int64_t h;
@@ -45,14 +45,14 @@ typedef struct tri_adamw {
     float coef, lr, c1, c2, beta1, beta2, eps, decay;
 } tri_adamw;
 
-/* One head of one sequence: rows of qkv, ctx and their gradients are `ld` and `ld_ctx` floats apart. */
+/* One head of one sequence: rows of qkv, ctx and their gradients have strides `ld` and `ld_ctx` floats. */
 typedef struct tri_head {
     tri_drop drop;               /* key at the sequence's first row */
     int64_t len, d;              /* tokens, head size */
     int64_t feature0;            /* of the first key, for dropout */
     int64_t ld, ld_ctx, ld_lse;
     const float *q, *k, *v;      /* [len,d], ld */
-    float *ctx, *lse;            /* [len,d], ld_ctx; [len], ld_lse, may be NULL when going forward */
+    float *ctx, *lse;            /* [len,d], ld_ctx; [len], ld_lse, may be NULL in the forward */
     const float *dctx;           /* [len,d], ld_ctx */
     float *dq, *dk, *dv;         /* [len,d], ld */
     int acc;
@@ -62,15 +62,15 @@ typedef struct tri_head {
 typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
-    /* Of a large product: rows and columns of the result that are made together, from panels in the second-level cache
-     * (0: the kernel is slower than a BLAS, which large products are left to); and whether a panel of A stays in the
-     * first-level cache or one of B. */
+    /* For large products: rows and columns of the result computed together, from panels in the L2 cache (0: the kernel
+     * is slower than a BLAS, which computes large products); and whether a panel of A stays in the L1 cache or one of
+     * B. */
     int tile_rows, tile_columns, a_stays;
-    /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL,
-     * and of c are ld floats apart */
+    /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL, and
+     * of c have strides ld_init and ld floats */
     void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
                     int64_t ld);
-    /* The same with rows of a [mr,k] where they are, ld_a floats apart; NULL: it must be packed */
+    /* The same with rows of a [mr,k] in place, with stride ld_a floats; NULL: a must be packed */
     void (*product_rows)(int64_t k, const float *a, int64_t ld_a, const float *b, const float *init, int64_t ld_init,
                          float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
@@ -80,7 +80,7 @@ typedef struct tri_simd {
     void (*dropout)(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc);
     void (*norm)(const tri_norm_rows *norm, int64_t t0, int64_t t1);
     void (*norm_din)(const tri_norm_din *norm, int64_t t0, int64_t t1);
-    /* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: to what is there */
+    /* sum[j] = sum_t dy[t,j], in order of t; with xhat also dot[j] = sum_t dy[t,j] xhat[t,j]; add: accumulate */
     void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot,
                         int add);
     double (*sumsq)(int64_t n, const float *x);
@@ -89,12 +89,13 @@ typedef struct tri_simd {
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
     void (*head_din)(const tri_head *head);
-    /* The same of the first query alone: ctx, lse and dctx have one row. Its gradient sets the others' to 0. */
+    /* The same for the first query alone: ctx, lse and dctx have one row. Its gradient sets dq of the other rows to
+     * 0. */
     void (*head_first)(const tri_head *head);
     void (*head_first_din)(const tri_head *head);
 } tri_simd;
 
-/* The best that this CPU runs; NULL where none of ours does. */
+/* The best table that this CPU supports; NULL: none. */
 const tri_simd *tri__simd(void);
 
 #if defined(__x86_64__)

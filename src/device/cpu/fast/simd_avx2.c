@@ -18,12 +18,12 @@
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
-/* Where x is not a number it wins: the instructions return their second operand then. */
+/* A NaN x is returned: for NaN the instructions return their second operand. */
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm256_max_ps((__m256)limit, (__m256)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm256_min_ps((__m256)limit, (__m256)x); }
 static inline vd vec_low_double(vf x) { return (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)); }
 static inline vd vec_high_double(vf x) { return (vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1)); }
-/* The two halves of the 64-bit products. */
+/* The high and low halves of the 64-bit products. */
 static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
     __m256i f = _mm256_set1_epi32((int)factor);
     __m256i even = _mm256_mul_epu32((__m256i)x, f), odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)x, 32), f);

@@ -1,6 +1,6 @@
 /* simd_avx512.c - the serial kernels for x86-64 with AVX-512 F and DQ. The product kernel is written in assembly: gcc
- * 12 moves some of its 24 accumulators through memory. Of 205 GFLOP/s a core it reaches 200 with its panels in the
- * second-level cache. */
+ * 12 moves some of its 24 accumulators through memory. It reaches 200 of 205 GFLOP/s per core with its panels in the L2
+ * cache. */
 #if defined(__x86_64__)
 
 #include <immintrin.h>
@@ -22,12 +22,12 @@
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
-/* Where x is not a number it wins: the instructions return their second operand then. */
+/* A NaN x is returned: for NaN the instructions return their second operand. */
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm512_max_ps((__m512)limit, (__m512)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm512_min_ps((__m512)limit, (__m512)x); }
 static inline vd vec_low_double(vf x) { return (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)); }
 static inline vd vec_high_double(vf x) { return (vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)); }
-/* The two halves of the 64-bit products. */
+/* The high and low halves of the 64-bit products. */
 static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
     __m512i f = _mm512_set1_epi32((int)factor);
     __m512i even = _mm512_mul_epu32((__m512i)x, f), odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)x, 32), f);
@@ -39,7 +39,7 @@ static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm512_unpackhi_epi3
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b); }
 
-/* Row i of the tile lives in zmm(8 + 3 i) to zmm(10 + 3 i). */
+/* Row i of the tile is in zmm(8 + 3 i) to zmm(10 + 3 i). */
 #define ZERO(v0, v1, v2) \
     "vpxorq %%zmm" #v0 ", %%zmm" #v0 ", %%zmm" #v0 "\n\tvpxorq %%zmm" #v1 ", %%zmm" #v1 ", %%zmm" #v1 "\n\t" \
     "vpxorq %%zmm" #v2 ", %%zmm" #v2 ", %%zmm" #v2 "\n\t"
@@ -55,7 +55,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
 #define ROW(at, a, v0, v1, v2)                                                                                   \
     "vbroadcastss " at ", %%zmm" #a "\n\tvfmadd231ps %%zmm" #a ", %%zmm0, %%zmm" #v0 "\n\t"                      \
     "vfmadd231ps %%zmm" #a ", %%zmm1, %%zmm" #v1 "\n\tvfmadd231ps %%zmm" #a ", %%zmm2, %%zmm" #v2 "\n\t"
-/* Rows 0, 1, 2, 4 and 6 of A are reached from row 0, the others from row 3. */
+/* Rows 0, 1, 2, 4 and 6 of A are addressed relative to row 0, the others relative to row 3. */
 #define STEP(at, b0, b1, b2)                                                                                     \
     "vmovups " #b0 "(%[b]), %%zmm0\n\tvmovups " #b1 "(%[b]), %%zmm1\n\tvmovups " #b2 "(%[b]), %%zmm2\n\t"       \
     ROW(#at "(%[a])", 3, 8, 9, 10) ROW(#at "(%[a], %[row])", 4, 11, 12, 13)                                      \
@@ -83,7 +83,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi6
                        "zmm21", "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", \
                        "zmm31", "cc", "memory")
 
-/* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
+/* Prefetches rows of c while the sums run, unless they are contiguous in a small buffer. */
 static inline void fetch_tile(const float *c, int64_t ld) {
     for (int i = 0; ld != NR && i < MR; i++)
         for (int j = 0; j < NR + 15; j += 16) __builtin_prefetch(c + i * ld + (j < NR ? j : NR - 1), 1);

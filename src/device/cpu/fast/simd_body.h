@@ -8,7 +8,7 @@
 #include "device/cpu/fast/simd_head_din.h"
 #include "device/cpu/fast/simd_head_first.h"
 
-/* What follows the name are fields of large products. */
+/* The fields after the name are for large products. */
 #define TRI_SIMD_TABLE(name_, ...)                                                                              \
     {.name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din,    \
      .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \

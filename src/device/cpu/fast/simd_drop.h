@@ -4,13 +4,13 @@ static void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low);
 
 static const uint32_t factor_a = 0xD2511F53u, factor_b = 0xCD9E8D57u, weyl0 = 0x9E3779B9u, weyl1 = 0xBB67AE85u;
 
-/* The group of features is the last of four counters, so that the first three of ten rounds hardly depend on it. What
- * they make of the row's key: */
+/* The group of features is the last of four counters, so that the first three of ten rounds hardly depend on it. Their
+ * result for a row's key: */
 typedef struct row_start {
     uint32_t a, b, c, word; /* xored into three words after round 3, or before; the fourth word */
 } row_start;
 
-/* And for all rows: */
+/* The same for all rows: */
 typedef struct philox_keys {
     uint32_t group;    /* xored to the group in round 1 */
     vu round[14];      /* keys of rounds 4 to 10 */
@@ -49,7 +49,7 @@ INLINE void philox(vu x[][4], const vu *high, const vu *low, const vu *a, const 
     }
 }
 
-/* The lanes' counters are so ordered that interleaving within 128 bits puts outputs in memory order. */
+/* The lanes' counters are ordered so that interleaving within 128 bits puts outputs in memory order. */
 INLINE vu lane_order(void) {
     vu order = {0};
     for (int i = 0; i < VEC; i++) order[i] = (uint32_t)((i % 4) * (VEC / 4) + i / 4);
@@ -73,8 +73,8 @@ INLINE void draw(const row_start *start, const philox_keys *keys, vu groups, int
     }
 }
 
-/* Decisions of features 8 group to 8 (group + n) - 1 of the row with this key, 16 bits each. Writes up to a multiple of
- * VEC groups. */
+/* Decisions for features 8 group to 8 (group + n) - 1 of the row with this key, 16 bits each. Writes up to a multiple
+ * of VEC groups. */
 INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t *key, uint32_t group, int64_t n,
                    uint16_t *out) {
     row_start start = start_of(drop, key);
@@ -84,14 +84,15 @@ INLINE void decide(const tri_drop *drop, const philox_keys *keys, const int32_t 
     for (; i < n; i += VEC, groups += VEC) draw(&start, keys, groups, 1, out + 8 * i);
 }
 
-/* All ones where the value stays. */
+/* All ones for kept values. */
 INLINE vi kept(const uint16_t *decision, uint32_t threshold) {
     return __builtin_convertvector(*(const vh_any *)decision, vi) >= (int32_t)threshold;
 }
 
-enum { SPAN = 512 }; /* features whose decisions are held at a time */
+enum { SPAN = 512 }; /* features whose decisions are buffered at a time */
 
-/* A row is cut into spans: decides for the one that begins at feature `begin` of row t, and returns its end. */
+/* A row is cut into spans: computes decisions for the span that begins at feature `begin` of row t, and returns its
+ * end. */
 INLINE int64_t decide_span(const tri_drop *drop, const philox_keys *keys, int64_t t, int64_t h, int64_t begin,
                            uint16_t decision[SPAN + 8 * VEC]) {
     int64_t end = h - begin < SPAN ? h : begin + SPAN;

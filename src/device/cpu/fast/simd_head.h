@@ -1,7 +1,6 @@
-/* simd_head.h - attention of one head over one sequence, HR queries at a time. Their scores are computed turned,
+/* simd_head.h - attention of one head over one sequence, HR queries at a time. Scores are computed transposed,
  * [keys,HR]: a query is a lane, so softmax needs no sums across lanes, one Philox call decides for 8 rows, and the
- * weights are already the packed panel that the product with the values reads. Places of keys follow each other, as the
- * sequence's tokens do. */
+ * weights already form the packed panel for the product with the values. Keys are in token order. */
 #include "device/cpu/fast/pack.h"
 
 enum { SLACK = TRI_KERNEL_SLACK / 4 };
@@ -62,7 +61,7 @@ INLINE void soften_rows(const float *s, const vf *max, vf *sum, int rows, vf *ou
     EACH(j, rows * HV) sum[j % HV] += out[j];
 }
 
-/* What Philox makes of the keys of HR queries. */
+/* Philox state of the keys of HR queries. */
 typedef struct query_starts {
     vu a[HV], b[HV], c[HV], word[HV];
 } query_starts;
@@ -79,7 +78,7 @@ static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_sta
     memcpy(starts->word, part[3], sizeof part[3]);
 }
 
-/* One or two rows, the first of them the `place`th of the 8 that a Philox call decides for. */
+/* One or two rows, the first of which is number `place` of the 8 that one Philox call decides. */
 INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
     vf e[MANY];
     soften_rows(s, max, sum, rows, e);
@@ -110,7 +109,8 @@ INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, c
     }
 }
 
-/* Scores s [len,HR], in powers of 2, of queries from q0 become weights up to a factor, 1 / sum and dropout's scale. */
+/* Turns scores s [len,HR], in powers of 2, of queries from q0 into weights, except for the factor: 1 / sum and
+ * dropout's scale. */
 static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
     int64_t len = h->len, n = len - q0 < HR ? len - q0 : HR;
     vf max[HV], sum[HV];

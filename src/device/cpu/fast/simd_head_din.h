@@ -1,17 +1,17 @@
 /* simd_head_din.h - the gradient of attention, HR keys at a time: [queries,HR] panels of weights and of score gradients
- * are what the products for dv and dk read. For dq the score gradients of a stretch of keys are kept, turned, and
- * multiplied once. Weights come back from lse, masks from Philox (Dao et al., 2022). */
+ * are inputs of the products for dv and dk. For dq the score gradients of a stretch of keys are kept, transposed, and
+ * multiplied once. Weights are recomputed from lse, masks from Philox (Dao et al., 2022). */
 
 enum {
     STRETCH = (132 + HR - 1) / HR * HR,  /* keys: whole panels */
-    DECISIONS = STRETCH + 16 + 8 * VEC /* of one query in a stretch, with what `decide` adds at the ends */
+    DECISIONS = STRETCH + 16 + 8 * VEC /* of one query in a stretch, including those that `decide` adds at the ends */
 };
 
 /* Parts of the scratch space. */
 enum {
     Q, DCTX,         /* panels of tokens, for scores and dp */
     Q_TURNED, DCTX_TURNED, /* panels of features, for dk and dv */
-    K_TURNED,        /* the same of a stretch of keys, for dq */
+    K_TURNED,        /* panels of features for a stretch of keys, for dq */
     KEY, VALUE,      /* a panel of keys, of values */
     WEIGHT, SLOPE,   /* [len,HR]: weights after dropout; dp, then score gradients */
     SLOPE_TURNED,    /* [len / HR][STRETCH,HR]: score gradients of a stretch */
@@ -50,7 +50,7 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum_of(sum);
 }
 
-/* One or two rows of a panel from query i; decisions are at the panel's first key. */
+/* One or two rows of a panel from query i; decisions start at the panel's first key. */
 INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists,
                        uint32_t threshold, const uint16_t *decision) {
     float *weight = w[WEIGHT] + i * HR, *slope = w[SLOPE] + i * HR;
@@ -65,8 +65,8 @@ INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int 
     }
 }
 
-/* Scores, in powers of 2, become weights after dropout, dp becomes score gradients, for the n keys of a panel. Lanes
- * beyond n and rows beyond len become 0. */
+/* For the n keys of a panel, turns scores, in powers of 2, into weights after dropout, and dp into score gradients.
+ * Lanes beyond n and rows beyond len become 0. */
 static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
     int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP), i = 0;
     uint32_t threshold = h->drop.threshold;
@@ -80,7 +80,7 @@ static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, co
     memset(w[SLOPE] + len * HR, 0, (size_t)(depth - len) * HR * 4);
 }
 
-/* Puts a panel's score gradients [len,HR] in [len / HR][STRETCH,HR], from row `at` of each block. */
+/* Transposes a panel's score gradients [len,HR] into [len / HR][STRETCH,HR], from row `at` of each block. */
 static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t at) {
     for (int64_t i = 0; i < len; i += 4) {
         float *block = turned + i / HR * STRETCH * HR + at * HR + i % HR;

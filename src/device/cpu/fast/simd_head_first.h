@@ -1,16 +1,15 @@
-/* simd_head_first.h - attention of one head over one sequence for its first query alone, and the gradient of that. It
- * is bound by reading keys and values, once: blocks of keys stay in the first-level cache between the score and the
- * sum. */
+/* simd_head_first.h - attention of one head over one sequence for its first query alone, and its gradient. Bound by
+ * reading keys and values once: blocks of keys stay in the L1 cache between the score and the sum. */
 
 enum { BLOCK = 256 }; /* keys */
 
-/* What a block of keys is given: */
+/* The state of one block of keys: */
 typedef struct first_block {
     int64_t begin, n;                    /* keys */
     float weight[BLOCK + VEC];           /* in powers of 2: scores, then weights */
     float slope[BLOCK + VEC];            /* gradients: of weights, then of scores */
     uint16_t decision[BLOCK + 16 + 8 * VEC];
-    const uint16_t *decided;             /* of the first key; with what `decide` adds at the ends */
+    const uint16_t *decided;             /* of the first key; including those that `decide` adds at the ends */
 } first_block;
 
 /* out[i] = factor * x . row i of y */
@@ -36,7 +35,7 @@ INLINE void add_rows(const first_block *b, const float *weight, const float *y, 
     }
 }
 
-/* Scores of the block's keys, and dropout's decisions on them. */
+/* Scores of the block's keys, and their dropout decisions. */
 static void open_block(const tri_head *h, const philox_keys *rounds, int64_t begin, first_block *b) {
     int64_t first = h->feature0 + begin;
     b->begin = begin;
@@ -47,7 +46,7 @@ static void open_block(const tri_head *h, const philox_keys *rounds, int64_t beg
         decide(&h->drop, rounds, h->drop.key, (uint32_t)(first / 8), (first % 8 + b->n + 7) / 8, b->decision);
 }
 
-/* Scores become 2^(score - top) after dropout; returns their sum before. */
+/* Turns scores into 2^(score - top) after dropout; returns their sum before dropout. */
 static float soften_block(const tri_head *h, first_block *b, float top) {
     vf sum = {0};
     for (int64_t i = 0; i < b->n; i += VEC) {
@@ -77,7 +76,7 @@ static void head_first(const tri_head *h) {
     if (h->lse) *h->lse = top * (1 / log2_e) + logf(total);
 }
 
-/* Scores become weights after dropout, dp becomes the gradients of scores. */
+/* Turns scores into weights after dropout, and dp into score gradients. */
 static void slope_block(const tri_head *h, first_block *b, float mean) {
     for (int64_t i = 0; i < b->n; i += VEC) {
         vf p = load(b->weight + i) - *h->lse * log2_e, slope = load(b->slope + i);
@@ -92,7 +91,7 @@ static void slope_block(const tri_head *h, first_block *b, float mean) {
     }
 }
 
-/* Row t of dq, dk and dv, but for dq of the first. */
+/* Row t of dq, dk and dv, except dq of the first row. */
 INLINE void put_row(const tri_head *h, int64_t t, float weight, float slope) {
     float *dq = h->dq + t * h->ld, *dk = h->dk + t * h->ld, *dv = h->dv + t * h->ld;
     BY_VECTORS(h->d, put(dk + i, left, get(h->q + i, left) * slope + (h->acc ? get(dk + i, left) : (vf){0})));

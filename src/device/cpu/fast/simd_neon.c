@@ -1,6 +1,6 @@
 /* simd_neon.c - the serial kernels for arm64, whose baseline is NEON. The product kernel is written in assembly:
- * compilers keep its 24 accumulators in registers but not in a good order. Of 83 GFLOP/s a core, gcc 12 reaches 42 with
- * the loop in C, clang 14 reaches 65, this 80. */
+ * compilers keep its 24 accumulators in registers but schedule them badly. Of 83 GFLOP/s per core, gcc 12 reaches 42
+ * with the loop in C, clang 14 reaches 65, this 80. */
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -16,7 +16,7 @@ static inline vf vec_max(vf limit, vf x) { return (vf)vmaxq_f32((float32x4_t)lim
 static inline vf vec_min(vf limit, vf x) { return (vf)vminq_f32((float32x4_t)limit, (float32x4_t)x); }
 static inline vd vec_low_double(vf x) { return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)x)); }
 static inline vd vec_high_double(vf x) { return (vd)vcvt_high_f64_f32((float32x4_t)x); }
-/* The two halves of the 64-bit products. */
+/* The high and low halves of the 64-bit products. */
 static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
     uint32x4_t a = (uint32x4_t)x, f = vdupq_n_u32(factor);
     uint32x4_t even = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(f)));
@@ -30,7 +30,7 @@ static inline vu vec_unpack_high32(vu a, vu b) { return (vu)vzip2q_u32((uint32x4
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)vzip1q_u64((uint64x2_t)a, (uint64x2_t)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2_t)a, (uint64x2_t)b); }
 
-/* Row i of the tile lives in v(8 + 3 i) to v(10 + 3 i). */
+/* Row i of the tile is in v(8 + 3 i) to v(10 + 3 i). */
 #define ZERO(v0, v1, v2) \
     "movi v" #v0 ".4s, #0\n\tmovi v" #v1 ".4s, #0\n\tmovi v" #v2 ".4s, #0\n\t"
 #define ADD(v0, v1, v2)                                                                                 \
@@ -43,7 +43,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2
     row(8, 9, 10) row(11, 12, 13) row(14, 15, 16) row(17, 18, 19) row(20, 21, 22) row(23, 24, 25)       \
     row(26, 27, 28) row(29, 30, 31)
 #define FMLA(acc, b, a, lane) "fmla v" #acc ".4s, v" #b ".4s, v" #a ".s[" #lane "]\n\t"
-/* One column of three: its 8 rows, then its B vector of the next step. */
+/* One of three columns: its 8 rows, then its B vector of the next step. */
 #define COLUMN(c0, c1, c2, c3, c4, c5, c6, c7, b, a0, a1, between)                                      \
     FMLA(c0, b, a0, 0) FMLA(c1, b, a0, 1) FMLA(c2, b, a0, 2) FMLA(c3, b, a0, 3) between                 \
     FMLA(c4, b, a1, 0) FMLA(c5, b, a1, 1) FMLA(c6, b, a1, 2) FMLA(c7, b, a1, 3)                         \
@@ -52,7 +52,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)vzip2q_u64((uint64x2
     COLUMN(8, 11, 14, 17, 20, 23, 26, 29, 2, a0, a1, "ldp q" #next0 ", q" #next1 ", [%[a]], #32\n\t")   \
     COLUMN(9, 12, 15, 18, 21, 24, 27, 30, 3, a0, a1, "") COLUMN(10, 13, 16, 19, 22, 25, 28, 31, 4, a0, a1, "")
 
-/* Rows of c, unless they follow each other in a small buffer, are fetched while the sums run. */
+/* Prefetches rows of c while the sums run, unless they are contiguous in a small buffer. */
 static void product(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
                     int64_t ld) {
     int64_t init_bytes = ld_init * 4, c_bytes = ld * 4, steps = k / TRI_KERNEL_STEP;

@@ -1,5 +1,5 @@
-/* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with dropout and residual before it, in both directions.
- * A row stays in the first-level cache: it is read once, whatever is done to it. Sums run in four accumulators. */
+/* simd_norm.h - layer normalisation (Ba et al., 2016) of rows, with the preceding dropout and residual, in both
+ * directions. A row stays in the L1 cache and is read from memory only once. Sums use four accumulators. */
 
 /* sum_i x[i], or of (x[i] - mean)^2 */
 INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
@@ -75,7 +75,7 @@ INLINE void gradient_sums(const float *dy, const float *xhat, const float *g, in
     *dot = sum_of((d[0] + d[1]) + (d[2] + d[3]));
 }
 
-/* Features from i of row t, the row's two means known; decisions begin at feature i. */
+/* Features from i of row t, given the row's two means; decisions begin at feature i. */
 INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_t i, float sum, float dot,
                           const uint16_t *decision) {
     int64_t at = t * n->h + i;

@@ -1,7 +1,7 @@
-/* simd_product.h - the product kernel by vector extensions, where an instruction set brings none of its own: MR rows of
- * NV vectors stay in registers over all k. Attention's has HV vectors. */
+/* simd_product.h - the product kernel by vector extensions, for instruction sets without their own: MR rows of NV
+ * vectors stay in registers over all k. Attention's kernel has HV vectors. */
 
-/* Elements of a are `row` floats apart in a column, and `step` in a row; nv vectors, at most NV. */
+/* Elements of a have stride `row` floats within a column, and `step` within a row; nv vectors, at most NV. */
 INLINE void product_any(int nv, int64_t k, const float *a, int64_t row, int64_t step, const float *b, const float *init,
                         int64_t ld_init, float *c, int64_t ld) {
     vf sum[MR][NV];
@@ -36,7 +36,7 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
 }
 #endif
 
-/* Attention's: rows of init, which may be NULL, and of c are HR floats. */
+/* Attention's kernel: rows of init, which may be NULL, and of c are HR floats. */
 static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
 #if HEAD_VECTORS == 3
     product(k, a, b, init, NR, c, NR);

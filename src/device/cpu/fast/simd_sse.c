@@ -1,4 +1,4 @@
-/* simd_sse.c - the serial kernels for x86-64 as it was in the beginning: SSE2. */
+/* simd_sse.c - the serial kernels for baseline x86-64: SSE2. */
 #if defined(__x86_64__)
 
 #include <emmintrin.h>
@@ -8,12 +8,12 @@
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)_mm_sqrt_ps((__m128)x); }
-/* Where x is not a number it wins: the instructions return their second operand then. */
+/* A NaN x is returned: for NaN the instructions return their second operand. */
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm_max_ps((__m128)limit, (__m128)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm_min_ps((__m128)limit, (__m128)x); }
 static inline vd vec_low_double(vf x) { return (vd)_mm_cvtps_pd((__m128)x); }
 static inline vd vec_high_double(vf x) { return (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x)); }
-/* The two halves of the 64-bit products. */
+/* The high and low halves of the 64-bit products. */
 static inline void vec_mul_wide(vu x, uint32_t factor, vu *high, vu *low) {
     __m128i f = _mm_set1_epi32((int)factor), odd_mask = _mm_set_epi32(-1, 0, -1, 0);
     __m128i even = _mm_mul_epu32((__m128i)x, f), odd = _mm_mul_epu32(_mm_srli_epi64((__m128i)x, 32), f);

@@ -18,8 +18,8 @@ static double sumsq(int64_t n, const float *x) {
     return sum;
 }
 
-/* Of whole vectors. Apart, so that a compiler has one way to join its products and sums: an element's new value must
- * not depend on where a shard of the weights begins or ends. */
+/* Whole vectors only. A separate function, so that the compiler fuses products and sums in one way: an element's new
+ * value must not depend on where a shard begins or ends. */
 static __attribute__((noinline)) void adamw_whole(const tri_adamw *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
     float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2), coef = a->coef, eps = a->eps;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Vectors and columns of a product tile; in attention there may be fewer, as sequences are short and columns beyond
- * them lost. */
+/* Vectors and columns of a product tile; attention may use fewer, as sequences are short and columns beyond their end
+ * are wasted. */
 #ifndef HEAD_VECTORS
 #define HEAD_VECTORS 3
 #endif
@@ -33,9 +33,9 @@ INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
 INLINE vf all(float x) { return x - (vf){0}; }
 INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
 
-/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. The few are moved without a
- * call, which would cost loops the constants that they hold in registers: hence the barriers, or compilers see a
- * memcpy. */
+/* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. Elements are moved without a
+ * call, which would make loops reload the constants that they hold in registers; the barriers keep compilers from
+ * recognising a memcpy. */
 INLINE vf get(const float *p, int64_t left) {
     if (__builtin_expect(left >= VEC, 1)) return load(p);
     float part[VEC] = {0};
@@ -57,8 +57,8 @@ INLINE void put(float *p, int64_t left, vf v) {
         __asm__ volatile("" ::: "memory");
     }
 }
-/* Does something to n elements by vectors: at i, with `left` elements to go, which is the constant VEC but for the
- * last. */
+/* Applies something to n elements by vectors: at i, with `left` elements remaining, which is the constant VEC except
+ * for the last. */
 #define BY_VECTORS(n, something)                                  \
     do {                                                          \
         int64_t i = 0, n_ = (n);                                  \
@@ -72,7 +72,7 @@ INLINE void put(float *p, int64_t left, vf v) {
         }                                                         \
     } while (0)
 
-/* Lanes that exist; others 0. */
+/* Keeps lanes below `left`; zeroes others. */
 INLINE vf existing(vf v, int64_t left) {
     if (__builtin_expect(left < VEC, 0))
         for (int64_t i = left; i < VEC; i++) v[i] = 0;
@@ -94,15 +94,15 @@ static vf vec_sqrt(vf x);
 static vf vec_max(vf limit, vf x);
 static vf vec_min(vf limit, vf x);
 
-/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap by itself: so they take n
- * vectors, 1 to MANY, and go step by step over all of them. */
+/* Functions of one vector are chains of dependent steps, too long for the CPU to overlap: so they take n vectors, 1 to
+ * MANY, and apply each step to all of them. */
 enum { MANY = 6 };
 #define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
 
-/* x = 2^x for x up to 127, by 2^m 2^f with f within 1/2 of 0; relative error 1.5e-7. Below -100 it stays at 2^-100:
- * what is multiplied with it stays clear of the smallest numbers, which CPUs are many times slower with. */
+/* x = 2^x for x up to 127, as 2^m 2^f with |f| <= 1/2; relative error 1.5e-7. Below -100 it stays at 2^-100, to keep
+ * products away from denormals, which are many times slower. */
 INLINE void vec_exp2(vf *x, int n) {
-    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits */
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is in the low bits */
     vf shifted[MANY], p[MANY];
     EACH(j, n) x[j] = vec_max(all(-100.0f), x[j]);
     EACH(j, n) shifted[j] = x[j] + round;
@@ -112,13 +112,13 @@ INLINE void vec_exp2(vf *x, int n) {
     EACH(j, n) p[j] = p[j] * x[j] + 0.24022119724f;
     EACH(j, n) p[j] = p[j] * x[j] + 0.693146967065f;
     EACH(j, n) p[j] = p[j] * x[j] + 1.00000007165f;
-    EACH(j, n) x[j] = (vf)((vu)p[j] + ((vu)shifted[j] << 23)); /* unsigned: what is out of range wraps */
+    EACH(j, n) x[j] = (vf)((vu)p[j] + ((vu)shifted[j] << 23)); /* unsigned: out-of-range values wrap */
 }
 
 static const float log2_e = 1.44269504088896341f;
 
-/* Of the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). The tail over the
- * latter is a polynomial of 1 / (1 + |x| / 4), fitted on [0, 10]. */
+/* For the normal distribution, at |x|: the tail beyond it, relative error 1e-6, and e^(-x^2 / 2). Their quotient is a
+ * polynomial in 1 / (1 + |x| / 4), fitted on [0, 10]. */
 INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
     vf t[MANY], p[MANY];
     EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);

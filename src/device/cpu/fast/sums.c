@@ -1,6 +1,6 @@
-/* sums.c - sums over rows in double: gradients of biases and norms, alone or along with the rows that they are sums of,
- * which are then in cache. Rows are cut into a number of blocks that the shape fixes; partial sums are added in the
- * blocks' order. */
+/* sums.c - sums over rows in double: gradients of biases and norms, alone or fused with the operation that writes
+ * the rows, which are then in cache. The number of row blocks is fixed by the shape; partial sums are added in block
+ * order. */
 #include "device/cpu/fast/call.h"
 
 enum {
@@ -9,16 +9,16 @@ enum {
     CACHED_ROWS = 8,
     ENOUGH = 1 << 14,
     MOST_SUMS = 2
-}; /* at most; at least, rows; rows; elements */
+}; /* the most blocks; the fewest rows of one; rows summed while in cache; elements */
 
-/* What goes to operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: the
- * first alone. An operand that is left out gets nothing. */
+/* The values of operands `sum` and `dot`, [1,h] each: the sums over rows of x [T,h], and of x * y. dot -1, y NULL: only
+ * the first. Absent operands are skipped. */
 typedef struct summed {
     const float *x, *y;
     int sum, dot;
 } summed;
 
-/* Writes rows t0 to t1 - 1 of what is summed. */
+/* Computes rows t0 to t1 - 1 of the summed matrix. */
 typedef void make_rows(const void *what, int64_t t0, int64_t t1);
 
 static void end_sum(const tri_call *call, int out, const double *part, int64_t blocks, int64_t h, int64_t j) {
@@ -28,7 +28,7 @@ static void end_sum(const tri_call *call, int out, const double *part, int64_t b
     f32(call, out)[j] = (float)(adds(call, out) ? f32(call, out)[j] + total : total);
 }
 
-/* make NULL: the rows are there. Scratch: for each of n, [2,BLOCKS,h] of double, or [BLOCKS,h] without a dot in the
+/* make NULL: the rows exist already. Scratch: for each of n, doubles [2,BLOCKS,h], or [BLOCKS,h] without a dot in the
  * last. */
 static void sum_rows(const tri_call *call, int64_t rows, int64_t h, int n, const summed *of, make_rows *make,
                      const void *what) {

@@ -1,4 +1,4 @@
-/* update.c - the end of a step: sums of squares in double over blocks that the length fixes, and AdamW. */
+/* update.c - the end of a step: sums of squares in double over blocks fixed by the length, and AdamW. */
 #include "device/cpu/fast/call.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* activation.c - GELU, tanh and ReLU, element by element. NaN stays NaN: clipping looks for it. */
+/* activation.c - GELU, tanh and ReLU, element by element. NaN stays NaN: clipping detects it. */
 #include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 

@@ -1,15 +1,15 @@
-/* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward keeps one number a row and head,
- * the log of the softmax's denominator, from which the backward rebuilds the weights (Dao et al., 2022). Padding
- * rows, after the last sequence, give 0 and get 0. Of attention_first, row s of ctx and lse is that of the first row of
- * sequence s. */
+/* attention.c - attention over packed sequences (Vaswani et al., 2017). The forward stores one number per row and head,
+ * the log of the softmax's denominator, from which the backward recomputes the weights (Dao et al., 2022). Padding
+ * rows, after the last sequence, produce 0 and receive 0. In attention_first, row s of ctx and lse belongs to the first
+ * row of sequence s. */
 #include "device/cpu/reference/reference.h"
 
-/* One head, and where its columns are. Below, a sequence is rows [begin, end). */
+/* One head and the position of its columns. Below, a sequence is rows [begin, end). */
 typedef struct head {
     const tri_call *call;
     const float *qkv;      /* [T,3H] */
-    const int32_t *key;    /* [T,2]; NULL when nothing is dropped */
-    int64_t H, d, h;       /* columns of ctx, of one head; the head's number here */
+    const int32_t *key;    /* [T,2]; NULL without dropout */
+    int64_t H, d, h;       /* columns of ctx, of one head; the head's index on this rank */
 } head;
 
 static head head_at(const tri_call *call, int qkv, int key, int64_t H, int64_t h) {
@@ -34,9 +34,9 @@ static double kept(const head *a, int64_t query, int64_t other) {
     return keep(a->call, a->key, query, (attr->head0 + a->h) * attr->max_len + place);
 }
 
-/* What `query` sees of the sequence, into row `to` of ctx and lse. */
+/* The context of row `query` of the sequence, stored in row `to` of ctx and lse. */
 static void attend(const head *a, int64_t begin, int64_t end, int64_t query, int64_t to) {
-    OPERANDS(attention);         /* as those of attention_first */
+    OPERANDS(attention);         /* same order as attention_first */
     double *out = a->call->work; /* [d] */
     double max = -INFINITY, sum = 0;
     for (int64_t t = begin; t < end; t++) {
@@ -77,10 +77,10 @@ static void attention_first(const tri_call *call) {
         }
 }
 
-/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. `row` is
- * what query has of dctx, ctx and lse. */
+/* For the weight that `query` gives to `other`: its value after dropout, and the gradient of the scaled score. `row` is
+ * the row of dctx, ctx and lse that belongs to query. */
 static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t other, double *weight, double *ds) {
-    OPERANDS(attention_din); /* as those of attention_first_din */
+    OPERANDS(attention_din); /* same order as attention_first_din */
     int64_t at = row * a->H + a->h * a->d;
     const float *dctx = f32(a->call, ARG(dctx)) + at, *ctx = f32(a->call, ARG(ctx)) + at; /* [d] */
     double p = exp(score(a, query, other) - f32(a->call, ARG(lse))[row * a->call->attr->heads + a->h]);
@@ -93,12 +93,12 @@ static void weight_gradient(const head *a, int64_t query, int64_t row, int64_t o
     *ds = p * (dp - mean);
 }
 
-/* The gradients of one row's query (it looks at all rows), key and value (all rows look at it). */
+/* The gradients of one row's query (over all rows it attends to), key and value (over all rows that attend to it). */
 static void attend_din(const head *a, int64_t begin, int64_t end, int64_t row) {
     OPERANDS(attention_din);
     int64_t n = end - begin;
     double *out_ds = a->call->work, *in_ds = out_ds + n,
-           *in_weight = in_ds + n; /* [n]: of row's weights; of those on row */
+           *in_weight = in_ds + n; /* [n]: of row's weights; of the weights that others give to row */
     double scale = 1 / sqrt((double)a->d), unused;
     for (int64_t j = 0; j < n; j++) {
         weight_gradient(a, row, row, begin + j, &unused, &out_ds[j]);
@@ -129,7 +129,7 @@ static void attention_din(const tri_call *call) {
     for (int64_t i = seq[S - 1] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
 }
 
-/* The gradients of a sequence's keys, values and first query, to which alone they are known. */
+/* The gradients of a sequence's keys, values and first query, the only query that attends. */
 static void attend_first_din(const head *a, int64_t begin, int64_t end, int64_t s) {
     OPERANDS(attention_first_din);
     const float *dctx = f32(a->call, ARG(dctx)) + s * a->H + a->h * a->d; /* [d] */
@@ -160,8 +160,7 @@ static void attention_first_din(const tri_call *call) {
     for (int64_t i = seq[N] * 3 * H; i < T * 3 * H; i++) store(call, ARG(dqkv), i, 0);
 }
 
-/* Scratch: a double for each column of a head; or three for each row of the longest sequence, which all rows may belong
- * to. */
+/* Scratch: one double per column of a head; or three per row of the longest sequence, which may contain all rows. */
 const tri_kernel_row tri__cpu_attention_reference[] = {
     {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = {.col = 8}},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = {.row = 24}},

@@ -1,4 +1,4 @@
-/* dropout.c - dropout (its decisions are those of base/random.h) and the sum of a residual connection. */
+/* dropout.c - dropout (decisions from base/random.h) and the sum of a residual connection. */
 #include "device/cpu/reference/reference.h"
 
 /* Both directions multiply by the same mask: y = x * keep, dx = dy * keep. */

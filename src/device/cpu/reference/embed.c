@@ -1,7 +1,7 @@
 /* embed.c - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. */
 #include "device/cpu/reference/reference.h"
 
-/* The row of token t's word in a table of V rows; -1: it has none. */
+/* The row of token t's word in this table of V rows; -1: not in it. */
 static int64_t word_row(const tri_call *call, int32_t id, int64_t V) {
     int64_t row = (int64_t)id - call->attr->row0;
     return row >= 0 && row < V ? row : -1;
@@ -24,8 +24,8 @@ static void embed(const tri_call *call) {
     }
 }
 
-/* Added one token after the other, so that the order of addition is the order of the tokens. Rows of padding get
- * nothing, as with PyTorch's padding_idx. */
+/* Adds token by token, so that the order of addition is the token order. Padding rows receive no gradient, as with
+ * PyTorch's padding_idx. */
 static void embed_dw(const tri_call *call) {
     OPERANDS(embed_dw);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */

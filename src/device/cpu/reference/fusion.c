@@ -1,4 +1,4 @@
-/* fusion.c - the branches side by side: columns of up to three matrices, and back. */
+/* fusion.c - concatenates the branches: columns of up to three matrices; and the reverse. */
 #include "device/cpu/reference/reference.h"
 
 static int64_t width(const tri_call *call, int k) { return call->t[k].data ? call->t[k].cols : 0; }
@@ -12,7 +12,7 @@ static void concat(const tri_call *call) {
                 store(call, ARG(y), i * cols + at + c, f32(call, k)[i * width(call, k) + c]);
 }
 
-/* A part whose gradient is left out keeps its columns: dy holds those of all parts, so its width must be given. */
+/* A part without a gradient still occupies columns of dy, so its width must be given. */
 static void concat_din(const tri_call *call) {
     OPERANDS(concat_din);
     const float *dy = f32(call, ARG(dy)); /* [N,Y] */

@@ -1,4 +1,4 @@
-/* gelu.h - the Gaussian error linear unit (Hendrycks and Gimpel, 2016), by erf as BERT has it, and its derivative. */
+/* gelu.h - the Gaussian error linear unit (Hendrycks and Gimpel, 2016), by erf as in BERT, and its derivative. */
 #ifndef TRI_DEVICE_CPU_REFERENCE_GELU_H
 #define TRI_DEVICE_CPU_REFERENCE_GELU_H
 

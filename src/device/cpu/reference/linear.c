@@ -1,8 +1,8 @@
-/* linear.c - dense layers, y = x w^T + b with w stored [out, in], and their gradients; one dot product an element. */
+/* linear.c - dense layers, y = x w^T + b with w stored [out, in], and their gradients; one dot product per element. */
 #include "device/cpu/reference/reference.h"
 #include "device/cpu/reference/gelu.h"
 
-/* Row t of x times row o of w, plus b[o], where there is one. */
+/* Row t of x times row o of w, plus b[o] if there is a bias. */
 static double element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t o) {
     double sum = b ? b[o] : 0;
     for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[o * I + i];

@@ -1,10 +1,10 @@
-/* norm.c - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it.
- * The gradient of the input needs xhat and rstd only, so the forward keeps those and not x. */
+/* norm.c - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the preceding dropout and residual. The
+ * gradient of the input needs only xhat and rstd, so the forward keeps those and not x. */
 #include "device/cpu/reference/reference.h"
 
-/* Normalises row t, given as H values of double, into operands y, xhat and rstd. */
+/* Normalises row t, given as H doubles, into operands y, xhat and rstd. */
 static void norm_row(const tri_call *call, int64_t t, const double *row, const float *g, const float *b) {
-    OPERANDS(norm); /* dropout_add_norm has these three, too */
+    OPERANDS(norm); /* dropout_add_norm also has these three */
     int64_t H = call->t[ARG(y)].cols;
     double mean = 0, var = 0;
     for (int64_t c = 0; c < H; c++) mean += row[c] / (double)H;
@@ -42,7 +42,7 @@ static void dropout_add_norm(const tri_call *call) {
     }
 }
 
-/* The gradient of row t of the normalisation's input, H values of double, into row. */
+/* The gradient of row t of the normalisation's input, as H doubles, into row. */
 static void norm_din_row(const float *dy, const float *xhat, double rstd, const float *g, int64_t H, double *row) {
     double mean = 0, mean_xhat = 0; /* of dy*g and of dy*g*xhat */
     for (int64_t c = 0; c < H; c++) {
@@ -91,7 +91,7 @@ static void norm_dw(const tri_call *call) {
     sum_rows(call, ARG(db), f32(call, ARG(dy)), NULL, T, H);
 }
 
-/* Scratch: one row of double. */
+/* Scratch: one row of doubles. */
 const tri_kernel_row tri__cpu_norm_reference[] = {
     {.op = TRI_OP_norm, .dtype = TRI_F32, .run = norm, .work = {.col = 8}},
     {.op = TRI_OP_norm_din, .dtype = TRI_F32, .run = norm_din, .work = {.col = 8}},

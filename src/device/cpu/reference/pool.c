@@ -1,5 +1,5 @@
-/* pool.c - one row for each packed sequence: its first token, or the mean of its tokens (no sequence is empty); and a
- * rank's own rows of what all ranks have. */
+/* pool.c - one row per packed sequence: its first token, or the mean of its tokens (no sequence is empty); and a rank's
+ * own rows of a matrix that all ranks have. */
 #include "device/cpu/reference/reference.h"
 
 static void pool_first(const tri_call *call) {
@@ -44,7 +44,7 @@ static void pool_mean_din(const tri_call *call) {
         for (int64_t t = seq[s]; t < seq[s + 1]; t++)
             for (int64_t c = 0; c < H; c++)
                 store(call, ARG(dx), t * H + c, (double)dy[s * H + c] / (seq[s + 1] - seq[s]));
-    for (int64_t i = seq[N] * H; i < T * H; i++) store(call, ARG(dx), i, 0); /* rows of no sequence */
+    for (int64_t i = seq[N] * H; i < T * H; i++) store(call, ARG(dx), i, 0); /* padding rows */
 }
 
 static void tokens_whole_din(const tri_call *call) {

@@ -1,7 +1,7 @@
-/* reference.h - how reference kernels reach their operands.
+/* reference.h - how reference kernels access their operands.
  *
- * Reference kernels are the specification of the operations: plain, serial, and exact where it is cheap, so they
- * compute in double and round once when they store. OPERANDS and ARG name the operands as ops.def does. */
+ * Reference kernels are the specification of the operations: plain, serial, and exact where that is cheap: they compute
+ * in double and round once when they store. OPERANDS and ARG name the operands as ops.def does. */
 #ifndef TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
 #define TRI_DEVICE_CPU_REFERENCE_REFERENCE_H
 
@@ -15,19 +15,20 @@ static inline const int32_t *i32(const tri_call *call, int k) { return call->t[k
 
 static inline int adds(const tri_call *call, int k) { return (call->acc >> k) & 1; }
 
-/* Writes element i of operand k, or adds to it when the instruction says so. Does nothing when it is left out. */
+/* Writes element i of operand k, or adds to it if the instruction accumulates. Does nothing if the operand is
+ * absent. */
 static inline void store(const tri_call *call, int k, int64_t i, double value) {
     float *out = f32(call, k);
     if (out) out[i] = (float)(adds(call, k) ? out[i] + value : value);
 }
 
-/* Writes zeros over a whole operand that is not added to. */
+/* Zeroes an operand that is not accumulated into. */
 static inline void clear(const tri_call *call, int k) {
     int64_t n = adds(call, k) ? 0 : call->t[k].rows * call->t[k].cols;
     for (int64_t i = 0; i < n; i++) f32(call, k)[i] = 0;
 }
 
-/* Operand sum [1,H] = sum_t x [T,H]; with y that of x * y. */
+/* Operand sum [1,H] = sum_t x [T,H]; with y, the sum of x * y. */
 static inline void sum_rows(const tri_call *call, int sum, const float *x, const float *y, int64_t T, int64_t H) {
     for (int64_t c = 0; c < H; c++) {
         double total = 0;
@@ -36,7 +37,7 @@ static inline void sum_rows(const tri_call *call, int sum, const float *x, const
     }
 }
 
-/* What dropout multiplies one value of row t by: 0, or 1 / (1 - p). key [T,2] may be left out when p is 0. */
+/* The dropout factor of one value of row t: 0, or 1 / (1 - p). key [T,2] may be absent when p is 0. */
 static inline double keep(const tri_call *call, const int32_t *key, int64_t t, int64_t feature) {
     if (call->attr->p == 0) return 1;
     uint32_t threshold = tri__random_threshold(call->attr->p);

@@ -1,5 +1,5 @@
-/* update.c - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in the order of
- * PyTorch's: decay, moments, step. A step whose norm is not finite changes nothing. */
+/* update.c - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in PyTorch's
+ * order: decay, moments, step. A step whose norm is not finite changes nothing. */
 #include "device/cpu/reference/reference.h"
 
 static void accumulate(const tri_call *call) {
