@@ -72,7 +72,7 @@ static void a_squatter_is_not_waited_for(void **state) {
         queued[n] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         full = connect(queued[n++], (struct sockaddr *)&name, length) != 0;
     }
-    assert_int_equal(end_of(start_rank(key, 1, 2, 0.3, "accepts nobody")), TRI_RESOURCE);
+    assert_int_equal(end_of(start_rank(key, 1, 2, 0.3, "accepts no connections")), TRI_RESOURCE);
     assert_int_equal(stop(start_rank(key, 1, 2, 600, "stopped (SIGTERM)")), TRI_STOPPED);
     assert_int_equal(end_of(start_rank(key, 0, 2, 0.3, "another job")), TRI_USAGE);
     assert_int_equal(stop(start_rank(key, 0, 2, 600, "stopped (SIGTERM)")), TRI_STOPPED);

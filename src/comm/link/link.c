@@ -1,4 +1,4 @@
-/* link.c - messages between machines: announced by notes, found by name, moved under tags. */
+/* link.c - messages between machines: announced by notes, found by key, transferred under tags. */
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@ tri_status tri__link_open(tri_world *world) {
     return TRI_OK;
 }
 
-/* After a failure: those of this machine get the time that the remote names, those of others half of it. */
+/* After a failure: ranks of this machine get the time that the remote specifies, those of others half of it. */
 static void let_others_report(const tri_world *world) {
     double limit = world->remote->report_seconds;
     for (double begun = tri__clock(); tri__clock() - begun < limit; usleep(1000)) {
@@ -61,7 +61,7 @@ void tri__link_close(tri_world *world) {
     world->link = NULL;
 }
 
-/* ---- Tags: one for each send under way to a rank ---- */
+/* ---- Tags: one for each send in flight to a rank ---- */
 
 static int tag_take(tri_far *far) {
     enum { WORDS = TRI_REMOTE_TAGS / 64 };
@@ -97,7 +97,7 @@ static tri_status keep(tri_link *link, int from, const tri_note *note, const cha
     return TRI_OK;
 }
 
-/* Takes the note of a message out of those that arrived; NULL: not yet there. */
+/* Removes a message's note from those that arrived; NULL: not arrived yet. */
 static tri_arrived *find(tri_far *far, const tri_message *message) {
     for (tri_arrived **at = &far->first; *at; at = &(*at)->next) {
         tri_arrived *it = *at;
@@ -122,7 +122,7 @@ static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
                      .what = message->what};
     int small = message->bytes <= TRI_NOTE_INLINE;
     if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0)
-        return TRI_OK; /* all in use: at a later turn */
+        return TRI_OK; /* all in use: retried at the next poll */
     memcpy(bytes, &note, sizeof note);
     if (small && message->bytes) memcpy(bytes + sizeof note, message->data, (size_t)message->bytes);
     TRI_TRY(tri__link_try(
@@ -179,7 +179,7 @@ tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved
     return TRI_OK;
 }
 
-/* ---- Every turn ---- */
+/* ---- Polling ---- */
 
 static tri_status hear(tri_link *link) {
     char bytes[TRI_NOTE_BYTES];

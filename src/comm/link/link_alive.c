@@ -1,9 +1,9 @@
-/* link_alive.c - failures and signs of life between machines.
+/* link_alive.c - failures and liveness between machines.
  *
- * A rank that waits for one of another machine asks it, now and then, how far it got. Ranks answer whenever they poll:
- * in waits, and as they get on. An answer that shows progress counts as this rank's own, so that a machine whose ranks
- * all wait for a busy one elsewhere is not taken for a deadlock; one that shows none leaves that to the machine's
- * watcher; none at all is reported here. */
+ * A rank that waits for one of another machine periodically asks for its progress. Ranks answer whenever they poll: in
+ * waits, and between instructions. An answer that shows progress counts as this rank's own, so that a machine whose
+ * ranks all wait for a busy remote rank is not reported as deadlocked; an answer without progress leaves the report to
+ * that machine's watcher; a missing answer is reported here. */
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double LOOK_SECONDS = 0.02;    /* between looks at those waited for */
-static const double FRESH_SECONDS = 0.5;    /* a wait that was not seen for longer is a new one */
+static const double LOOK_SECONDS = 0.02;    /* between checks of the ranks waited for */
+static const double FRESH_SECONDS = 0.5;    /* a wait that was not polled for longer is a new one */
 static const double SILENCE =
-    1.25; /* of the progress timeout: the machine's own watcher, who knows more, comes first */
-static const double TELL_SECONDS = 0.1;     /* for notes of a failure to go out */
+    1.25; /* times the progress timeout: that machine's own watcher, which knows more, reports first */
+static const double TELL_SECONDS = 0.1;     /* for sending notes of a failure */
 
 static int elsewhere(const tri_world *world, int rank) {
     return world->nodes.node_of[rank] != world->nodes.node_of[world->rank];
@@ -70,9 +70,9 @@ tri_status tri__link_watch(tri_link *link) {
     for (int r = 0; r < link->world->size; r++) {
         tri_far *far = &link->far[r];
         if (far->waited == 0 || now - far->waited > FRESH_SECONDS) continue;
-        if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not look */
+        if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not poll */
         int gone = far->left &&
-                   far->waited > far->left; /* all it sent came before it said so, and was looked at since */
+                   far->waited > far->left; /* all its messages arrived before its answer, and have been polled since */
         if (gone || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
         if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
         tri_note ask = {.kind = TRI_NOTE_ASK};
@@ -83,7 +83,8 @@ tri_status tri__link_watch(tri_link *link) {
     return TRI_OK;
 }
 
-/* Tells it when it is a failure of this machine's ranks, or one that this rank found: of those, nobody else knows. */
+/* Forwards the failure if it is one of this machine's ranks, or found by this rank: other machines do not know
+ * those. */
 void tri__link_drop(tri_link *link) {
     tri_world *world = link->world;
     tri_failure failure;

@@ -1,4 +1,4 @@
-/* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI links the machines. */
+/* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI connects the machines. */
 #include "comm/mpi/mpi.h"
 
 #include "base/clock.h"
@@ -17,19 +17,19 @@
 
 static const double MEET_SECONDS = 30;
 
-/* What ranks tell each other first. */
+/* What ranks exchange first. */
 typedef struct card {
-    char machine[160];   /* equal where a descriptor can be passed and a process be watched */
+    char machine[160];   /* equal if a descriptor can be passed and a process be watched */
     uint64_t random;
-    int32_t failed;      /* of the second round */
+    int32_t failed;      /* in the second round */
 } card;
 
 typedef struct joining {
     const tri_mpi_plugin *plugin;
     const tri_stop *stop;
-    double deadline;     /* of the gathering at hand */
+    double deadline;     /* of the current gather */
     void *state;
-    int rank, size, opened; /* opened: a world has taken over the plug-in's state */
+    int rank, size, opened; /* opened: a world has taken ownership of the plug-in's state */
     card *all;           /* [size] */
     tri_nodes nodes;
     int *here, n_here;   /* world ranks of this machine */
@@ -47,7 +47,7 @@ static int go_on(void *context) {
     return !tri__stop_signalled(join->stop) && tri__clock() < join->deadline;
 }
 
-/* Everyone's card into join->all. */
+/* Gathers all ranks' cards into join->all. */
 static tri_status gather(joining *join, const card *mine, const char *what) {
     join->deadline = tri__clock() + MEET_SECONDS;
     int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
@@ -55,11 +55,11 @@ static tri_status gather(joining *join, const card *mine, const char *what) {
     TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
     return tri__fail(
         TRI_RESOURCE,
-        "waited %g s for the %d ranks to meet through MPI; some have not come. See their machines' messages",
+        "waited %g s for the %d ranks to meet through MPI; some have not joined. See their machines' messages",
         MEET_SECONDS, join->size);
 }
 
-/* Host name, boot and the namespaces that local sockets and processes live in. */
+/* Host name, boot and the namespaces of local sockets and processes. */
 static void name_machine(char *out, size_t size) {
     char host[65] = "", boot[40] = "";
     uint64_t net = tri__file_number("/proc/self/ns/net"), pid = tri__file_number("/proc/self/ns/pid");
@@ -119,7 +119,7 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop
     return tri__rendezvous(&meeting, &spec, segment);
 }
 
-/* Either all machines have their segment, or no rank goes on. */
+/* Either all machines have their segment, or no rank continues. */
 static tri_status agree(joining *join, tri_status mine) {
     card *all = join->all;
     card said = {.failed = mine};
@@ -131,7 +131,7 @@ static tri_status agree(joining *join, tri_status mine) {
     return TRI_OK;
 }
 
-/* Which launcher would do, in words. A Slurm step says by --mpi for whom it is. */
+/* Names the launcher that would work. A Slurm step selects it by --mpi. */
 static tri_status wrong_launcher(const joining *join, const tri_launch *launch) {
     const char *built_with = join->plugin->built_with;
     char way[256];
@@ -198,7 +198,7 @@ tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
         return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", name);
     int error = plugin->native(world->remote_state, name, what->in, what->out, what->count, what->root);
     if (error < 0)
-        return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements is not among what is compared", name,
+        return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements cannot be compared", name,
                          (long long)what->count);
     return mpi_try(&join, error, name);
 }

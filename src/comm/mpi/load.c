@@ -1,4 +1,4 @@
-/* load.c - finds and loads the plug-in, and sees that MPI will have the shared memory it counts on. */
+/* load.c - finds and loads the plug-in, and checks that MPI will have enough shared memory. */
 #include "comm/mpi/load.h"
 
 #include "base/library.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* What Open MPI 4.1 takes of /dev/shm for each rank of a machine (measured: 4,194,312 bytes), with a little room. Its
- * files are sparse: without this check a shortage would be a SIGBUS later. */
+/* Open MPI 4.1's use of /dev/shm per rank of a machine (measured: 4,194,312 bytes), with a margin. Its files are
+ * sparse: without this check a shortage would be a SIGBUS later. */
 static const double MPI_SHARED_BYTES = 4.25 * 1024 * 1024;
 
 /* Names in the order in which they are tried. */
@@ -23,7 +23,7 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
     const char *why = NULL;
     void *library = NULL;
     for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
-        library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's parts need its symbols */
+        library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's components need its symbols */
     if (!library)
         return tri__fail(
             TRI_USAGE,
@@ -58,7 +58,7 @@ const char *tri__mpi_srun_type(const char *built_with) {
 
 tri_status tri__mpi_check_shared(const char *folder, int ranks) {
     struct statvfs disk;
-    if (statvfs(folder, &disk) != 0) return TRI_OK; /* none: MPI does without */
+    if (statvfs(folder, &disk) != 0) return TRI_OK; /* none: MPI works without it */
     double each = MPI_SHARED_BYTES, need = ranks * each, mib = 1024 * 1024;
     double size = (double)disk.f_blocks * (double)disk.f_frsize, free = (double)disk.f_bavail * (double)disk.f_frsize;
     if (size >= need && free >= each) return TRI_OK;

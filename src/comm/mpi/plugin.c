@@ -1,5 +1,5 @@
-/* plugin.c - MPI behind the table of plugin.h. It is a shared library of its own, built with the MPI that was found,
- * and is loaded only under an MPI launcher. It knows ranks, bytes and tags, and nothing of Trident. */
+/* plugin.c - MPI behind the table of plugin.h. A separate shared library, built with the MPI that was found, and loaded
+ * only under an MPI launcher. It handles ranks, bytes and tags, and is independent of the rest of Trident. */
 #include "comm/mpi/plugin.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* MPICH's MPI_STATUSES_IGNORE is an address that no array has, which gcc takes for an array that is too small. */
+/* MPICH's MPI_STATUSES_IGNORE is an invalid address, which gcc takes for an array that is too small. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
@@ -17,8 +17,8 @@ enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STR
 
 typedef enum what { NOTE, SEND, RECEIVE } what;
 
-/* A transfer or a note under way; transfers longer than a piece are several MPI messages of one tag, which MPI keeps in
- * order. */
+/* A transfer or a note in flight; transfers longer than a piece are several MPI messages with one tag, which MPI keeps
+ * in order. */
 typedef struct item {
     struct item *next, *prev;
     what what;
@@ -28,11 +28,11 @@ typedef struct item {
 } item;
 
 typedef struct state {
-    MPI_Comm notes, data, other; /* duplicates of the world: no tag meets one of another use */
+    MPI_Comm notes, data, other; /* duplicates of the world: tags of different uses never match */
     int size, dropped, leaving;
     MPI_Request leave;
     char library[NAMES];
-    item list;                   /* head of a ring; last, as its requests are of any number */
+    item list;                   /* head of a ring; last, as it has a flexible array of requests */
 } state;
 
 static double now(void) {
@@ -57,7 +57,7 @@ static void item_free(item *it) {
     free(it);
 }
 
-/* Ends the notes that have gone out. */
+/* Frees the notes that have been sent. */
 static int reap(state *s) {
     for (item *it = s->list.next, *next; it != &s->list; it = next) {
         next = it->next;
@@ -123,7 +123,7 @@ static int test(void *of, void *request, int *done) {
     return error;
 }
 
-/* Whether any item of this kind is still under way. */
+/* Whether any item of this kind is still in flight. */
 static int any(state *s, what what) {
     int left = 0;
     for (item *it = s->list.next; it != &s->list; it = it->next) {
@@ -134,8 +134,8 @@ static int any(state *s, what what) {
     return left;
 }
 
-/* Notes go out as far as they can; then what still waits to receive is taken back. A receive that is half done cannot
- * be: it is given the rest of the time to end. */
+/* Sends as many notes as possible; then cancels receives that have not matched. A receive that has matched cannot be
+ * cancelled: it gets the rest of the time to complete. */
 static void drop(void *of, double seconds) {
     state *s = of;
     double end = now() + seconds;
@@ -157,7 +157,7 @@ static int leave(void *of, int *done) {
     return error ? error : MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
 }
 
-/* Without MPI_Finalize after a failure: it would wait for ranks that are gone. The process that ends so ends the
+/* After a failure without MPI_Finalize, which would wait for ranks that are gone. The exit of this process ends the
  * job. */
 static void state_close(void *of, int failed) {
     state *s = of;

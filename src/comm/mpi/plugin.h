@@ -1,4 +1,4 @@
-/* plugin.h - all that the MPI plug-in and Trident know of each other: one table, exported as `tri_mpi_plugin_table`. */
+/* plugin.h - the interface between Trident and the MPI plug-in: one table, exported as `tri_mpi_plugin_table`. */
 #ifndef TRI_COMM_MPI_PLUGIN_H
 #define TRI_COMM_MPI_PLUGIN_H
 
@@ -11,14 +11,13 @@ typedef struct tri_mpi_plugin {
     int version;
     const char *built_with; /* "Open MPI 4.1.4" */
     tri_remote remote;
-    /* MPI_Init_thread(FUNNELED): once in a process. library: a line that names the MPI, valid until the process ends.
-     */
+    /* MPI_Init_thread(FUNNELED): once per process. library: a line that names the MPI, valid until the process ends. */
     int (*open)(void **state, int *rank, int *size, const char **library);
-    /* Of all ranks: all[size][bytes] in rank order. Waits for them as long as go_on(context) is not 0; then -1, and
-     * only close may follow. */
+    /* Gathers from all ranks: all[size][bytes] in rank order. Waits for them while go_on(context) is not 0; then -1,
+     * and only close may follow. */
     int (*gather)(void *state, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context);
-    /* MPI's own blocking collective of all ranks, f32 sums, to compare with: name as "all_reduce"; count as in
-     * tri_collective. -1: not a name it knows. */
+    /* MPI's own blocking collective over all ranks, f32 sums, for comparison: name as "all_reduce"; count as in
+     * tri_collective. -1: unknown name. */
     int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);
 } tri_mpi_plugin;
 

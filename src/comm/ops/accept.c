@@ -1,4 +1,4 @@
-/* accept.c - checks what a user asks for, before anything of it begins. */
+/* accept.c - validates a user's operation before any of it begins. */
 #include "comm/ops/accept.h"
 
 #include "comm/ops/kind.h"
@@ -20,7 +20,7 @@ static tri_status check_fields(const tri_group *group, const tri_collective *wha
     if (message && what->root == group->me)
         return tri__fail(TRI_USAGE, "%s: a rank cannot send to itself; copy instead", kind->name);
     if (what->counts && !kind->uneven)
-        return tri__fail(TRI_USAGE, "%s has no counts of single members; give count", kind->name);
+        return tri__fail(TRI_USAGE, "%s takes no per-member counts; give count", kind->name);
     if (!what->counts && what->count < 0)
         return tri__fail(TRI_USAGE, "%s: a count of %lld", kind->name, (long long)what->count);
     return TRI_OK;
@@ -35,7 +35,7 @@ static uint64_t hash_counts(int n, const int64_t *counts) {
     return hash ? hash : 1;
 }
 
-/* Counts that are all the same are a count. */
+/* Counts that are all equal are stored as one count. */
 static tri_status resolve_counts(const tri_group *group, const tri_collective *what, tri_pending *p) {
     const char *name = tri__collective_name(what->kind);
     int64_t all = 0, bytes;
@@ -62,7 +62,7 @@ static tri_status resolve_counts(const tri_group *group, const tri_collective *w
     return TRI_OK;
 }
 
-/* A range of memory, empty where there is nothing. */
+/* A range of memory; empty if there is none. */
 typedef struct range {
     uintptr_t at, end;
 } range;
@@ -79,7 +79,7 @@ static tri_status check_buffer(const char *name, const char *which, const void *
     return TRI_OK;
 }
 
-/* In place: both the same, or the shorter one is this member's part of the longer. */
+/* In place: both are the same, or the shorter one is this member's part of the longer. */
 static int in_place(const tri_group *group, const tri_pending *p, range in, range out, size_t size) {
     const tri_kind_row *kind = tri__kind(p->what.kind);
     size_t part = (size_t)(p->shard ? p->shard[group->me] : group->me * p->what.count) * size;
@@ -88,7 +88,7 @@ static int in_place(const tri_group *group, const tri_pending *p, range in, rang
     return kind->out == TRI_EXTENT_SHARD && out.at == in.at + part;
 }
 
-/* What an operation under way writes is nobody else's, and what it reads is not written. */
+/* An operation in flight owns its output exclusively, and its input must not be written. */
 static tri_status check_under_way(const tri_world *world, const char *name, range in, range out) {
     for (int i = 0; i < world->n_pending; i++) {
         const tri_pending *other = &world->pending[i];
@@ -116,9 +116,10 @@ static tri_status check_buffers(const tri_group *group, const tri_collective *wh
     if (overlap(in, out)) {
         p->what.inplace = 1;
         if (!in_place(group, p, in, out, size))
-            return tri__fail(TRI_USAGE,
-                             "%s: input and output overlap; let them be apart, or the same for an operation in place",
-                             kind->name);
+            return tri__fail(
+                TRI_USAGE,
+                "%s: input and output overlap; use separate buffers, or the same one for an in-place operation",
+                kind->name);
     }
     return check_under_way(group->world, kind->name, in, out);
 }

@@ -1,11 +1,11 @@
-/* accept.h - whether an operation that a user asks for makes sense. */
+/* accept.h - validation of a user's operation. */
 #ifndef TRI_COMM_OPS_ACCEPT_H
 #define TRI_COMM_OPS_ACCEPT_H
 
 #include "comm/world/world.h"
 
-/* Fills in a record that is zeroed but for `bare`: descriptor (but for its sequence), buffers (none of a bare one),
- * counts. TRI_USAGE in words for anything that is wrong with it; nothing is to be undone then. */
+/* Fills in a record that is zeroed except for `bare`: descriptor (without its sequence), buffers (none if bare),
+ * counts. TRI_USAGE with a message for an invalid operation; there is nothing to undo then. */
 tri_status tri__accept(tri_group *group, const tri_collective *what, tri_pending *pending);
 
 #endif

@@ -1,4 +1,4 @@
-/* blocking.c - operations that are posted and waited for in one call. */
+/* blocking.c - operations that post and wait in one call. */
 #include "comm/world/world.h"
 
 static tri_status run(tri_group *group, const tri_collective *what) {

@@ -1,4 +1,4 @@
-/* describe.c - the table of kinds of operations, and operations in words. */
+/* describe.c - the table of operation kinds, and descriptions of operations. */
 #include "comm/ops/kind.h"
 #include "comm/ops/transport.h"
 

@@ -1,17 +1,16 @@
-/* exchange.c - every collective made of messages between pairs of members, for groups that span machines. Nothing
- * blocks.
+/* exchange.c - all collectives as messages between pairs of members, for groups that span machines. Nothing blocks.
  *
- * First every member sends every other one its descriptor, and nothing is written before all are seen to agree. What is
- * small travels with it, and each member computes its own output alone. Otherwise each sends to each the part of its
- * input that goes into the other's output. All-reduce, reduce and broadcast of larger vectors take two steps, so that
- * no member moves more than about twice the vector: member k's slice of every input goes to k; what k makes of them
- * goes to those who need it.
+ * First every member sends its descriptor to every other, and no output is written before all descriptors agree. Small
+ * inputs travel with the descriptor, and each member computes its own output alone. Otherwise each member sends each
+ * other the part of its input that the other's output needs. All-reduce, reduce and broadcast of larger vectors take
+ * two steps, so that no member moves more than about twice the vector: member k's slice of every input is sent to k;
+ * k's result is sent to the members that need it.
  *
- * Every element is reduced in one place, of all inputs in the group's order, by the one function that shm uses too: the
- * same bits.
+ * Every element is reduced in one place, over all inputs in the group's order, by the function that shm also uses:
+ * results are bitwise equal.
  *
- * An operation that has begun holds room for what it reduces (as much as its input, in slices; all inputs when small),
- * taken by malloc; at most WINDOW operations of a group have begun and not ended. */
+ * An operation that has begun holds a receive buffer for reductions (as large as its input, in slices; all inputs if
+ * small), from malloc; at most WINDOW operations of a group have begun and not completed. */
 #include "comm/ops/reduce.h"
 #include "comm/world/world.h"
 
@@ -21,7 +20,7 @@
 enum {
     WINDOW = 8,
     SMALL = 4096,            /* bytes from one member to another ... */
-    SMALL_IN_ALL = 32768,    /* ... and to all */
+    SMALL_IN_ALL = 32768,    /* ... and in total */
     CARDS = 1, FIRST, SECOND /* steps, and channels of messages */
 };
 
@@ -34,8 +33,8 @@ typedef struct span {
 typedef struct job {
     int step, left;          /* messages of this step that are not done */
     int small, n_messages;
-    const void **in;         /* [n] what is reduced, in the group's order */
-    char *room;              /* [n][part] received parts of others' inputs */
+    const void **in;         /* [n] inputs of the reduction, in the group's order */
+    char *room;              /* [n][part] received parts of other members' inputs */
     int64_t part;            /* bytes */
     tri_message message[];   /* [2 n] */
 } job;
@@ -55,13 +54,13 @@ static span shard(const tri_pending *p, int k) {
     return (span){k * p->what.count, p->what.count};
 }
 
-/* Member k's slice of a vector of `count`: sizes differ by one at most. */
+/* Member k's slice of a vector of `count`: sizes differ by at most one. */
 static span slice(const tri_pending *p, int k) {
     int64_t n = p->group->n, each = p->what.count / n, more = p->what.count % n;
     return (span){k * each + (k < more ? k : more), each + (k < more)};
 }
 
-/* The part of member from's input that goes into member to's output. */
+/* The part of member from's input that member to's output needs. */
 static span wanted(const tri_pending *p, int from, int to) {
     int root = p->what.root;
     if (p->bare) return NONE;
@@ -78,8 +77,8 @@ static span wanted(const tri_pending *p, int from, int to) {
     }
 }
 
-/* The part of `from`'s input that it sends in the first step; for what goes in slices, of what it made in the
- * second. */
+/* The part of `from`'s input that it sends in the first step; and, for sliced kinds, the part of its result that it
+ * sends in the second. */
 static span first(const tri_pending *p, int from, int to) {
     if (!in_slices(p)) return wanted(p, from, to);
     return p->what.kind == TRI_BROADCAST && from != p->what.root ? NONE : slice(p, to);
@@ -92,7 +91,7 @@ static span second(const tri_pending *p, int from, int to) {
     return slice(p, from);
 }
 
-/* First element of member from's part in this rank's output, where parts are moved. */
+/* Position of member from's part in this rank's output, for kinds that move parts. */
 static int64_t place(const tri_pending *p, int from) {
     int gathers = p->what.kind == TRI_ALL_GATHER || p->what.kind == TRI_GATHER || p->what.kind == TRI_ALL_TO_ALL;
     return gathers ? shard(p, from).at : 0;
@@ -108,7 +107,7 @@ static char *at_out(const tri_pending *p, int64_t element) {
     return p->out ? (char *)p->out + bytes_of(p, element) : NULL;
 }
 
-/* The same answer on every member: it follows from the descriptor alone. */
+/* The same on every member: it depends on the descriptor alone. */
 static int is_small(const tri_pending *p) {
     int n = p->group->n;
     if (p->bare) return 1;
@@ -118,13 +117,13 @@ static int is_small(const tri_pending *p) {
     return bytes_of(p, most) <= SMALL && bytes_of(p, most) * n <= SMALL_IN_ALL;
 }
 
-/* Whether what is received stays in the room until the step ends: it is reduced, or goes where sends still read.
- * Nothing of a bare one. */
+/* Whether received data stays in the buffer `room` until the step ends, because it is reduced, or because pending sends
+ * still read its destination. Bare operations receive none. */
 static int through_room(const tri_pending *p, int small) {
     return small || reduces(p) || (p->what.kind == TRI_ALL_TO_ALL && p->in == p->out);
 }
 
-/* ---- Steps: the messages of each, and what is done when they are there ---- */
+/* ---- Steps: their messages, and the work when these have arrived ---- */
 
 static void add(tri_pending *p, int peer, int receive, void *data, span part, int always) {
     job *j = p->state;
@@ -146,8 +145,8 @@ static void *target(const tri_pending *p, int from) {
     return at_out(p, in_slices(p) ? slice(p, p->group->me).at : place(p, from));
 }
 
-/* What this rank makes in the first step and sends in the second: its slice of the output; on a rank that has none, in
- * the room. */
+/* This rank's result of the first step, which the second sends: its slice of the output or, on a rank without output,
+ * in `room`. */
 static char *made(const tri_pending *p) {
     const job *j = p->state;
     int me = p->group->me;
@@ -174,7 +173,7 @@ static void begin_step(tri_pending *p, int step) {
     }
 }
 
-/* This rank's own part of the input, and those of the others when they are in the room, to the output. */
+/* Copies this rank's part of the input, and other members' if they are in `room`, to the output. */
 static void move_parts(tri_pending *p, int from_room) {
     job *j = p->state;
     for (int from = 0; from < p->group->n; from++) {
@@ -186,7 +185,7 @@ static void move_parts(tri_pending *p, int from_room) {
     }
 }
 
-/* All inputs of `part`, mine where it stands and the others' from the room, into one. */
+/* Reduces all inputs of `part`: this rank's in place, the others' in `room`. */
 static void reduce_parts(tri_pending *p, span part, void *out) {
     job *j = p->state;
     for (int from = 0; from < p->group->n; from++)
@@ -210,7 +209,7 @@ static void end_step(tri_pending *p) {
 /* ---- The transport ---- */
 
 static tri_status exchange_open(tri_group *group) {
-    group->state = calloc(1, sizeof(int)); /* operations that have begun and not ended */
+    group->state = calloc(1, sizeof(int)); /* operations that have begun and not completed */
     return group->state ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", group->n);
 }
 

@@ -1,4 +1,4 @@
-/* kind.h - what is known of each kind of operation: its name, and how much its buffers hold on whom. */
+/* kind.h - the properties of each kind of operation: its name, and the buffer sizes of each member. */
 #ifndef TRI_COMM_OPS_KIND_H
 #define TRI_COMM_OPS_KIND_H
 
@@ -16,8 +16,8 @@ typedef struct tri_kind_row {
     const char *name;          /* "all_reduce" */
     tri_buffer_extent in, out;
     int in_root, out_root;     /* 1: on the root only */
-    int rooted;                /* 1: root means something */
-    int reduces;               /* 1: reduction means something */
+    int rooted;                /* 1: root is used */
+    int reduces;               /* 1: reduction is used */
     int uneven;                /* 1: counts may differ between members */
 } tri_kind_row;
 

@@ -1,4 +1,4 @@
-/* message.c - which way a message goes: through shared memory to a rank of this machine, over the link to others. */
+/* message.c - routes a message: through shared memory to a rank of this machine, over the link to others. */
 #include "comm/link/link.h"
 #include "comm/shm/pairs.h"
 
@@ -6,7 +6,7 @@ tri_status tri__message_progress(tri_group *group, tri_message *message, int *mo
     return (group->local[message->peer] >= 0 ? tri__pair_progress : tri__link_progress)(group, message, moved);
 }
 
-/* The link gives up everything at once before a failed wait returns (tri__remote_poll). */
+/* The link drops all transfers at once before a failed wait returns (tri__remote_poll). */
 void tri__message_cancel(tri_group *group, tri_message *message) {
     if (group->local[message->peer] >= 0) tri__pair_cancel(group, message);
 }

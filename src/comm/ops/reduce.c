@@ -1,6 +1,6 @@
-/* reduce.c - n vectors into one: a plain row for each element type, and vectors for the sums of training (f32, bf16),
- * in which a pass reads every input once and stores to every output. 16-byte vectors are what every arm64 and x86-64
- * has, and memory is slower than they are. */
+/* reduce.c - reduces n vectors to one: a plain row for each element type, and SIMD rows for the sums of training (f32,
+ * bf16), which read every input and write every output in one pass. All arm64 and x86-64 CPUs have 16-byte vectors, and
+ * they are faster than memory. */
 #include "comm/ops/reduce.h"
 
 #include "layout/float16.h"
@@ -83,9 +83,9 @@ void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const vo
 
 #define INLINE static inline __attribute__((always_inline))
 enum {
-    WIDE = 4,  /* vectors a step: one cache line of each input */
-    AHEAD = 32 /* lines that are fetched for writing ahead of their sum: one request to whichever core holds them, not
-                  two. Halves the time */
+    WIDE = 4,  /* vectors per step: one cache line of each input */
+    AHEAD = 32 /* cache lines of prefetch distance for writing: one request to the core that owns a line instead of two.
+                  Halves the time */
 };
 typedef float vf __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(16), aligned(2), may_alias));
@@ -103,7 +103,7 @@ INLINE void sum_f32(int n, const void *const *in, int n_out, void *const *out, i
     }
 }
 
-/* Where rounded: the upper 16 bits of each lane, as tri__to_bf16 does it; the lower ones are rubbish. */
+/* Rounds as tri__to_bf16: the result is in the upper 16 bits of each lane; the lower ones are undefined. */
 INLINE vu round_bf16(vf x) {
     vu bits = (vu)x, number = (vu)(x == x);
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & number) | (~number & 0x7FC00000);
@@ -135,7 +135,7 @@ INLINE void sum_lines(tri_dtype dtype, int n, const void *const *in, int n_out, 
     else sum_bf16(n, in, n_out, out, steps);
 }
 
-/* With the numbers of inputs and outputs known, pointers stay in registers: the usual ones are compiled apart. */
+/* Compiled separately for the usual numbers of inputs and outputs, so that pointers stay in registers. */
 INLINE void sum_few(tri_dtype dtype, int n, const void *const *in, int n_out, void *const *out, int64_t steps) {
     const void *from[4];
     void *to[4];

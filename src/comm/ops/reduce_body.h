@@ -1,10 +1,10 @@
-/* reduce_body.h - the plain rows of one element type. Whoever includes it defines NAME; ELEMENT, as it is stored; WORK,
- * in which it is reduced; UNSIGNED, in which WORK wraps around (a float's is itself); LOAD and SAVE; NAN_OF, whether a
- * value is not a number. All are undefined again at the end. */
+/* reduce_body.h - the plain rows of one element type. The includer defines NAME; ELEMENT, the stored type; WORK, the
+ * type of the reduction; UNSIGNED, in which WORK wraps around (for a float, itself); LOAD and SAVE; NAN_OF, whether a
+ * value is NaN. All are undefined again at the end. */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-/* Least and greatest: what is not a number wins. */
+/* For minimum and maximum NaN wins. */
 static inline __attribute__((always_inline)) WORK JOIN(combine_, NAME)(tri_reduction reduction, WORK sum, WORK x) {
     switch (reduction) {
     case TRI_MIN: return x < sum || NAN_OF(x) ? x : sum;
@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) void JOIN(each_, NAME)(tri_reductio
     }
 }
 
-/* Elements first to count - 1. One loop for each reduction, so that none asks for every element which it is. */
+/* Elements first to count - 1. One loop per reduction, so that none branches on it per element. */
 static void JOIN(reduce_, NAME)(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out,
                                 int64_t first, int64_t count) {
     switch (reduction) {

@@ -1,7 +1,7 @@
-/* request.c - operations under way: posted, moved on, waited for.
+/* request.c - operations in flight: posting, progress, waiting.
  *
- * Whoever waits for one operation moves all that this rank has under way, in the order of posting: so the order of
- * waits never matters. After a failure nothing is under way any more, and every call returns it. */
+ * A wait for one operation makes progress on all of this rank's operations, in posting order: so the order of waits
+ * never matters. After a failure nothing is in flight any more, and every call returns the failure. */
 #include "comm/ops/request.h"
 
 #include "base/clock.h"
@@ -14,7 +14,7 @@
 
 static int is_message(const tri_pending *p) { return p->what.kind == TRI_SEND || p->what.kind == TRI_RECV; }
 
-/* ---- Staging: memory that peers cannot reach is copied through the heap ---- */
+/* ---- Staging: memory that peers cannot access is copied through the heap ---- */
 
 static size_t size_of(const tri_pending *p) { return tri__dtype_bytes((tri_dtype)p->what.dtype); }
 
@@ -68,13 +68,13 @@ static tri_status prepare(tri_world *world, tri_pending *p) {
     return stage(world, p);
 }
 
-/* Nothing can go wrong any more: the operation counts. */
+/* The operation can no longer fail to be posted: count it. */
 static void count_in(tri_world *world, tri_pending *p) {
     tri_rank_line *line = &world->segment.control->line[world->local];
     if (p->what.kind == TRI_SEND) p->group->sent[p->what.root]++;
     else if (p->what.kind == TRI_RECV) p->group->received[p->what.root]++;
     else p->group->sequence++;
-    /* Unique among all ranks, so that one rank's request is not taken for another's. */
+    /* Unique among all ranks, so that a request is never mistaken for another rank's. */
     p->request = world->posted++ * (uint64_t)world->size + (uint64_t)world->rank + 1;
     atomic_store_explicit(&line->posted, world->posted, memory_order_relaxed);
     atomic_store_explicit(&line->last, tri__describe_pack(&p->what), memory_order_relaxed);
@@ -90,7 +90,7 @@ static int grow(tri_world *world) {
     return 1;
 }
 
-/* ---- Moving on ---- */
+/* ---- Progress ---- */
 
 static tri_status move_one(tri_pending *p, int *moved) {
     if (!is_message(p)) return p->group->transport->progress(p->group, p, moved);
@@ -105,9 +105,9 @@ static void cancel(tri_pending *p) {
     else if (p->group->transport->cancel) p->group->transport->cancel(p->group, p);
 }
 
-/* After a failure: nothing is under way any more. Returns it. */
+/* After a failure: cancels all operations in flight. Returns the failure. */
 static tri_status give_up(tri_world *world) {
-    tri__remote_poll(world); /* other machines are told, and touch no buffer of ours any more */
+    tri__remote_poll(world); /* other machines are informed, and no longer access this rank's buffers */
     for (int i = 0; i < world->n_pending; i++) {
         cancel(&world->pending[i]);
         release(world, &world->pending[i]);
@@ -116,7 +116,7 @@ static tri_status give_up(tri_world *world) {
     return tri__world_check(world);
 }
 
-/* A failure that is this rank's own becomes everyone's. */
+/* Records this rank's own failure for all ranks. */
 static tri_status fail(tri_world *world, tri_status status) {
     if (!atomic_load(&world->segment.control->abort)) tri_world_fail(world, status, tri_error());
     return give_up(world);
@@ -131,8 +131,7 @@ static tri_status move_all(tri_world *world, int *moved) {
     return TRI_OK;
 }
 
-/* A send that nobody can see yet: all that may be announced are. Some of them may have been taken since this rank last
- * looked. */
+/* A send that could not be announced yet because all entries were in use; some may have been freed since. */
 static int has_no_room(const tri_pending *p) {
     return p->what.kind == TRI_SEND && ((const tri_message *)p->state)->stage == 0;
 }
@@ -141,7 +140,7 @@ static tri_status post(tri_group *group, const tri_collective *what, int bare, t
     tri_world *world = group->world;
     *request = 0;
     if (tri__world_check(world) != TRI_OK) return give_up(world);
-    if (!grow(world)) return tri__fail(TRI_RESOURCE, "out of memory for %d operations under way", world->n_pending + 1);
+    if (!grow(world)) return tri__fail(TRI_RESOURCE, "out of memory for %d operations in flight", world->n_pending + 1);
     tri_pending *p = &world->pending[world->n_pending];
     *p = (tri_pending){.bare = bare};
     TRI_TRY(tri__accept(group, what, p));
@@ -167,7 +166,7 @@ tri_status tri_post(tri_group *group, const tri_collective *what, tri_request *r
     return tri__done(post(group, what, 0, request));
 }
 
-/* ---- Announcing: what members compare, of operations whose data goes another way ---- */
+/* ---- Announcing: members compare operations whose data moves by other means ---- */
 
 tri_status tri__announced(tri_world *world, int *left) {
     int moved = 0, kept = 0;
@@ -195,7 +194,7 @@ tri_status tri__announce(tri_group *group, const tri_collective *what) {
     return tri__announced(group->world, &left);
 }
 
-/* ---- Ending ---- */
+/* ---- Completion ---- */
 
 static tri_pending *find(tri_world *world, tri_request request) {
     for (int i = 0; i < world->n_pending; i++)
@@ -208,13 +207,13 @@ static tri_status no_request(const tri_world *world, tri_request request) {
              number = request ? (request - 1) / (uint64_t)world->size : 0;
     if (!request) return tri__fail(TRI_USAGE, "0 is not a request");
     if (rank != (uint64_t)world->rank)
-        return tri__fail(TRI_USAGE, "the request is not of rank %d, which waits for it", world->rank);
+        return tri__fail(TRI_USAGE, "the request does not belong to rank %d, which waits for it", world->rank);
     if (number < world->posted)
-        return tri__fail(TRI_USAGE, "the request has been ended already: each can be waited for once");
+        return tri__fail(TRI_USAGE, "the request has completed already: each can be waited for once");
     return tri__fail(TRI_USAGE, "no operation was posted with this request");
 }
 
-/* Takes a done operation off the list. */
+/* Removes a completed operation from the list. */
 static void end(tri_world *world, tri_pending *p) {
     tri_pending *last = &world->pending[--world->n_pending];
     if (p->user_out) memcpy(p->user_out, p->out, (size_t)p->out_count * size_of(p));
@@ -236,17 +235,17 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     return tri__done(TRI_OK);
 }
 
-/* Adds the time since `begin` to what waits took; returns now. */
+/* Adds the time since `begin` to the time spent in waits; returns now. */
 static double close_span(tri_world *world, double begin) {
     double now = tri__clock();
     world->wait_seconds += now - begin;
     return now;
 }
 
-/* The list does not change while one waits: p stays where it is. */
+/* The list does not change during a wait: p stays valid. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
     tri_idle idle = {.awake = world->nodes.n > 1};
-    double begin = tri__clock(), since = 0; /* since when there is nothing to do; 0: there is */
+    double begin = tri__clock(), since = 0; /* since when there has been no work; 0: there is work */
     while (!p->done) {
         int moved = 0;
         double looked = since > 0 ? tri__clock() : begin;

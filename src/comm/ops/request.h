@@ -4,15 +4,16 @@
 
 #include "comm/world/world.h"
 
-/* Has the members of a group compare what they ask for, as tri_post does before data moves, while the data goes another
- * way: `in` and `out` are not looked at. Nothing is waited for: announcements move on with every later call of either,
+/* Lets the members of a group compare an operation, as tri_post does before data moves, while its data moves by other
+ * means: `in` and `out` are not used. Does not wait: announcements progress with every later call of either function,
  * and in the world's waits. TRI_DISAGREE, for all ranks and with both descriptions, as soon as two differ. */
 tri_status tri__announce(tri_group *group, const tri_collective *what);
-/* How many this rank announced that others have not answered yet. Any rank's failure, as from a wait. */
+/* *left: the number of this rank's announcements that other members have not matched yet. Returns any rank's failure,
+ * as a wait does. */
 tri_status tri__announced(tri_world *world, int *left);
 
-/* Before a world is closed. Operations still under way are a failure, as peers would touch buffers that may be gone;
- * announcements are not. */
+/* Called before a world is closed. Operations still in flight are a failure, as peers would access buffers that may
+ * have been freed; announcements are not. */
 void tri__requests_close(tri_world *world);
 
 #endif

@@ -1,6 +1,6 @@
-/* transport.h - how a group's operations are carried out. Two are built in: shm (comm/shm/), for groups on one machine,
- * and exchange (comm/ops/exchange.c), which makes every collective of sends and receives, for groups that span
- * machines. A row each. */
+/* transport.h - how a group's operations are carried out. Two transports are built in: shm (comm/shm/), for groups on
+ * one machine, and exchange (comm/ops/exchange.c), which builds every collective from sends and receives, for groups
+ * that span machines. A row each. */
 #ifndef TRI_COMM_OPS_TRANSPORT_H
 #define TRI_COMM_OPS_TRANSPORT_H
 
@@ -9,15 +9,15 @@
 /* What members compare before any data moves. Fixed size: it is written to shared memory and sent as bytes. */
 typedef struct tri_descriptor {
     uint64_t group, sequence;      /* the group's id; the operation's number on it (sends: on the pair) */
-    int64_t count;                 /* of each member; of all together where shards are unequal */
+    int64_t count;                 /* of each member; the total if shards are unequal */
     uint64_t counts;               /* hash of unequal shards; 0: all are equal */
     uint8_t kind, dtype, reduction,
-        inplace;                   /* reduction 0 where it means nothing; inplace may differ between members */
-    int32_t root, tag;             /* 0 where they mean nothing */
+        inplace;                   /* reduction 0 if unused; inplace may differ between members */
+    int32_t root, tag;             /* 0 if unused */
     int32_t rank;                  /* world rank that posted it */
 } tri_descriptor;
 
-/* One operation under way on this rank. */
+/* One operation of this rank in flight. */
 typedef struct tri_pending {
     tri_request request;           /* handle; 0: this record is free */
     tri_group *group;
@@ -25,15 +25,15 @@ typedef struct tri_pending {
     const void *in;                /* as the transport uses them: the caller's, or staged copies in the heap */
     void *out;
     void *user_out;                /* not NULL: copy out[out_count] here when done */
-    void *staged[2];               /* heap pieces to give back */
+    void *staged[2];               /* heap pieces to free */
     int64_t in_count, out_count;   /* elements */
-    int64_t *shard; /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL where all are
-                       equal and `count` long */
-    int stage;                     /* the transport's own progress; 0 at first */
-    int seen;                      /* the transport's own: members that have posted it */
-    uint32_t tasks;                /* the transport's own: parts that the work was cut into */
-    void *state; /* the transport's own (of a send or receive: its tri_message, a block); freed with free() */
-    int bare;    /* 1: members only compare what they ask for, and nobody waits for it (tri__announce) */
+    int64_t *shard; /* [n + 1], a block (comm/world/world.h): first element of each member's shard; NULL: all are
+                       `count` long */
+    int stage;                     /* the transport's progress; 0 at first */
+    int seen;                      /* the transport's: members that have posted it */
+    uint32_t tasks;                /* the transport's: number of tasks */
+    void *state; /* the transport's (for a send or receive its tri_message, a block); freed with free() */
+    int bare;    /* 1: members only compare it; there is no wait for it (tri__announce) */
     int done;
 } tri_pending;
 
@@ -41,11 +41,11 @@ typedef struct tri_transport {
     const char *name;
     tri_status (*open)(tri_group *group);      /* state of a group */
     void (*close)(tri_group *group);
-    /* Announces the operation if there is room and does what can be done without waiting. Sets pending->done at its
-     * end. Called again and again, in the order of posting; *moved is set when anything was achieved. TRI_DISAGREE
-     * (recorded for all) when members differ. */
+    /* Announces the operation if possible and does all work that needs no waiting. Sets pending->done on completion.
+     * Called repeatedly, in posting order; *moved is set on any progress. TRI_DISAGREE (recorded for all) when members
+     * differ. */
     tri_status (*progress)(tri_group *group, tri_pending *pending, int *moved);
-    /* Optional: after a failure, returns once no thread of this process touches the operation's buffers any more, and
+    /* Optional: after a failure, returns once no thread of this process accesses the operation's buffers any more, and
      * none will. */
     void (*cancel)(tri_group *group, tri_pending *pending);
 } tri_transport;
@@ -53,19 +53,19 @@ typedef struct tri_transport {
 extern const tri_transport tri__transport_shm, tri__transport_exchange;
 
 /* Bytes between two ranks: on one machine through shm/pairs.c, between machines through a link (comm/link/link.h). Used
- * by sends and receives of users and by the exchange. A message is named by (group, channel, number): the k-th send of
- * a channel meets the k-th receive. */
+ * by users' sends and receives and by the exchange. A message is identified by (group, channel, number): the k-th send
+ * of a channel matches the k-th receive. */
 typedef struct tri_message {
-    int peer;                  /* place in the group */
-    int channel;               /* 0: sends of users; 1 and up: the exchange's own */
+    int peer;                  /* rank in the group */
+    int channel;               /* 0: users' sends; 1 and up: the exchange's */
     uint64_t number;           /* on that channel and pair */
     tri_descriptor what;       /* of the operation it belongs to; compared with the other end's */
-    void *data;                /* [bytes]; a receive's target, a send's source */
+    void *data;                /* [bytes]; destination of a receive, source of a send */
     int64_t bytes;
     int receive;
-    int stage;                 /* 0 new, 1 under way, 2 done */
+    int stage;                 /* 0 new, 1 in flight, 2 done */
     void *state;               /* of shm/pairs.c, or the link's request */
-    int tag;                   /* the link's: of a transfer under way */
+    int tag;                   /* the link's: of a transfer in flight */
 } tri_message;
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
 void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
@@ -74,7 +74,7 @@ void tri__message_cancel(tri_group *group, tri_message *message); /* as a transp
 void tri__describe(const tri_descriptor *what, int group_size, char *out, size_t size);
 uint64_t tri__describe_pack(const tri_descriptor *what);                 /* kind, dtype, reduction, count in one word */
 void tri__describe_unpack(uint64_t packed, char *out, size_t size);
-/* Whether two members ask for the same; the two ends of a send and its receive, too. */
+/* Whether two members' operations match; also for the two ends of a send and its receive. */
 int tri__describe_same(const tri_descriptor *a, const tri_descriptor *b);
 const char *tri__collective_name(int kind);                              /* "all_reduce" */
 

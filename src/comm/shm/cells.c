@@ -1,11 +1,11 @@
-/* cells.c - finding a group's shared cells, and whether there is room in their ring. */
+/* cells.c - finds a group's shared cells, and checks for free entries in their ring. */
 #include "comm/shm/cells.h"
 
 #define NO_ROOM UINT64_MAX
 
 struct tri_group_entry {
     _Atomic uint64_t id;     /* 0: free */
-    _Atomic uint64_t cells;  /* offset from the segment's start; 0: being made; NO_ROOM */
+    _Atomic uint64_t cells;  /* offset from the segment's start; 0: being created; NO_ROOM */
     char rest[TRI_SEGMENT_GROUP_BYTES - 16];
 };
 _Static_assert(sizeof(struct tri_group_entry) == TRI_SEGMENT_GROUP_BYTES, "an entry of the table of groups");
@@ -60,8 +60,8 @@ static void look_for_room(const tri_group *group, tri_shm_group *shm) {
     shm->room = least + TRI_RING;
 }
 
-/* Whoever ends an operation looks at `full` after its store, and who finds no room looks again after its mark: one sees
- * the other. */
+/* A member that ends an operation reads `full` after its store, and one that finds the ring full checks again after
+ * setting its mark: one sees the other. */
 int tri__cells_room(tri_group *group, tri_shm_group *shm, uint64_t sequence) {
     if (sequence < shm->room) return 1;
     look_for_room(group, shm);

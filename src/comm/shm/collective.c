@@ -1,12 +1,13 @@
 /* collective.c - the shm transport: collectives of ranks that share memory.
  *
- *     announce   fill in my cell: descriptor, and the input itself or where buffers are
- *     compare    once all members have: every member compares all descriptors with its own, before anything is written
- *     small      inputs travelled in the cells: every member makes its own output, alone
- *     large      the work is cut into tasks that any member does, whoever comes first: one that waits does the work of
- * those that still compute. Done when all tasks are
+ *     announce   fill in this member's cell: descriptor, and the input itself or the buffers' offsets
+ *     compare    once all have announced: every member compares all descriptors with its own, before any output
+ *     small      inputs are in the cells: every member computes its own output, alone
+ *     large      the work is cut into tasks that any member may claim: a member that waits does the work of those that
+ *                still compute. Complete when all tasks are
  *
- * Results do not depend on who did what, because a task reduces its elements whole and in the group's order. */
+ * Results do not depend on which member did a task, because a task reduces its elements completely and in the group's
+ * order. */
 #include "base/clock.h"
 #include "comm/ops/kind.h"
 #include "comm/shm/cells.h"
@@ -19,9 +20,9 @@
 #include <string.h>
 
 enum {
-    NEW, ANNOUNCED, AGREED, GIVEN,  /* stages of a pending operation; GIVEN: all its tasks are */
+    NEW, ANNOUNCED, AGREED, GIVEN,  /* stages of a pending operation; GIVEN: all tasks are claimed */
     LEAST_TASK = 4 << 10, MOST_TASK = 256 << 10, /* bytes of a member's output */
-    TASKS_EACH = 4                  /* for each member, where that is within these limits */
+    TASKS_EACH = 4                  /* per member, if within these limits */
 };
 static const double CANCEL_SECONDS = 10;
 
@@ -40,7 +41,7 @@ static void shm_close(tri_group *group) {
     group->state = NULL;
 }
 
-/* ---- What members ask for ---- */
+/* ---- Comparing descriptors ---- */
 
 /* Bytes of member m's buffer. */
 static size_t bytes_of(const tri_group *group, const tri_pending *p, tri_buffer_extent extent, int m) {
@@ -75,9 +76,9 @@ static void fetch_to_write(const char *line) {
 #endif
 }
 
-/* A cell's lines are in the caches of those who read it last, and writing them waits for each to come back. Begun when
- * an operation ends, that is over when the next one, likely as long, is posted: 4 KiB among 2 ranks take 1.0 us instead
- * of 1.7. */
+/* A cell's cache lines are in the caches of its last readers, and a write must invalidate them first. Started when an
+ * operation ends, this is done when the next one, likely of the same size, is posted: 4 KiB among 2 ranks take 1.0 us
+ * instead of 1.7. */
 static void fetch_next_cell(const tri_group *group, const tri_shm_group *shm, uint64_t sequence) {
     const char *next = (const char *)tri__cell(shm, group->me, sequence + 1);
     for (size_t i = 0; i < offsetof(tri_cell, data) + shm->last_inline; i += 64) fetch_to_write(next + i);
@@ -97,12 +98,12 @@ static void announce(tri_group *group, tri_shm_group *shm, tri_pending *p) {
     }
     atomic_store(&cell->ready, p->what.sequence + 1);
     shm->announced++;
-    /* Only the last one has news for those who sleep. */
+    /* Only the last member to announce wakes sleepers. */
     if (atomic_load(&segment->control->asleep) && all_ready(group, shm, p->what.sequence, &seen))
         tri__control_wake(segment->control, group->local, group->n);
 }
 
-/* The world rank to name: the one that differs where all others agree, or else the later of two. */
+/* The world rank to blame: the one that differs if all others agree, or else the later of two. */
 static int odd_one(const tri_group *group, const tri_descriptor *what, int other) {
     int as_mine = 0;
     for (int m = 0; m < group->n; m++) as_mine += tri__describe_same(&what[group->me], &what[m]);
@@ -130,7 +131,7 @@ static tri_status compare(tri_group *group, const tri_shm_group *shm, const tri_
     return TRI_OK;
 }
 
-/* A member that has left will not come any more. */
+/* A member that has left will never announce. */
 static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tri_pending *p) {
     int m = p->seen;
     if (!tri__world_left(group->world, group->local[m])) return TRI_OK;
@@ -142,7 +143,7 @@ static tri_status ask_for_missing(tri_group *group, const tri_shm_group *shm, tr
     return tri__world_check(group->world);
 }
 
-/* ---- Doing it ---- */
+/* ---- Doing the work ---- */
 
 static tri_work work_of(const tri_group *group, const tri_pending *p) {
     return (tri_work){.kind = p->what.kind, .n = group->n, .root = p->what.root, .dtype = (tri_dtype)p->what.dtype,
@@ -169,13 +170,13 @@ static void do_alone(const tri_group *group, const tri_pending *p) {
     tri__work_do_all(&work);
 }
 
-/* Tasks are pieces of segments, numbered through; `task` elements each, the last of a segment fewer. */
+/* Tasks are pieces of segments, numbered consecutively; `task` elements each, the last of a segment fewer. */
 typedef struct task_list {
     tri_work work;
     int64_t task;          /* elements */
     uint32_t n;
-    int segment;           /* where the last one asked for was: numbers only grow ... */
-    uint32_t first;        /* ... and the number of its segment's first */
+    int segment;           /* where the last claimed task was: numbers only grow ... */
+    uint32_t first;        /* ... and the number of that segment's first task */
 } task_list;
 
 static uint32_t tasks_of(const task_list *list, int segment) {
@@ -199,11 +200,11 @@ static void do_task(task_list *list, uint32_t number) {
     tri__work_do(&list->work, list->segment, first, left < list->task ? left : list->task);
 }
 
-/* The count in a word of a place, for the operation with this tag. */
+/* The count in a word, for the operation with this tag. */
 static uint32_t count_in(uint64_t word, uint32_t tag) { return (uint32_t)(word >> 32) == tag ? (uint32_t)word : 0; }
 static uint64_t word_of(uint32_t tag, uint32_t count) { return (uint64_t)tag << 32 | count; }
 
-/* The next task's number; n or more when there is none left. */
+/* The next task's number; n or more if none is left. */
 static uint32_t claim(tri_cell_claims *place, uint32_t tag, uint32_t n) {
     uint64_t word = atomic_load(&place->claimed);
     for (;;) {
@@ -212,7 +213,7 @@ static uint32_t claim(tri_cell_claims *place, uint32_t tag, uint32_t n) {
     }
 }
 
-/* Returns how many are done now. */
+/* Returns the number of completed tasks. */
 static uint32_t add_done(tri_cell_claims *place, uint32_t tag) {
     uint64_t word = atomic_load(&place->done);
     for (;;) {
@@ -221,8 +222,7 @@ static uint32_t add_done(tri_cell_claims *place, uint32_t tag) {
     }
 }
 
-/* Where the members' buffers are, as seen from here. Offsets come from peers: between processes they must lie
- * inside. */
+/* The members' buffers in this address space. Offsets come from peers: between processes they must be in bounds. */
 static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_pending *p, const char **in,
                           char **out) {
     const tri_segment *segment = &group->world->segment;
@@ -240,7 +240,7 @@ static tri_status buffers(tri_group *group, const tri_shm_group *shm, const tri_
     return TRI_OK;
 }
 
-/* Does tasks until none is left to be given out. */
+/* Does tasks until all are claimed. */
 static tri_status do_large(tri_group *group, const tri_shm_group *shm, tri_pending *p, int *moved) {
     const char *in[TRI_RANKS_PER_NODE];
     char *out[TRI_RANKS_PER_NODE];
@@ -305,9 +305,9 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
     return all_done(shm, p) ? end(group, shm, p, moved) : TRI_OK;
 }
 
-/* Between threads a peer may be at work in this rank's buffers: no task is given out any more, and those given out come
- * to their end. (Between processes buffers lie in the shared memory, which outlives the operation; and a process may
- * have died at work.) */
+/* Between threads a peer may be accessing this rank's buffers: no more tasks may be claimed, and claimed ones finish.
+ * (Between processes buffers are in shared memory, which outlives the operation; and a process may have died in the
+ * middle of a task.) */
 static void shm_cancel(tri_group *group, tri_pending *p) {
     tri_shm_group *shm = group->state;
     if (p->stage == NEW || p->done || !group->world->segment.flat || tri__shm_small(group, p)) return;

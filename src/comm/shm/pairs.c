@@ -1,8 +1,8 @@
 /* pairs.c - messages between two ranks of one machine: the sender announces where the data is, the receiver finds the
- * announcement by its name (group, channel, number), compares both ends' descriptors and copies straight from the
+ * announcement by its key (group, channel, number), compares both ends' descriptors and copies directly from the
  * sender's memory.
  *
- * Each ordered pair has entries of its own. An entry goes from free to announced (by the sender), to taken and then to
+ * Each ordered pair has its own entries. An entry goes from free to announced (by the sender), to taken and then to
  * done (by the receiver), to free (by the sender). */
 #include "comm/shm/pairs.h"
 
@@ -24,13 +24,13 @@ typedef struct pair_entry {
     int32_t channel;
     uint64_t group, number;
     tri_descriptor what;
-    uint64_t at;             /* offset from the segment's start, where the data is not in the entry */
+    uint64_t at;             /* offset from the segment's start, if the data is not in the entry */
     int64_t bytes;
     _Alignas(128) char data[DATA_BYTES];
 } pair_entry;
 _Static_assert(sizeof(pair_entry) <= TRI_SEGMENT_PAIR_ENTRY_BYTES, "an entry of a pair");
 
-/* Entry i of those from one place on this machine to another. */
+/* Entry i from one rank of this machine to another, by local index. */
 static pair_entry *entry_at(const tri_world *world, int from, int to, uint64_t i) {
     size_t ring = (size_t)from * (size_t)world->segment.n + (size_t)to;
     return (pair_entry *)(world->segment.pairs + ring * TRI_SEGMENT_PAIR_BYTES +
@@ -47,12 +47,12 @@ static tri_status disagree(tri_group *group, const tri_descriptor *mine, const t
     return tri__world_check(group->world);
 }
 
-/* The other end left, and what it had to do is not done. */
+/* The other end left without completing its part. */
 static tri_status missing(tri_group *group, const tri_message *message) {
     char mine[160];
     tri__describe(&message->what, group->n, mine, sizeof mine);
     tri__control_fail(group->world->segment.control, group->rank[message->peer], TRI_DISAGREE,
-                      "left without its end of %s of rank %d", mine, group->rank[group->me]);
+                      "left without completing its end of %s of rank %d", mine, group->rank[group->me]);
     return tri__world_check(group->world);
 }
 
@@ -66,7 +66,7 @@ static void wake(const tri_group *group, int peer) {
 
 /* ---- Sending ---- */
 
-/* Where a receiver can read it: in the entry, where it is, or in a copy in this rank's heap. */
+/* Makes the data accessible to the receiver: in the entry, in place, or as a copy in this rank's heap. */
 static tri_status place_data(tri_world *world, const tri_message *message, pair_entry *entry) {
     void *from = message->data;
     if (message->bytes <= DATA_BYTES) {
@@ -160,8 +160,7 @@ tri_status tri__pair_progress(tri_group *group, tri_message *message, int *moved
 }
 
 /* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and
- * outlives the message.)
- */
+ * outlives the message.) */
 void tri__pair_cancel(tri_group *group, tri_message *message) {
     pair_entry *entry = message->state;
     uint32_t announced = ANNOUNCED;

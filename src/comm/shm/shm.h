@@ -1,13 +1,13 @@
-/* shm.h - what others need to know of the shm transport. */
+/* shm.h - the shm transport's interface to the other folders. */
 #ifndef TRI_COMM_SHM_SHM_H
 #define TRI_COMM_SHM_SHM_H
 
 #include "comm/world/world.h"
 
-/* Whether inputs travel with the descriptors, so that peers never touch this rank's buffers. The same on all
+/* Whether inputs travel with the descriptors, so that peers never access this rank's buffers. The same on all
  * members. */
 int tri__shm_small(const tri_group *group, const tri_pending *pending);
-/* Whether peers can reach this memory. */
+/* Whether peers can access this memory. */
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes);
 
 #endif

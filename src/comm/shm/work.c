@@ -2,8 +2,8 @@
  *
  *     all_reduce, reduce, broadcast   one segment of all elements
  *     gathers, scatters               segment m: shard m, from or to member m
- *     all_to_all                      a segment for each pair i <= j: what the two exchange, so that it may happen in
- * place */
+ *     all_to_all                      a segment for each pair i <= j: the data that the two swap, so that it works in
+ *                                     place */
 #include "comm/shm/work.h"
 
 #include "comm/world/control.h"
@@ -39,7 +39,7 @@ int64_t tri__work_length(const tri_work *work, int s) {
     }
 }
 
-/* Inputs and outputs are elements `at` and on of each member. */
+/* Inputs and outputs begin at elements in_at and out_at of each member. */
 static void reduce_to(const tri_work *work, int64_t in_at, int64_t out_at, int64_t length, int only) {
     size_t size = tri__dtype_bytes(work->dtype);
     const void *in[TRI_RANKS_PER_NODE];
@@ -63,8 +63,7 @@ static void copy_to(const tri_work *work, int from, int64_t in_at, int64_t out_a
             copy(work->out[m] + (size_t)out_at * size, work->in[from] + (size_t)in_at * size, (size_t)length * size);
 }
 
-/* Members i and j give each other what they hold for the other; either may be in place, so both are read before one is
- * written. */
+/* Members i and j swap their parts for each other; either may be in place, so both are read before one is written. */
 static void exchange(const tri_work *work, int i, int j, int64_t first, int64_t length) {
     size_t size = tri__dtype_bytes(work->dtype), bytes = (size_t)length * size;
     size_t for_j = (size_t)(j * work->count + first) * size, for_i = (size_t)(i * work->count + first) * size;

@@ -1,6 +1,6 @@
-/* work.h - what a collective has to do once all inputs are there, as segments that can be done by anyone in any order
- * and in parts: each names its sources, destinations and length. An element is reduced whole, in the group's order, by
- * whoever has its segment. */
+/* work.h - the work of a collective once all inputs have arrived, as segments that any member can do, in any order and
+ * in parts: each has sources, destinations and length. An element is reduced completely, in the group's order, by the
+ * member that does its segment. */
 #ifndef TRI_COMM_SHM_WORK_H
 #define TRI_COMM_SHM_WORK_H
 
@@ -10,10 +10,10 @@ typedef struct tri_work {
     int kind, n, root;
     tri_dtype dtype;
     tri_reduction reduction;
-    int64_t count;             /* of each member, where shards are equal */
+    int64_t count;             /* of each member, if shards are equal */
     const int64_t *shard;      /* [n + 1] first element of each shard; NULL: all are `count` long */
-    const char *const *in;     /* [n] inputs; read where the kind has one */
-    char *const *out;          /* [n] outputs; NULL: not wanted here */
+    const char *const *in;     /* [n] inputs; read if the kind has one */
+    char *const *out;          /* [n] outputs; NULL: none on that member */
 } tri_work;
 
 int tri__work_segments(const tri_work *work);

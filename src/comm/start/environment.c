@@ -1,5 +1,5 @@
-/* environment.c - one row a launcher: the variables that say rank and size, here and in all. Slurm says some of it in
- * lists. */
+/* environment.c - one row per launcher: the variables with rank and size, on this machine and in the world. Slurm gives
+ * some of it as lists. */
 #include "comm/start/environment.h"
 
 #include "comm/start/slurm.h"
@@ -11,7 +11,7 @@
 
 enum { NAMES_MAX = 3, SIZE_MAX_RANKS = 1 << 20, PORT_TORCHRUN = 29500, PORT_SLURM = 15000 };
 
-/* The first variable of a list that is set counts. */
+/* The first variable of a list that is set is used. */
 typedef const char *names[NAMES_MAX];
 
 typedef struct source {
@@ -77,7 +77,7 @@ int tri__launcher_has_mpi(tri_launcher launcher) {
     return 0;
 }
 
-/* The first of the names that has a value; its own name in *name. NULL when none has; an empty value is none. */
+/* The value of the first name that is set and not empty, and that name in *name; NULL if there is none. */
 static const char *value_of(lookup_function *lookup, const char *const *list, const char **name) {
     if (name) *name = list[0];
     for (int i = 0; i < NAMES_MAX && list[i]; i++) {
@@ -90,7 +90,7 @@ static const char *value_of(lookup_function *lookup, const char *const *list, co
     return NULL;
 }
 
-/* A whole number from least to most; `missing` when no name of the list is set. */
+/* A whole number from least to most; `missing` if no name of the list is set. */
 static tri_status number_of(lookup_function *lookup, const char *const *list, int least, int most, int missing,
                             int *out) {
     const char *name, *text = value_of(lookup, list, &name);
@@ -110,13 +110,13 @@ static tri_status number_of(lookup_function *lookup, const char *const *list, in
     return TRI_OK;
 }
 
-/* Rank and size by one launcher's variables. *there 0: not one of them is set. */
+/* Rank and size from one launcher's variables. *there 0: none of them is set. */
 static tri_status read_place(lookup_function *lookup, const source *from, tri_launch *out, int *there) {
     const char *rank_name = from->rank[0], *size_name = from->size[0];
     int rank = value_of(lookup, from->rank, &rank_name) != NULL,
         size = value_of(lookup, from->size, &size_name) != NULL;
     *there = rank && size;
-    /* A job has its size in every shell of it, and a number of tasks alone says nothing. */
+    /* Slurm sets the size in every shell of a job, so a number of tasks alone means nothing. */
     if (rank == size || from->launcher == TRI_LAUNCHER_SLURM) {
         if (!*there) return TRI_OK;
     } else {
@@ -128,7 +128,7 @@ static tri_status read_place(lookup_function *lookup, const source *from, tri_la
     return number_of(lookup, from->rank, 0, out->size - 1, 0, &out->rank);
 }
 
-/* SLURM_STEP_ID of steps that Slurm makes by itself, for a batch script or a shell, begins here. */
+/* First SLURM_STEP_ID of the steps that Slurm creates itself, for a batch script or a shell. */
 #define SLURM_OWN_STEPS 4294967280.0
 
 static int in_batch(lookup_function *lookup) {
@@ -139,7 +139,7 @@ static int in_batch(lookup_function *lookup) {
     return !step || *end || number >= SLURM_OWN_STEPS;
 }
 
-/* The machine's part of Slurm's list of tasks. */
+/* This machine's entry in Slurm's list of tasks. */
 static tri_status slurm_local_size(lookup_function *lookup, tri_launch *out) {
     static const names list = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
     const char *name, *tasks = value_of(lookup, list, &name);
@@ -149,13 +149,13 @@ static tri_status slurm_local_size(lookup_function *lookup, tri_launch *out) {
             "Slurm started %d tasks on %d machines, but SLURM_STEP_TASKS_PER_NODE is missing; start through srun",
             out->size, out->nodes);
     out->local_size = tasks ? tri__slurm_tasks(tasks, out->node) : out->size;
-    if (out->local_size > out->size) out->local_size = out->size; /* the job's list, of a step that has fewer */
+    if (out->local_size > out->size) out->local_size = out->size; /* the list may be the job's, not the step's */
     if (out->local_size) return TRI_OK;
     return tri__fail(TRI_USAGE, "the environment says %s=%.80s, which does not say how many tasks machine %d has", name,
                      tasks, out->node);
 }
 
-/* Jobs whose ids differ only after a cut would meet. */
+/* Rejects long ids: truncated ids of different jobs could be equal. */
 static tri_status set_run(tri_launch *out, const char *name, const char *first, const char *dot, const char *second) {
     size_t n = strlen(first) + strlen(dot) + strlen(second);
     if (n > TRI_RUN_ID_BYTES)
@@ -177,8 +177,8 @@ static tri_status slurm_names(lookup_function *lookup, tri_launch *out) {
     return set_run(out, "SLURM_JOB_ID", job, ".", step ? step : "");
 }
 
-/* srun's --mpi=pmix and --mpi=pmi2 leave variables of their own; --mpi=none neither, and then every task is a world of
- * one to its MPI. */
+/* srun's --mpi=pmix and --mpi=pmi2 set different variables; --mpi=none sets none, and then MPI sees every task as a
+ * world of one. */
 static tri_mpi_kind find_mpi(lookup_function *lookup, tri_launcher launcher) {
     static const names pmix = {"PMIX_RANK"}, pmi = {"PMI_RANK"};
     if (launcher == TRI_LAUNCHER_OPENMPI) return TRI_MPI_OPENMPI;
@@ -187,7 +187,7 @@ static tri_mpi_kind find_mpi(lookup_function *lookup, tri_launcher launcher) {
     return value_of(lookup, pmix, NULL) ? TRI_MPI_OPENMPI : value_of(lookup, pmi, NULL) ? TRI_MPI_MPICH : TRI_MPI_ANY;
 }
 
-/* What is the machine's: left out, all ranks are on this one. */
+/* The machine's variables; if absent, all ranks are on this machine. */
 static tri_status read_machine(lookup_function *lookup, const source *from, tri_launch *out) {
     TRI_TRY(number_of(lookup, from->local_size, 1, out->size, 0, &out->local_size));
     TRI_TRY(number_of(lookup, from->node, 0, SIZE_MAX_RANKS - 1, -1, &out->node));
@@ -236,7 +236,7 @@ static tri_status disagree(const source *a, const tri_launch *x, const source *b
         a->text, x->rank, x->size, b->text, y->rank, y->size);
 }
 
-/* Which of two sources counts, the first or the second (see the header); -1: they disagree. */
+/* Which of two sources takes precedence, 0 or 1 (see the header); -1: they disagree. */
 static int stronger(lookup_function *lookup, const source *a, const tri_launch *x, const source *b,
                     const tri_launch *y) {
     const char *elastic = lookup("TORCHELASTIC_RUN_ID");

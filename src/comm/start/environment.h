@@ -1,13 +1,13 @@
-/* environment.h - which launcher started this process, and what it said: torchrun's variables, Open MPI's, MPICH's and
- * Slurm's, or our own supervisor's. Read through a lookup function, so that nothing here touches the environment
- * itself. */
+/* environment.h - which launcher started this process, and its settings: torchrun's variables, Open MPI's, MPICH's and
+ * Slurm's, or our own supervisor's. Read through a lookup function, so that nothing here accesses the environment
+ * directly. */
 #ifndef TRI_COMM_START_ENVIRONMENT_H
 #define TRI_COMM_START_ENVIRONMENT_H
 
 #include "base/stop.h"
 
 typedef enum tri_launcher {
-    TRI_LAUNCHER_NONE,      /* one process, not launched */
+    TRI_LAUNCHER_NONE,      /* one process, without a launcher */
     TRI_LAUNCHER_OWN,       /* our supervisor: TRIDENT_FD holds the shared memory's descriptor */
     TRI_LAUNCHER_TORCHRUN,  /* RANK and WORLD_SIZE: torchrun, or set by hand */
     TRI_LAUNCHER_OPENMPI,
@@ -16,37 +16,38 @@ typedef enum tri_launcher {
     TRI_LAUNCHER_COUNT
 } tri_launcher;
 
-/* Whose ranks the launcher's variables are for: Open MPI speaks PMIx, MPICH (Intel MPI, MVAPICH) PMI. */
+/* The MPI that the launcher's variables are for: Open MPI uses PMIx, MPICH (Intel MPI, MVAPICH) PMI. */
 typedef enum tri_mpi_kind { TRI_MPI_ANY, TRI_MPI_OPENMPI, TRI_MPI_MPICH } tri_mpi_kind;
 
-enum { TRI_RUN_ID_BYTES = 95 }; /* longer ones are refused */
+enum { TRI_RUN_ID_BYTES = 95 }; /* longer ones are rejected */
 
 typedef struct tri_launch {
     tri_launcher launcher;
-    tri_mpi_kind mpi;             /* TRI_MPI_ANY: it does not say, or is no MPI launcher */
+    tri_mpi_kind mpi;             /* TRI_MPI_ANY: unknown, or not an MPI launcher */
     int rank, size;               /* in the world */
-    int local, local_size;        /* on this machine; all ranks are on it where nobody said otherwise */
-    int node, nodes;              /* this machine's number; machines */
+    int local, local_size;        /* on this machine; all ranks unless specified otherwise */
+    int node, nodes;              /* this machine's number; number of machines */
     int fd;                       /* TRIDENT_FD; -1 */
-    int port;                     /* MASTER_PORT; torchrun's and Slurm's own rule where it is left out; 0: none */
-    int slurm;                    /* a step of Slurm, whose --mpi says for which MPI it is */
-    int batch;                    /* a Slurm batch script or salloc shell: nobody has started tasks here yet */
+    int port;                     /* MASTER_PORT; by default torchrun's and Slurm's own rule; 0: none */
+    int slurm;                    /* a Slurm step, whose --mpi says for which MPI it is */
+    int batch;                    /* a Slurm batch script or salloc shell: no tasks have been started yet */
     char host[256]; /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
     char run[TRI_RUN_ID_BYTES + 1]; /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
-    const tri_stop *stop; /* ends the wait for other ranks early; NULL: nobody asks. Not the launcher's: whoever joins
-                             sets it */
+    const tri_stop *stop; /* ends the wait for other ranks early; NULL: none. Set by the caller, not by the launcher */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */
 const char *tri__launcher_text(tri_launcher launcher);
-/* 1 for the launchers whose processes may use MPI between machines. */
+/* 1 for launchers whose processes may use MPI between machines. */
 int tri__launcher_has_mpi(tri_launcher launcher);
-/* Our own supervisor first, then torchrun's variables, Open MPI's, MPICH's, Slurm's. Where two are there:
- *   they agree about rank and size: the first counts, but an MPI launcher before variables set by hand: it reaches
- * other machines; one of them has one process: it only started the other one, which counts; torchrun or an MPI launcher
- * inside a Slurm job: Slurm started the launcher, which counts; otherwise TRI_USAGE with both values. TRI_USAGE also
- * where numbers are missing, no numbers or out of range, and (with `batch` set and one process in `out`) in a Slurm
- * batch script of more than one task: run it with srun. */
+/* Precedence: our own supervisor, then torchrun's variables, Open MPI's, MPICH's, Slurm's. If two are present:
+ *    they agree about rank and size: the first is used, but an MPI launcher before variables set by hand, as it reaches
+ *    other machines;
+ *    one of them has one process: it only started the other launcher, which is used;
+ *    torchrun or an MPI launcher inside a Slurm job: Slurm started the launcher, which is used;
+ *    otherwise TRI_USAGE with both values.
+ * TRI_USAGE also if numbers are missing, malformed or out of range, and (with `batch` set and one process in `out`) in
+ * a Slurm batch script of more than one task: run it with srun. */
 tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out);
 
 #endif

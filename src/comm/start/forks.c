@@ -1,6 +1,5 @@
-/* forks.c - ranks as forks of this process. The parent supervises: a death, or a rank that no longer moves, becomes the
- * failure of all; after a failure the others have a moment to leave, and then are ended. No child outlives the
- * parent. */
+/* forks.c - ranks as forks of this process. The parent supervises: a rank's death or hang becomes the failure of all;
+ * after a failure the others have a moment to leave, and then are killed. No child outlives the parent. */
 #include "comm/start/ranks.h"
 
 #include "base/clock.h"
@@ -16,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PERIOD_MS = 100, POLL_MS = 5 /* where there are no pidfds */ };
+enum { PERIOD_MS = 100, POLL_MS = 5 /* without pidfds */ };
 static const double GRACE_SECONDS = 2; /* to leave after a failure */
 
 typedef struct family {
     tri_control *control;
     int n, left;             /* ranks; those not yet reaped */
-    int ended;               /* 1: the rest was sent SIGKILL */
+    int ended;               /* 1: the rest were sent SIGKILL */
     pid_t *pid;              /* [n]; 0: reaped, or never started */
     struct pollfd *poll;     /* [n] pidfds; -1: none */
     tri_seen *seen;          /* [TRI_RANKS_PER_NODE] */
@@ -30,7 +29,7 @@ typedef struct family {
 
 static void run_child(const tri_ranks_job *job, int local, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(128 + SIGKILL); /* it died before the line above */
+    if (getppid() != parent) _exit(128 + SIGKILL); /* the parent died before the line above */
     tri_status status = tri__ranks_one(job, local);
     fflush(NULL);
     _exit(status);
@@ -38,7 +37,7 @@ static void run_child(const tri_ranks_job *job, int local, pid_t parent) {
 
 static void start(family *family, const tri_ranks_job *job) {
     pid_t parent = getpid();
-    fflush(NULL); /* or every child would write what is buffered once more */
+    fflush(NULL); /* otherwise every child would write the buffered text again */
     for (int i = 0; i < family->n; i++) {
         pid_t pid = fork();
         if (pid == 0) run_child(job, i, parent);
@@ -54,7 +53,7 @@ static void start(family *family, const tri_ranks_job *job) {
     }
 }
 
-/* How a child ended, when it did not leave. `how` as waitpid gives it. */
+/* Records how a child ended, if it did not leave. `how` is waitpid's status. */
 static void judge(family *family, int i, int how) {
     tri_control *control = family->control;
     int rank = control->rank_of[i];
@@ -72,7 +71,7 @@ static void reap(family *family) {
         int how = 0;
         pid_t got = family->pid[i] ? waitpid(family->pid[i], &how, WNOHANG) : 0;
         if (got == 0 || (got < 0 && errno != ECHILD))
-            continue; /* ECHILD: the program ignores SIGCHLD, and how it ended is lost */
+            continue; /* ECHILD: the program ignores SIGCHLD, and the exit status is lost */
         judge(family, i, how);
         if (family->poll[i].fd >= 0) close(family->poll[i].fd);
         family->poll[i].fd = -1;

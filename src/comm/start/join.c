@@ -1,5 +1,5 @@
-/* join.c - tri_world_join: our supervisor's ranks inherit the shared memory, those of torchrun (or started by hand)
- * meet for it, those of an MPI launcher come together through MPI; a process that nobody launched is a world of one. */
+/* join.c - tri_world_join: our supervisor's ranks inherit the shared memory, those of torchrun (or started by hand) get
+ * it in a rendezvous, those of an MPI launcher join through MPI; a process without a launcher is a world of one. */
 #include "comm/start/join.h"
 
 #include "comm/mpi/mpi.h"
@@ -15,7 +15,7 @@ static double meet_seconds(const tri_ranks *how) {
     return how->progress_timeout > MEET_LEAST ? how->progress_timeout : MEET_LEAST;
 }
 
-/* A world of its own mapping; the segment is closed when that fails. */
+/* A world that owns its mapping; the segment is closed on failure. */
 static tri_status open_owned(tri_segment *segment, int local, tri_world **world) {
     tri_status status = tri__world_open(segment, local, NULL, NULL, NULL, world);
     if (status == TRI_OK) (*world)->owns_segment = 1;
@@ -23,7 +23,7 @@ static tri_status open_owned(tri_segment *segment, int local, tri_world **world)
     return status;
 }
 
-/* Waits for the others; whoever cannot go on is everyone's failure. */
+/* Waits for the other ranks; a rank that cannot continue fails all of them. */
 static tri_status go_on(tri_status status, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     if (status == TRI_OK) status = tri__world_meet(*world, meet_seconds(how), launch->stop);
     if (status == TRI_OK) return TRI_OK;
@@ -59,7 +59,7 @@ static tri_status join_own(const tri_ranks *how, const tri_launch *launch, tri_w
     return go_on(status, how, launch, world);
 }
 
-/* On one machine a rank's place is its rank, whatever LOCAL_RANK says. */
+/* On one machine the local rank is the rank, whatever LOCAL_RANK says. */
 static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     char key[TRI_RUN_ID_BYTES + 16];
     tri_segment segment;

@@ -15,10 +15,10 @@ tri_status tri__ranks_one(const tri_ranks_job *job, int local) {
         tri__control_fail(control, control->rank_of[local], status, "%s", tri_error());
         return status;
     }
-    world->kept = 1; /* main may close it, and we do in any case */
+    world->kept = 1; /* main may close it; it is closed below in any case */
     tri__world_doing(world, TRI_DOING_USER, -1);
     status = job->main(world, job->argument);
-    /* A failure that came from the page is there already. */
+    /* A failure from the control page is recorded already. */
     if (status != TRI_OK && status != world->failed)
         tri__control_fail(control, control->rank_of[local], status, "%s", tri_error());
     tri_world_close(world);

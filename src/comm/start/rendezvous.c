@@ -1,5 +1,5 @@
-/* rendezvous.c - a meeting over an abstract local socket: everyone says who it is to local rank 0, which answers all at
- * once, with the descriptor of the shared memory or with why there is none. */
+/* rendezvous.c - over an abstract local socket, every rank identifies itself to local rank 0, which answers all at
+ * once, with the descriptor of the shared memory or with the error. */
 #include "comm/start/rendezvous.h"
 
 #include "base/clock.h"
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 static const char MAGIC[8] = "TRIMEET";
-static const double HELLO_SECONDS = 1;    /* for one who has connected to say who it is */
-static const double ANSWER_SECONDS = 1;   /* that the answer may come later than the meeting's end */
-enum { LOOK_MS = 50 };                    /* a wait looks so often whether a signal has ended it */
+static const double HELLO_SECONDS = 1;    /* for a connected process to identify itself */
+static const double ANSWER_SECONDS = 1;   /* extra time for the answer after the rendezvous' deadline */
+enum { LOOK_MS = 50 };                    /* how often a wait checks for a stop signal */
 
 typedef struct hello {
     char magic[8];
@@ -30,7 +30,7 @@ typedef struct hello {
 } hello;
 
 typedef struct answer {
-    int32_t status; /* TRI_OK: a descriptor comes with it */
+    int32_t status; /* TRI_OK: a descriptor is attached */
     char text[512];
 } answer;
 
@@ -44,7 +44,7 @@ static hello own_hello(const tri_rendezvous *meeting, const tri_segment_spec *sp
     return said;
 }
 
-/* A key that is too long for the name of a socket stands there as its hash. */
+/* A key that is too long for a socket's name is replaced by its hash. */
 static socklen_t name_socket(const tri_rendezvous *meeting, struct sockaddr_un *name) {
     char *text = name->sun_path + 1;
     size_t room = sizeof name->sun_path - 1, length = strlen(meeting->key);
@@ -58,7 +58,7 @@ static socklen_t name_socket(const tri_rendezvous *meeting, struct sockaddr_un *
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
 
-/* No call on it blocks: connecting to a listener that accepts nobody would, for good. */
+/* Nonblocking: connecting to a listener that accepts no one would block indefinitely. */
 static tri_status open_socket(int *fd) {
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *fd >= 0 ? TRI_OK
@@ -76,8 +76,8 @@ static int same_user(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* Until the descriptor is readable; 0 when the time is over, or a signal asked for the end. A signal may reach another
- * thread, so the wait is in short pieces. */
+/* Waits until the descriptor is readable; 0 at the deadline, or when a signal asked to stop. A signal may reach another
+ * thread, so the wait is in short intervals. */
 static int readable(int fd, double deadline, const tri_stop *stop) {
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -102,14 +102,14 @@ static tri_status listen_on(const tri_rendezvous *meeting, double deadline, int 
     while (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, meeting->n) != 0) {
         int cause = errno;
         if (cause == EADDRINUSE && tri__clock() < deadline && !tri__stop_signalled(meeting->stop)) {
-            short_pause(); /* a job that is just ending */
+            short_pause(); /* a previous job may be just ending */
             continue;
         }
         close(fd);
         TRI_TRY(check_stop(meeting));
         return cause == EADDRINUSE
                    ? tri__fail(TRI_USAGE,
-                               "another job meets under \"%s\" on this machine: give each its own MASTER_PORT",
+                               "another job uses the name \"%s\" on this machine: give each its own MASTER_PORT",
                                meeting->key)
                    : tri__fail(TRI_RESOURCE, "the ranks cannot meet under \"%s\": %s", meeting->key, strerror(cause));
     }
@@ -134,19 +134,19 @@ static tri_status compare(const hello *theirs, const hello *own) {
                          "a rank is of another build (version %u, local rank 0 has %u): start all with the same binary",
                          theirs->version, own->version);
     if (theirs->local < 1 || theirs->local >= own->n)
-        return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, and local rank 0 knows of %d",
+        return tri__fail(TRI_DISAGREE, "a rank says that it is local rank %d, but local rank 0 expects %d ranks",
                          theirs->local, own->n);
     if (theirs->n != own->n || theirs->world != own->world)
         return tri__fail(TRI_DISAGREE,
                          "local rank %d counts %d ranks here and %d in all, local rank 0 counts %d and %d",
                          theirs->local, theirs->n, theirs->world, own->n, own->world);
     if (theirs->heap_bytes != own->heap_bytes)
-        return tri__fail(TRI_DISAGREE, "local rank %d wants a shared heap of %llu bytes, local rank 0 one of %llu",
+        return tri__fail(TRI_DISAGREE, "local rank %d asks for a shared heap of %llu bytes, local rank 0 one of %llu",
                          theirs->local, (unsigned long long)theirs->heap_bytes, (unsigned long long)own->heap_bytes);
     return TRI_OK;
 }
 
-/* One who connected. Strangers are dropped without a word; *place is where its socket belongs, 0 for none. */
+/* Handles one connection. Foreign processes are dropped silently; *place is the index of its socket, 0: none. */
 static tri_status greet(int fd, const tri_rendezvous *meeting, const hello *own, const int *fds, double deadline,
                         int *place) {
     hello theirs;
@@ -176,10 +176,11 @@ static void say(int fd, const answer *words, int segment_fd) {
             .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
         memcpy(CMSG_DATA(&control.head), &segment_fd, sizeof segment_fd);
     }
-    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* one who is gone by now will be missed when all join */
+    sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* a process that has ended will be missed when all join */
 }
 
-/* Collects everyone's socket in fds[1..n-1]. Who says something wrong gets the answer too: fds[0] is its place. */
+/* Collects every rank's socket in fds[1..n-1]. A rank with a wrong greeting gets the answer too: its socket is in
+ * fds[0]. */
 static tri_status collect(int listener, const tri_rendezvous *meeting, const hello *own, double deadline, int *fds) {
     for (int came = 1; came < meeting->n;) {
         int place;
@@ -218,16 +219,16 @@ static tri_status host(const tri_rendezvous *meeting, const tri_segment_spec *sp
     return (tri_status)words.status;
 }
 
-/* ---- The others ---- */
+/* ---- The other ranks ---- */
 
-/* cause: of the last attempt. Nobody there is another thing than somebody who accepts nobody. */
+/* cause: of the last attempt. Distinguishes no listener from a listener that does not accept. */
 static tri_status no_host(const tri_rendezvous *meeting, int cause) {
     char time[32];
     tri__text_seconds(meeting->seconds, time);
     if (cause == EAGAIN)
         return tri__fail(TRI_RESOURCE,
                          "waited %s to meet under \"%s\": a process of this machine holds that name and accepts "
-                         "nobody. Is it local rank 0, "
+                         "no connections. Is it local rank 0, "
                          "and stopped? Otherwise give the job another MASTER_PORT",
                          time, meeting->key);
     return tri__fail(
@@ -261,7 +262,7 @@ static tri_status connect_to(const tri_rendezvous *meeting, double deadline, int
     }
 }
 
-/* The answer, and the descriptor that came with it or -1. */
+/* Receives the answer, and its descriptor or -1. */
 static tri_status hear(int fd, answer *words, int *segment_fd) {
     struct iovec part = {.iov_base = words, .iov_len = sizeof *words};
     union {

@@ -1,6 +1,6 @@
-/* rendezvous.h - ranks of one machine that were started by somebody else meet: the first makes the shared memory and
- * hands its descriptor to the others over a local socket without a name in the file system (abstract: nothing is left
- * behind). */
+/* rendezvous.h - a rendezvous of the ranks of one machine that a launcher started separately: the first creates the
+ * shared memory and passes its descriptor to the others over an abstract local socket, which has no name in the file
+ * system and leaves nothing behind. */
 #ifndef TRI_COMM_START_RENDEZVOUS_H
 #define TRI_COMM_START_RENDEZVOUS_H
 
@@ -9,15 +9,15 @@
 
 typedef struct tri_rendezvous {
     const char *key;        /* the same on all ranks of the job: port, run id, user */
-    int local, n;           /* this rank's place; ranks of the machine */
+    int local, n;           /* this rank's index; ranks of the machine */
     double seconds;         /* to wait for the others */
-    const tri_stop *stop;   /* ends the wait early; NULL: nobody asks */
+    const tri_stop *stop;   /* ends the wait early; NULL: none */
 } tri_rendezvous;
 
-/* Local rank 0 creates the segment from `spec` when all are there and agree; the others receive it. Every peer's user
- * id is checked (SO_PEERCRED). TRI_RESOURCE naming who is missing when the time is over; TRI_DISAGREE when a rank says
- * another n, world, version or heap, or two say the same place; TRI_USAGE when another job holds the key; TRI_STOPPED
- * when a signal ended the wait. All who came get the same answer. */
+/* Local rank 0 creates the segment from `spec` when all are connected and agree; the others receive it. Every peer's
+ * user id is checked (SO_PEERCRED). TRI_RESOURCE naming the missing ranks at the timeout; TRI_DISAGREE when a rank has
+ * another n, world, version or heap, or two have the same index; TRI_USAGE when another job holds the key; TRI_STOPPED
+ * when a signal ended the wait. All connected ranks get the same answer. */
 tri_status tri__rendezvous(const tri_rendezvous *meeting, const tri_segment_spec *spec, tri_segment *segment);
 
 #endif

@@ -1,4 +1,4 @@
-/* slurm.c - Slurm's lists, written out one item at a time: nothing is allocated, and counts are bounded before they are
+/* slurm.c - Slurm's lists, expanded one item at a time: nothing is allocated, and counts are bounded before they are
  * used. */
 #include "comm/start/slurm.h"
 
@@ -7,7 +7,7 @@
 
 enum { COUNT_MAX = 1 << 20, DIGITS_MAX = 9, BRACKETS_MAX = 4 };
 
-/* Digits at *at, which moves past them; -1 when there is none or the number is too large. */
+/* Reads digits at *at and moves past them; -1 if there are none or the number is too large. */
 static int read_count(const char **at) {
     int value = 0, n = 0;
     for (; isdigit((unsigned char)**at); n++, (*at)++) {
@@ -32,7 +32,7 @@ int tri__slurm_tasks(const char *text, int node) {
     }
 }
 
-/* One range of a bracket, "01-03" or "07": its first number, how many, and how many digits are written at least. */
+/* One range of a bracket, "01-03" or "07": its first number, its length, and the minimum number of digits. */
 typedef struct range {
     int first, n, width;
 } range;
@@ -50,7 +50,7 @@ static int read_range(const char **at, range *out) {
     return out->first >= 0 && last >= out->first && out->width <= DIGITS_MAX;
 }
 
-/* Numbers in the bracket whose inside begins at `at`, and its end (the ']') in *end; 0 when malformed. */
+/* The count of numbers in the bracket whose inside begins at `at`, and its end (the ']') in *end; 0 if malformed. */
 static int bracket_count(const char *at, const char **end) {
     int n = 0;
     for (range r; read_range(&at, &r) && n + r.n <= COUNT_MAX; at++) {
@@ -64,7 +64,7 @@ static int bracket_count(const char *at, const char **end) {
     return 0;
 }
 
-/* Number `k` of the bracket, as digits, into out[size]; its length, 0 when it does not fit. */
+/* Number `k` of the bracket, as digits, into out[size]; its length, 0 if it does not fit. */
 static size_t bracket_number(const char *at, int k, char *out, size_t size) {
     range r;
     for (; read_range(&at, &r) && k >= r.n; at++) k -= r.n;
@@ -76,8 +76,8 @@ static size_t bracket_number(const char *at, int k, char *out, size_t size) {
     return (size_t)n;
 }
 
-/* Hosts that the item at *at stands for (its brackets multiplied), *at moved to its end: a ',' or the end of the text;
- * 0 when malformed. */
+/* The number of hosts of the item at *at (the product of its brackets); moves *at to its end: a ',' or the end of the
+ * text; 0 if malformed. */
 static int item_count(const char **at, int bracket[static BRACKETS_MAX]) {
     int n = 1, k = 0;
     const char *begin = *at;
@@ -90,7 +90,7 @@ static int item_count(const char **at, int bracket[static BRACKETS_MAX]) {
     return *at > begin ? n : 0;
 }
 
-/* Host `node` of the item at `at`: the last bracket counts fastest. `n` hosts in all. */
+/* Host `node` of the item at `at`: the last bracket varies fastest. `n` hosts in all. */
 static int item_host(const char *at, int node, int n, const int *bracket, char *out, size_t size) {
     size_t used = 0;
     for (int k = 0; *at && *at != ','; at++) {

@@ -1,10 +1,10 @@
-/* agree.c - all ranks compare a digest of what must be equal before they begin. */
+/* agree.c - all ranks compare a digest of settings that must be equal before they begin. */
 #include "comm/world/world.h"
 
 #include <stdlib.h>
 
-/* The rank to name: the first whose digest is not the one that most have. Where two are as frequent, rank 0's side is
- * right. -1: all are equal. */
+/* The rank to blame: the first whose digest is not the most frequent one. In a tie rank 0's digest is right. -1: all
+ * are equal. */
 static int odd_rank(const int64_t *digest, int n, int *usual) {
     int most = 0;
     for (int i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* control.c - the page's records: who joined, the first failure, and which rank has stopped moving. */
+/* control.c - the control page's records: joined ranks, the first failure, and detection of hung ranks. */
 #include "comm/world/control.h"
 
 #include "base/clock.h"
@@ -13,11 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double WRITER_SECONDS = 0.1; /* for the writer of a record to end it */
-static const double WATCH_GAP = 0.25;     /* longest time between two looks of a watcher that counts in full */
+static const double WRITER_SECONDS = 0.1; /* for the writer of a record to finish it */
+static const double WATCH_GAP = 0.25;     /* longest time between two polls of a watcher that counts in full */
 
-/* A peer could have written anything: no more lines than the table of ranks has, and the segment is larger than
- * those. */
+/* A peer could have written anything: at most the size of the rank table, which the segment always exceeds. */
 static int lines(const tri_control *control) {
     int n = *(const volatile int32_t *)&control->n; /* read once */
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
@@ -44,8 +43,8 @@ void tri__control_init(tri_control *control, int n, const int *world_ranks, int 
     }
 }
 
-/* Whether the cores of all who joined are enough for the machine's ranks. Every rank may be bound to a core of its own,
- * so one rank's cores say nothing. */
+/* Whether the cores of all joined ranks suffice for the machine's ranks. Each rank may be bound to its own core, so one
+ * rank's cores are not enough to tell. */
 static void add_cores(tri_control *control) {
     cpu_set_t set;
     int all = 0;
@@ -69,7 +68,7 @@ void tri__control_join(tri_control *control, int local) {
     tri__control_wake(control, NULL, 0);
 }
 
-/* Fills in and ends a record that the caller has claimed. */
+/* Fills in and completes a record that the caller has claimed. */
 static void write_record(tri_control *control, tri_failure *record, int rank, int code, const char *text) {
     record->rank = rank;
     record->code = code;
@@ -103,7 +102,7 @@ void tri__control_fail(tri_control *control, int rank, int code, const char *for
     tri__control_wake(control, NULL, 0);
 }
 
-/* A copy of a finished record whose text ends and is printable, and whose code is a failure's. */
+/* A copy of a finished record, with printable, terminated text and a valid failure code. */
 static void copy_record(const tri_failure *record, tri_failure *out) {
     size_t after = offsetof(tri_failure, state) + sizeof record->state; /* others may still try to claim the state */
     memcpy((char *)out + after, (const char *)record + after, sizeof *out - after);
@@ -131,7 +130,7 @@ int tri__control_failure(const tri_control *control, tri_failure *out) {
         copy_record(&control->failure, out);
         return 1;
     }
-    /* Whoever found the writer dead said so in a second record. */
+    /* The process that found the writer dead recorded it as a second failure. */
     tri_failure second[TRI_SECOND_FAILURES];
     if (tri__control_second(control, second)) copy_record(&second[0], out);
     else *out = (tri_failure){.state = 2, .rank = -1, .code = TRI_INTERNAL, .phase = TRI_DOING_COUNT, .step = -1,
@@ -151,28 +150,28 @@ tri_status tri__control_status(const tri_control *control) {
     return tri__fail((tri_status)failure.code, "%s%s%s", who, failure.text, where);
 }
 
-/* When the rank last gave a sign, as this watcher saw it: got on, or, inside a wait, looked around. */
+/* When the rank last showed activity, as seen by this watcher: progress or, inside a wait, a poll. */
 static double last_sign(const tri_rank_line *line, const tri_seen *seen) {
     return atomic_load(&line->waiting) && seen->look > seen->beat ? seen->look : seen->beat;
 }
 
 static void see(const tri_rank_line *line, tri_seen *seen, double now) {
     uint64_t beats = atomic_load(&line->beats), looks = atomic_load(&line->looks);
-    double stood = now - seen->now - WATCH_GAP; /* the watcher's own standstill */
+    double stood = now - seen->now - WATCH_GAP; /* time in which the watcher itself did not run */
     if (seen->now == 0) seen->beat = seen->look = now;
     else if (stood > 0) seen->beat += stood, seen->look += stood;
     if (beats != seen->beats) seen->beats = beats, seen->beat = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
     uint32_t doing = atomic_load(&line->phase);
     if (doing == TRI_DOING_LOAD ||
-        doing == TRI_DOING_SAVE) { /* long work without beats: whether it computes is the sign */
+        doing == TRI_DOING_SAVE) { /* long work without beats: CPU time counts as activity */
         uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
         if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
     }
     seen->now = now;
 }
 
-/* What a rank posted last, for words: "its last operation is all_reduce sum f32 x 1024 (number 17)". */
+/* A rank's last posted operation: "its last operation is all_reduce sum f32 x 1024 (number 17)". */
 static void describe_last(const tri_rank_line *line, char *out, size_t size) {
     char what[96];
     uint64_t posted = atomic_load(&line->posted);
@@ -196,7 +195,7 @@ static void report_hung(tri_control *control, int local, int waiter, double seco
                           control->rank_of[waiter], last, (int)atomic_load(&line->pid));
 }
 
-/* Everyone waits: the words say what each has posted last, and no rank is blamed. */
+/* All ranks wait: the message lists each one's last posted operation and blames none. */
 static void report_deadlock(tri_control *control, double seconds) {
     char text[TRI_FAILURE_TEXT], last[160];
     int used = snprintf(text, sizeof text,
@@ -229,6 +228,6 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
     }
     if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
     else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
-        report_deadlock(control, now - latest_beat); /* across machines: whoever waits for a rank that gets on beats
-                                                        too, but hears of it late */
+        report_deadlock(control, now - latest_beat); /* across machines: progress of a rank waited for counts too, but
+                                                        arrives late */
 }

@@ -1,5 +1,5 @@
-/* group.c - groups: ordered lists of ranks. A group's id comes from its list and from how often this rank has made a
- * group of that list, so that members know it without talking. */
+/* group.c - groups: ordered lists of ranks. A group's id is computed from its list and from how many groups of that
+ * list this rank has made, so that members agree on it without communication. */
 #include "comm/world/group.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static tri_status no_memory(int n) { return tri__fail(TRI_RESOURCE, "out of memory for a group of %d ranks", n); }
 
-/* Each rank once, all of the world, this one among them. */
+/* Each rank once, all in the world, this one included. */
 static tri_status check_ranks(const tri_world *world, int n, const int *ranks) {
     int mine = 0;
     if (n < 1 || !ranks) return tri__fail(TRI_USAGE, "a group needs at least one rank");
@@ -23,7 +23,7 @@ static tri_status check_ranks(const tri_world *world, int n, const int *ranks) {
     return mine ? TRI_OK : tri__fail(TRI_USAGE, "rank %d is not in the group that it makes", world->rank);
 }
 
-/* How many groups of this list there are already. */
+/* The number of groups of this list so far. */
 static int instances(const tri_world *world, int n, const int *ranks) {
     int count = 0;
     for (int i = 0; i < world->n_groups; i++)
@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t state, uint64_t value) {
 static uint64_t id_of(int n, const int *ranks, int instance) {
     uint64_t id = mix((uint64_t)n, (uint64_t)instance);
     for (int i = 0; i < n; i++) id = mix(id, (uint64_t)ranks[i]);
-    return id ? id : 1; /* 0 is a free entry of the table */
+    return id ? id : 1; /* 0 marks a free entry of the table */
 }
 
 static void fill_in(tri_group *group, const int *ranks) {
@@ -64,7 +64,7 @@ static void free_group(tri_group *group) {
     free(group);
 }
 
-/* Room for one more in the world's list. */
+/* Grows the world's list by one. */
 static int grow(tri_world *world) {
     if (world->n_groups < world->cap_groups) return 1;
     int cap = world->cap_groups ? 2 * world->cap_groups : 16;

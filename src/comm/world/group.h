@@ -4,7 +4,7 @@
 
 #include "comm/world/world.h"
 
-/* As tri_group_make, on a transport of the caller's choice. */
+/* As tri_group_make, on a given transport. */
 tri_status tri__group_make_on(tri_world *world, int n, const int *ranks, const tri_transport *transport,
                               tri_group **group);
 

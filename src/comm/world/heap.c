@@ -1,5 +1,4 @@
-/* heap.c - first fit over an array of pieces. Buffers live for a run and are few, so that a search through all is
- * nothing. */
+/* heap.c - first fit over an array of pieces. Buffers are few and live for a whole run, so a linear search is cheap. */
 #include "comm/world/heap.h"
 
 #include "base/machine.h"
@@ -37,13 +36,13 @@ static tri_status no_room(const tri_heap *heap, size_t bytes) {
             if (heap->piece[i].bytes > largest) largest = heap->piece[i].bytes;
         }
     return tri__fail(TRI_RESOURCE,
-                     "no room for %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise "
+                     "cannot allocate %s in this rank's shared heap of %s: %s are free, the largest piece %s; raise "
                      "heap_bytes of tri_ranks",
                      tri__text_bytes((double)bytes, a), tri__text_bytes((double)heap->bytes, b),
                      tri__text_bytes((double)free_bytes, c), tri__text_bytes((double)largest, d));
 }
 
-/* Cuts piece i after `bytes`. */
+/* Splits piece i after `bytes`. */
 static tri_status split(tri_heap *heap, int i, size_t bytes) {
     if (heap->piece[i].bytes == bytes) return TRI_OK;
     if (heap->n == heap->cap) {
@@ -59,7 +58,7 @@ static tri_status split(tri_heap *heap, int i, size_t bytes) {
     return TRI_OK;
 }
 
-/* Commits [0, end) and puts the new pages into this process's page table, before they are timed. */
+/* Commits [0, end) and maps the new pages into this process's page table, so that page faults are not timed. */
 static tri_status commit(tri_heap *heap, size_t end) {
     size_t from = heap->committed, more = end - from;
     char a[32], b[32];
@@ -75,9 +74,9 @@ static tri_status commit(tri_heap *heap, size_t end) {
                          tri__text_bytes((double)more, a), tri__text_bytes((double)tri__memory_available(), b),
                          strerror(failed));
     size_t page = (size_t)sysconf(_SC_PAGESIZE),
-           before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granule */
+           before = (uintptr_t)(heap->base + from) % page; /* pages may be larger than our granularity */
     (void)madvise(heap->base + from - before, more + before,
-                  MADV_POPULATE_WRITE); /* before Linux 5.14 pages come when touched */
+                  MADV_POPULATE_WRITE); /* before Linux 5.14 pages are mapped when touched */
     heap->committed = end;
     return TRI_OK;
 }
@@ -98,7 +97,7 @@ tri_status tri__heap_take(tri_heap *heap, size_t bytes, void **out) {
     return no_room(heap, bytes);
 }
 
-/* Joins piece i with the next when both are free. */
+/* Merges piece i with the next if both are free. */
 static void join(tri_heap *heap, int i) {
     if (i < 0 || i + 1 >= heap->n || heap->piece[i].used || heap->piece[i + 1].used) return;
     heap->piece[i].bytes += heap->piece[i + 1].bytes;

@@ -1,10 +1,10 @@
-/* idle.c - waiting without burning the machine: spin, yield, sleep; and waking those who sleep.
+/* idle.c - waiting without wasting the machine: spin, yield, sleep; and waking sleepers.
  *
- * No wake is lost: a waiter notes its event word, says that it is asleep, looks once more, and sleeps only if the word
- * is still the same. A waker stores, and then looks who is asleep; a full fence between the two on either side makes
- * one of them see the other
- * (__sync_synchronize: C11's atomic_thread_fence is refused by gcc under TSan). Who takes the asleep mark off also
- * bumps the event word, so a mark taken before the sleep prevents it. Sleeps are short all the same. */
+ * No wake-up is lost: a waiter reads its event word, marks itself asleep, polls once more, and sleeps only if the word
+ * is unchanged. A waker stores, and then checks which ranks are asleep; a full fence between the two on either side
+ * ensures that one of them sees the other (__sync_synchronize: gcc rejects C11's atomic_thread_fence under TSan).
+ * Clearing the asleep mark also increments the event word, so a mark cleared before the sleep prevents it. Sleeps are
+ * short nevertheless. */
 #include "comm/world/control.h"
 
 #include "base/clock.h"
@@ -17,10 +17,10 @@
 
 enum {
     SPINS = 2000,  /* about 20 to 80 us */
-    YIELDS = 64    /* about 100 us when nobody else wants the core */
+    YIELDS = 64    /* about 100 us on an otherwise idle core */
 };
 static const double SLEEP_SECONDS = 0.005;
-static const double YIELD_SECONDS = 0.0005; /* a yield that took longer gave the core to somebody busy */
+static const double YIELD_SECONDS = 0.0005; /* a longer yield means that another busy thread took the core */
 static const useconds_t AWAKE_MICROSECONDS = 50;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
@@ -44,9 +44,9 @@ static void announce_sleep(tri_control *control, tri_rank_line *line, tri_idle *
     __sync_synchronize();
 }
 
-/* Whoever wants the core for long makes every yield 8 to 11 ms; then sleeping is quicker, as a wake comes when there is
- * something to do. With two busy processes on the only core, a rank's death was known to all in 0.6 ms at the median
- * instead of 5 to 10. */
+/* If another thread keeps the core busy, every yield takes 8 to 11 ms; then sleeping has lower latency, as a wake-up
+ * comes when there is work. With two busy processes on the only core, all ranks knew of a rank's death after 0.6 ms at
+ * the median instead of 5 to 10. */
 static void yield_once(tri_idle *idle) {
     double begin = tri__clock();
     sched_yield();

@@ -1,4 +1,4 @@
-/* segment.c - makes, checks and maps the shared memory. */
+/* segment.c - creates, validates and maps the shared memory. */
 #include "comm/world/segment.h"
 
 #include "base/machine.h"
@@ -23,7 +23,7 @@ static int add_part(uint64_t *at, uint64_t *part, uint64_t each, uint64_t n) {
            !__builtin_add_overflow(*at, PAGE - 1, at) && (*at &= ~(uint64_t)(PAGE - 1), *at <= SIZE_MAX / 2);
 }
 
-/* Where the parts lie for n ranks; 0 when they are too large to count. The one rule for making and for checking. */
+/* Offsets of the parts for n ranks; 0 when sizes overflow. Used for both creating and validating. */
 static int lay_out(uint64_t n, uint64_t heap_bytes, tri_segment_header *out) {
     uint64_t at = PAGE;
     *out = (tri_segment_header){.version = TRI_SEGMENT_VERSION, .n = (uint32_t)n, .heap_bytes = heap_bytes};
@@ -42,9 +42,9 @@ static int has_addresses(size_t bytes) {
     return trial != MAP_FAILED && munmap(trial, bytes) == 0;
 }
 
-/* What each of n heaps may grow to where nobody says: the machine's memory. They take addresses, not memory, until they
- * are used; where `ulimit -v` limits addresses, all of them together take half of what it allows, and where a sanitizer
- * has taken most, what is left. */
+/* The default size limit of each of n heaps: the machine's memory. Heaps take address space, not memory, until they are
+ * used; if `ulimit -v` limits address space, all of them together take half of the limit, and if a sanitizer has taken
+ * most of it, the rest. */
 static size_t most_heap(int n) {
     struct rlimit limit;
     size_t heap = (size_t)tri__memory_total();
@@ -73,13 +73,12 @@ static tri_status no_memory(uint64_t need, int n, const char *why) {
                      n, tri__text_bytes((double)need, a), tri__text_bytes((double)tri__memory_available(), b), why);
 }
 
-/* A nameless file of `bytes` that nobody can make shorter; the first `now` of them are committed, heaps commit their
- * own. */
+/* An unnamed file of `bytes` that cannot be shrunk; the first `now` bytes are committed, heaps commit their own. */
 static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     struct rlimit limit;
     int failed;
     if (now > (uint64_t)tri__memory_available()) return no_memory(now, n, "less than that");
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) /* the kernel would kill us */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) /* otherwise the kernel would kill us */
         return tri__fail(
             TRI_RESOURCE,
             "the shared memory of %d ranks takes %llu bytes, and the limit of file sizes (ulimit -f) is %llu", n,
@@ -102,7 +101,7 @@ static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     return TRI_OK;
 }
 
-/* Maps and notes where everything is; takes fd over. */
+/* Maps the file and sets all pointers; takes ownership of fd. */
 static tri_status map(int fd, const tri_segment_header *header, tri_segment *segment) {
     int flags = (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | MAP_NORESERVE;
     char *base = mmap(NULL, header->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -134,7 +133,7 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     if (spec->n < 1 || spec->n > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine: 1 to %d are possible", spec->n, TRI_RANKS_PER_NODE);
     if (!lay_out_spec(spec, &header)) return no_memory(SIZE_MAX, spec->n, "no machine has that");
-    if (spec->heap_bytes > (size_t)tri__memory_total()) /* addresses may reach further than memory does */
+    if (spec->heap_bytes > (size_t)tri__memory_total()) /* address space may exceed memory */
         return no_memory(header.bytes, spec->n, "a rank's heap alone is larger than this machine's memory");
     if (!spec->flat) TRI_TRY(make_file(header.bytes, header.heap, spec->n, &fd));
     TRI_TRY(map(fd, &header, segment));
@@ -143,7 +142,7 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     return TRI_OK;
 }
 
-/* The header's own copy says the same as the rule does for its n and heap_bytes. */
+/* Whether the header's copy matches the layout for its n and heap_bytes. */
 static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
     tri_segment_header want;
     if (header->n < 1 || header->n > TRI_RANKS_PER_NODE || header->heap_bytes % PAGE ||

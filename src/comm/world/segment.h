@@ -1,10 +1,10 @@
-/* segment.h - the one shared memory of a machine's ranks: a nameless file, so that it leaves nothing behind. All but
- * the heaps is committed before any rank starts; a heap is a range of addresses as large as the machine's memory,
- * committed as it is given out (heap.h). Header, control page, table of groups, cells of groups, rings of sends, heaps:
- * in this order.
+/* segment.h - the shared memory of a machine's ranks: one unnamed file, which leaves nothing behind. Everything except
+ * the heaps is committed before any rank starts; a heap is an address range as large as the machine's memory, committed
+ * as it is allocated (heap.h). In this order: header, control page, table of groups, cells of groups, rings of sends,
+ * heaps.
  *
- * Ranks map it at different addresses; what crosses between ranks is an offset from the start. Between threads of one
- * process every address is reachable, so there an offset may point anywhere. */
+ * Ranks map it at different addresses; ranks exchange offsets from the start. Threads of one process can access every
+ * address, so there an offset may point anywhere. */
 #ifndef TRI_COMM_WORLD_SEGMENT_H
 #define TRI_COMM_WORLD_SEGMENT_H
 
@@ -13,24 +13,24 @@
 enum {
     TRI_SEGMENT_VERSION = 1,
     TRI_SEGMENT_GROUPS = 1024,           /* entries of the table of groups */
-    TRI_SEGMENT_GROUP_BYTES = 64,        /* of an entry; what is in it is comm/shm's */
+    TRI_SEGMENT_GROUP_BYTES = 64,        /* of an entry; its contents are private to comm/shm */
     TRI_SEGMENT_PAIR_ENTRIES = 32,       /* of the ring of an ordered pair of local ranks */
-    TRI_SEGMENT_PAIR_ENTRY_BYTES = 512,  /* what is in it is comm/shm's */
+    TRI_SEGMENT_PAIR_ENTRY_BYTES = 512,  /* its contents are private to comm/shm */
     TRI_SEGMENT_PAIR_BYTES = TRI_SEGMENT_PAIR_ENTRIES * TRI_SEGMENT_PAIR_ENTRY_BYTES
 };
 
 typedef struct tri_segment_header {
     char magic[8];          /* "TRIDENT\0" */
     uint32_t version, n;    /* local ranks */
-    uint64_t bytes;         /* of the whole */
+    uint64_t bytes;         /* total */
     uint64_t control, groups, cells, pairs, heap;  /* offsets of the parts, in this order, each a multiple of 4096 */
-    uint64_t cell_bytes;    /* room for groups' cells in all: taken by tri__segment_cells */
+    uint64_t cell_bytes;    /* total space for groups' cells: allocated by tri__segment_cells */
     uint64_t heap_bytes;    /* of one rank, a multiple of 4096 */
     _Atomic uint64_t cells_used;
 } tri_segment_header;
 
-/* A mapping. What it says was checked when it was made and is this process's own: the header in the shared memory,
- * which a peer could change, is not read again (but for cells_used, whose every use is checked). */
+/* A mapping. Its fields were validated when it was made and are private to this process: the header in the shared
+ * memory, which a peer could change, is not read again (except cells_used, which is validated at every use). */
 typedef struct tri_segment {
     char *base;             /* [bytes]; NULL: not mapped */
     tri_segment_header *header;
@@ -48,24 +48,24 @@ typedef struct tri_segment {
 typedef struct tri_segment_spec {
     int n, world;           /* local ranks; ranks of the world */
     const int *world_rank;  /* [n]; NULL: 0..n-1 */
-    size_t heap_bytes; /* of each rank: addresses, not yet memory; rounded up to whole pages; 0: the machine's memory */
+    size_t heap_bytes; /* per rank: address space, not yet memory; rounded up to whole pages; 0: the machine's memory */
     double progress_timeout;
     int flat;               /* threads: no file */
 } tri_segment_spec;
 
-/* Bytes of addresses that a segment takes; SIZE_MAX when that is more than can be counted. */
+/* Bytes of address space that a segment takes; SIZE_MAX on overflow. */
 size_t tri__segment_bytes(const tri_segment_spec *spec);
-/* memfd_create (0600, CLOEXEC cleared by whoever passes it on), posix_fallocate, seals against another size, map, fill
- * in the header. TRI_RESOURCE with need and available when memory or descriptors are short; TRI_USAGE for more ranks
- * than TRI_RANKS_PER_NODE. */
+/* memfd_create (0600, CLOEXEC cleared by the code that passes it on), posix_fallocate, seals against resizing, map,
+ * fill in the header. TRI_RESOURCE with required and available when memory or descriptors are short; TRI_USAGE for more
+ * ranks than TRI_RANKS_PER_NODE. */
 tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segment);
-/* Maps a descriptor that was inherited or received, and checks magic, version, size, seals and that all parts lie
- * inside: TRI_DISAGREE when it is of another build or damaged. Takes the descriptor over, also when it fails. */
+/* Maps an inherited or received descriptor, and validates magic, version, size, seals and the bounds of all parts:
+ * TRI_DISAGREE when it is of another build or damaged. Takes ownership of the descriptor, even on failure. */
 tri_status tri__segment_attach(int fd, tri_segment *segment);
 void tri__segment_close(tri_segment *segment); /* accepts a zeroed one */
 
 char *tri__segment_heap(const tri_segment *segment, int local);
-/* Zeroed shared bytes for cells of a group, aligned to 128; 0 when there is no room. Returns the offset from base. */
+/* Zeroed shared bytes for cells of a group, aligned to 128. Returns the offset from base; 0 if there is no space. */
 uint64_t tri__segment_cells(tri_segment *segment, size_t bytes);
 
 #endif

@@ -19,21 +19,21 @@ struct tri_watcher {
     int n, local;              /* ranks of the machine; this one */
     char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
     struct pollfd poll[TRI_RANKS_PER_NODE +
-                       1]; /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher shall end */
+                       1]; /* [0..n-1] pidfds (-1: none), [n] an eventfd, readable when the watcher should end */
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
 
-/* Not a child of ours: how it ended is known to its launcher alone. */
+/* Not our child: only its launcher knows its exit status. */
 static void ended(struct tri_watcher *watcher, int i) {
     const tri_rank_line *line = &watcher->control->line[i];
     if (atomic_load(&line->life) != TRI_LIFE_LEFT)
         tri__control_fail(watcher->control, watcher->control->rank_of[i], TRI_INTERNAL,
-                          "its process (%d) ended without leaving; whoever started it knows the signal or exit code",
+                          "its process (%d) ended without leaving; its launcher knows the signal or exit code",
                           (int)atomic_load(&line->pid));
 }
 
-/* Opens pidfds of those who joined since the last time; 1 when all have. A pid of another pid namespace means somebody
- * else here. */
+/* Opens pidfds of ranks that joined since the last call; 1 when all have. A pid of another pid namespace would be a
+ * different process here. */
 static int find_peers(struct tri_watcher *watcher) {
     const tri_rank_line *own = &watcher->control->line[watcher->local];
     int all = 1;
@@ -66,7 +66,7 @@ static void *watch(void *context) {
     return NULL;
 }
 
-/* Signals are for the program's own threads: this one blocks them all. */
+/* Signals are for the program's own threads: this one blocks all of them. */
 static int start(struct tri_watcher *watcher) {
     sigset_t all, before;
     sigfillset(&all);
@@ -99,7 +99,7 @@ void tri__watcher_close(struct tri_watcher *watcher) {
     if (!watcher) return;
     uint64_t one = 1;
     ssize_t told = write(watcher->poll[watcher->n].fd, &one, sizeof one);
-    TRI_ASSERT(told == (ssize_t)sizeof one); /* an eventfd of ours that holds 0 takes a 1 */
+    TRI_ASSERT(told == (ssize_t)sizeof one); /* our eventfd is 0, so it accepts a 1 */
     pthread_join(watcher->thread, NULL);
     for (int i = 0; i <= watcher->n; i++)
         if (watcher->poll[i].fd >= 0) close(watcher->poll[i].fd);

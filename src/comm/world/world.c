@@ -1,4 +1,4 @@
-/* world.c - one rank's view of its job: opening, signs of life, failing and closing. */
+/* world.c - one rank's view of its job: opening, activity, failing and closing. */
 #include "comm/world/world.h"
 
 #include "base/clock.h"
@@ -67,7 +67,7 @@ void tri__block_give(tri_world *world, void *block) {
     world->spare = block;
 }
 
-/* Everything that is this rank's alone. */
+/* Frees everything that is private to this rank. */
 static void release(tri_world *world) {
     while (world->spare) free(tri__block_take(world));
     free(world->pending);
@@ -130,7 +130,7 @@ void tri_world_close(tri_world *world) {
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     atomic_fetch_add(&control->left, 1);
     tri__control_wake(control, NULL, 0);
-    tri__link_close(world); /* before the memory of what is under way is freed */
+    tri__link_close(world); /* before the memory of operations in flight is freed */
     tri__watcher_close(world->watcher);
     release(world);
     if (world->owns_segment) tri__segment_close(&world->segment);

@@ -1,5 +1,5 @@
-/* world.h - one rank's view of its job: its place, its machine's shared memory, its groups and the operations it has
- * under way. */
+/* world.h - one rank's view of its job: its rank, its machine's shared memory, its groups and its operations in
+ * flight. */
 #ifndef TRI_COMM_WORLD_WORLD_H
 #define TRI_COMM_WORLD_WORLD_H
 
@@ -8,16 +8,16 @@
 #include "comm/world/segment.h"
 #include "comm/ops/transport.h"
 
-/* Machines of the job, as every rank knows them. */
+/* Machines of the job, the same on every rank. */
 typedef struct tri_nodes {
     int *node_of;      /* [world] machine of each world rank */
-    int *local_of;     /* [world] its place on that machine */
+    int *local_of;     /* [world] its index on that machine */
     int n;             /* machines */
 } tri_nodes;
 
 struct tri_world {
     int rank, size;          /* in the world */
-    int local;               /* place on this machine: index of control->line */
+    int local;               /* index on this machine, into control->line */
     tri_segment segment;
     int owns_segment;        /* 1: closing the world unmaps it. Ranks of tri_ranks_run share what the runner mapped */
     int kept;                /* 1: the struct outlives tri_world_close; tri_ranks_run frees it */
@@ -26,58 +26,59 @@ struct tri_world {
     tri_group *all;          /* tri_group_world */
     tri_group **group;       /* every group made, in order; closing the world closes and frees them (see tri_group) */
     int n_groups, cap_groups;
-    struct tri_pending *pending;  /* operations under way, in order of posting; request.c */
+    struct tri_pending *pending;  /* operations in flight, in posting order; request.c */
     int n_pending, cap_pending;
-    void *spare; /* blocks that no operation uses, each beginning with the address of the next; NULL: none */
+    void *spare; /* list of unused blocks, each beginning with the address of the next; NULL: none */
     uint64_t posted;         /* operations posted so far */
-    const struct tri_remote *remote; /* carries traffic between machines; NULL: no launcher of several machines */
+    const struct tri_remote *remote; /* carries traffic between machines; NULL: the launcher cannot span machines */
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
-    struct tri_watcher *watcher;     /* thread that watches local peers where no supervisor does; NULL */
+    struct tri_watcher *watcher;     /* thread that watches local peers if no supervisor does; NULL */
     double wait_seconds;     /* in waits so far */
-    double idle_seconds;     /* of these, without anything to do */
-    tri_status failed;       /* what the first failure became for this rank; TRI_OK */
+    double idle_seconds;     /* of these, without work */
+    tri_status failed;       /* this rank's status of the first failure; TRI_OK */
 };
 
-/* The arrays and the group itself are allocated one by one; tri_world_close calls transport->close and frees them. */
+/* The arrays and the group itself are allocated separately; tri_world_close calls transport->close and frees them. */
 struct tri_group {
     tri_world *world;
-    int n, me;               /* members; this rank's place */
+    int n, me;               /* members; this rank's index */
     int *rank;               /* [n] world ranks */
-    int *local;              /* [n] places on this machine; -1: elsewhere */
+    int *local;              /* [n] indices on this machine; -1: on another machine */
     int spans;               /* 1: has members on other machines */
     uint64_t id;             /* of rank list and instance: the same on every member */
     uint64_t sequence;       /* collectives posted on it by this rank */
     uint64_t *sent, *received; /* [n] sends to, receives from each member posted by this rank */
     const tri_transport *transport;
-    void *state;             /* the transport's own */
+    void *state;             /* private to the transport */
 };
 
-/* tri_ranks with its defaults filled in; TRI_USAGE for what is out of range. */
+/* tri_ranks with its defaults filled in; TRI_USAGE for values out of range. */
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
 
-/* A world over a segment that is there already: what starting, joining and tests end in. nodes: NULL for one machine;
- * copied. The segment stays the caller's unless owns_segment is set afterwards. */
+/* A world over an existing segment: used by starting, joining and tests. nodes: NULL for one machine; copied. The
+ * caller keeps ownership of the segment unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
                            const struct tri_remote *remote, void *remote_state, tri_world **out);
-/* Memory of an operation under way, for a tri_message or the places of all members' shards (size + 1 int64_t), not
- * cleared; NULL: there is none. What is given back is taken next: after the first step posting allocates nothing. */
+/* Memory of an operation in flight, for a tri_message or the offsets of all members' shards (size + 1 int64_t), not
+ * cleared; NULL when out of memory. Freed blocks are reused first: after the first step posting allocates nothing. */
 void *tri__block_take(tri_world *world);
 void tri__block_give(tri_world *world, void *block);
-/* A rank gets on: beats, and says in which phase and step it is. Cheap (relaxed stores; a look at the link): the
- * executor calls it for each instruction. */
+/* Records progress: beats, and sets phase and step. Cheap (relaxed stores; a poll of the link): the executor calls it
+ * for each instruction. */
 void tri__world_beat(tri_world *world);
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
-/* Around every wait: 1 when it begins, 0 when it ends. Beats, too. */
+/* Around every wait: 1 when it begins, 0 when it ends. Also beats. */
 void tri__world_waits(tri_world *world, int waiting);
-/* TRI_OK, or the first failure of all ranks with its words. Cheap: one load. */
+/* TRI_OK, or the first failure of all ranks with its message. Cheap: one load. */
 tri_status tri__world_check(tri_world *world);
-/* Whether a rank of this machine has closed its world: who waits for it gives up. */
+/* Whether a rank of this machine has closed its world: waits for it must end. */
 int tri__world_left(const tri_world *world, int local);
-/* Before the first step: all ranks compare a digest of what must be equal; TRI_DISAGREE naming the odd rank. */
+/* Before the first step: all ranks compare a digest of settings that must be equal; TRI_DISAGREE naming the odd
+ * rank. */
 tri_status tri__world_agree(tri_world *world, uint64_t digest, const char *what);
 /* Waits until every rank of the machine joined, at most `seconds`: TRI_RESOURCE naming those missing; TRI_STOPPED when
- * a signal ended the wait. stop: NULL when nobody asks. */
+ * a signal ended the wait. stop may be NULL. */
 tri_status tri__world_meet(tri_world *world, double seconds, const tri_stop *stop);
 
 #endif
