@@ -1,4 +1,4 @@
-/* rank_process.c - fork and execute at once: between the two only calls that a child of a threaded process may make. */
+/* rank_process.c - fork and exec; between the two only calls that are allowed in the child of a threaded process. */
 #include "launch/rank_process.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In the child. Tells the cause over `report` when it does not come to the program. */
+/* Runs in the child. Reports the cause over `report` if the program cannot be executed. */
 static void become(const tri_rank_start *how, pid_t parent, int report) {
     const int standard[] = {how->in, how->out, how->err};
-    int ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent; /* it may have died before we asked */
+    int ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent; /* it may have died already */
     setpgid(0, 0);
     for (int fd = 0; fd < 3 && ok; fd++)
         if (standard[fd] >= 0) ok = dup2(standard[fd], fd) == fd;
@@ -25,7 +25,7 @@ static void become(const tri_rank_start *how, pid_t parent, int report) {
     if (ok) ok = sigprocmask(SIG_SETMASK, how->signals, NULL) == 0;
     if (ok) execve(how->program, how->argv, how->environment);
     int cause = errno;
-    if (write(report, &cause, sizeof cause) < 0) cause = 0; /* the starter is gone: nobody to tell */
+    if (write(report, &cause, sizeof cause) < 0) cause = 0; /* the parent is gone: nothing to report to */
     _exit(127);
 }
 
@@ -41,7 +41,7 @@ static tri_status cannot_fork(int rank) {
     return tri__fail(TRI_RESOURCE, "cannot start rank %d: %s; start fewer ranks", rank, strerror(cause));
 }
 
-/* Waits until the program runs, which closes the report, or until the child says why not. */
+/* Waits until exec closes the report, or the child reports an error. */
 static tri_status await_program(const tri_rank_start *how, int rank, int report) {
     int cause = 0;
     ssize_t n;
@@ -73,7 +73,7 @@ tri_status tri__rank_start(const tri_rank_start *how, int rank, pid_t *pid, int 
     return status;
 }
 
-/* Is "NAME=value" one of the pairs' names? */
+/* Whether "NAME=value" sets one of the pairs' names. */
 static int named(const char *variable, const char *const (*pairs)[2], int n) {
     for (int i = 0; i < n; i++) {
         size_t length = strlen(pairs[i][0]);

@@ -1,6 +1,6 @@
-/* rank_streams.c - pipes from the ranks, cut into lines. A console that stands still must not stop the supervisor: a
- * line is written only when poll says that there is room, and a rank whose pipe is full waits, as it would without
- * us. */
+/* rank_streams.c - pipes from the ranks, split into lines. A blocked console must not block the supervisor: a line is
+ * written only when poll says that the console is writable, and a rank whose pipe is full waits, as it would without
+ * the supervisor. */
 #include "launch/rank_streams.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ int tri__streams_any(const tri_rank_logs *logs, int n) {
     return 0;
 }
 
-/* What one stream needs. */
+/* Settings of one stream. */
 typedef struct way {
     int file, console, prefix;
 } way;
@@ -116,7 +116,7 @@ void tri__streams_close(tri_streams *streams) {
 
 int tri__stream_can_read(const tri_stream *stream) { return stream->from >= 0 && stream->used < sizeof stream->line; }
 
-/* Keeps a line as the last that was said, without blanks around and without the program's own "trident: ". */
+/* Stores a line as the last one, without surrounding blanks and without the program's "trident: ". */
 static void remember(tri_stream *s, const char *line, size_t n) {
     static const char own[] = "trident: ";
     while (n && (line[n - 1] == '\n' || line[n - 1] == '\r' || line[n - 1] == ' ')) n--;
@@ -124,7 +124,7 @@ static void remember(tri_stream *s, const char *line, size_t n) {
     if (n) snprintf(s->last, sizeof s->last, "%.*s", (int)n, line);
 }
 
-/* Writes part of a line to the console, with the speaker before its beginning; 0: the console takes nothing now. */
+/* Writes part of a line to the console, with the rank's prefix at its beginning; 0: the console is not writable now. */
 static int say(tri_stream *s, int rank, const char *line, size_t n, int wait) {
     char text[TRI_STREAM_LINE + 64];
     struct pollfd room = {.fd = s->console, .events = POLLOUT};
@@ -136,7 +136,7 @@ static int say(tri_stream *s, int rank, const char *line, size_t n, int wait) {
     memcpy(text + used, line, n);
     ssize_t wrote = write(s->console, text, (size_t)used + n);
     if (wrote < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    if (wrote < 0) s->console = -1; /* closed at the other end: the rank goes on, as it would with SIGPIPE ignored */
+    if (wrote < 0) s->console = -1; /* closed at the other end: the rank continues, as with SIGPIPE ignored */
     return 1;
 }
 
@@ -146,8 +146,8 @@ static void keep(tri_streams *streams, tri_stream *s, int rank, const char *line
     shut(&s->file);
 }
 
-/* Passes on whole lines of the buffer, and what fills it without an end; all of it when `last`. `wait` in milliseconds,
- * for each line. */
+/* Forwards complete lines of the buffer, or all of a full buffer without a newline; everything if `last`. `wait` in
+ * milliseconds, per line. */
 static void pass_on(tri_streams *streams, int rank, int stream, int last, int wait) {
     tri_stream *s = &streams->rank[rank][stream];
     while (s->used) {
@@ -164,7 +164,7 @@ static void pass_on(tri_streams *streams, int rank, int stream, int last, int wa
     }
 }
 
-/* Reads what fits; 0: there is nothing more for now. */
+/* Reads what fits; 0: nothing more for now. */
 static int take(tri_stream *s) {
     if (!tri__stream_can_read(s)) return 0;
     ssize_t n = read(s->from, s->line + s->used, sizeof s->line - s->used);
@@ -184,7 +184,7 @@ void tri__stream_drain(tri_streams *streams, int rank, int stream) {
     while (take(s)) {
         size_t before = s->used;
         pass_on(streams, rank, stream, 0, WAIT_MS);
-        if (s->used == before && before == sizeof s->line) break; /* the console stands still: the rest is lost */
+        if (s->used == before && before == sizeof s->line) break; /* the console is blocked: the rest is lost */
     }
     pass_on(streams, rank, stream, 1, WAIT_MS);
     if (s->begun) say(s, rank, "\n", 1, WAIT_MS);

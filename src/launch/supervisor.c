@@ -1,4 +1,4 @@
-/* supervisor.c - one loop over what can happen: a signal, a rank's words, a rank's end, a tenth of a second gone by. */
+/* supervisor.c - one event loop: signals, ranks' output, ranks' ends, and a tenth of a second passing. */
 #include "launch/supervisor.h"
 
 #include "base/clock.h"
@@ -21,18 +21,18 @@
 #include <unistd.h>
 
 enum { PERIOD_MS = 100, OWN_FILES = 6, RANK_FILES = 32 };
-/* Seconds that ranks get after a failure to leave by themselves, while one of them saves, after SIGTERM, and after
- * SIGKILL. */
+/* Seconds that ranks get after a failure to leave by themselves, the same while one of them saves, after SIGTERM, and
+ * after SIGKILL. */
 static const double LEAVE = 2, LEAVE_SAVING = 5, TERMINATE = 1, KILL = 10;
 static const double DEBOUNCE =
-    0.3; /* seconds: process groups, control groups and launchers may each pass on one request */
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that ask for an end */
+    0.3; /* seconds: process groups, control groups and launchers may each forward the same request */
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1}; /* signals that request a stop */
 enum { N_STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
 
 typedef struct child {
     pid_t pid;
     int pidfd;   /* -1: ended */
-    int asked;   /* 1: it was sent the signal that asks for an end */
+    int asked;   /* 1: it was sent the stop signal */
 } child;
 
 typedef struct supervisor {
@@ -42,13 +42,13 @@ typedef struct supervisor {
     tri_streams streams;
     child *child;              /* [n] */
     int started, alive;
-    tri_seen *seen;            /* [TRI_RANKS_PER_NODE]: the page may lie about n */
+    tri_seen *seen;            /* [TRI_RANKS_PER_NODE]: the page's n is not trusted */
     struct pollfd *poll;       /* [1 + 3 n] signals; pidfds; stdout and stderr of each rank */
     int signals;               /* signalfd */
     sigset_t mask_before;
     struct sigaction before[N_STOP_SIGNALS], child_before;
     double watched, asked, aborted, terminated,
-        killed;                /* tri__clock() of the last look; of the stages of ending; 0: not yet */
+        killed;                /* tri__clock() of the last check; of the stages of ending; 0: not yet */
     int key;                   /* 1: the first signal came from the keyboard */
     int exit_stopped;          /* a rank left with TRI_STOPPED */
     int64_t oom_before;
@@ -57,7 +57,7 @@ typedef struct supervisor {
 /* ---- signals ---- */
 
 /* Signals are blocked in this thread and read from a descriptor. A thread that does not block them (OpenBLAS starts
- * some while it is loaded) may be given one all the same: it hands it to the main thread, where it stays until it is
+ * some while it is loaded) may still receive one: it forwards it to the main thread, where it stays pending until it is
  * read. */
 static void hand_on(int signal) { syscall(SYS_tgkill, getpid(), getpid(), signal); }
 
@@ -68,11 +68,11 @@ static tri_status take_signals(supervisor *s) {
     for (int i = 0; i < N_STOP_SIGNALS; i++) {
         sigaction(stop_signals[i], NULL, &s->before[i]);
         if (stop_signals[i] == SIGHUP && s->before[i].sa_handler == SIG_IGN)
-            continue; /* nohup: a closed terminal asks for nothing */
+            continue; /* nohup: closing the terminal is not a request to stop */
         sigaddset(&set, stop_signals[i]);
         sigaction(stop_signals[i], &action, NULL);
     }
-    sigaction(SIGCHLD, &collected, &s->child_before); /* ignored, ends would be lost */
+    sigaction(SIGCHLD, &collected, &s->child_before); /* if it were ignored, exit statuses would be lost */
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return s->signals >= 0
@@ -99,7 +99,7 @@ static void end_all(supervisor *s, int signal) {
         }
 }
 
-/* A rank that starts has no handler yet: it is told when it has joined. */
+/* A starting rank has no handler yet: it gets the signal once it has joined. */
 static void pass_on(supervisor *s) {
     if (!s->verdict->stopped) return;
     for (int i = 0; i < s->started; i++) {
@@ -113,7 +113,7 @@ static void hear_signals(supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         double now = tri__clock();
-        int key = info.ssi_code == SI_KERNEL; /* pressed twice, it is two requests */
+        int key = info.ssi_code == SI_KERNEL; /* a key pressed twice is two requests */
         if (s->asked && now - s->asked < DEBOUNCE && !(key && s->key)) continue;
         s->verdict->stopped = (int)info.ssi_signo;
         if (s->asked) {
@@ -131,7 +131,7 @@ static void hear_signals(supervisor *s) {
 
 /* ---- the end of a rank ---- */
 
-/* Its own words when it said any, else how it ended. */
+/* Records the rank's last stderr line, if any, and how it ended. */
 static void blame(supervisor *s, int i, int code, int status) {
     char end[64];
     const char *words = s->streams.rank[i][1].last;
@@ -141,8 +141,8 @@ static void blame(supervisor *s, int i, int code, int status) {
     else tri__control_fail(s->segment.control, i, code, "it ended with %s", end);
 }
 
-/* What a rank's end means for the others. One that left in good order means nothing; nor does one after a failure is
- * known, unless by a signal that nobody here sent. */
+/* What a rank's end means for the others. Nothing if it left without failure; nor after a failure is known, unless it
+ * died by a signal that the supervisor did not send. */
 static void judge(supervisor *s, int i, int status) {
     tri_control *control = s->segment.control;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -155,8 +155,8 @@ static void judge(supervisor *s, int i, int status) {
                           "it ended with exit code 0 without leaving the others: a program closes its world last");
 }
 
-/* A rank ended, and somebody else has taken its exit code: another thread that waits for all children, or SIGCHLD is
- * ignored again. */
+/* A rank ended, but its exit status was collected elsewhere: by another thread that waits for all children, or because
+ * SIGCHLD is ignored again. */
 static void judge_unknown(supervisor *s, int i, int cause) {
     tri_control *control = s->segment.control;
     if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT || s->verdict->rank[i].by_us ||
@@ -178,7 +178,7 @@ static void collect(supervisor *s, int i) {
     if (pid < 0) status = -1, judge_unknown(s, i, errno);
     else if (WIFSIGNALED(status)) judge(s, i, status); /* at once: others wait for it */
     for (int k = 0; k < 2; k++) tri__stream_drain(&s->streams, i, k);
-    if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last words are the cause */
+    if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last line of output is the cause */
     close(s->child[i].pidfd);
     s->child[i].pidfd = -1;
     s->alive--;
@@ -188,7 +188,7 @@ static void collect(supervisor *s, int i) {
 
 /* ---- the loop ---- */
 
-/* Ranks see a failure by themselves, and leave; this is for those that do not. */
+/* Ranks notice a failure themselves, and leave; this is for those that do not. */
 static void hasten(supervisor *s) {
     tri_control *control = s->segment.control;
     double now = tri__clock(), leave = LEAVE;
@@ -249,16 +249,16 @@ static void watch_over(supervisor *s) {
 
 /* ---- starting ---- */
 
-/* Descriptors open now; 3 when that cannot be seen. */
+/* Number of open descriptors; 3 if that cannot be determined. */
 static int open_files(void) {
     tri_names open_now;
     if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
-    int n = open_now.n - 2; /* two are the list's own */
+    int n = open_now.n - 2; /* two belong to the listing itself */
     tri__names_free(&open_now);
     return n;
 }
 
-/* A rank needs some too, under the same limit. */
+/* A rank also needs some, under the same limit. */
 static tri_status check_files(const tri_supervised *what) {
     struct rlimit limit;
     int open_now = open_files(), here = open_now + OWN_FILES + what->n + tri__streams_need(&what->logs, what->n);
@@ -270,7 +270,7 @@ static tri_status check_files(const tri_supervised *what) {
         need, (unsigned long long)limit.rlim_cur, need);
 }
 
-/* Rank i's share of this process's cores: as even as can be; one core for several when there are too few. */
+/* Rank i's share of this process's cores: as even as possible; several ranks share a core if there are too few. */
 static int share_cores(int i, int n, cpu_set_t *out) {
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all)) return 0;
@@ -303,7 +303,7 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
                           .keep = s->segment.fd,
                           .signals = &s->mask_before,
                           .cores = s->what->bind_cores && share_cores(i, s->what->n, &cores) ? &cores : NULL};
-    /* The console is not always 1 and 2. */
+    /* The console's descriptors need not be 1 and 2. */
     if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;
     if (how.err < 0 && s->what->err != STDERR_FILENO) how.err = s->what->err;
     tri_status status = tri__rank_start(&how, i, &s->child[i].pid, &s->child[i].pidfd);
@@ -316,7 +316,7 @@ static tri_status start_rank(supervisor *s, int i, const char *program, int noth
 }
 
 static tri_status start_all(supervisor *s) {
-    /* The very file that runs here, whatever has become of its name. */
+    /* This very executable, even if its file was renamed or replaced. */
     const char *program = s->what->program ? s->what->program : "/proc/self/exe";
     int nothing;
     TRI_TRY(tri__null_open(&nothing));
@@ -377,7 +377,7 @@ static void conclude(supervisor *s) {
     v->out_of_memory = tri__oom_kills() > s->oom_before;
     v->committed = atomic_load(&control->committed) - 1;
     v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
-    /* Ranks that stop, or end by a signal that asked them to, have not failed. */
+    /* Ranks that stop, or end by a signal that requested a stop, have not failed. */
     v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && asks_to_stop(v->failure.code - 128));
     v->hung &= v->failed;
     if (v->failed) v->code = v->failure.code;
@@ -391,7 +391,7 @@ tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict) {
     s.oom_before = tri__oom_kills();
     tri_status status = prepare(&s);
     if (status == TRI_OK) status = start_all(&s);
-    if (status != TRI_OK && s.started) { /* no rank goes on without the others */
+    if (status != TRI_OK && s.started) { /* no rank continues without the others */
         s.killed = tri__clock();
         end_all(&s, SIGKILL);
     }

@@ -1,4 +1,4 @@
-/* verdict.c - what became of the ranks, in words and as JSON: who failed first, where, why, what to try, and where the
+/* verdict.c - how the ranks ended, as text and as JSON: which rank failed first, where, why, what to try, and where the
  * others were. */
 #include "base/text.h"
 #include "comm/ops/transport.h"
@@ -11,24 +11,24 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { DEFECT = -1, HUNG = -2 }; /* keys of `advice` that are no exit code */
-enum { STORY = 512 };            /* bytes of what is said of a rank */
+enum { DEFECT = -1, HUNG = -2 }; /* keys of `advice` that are not exit codes */
+enum { STORY = 512 };            /* bytes of one rank's description */
 
-/* What to try, by the failure's code. */
+/* Advice by the failure's code. */
 static const struct {
     int code;
     const char *text;
 } advice[] = {
     {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how "
-           "long it may stand"},
+           "long it may make no progress"},
     {DEFECT,
      "this is a bug in Trident or in a library it uses: please report it with these lines, and a stack trace "
      "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
     {128 + SIGKILL, "most likely memory ran out (`dmesg | grep -i oom` says so): use a smaller --batch-size, more "
                     "--num-microbatches, or "
                     "fewer ranks"},
-    {128 + SIGTERM, "somebody asked this one rank to end: send signals to the trident that started the ranks"},
-    {128 + SIGINT, "somebody interrupted this one rank: send signals to the trident that started the ranks"},
+    {128 + SIGTERM, "a signal asked this rank alone to end: send signals to the trident that started the ranks"},
+    {128 + SIGINT, "a signal interrupted this rank alone: send signals to the trident that started the ranks"},
     {128 + SIGXCPU, "the limit of processor time was reached: raise `ulimit -t`"},
     {128 + SIGXFSZ, "the limit of file sizes was reached: raise `ulimit -f`"},
     {TRI_DATA, "correct that input, or leave bad rows out with --bad-rows skip"},
@@ -70,7 +70,7 @@ static void add(words *w, const char *format, ...) {
 
 const char *tri__end_text(int status, char out[static 64]) {
     const char *name = status != -1 && WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
-    if (status == -1) snprintf(out, 64, "still there, or its end is not known");
+    if (status == -1) snprintf(out, 64, "still running, or its exit status is unknown");
     else if (WIFSIGNALED(status)) snprintf(out, 64, "killed by signal %d (SIG%s)", WTERMSIG(status), name ? name : "?");
     else snprintf(out, 64, "exit code %d", WEXITSTATUS(status));
     return out;
@@ -95,7 +95,7 @@ static const char *advice_for(const tri_verdict *v) {
     return NULL;
 }
 
-/* The first failing rank's own record; NULL when no rank of this machine is to blame. */
+/* The first failing rank's record; NULL when no rank of this machine is to blame. */
 static const tri_rank_end *culprit(const tri_verdict *v) {
     return v->failure.rank >= 0 && v->failure.rank < v->n ? &v->rank[v->failure.rank] : NULL;
 }
@@ -120,9 +120,9 @@ static void describe_rank(const tri_rank_end *rank, char *out, size_t size) {
                  *last ? "; last " : "", last, rank->waiting ? ", waiting" : "");
 }
 
-/* "ranks 0, 2-5": those from `first` on whose story is that of `first`; their stories are emptied. */
+/* "ranks 0, 2-5": those from `first` on with the same story as `first`; their stories are cleared. */
 static void add_ranks(words *w, char (*story)[STORY], int first, int n) {
-    int several = 0, run = first; /* `run` begins the run of neighbours that `last` ends */
+    int several = 0, run = first; /* `run` begins the range of consecutive ranks that `last` ends */
     for (int k = first + 1; k < n; k++) several |= !strcmp(story[k], story[first]);
     add(w, "rank%s %d", several ? "s" : "", first);
     for (int k = first + 1, last = first; k <= n; k++) {
@@ -138,7 +138,7 @@ static void add_ranks(words *w, char (*story)[STORY], int first, int n) {
     }
 }
 
-/* Ranks but the culprit, those with the same story on one line. */
+/* All ranks except the culprit; those with the same story on one line. */
 static void add_others(words *w, const tri_verdict *v) {
     char (*story)[STORY] = calloc((size_t)v->n, STORY);
     if (!story) {
@@ -156,7 +156,7 @@ static void add_others(words *w, const tri_verdict *v) {
     free(story);
 }
 
-/* "rank 2: cause"; no rank when none in particular is to blame. */
+/* "rank 2: cause"; without a rank when none in particular is to blame. */
 static void message(const tri_failure *failure, char *out, size_t size) {
     if (failure->rank >= 0) snprintf(out, size, "rank %d: %s", failure->rank, failure->text);
     else snprintf(out, size, "%s", failure->text);
@@ -177,7 +177,7 @@ char *tri__verdict_text(const tri_verdict *v) {
     if (*line) add(&w, "\n  %-10s last %s", "operation", line);
     if (rank && v->failure.code == 128 + SIGKILL)
         add(&w, "\n  %-10s its peak was %s%s", "memory", tri__text_bytes((double)rank->peak_bytes, peak),
-            v->out_of_memory ? "; the system's out-of-memory killer was at work" : "");
+            v->out_of_memory ? "; the system's out-of-memory killer was active" : "");
     for (int i = 0; i < v->n_second; i++) {
         if (!strcmp(v->second[i].text, v->failure.text)) continue; /* the same on another rank */
         message(&v->second[i], line, sizeof line);
@@ -192,7 +192,7 @@ char *tri__verdict_text(const tri_verdict *v) {
     return NULL;
 }
 
-/* Any bytes as a JSON string: a rank's words may be cut inside a character. NULL becomes null. */
+/* Any bytes as a JSON string: a rank's text may be cut inside a character. NULL becomes null. */
 static tri_json *text_json(const char *text) {
     char plain[TRI_FAILURE_TEXT + 32];
     tri_json *value = text ? tri__json_string(text) : tri__json_null();
