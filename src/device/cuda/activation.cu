@@ -1,4 +1,4 @@
-/* activation.cu - GELU, tanh and ReLU, element by element; linear.cu uses the GELU too. */
+/* activation.cu - GELU, tanh and ReLU, element by element; linear.cu also uses the GELU. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/map.cuh"
@@ -16,7 +16,7 @@ struct relu_din_op {
     static __device__ float at(float dy, float y) { return y > 0 ? dy : 0; }
 };
 
-/* Writes dx, and sums it as it was rounded. */
+/* Writes dx, and sums it as rounded. */
 template <typename T> struct gelu_din_sum {
     enum { SUMS = 1, AHEAD = 2 };
     const T *dy, *x; /* [rows, cols] */
@@ -34,7 +34,7 @@ template <typename T> struct gelu_din_sum {
         for (int k = 0; k < N; k++) value[k] = gelu_din_op<T>::at(r.dy.at(k), r.x.at(k));
         pack<T, N> written = put<N>(dx + at, value, add);
 #pragma unroll
-        for (int k = 0; k < N; k++) sum[0][k] = __fadd_rn(sum[0][k], written.at(k)); /* never part of a product */
+        for (int k = 0; k < N; k++) sum[0][k] = __fadd_rn(sum[0][k], written.at(k)); /* never fused into an FMA */
     }
 };
 

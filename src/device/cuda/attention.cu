@@ -1,15 +1,15 @@
-/* attention.cu - rows of attention over packed sequences. Hopper's tensor cores take 16-bit types
- * (attention_forward.cu, attention_backward.cu); here is the plain way for the rest: a warp has one row of one head, in
- * fp32, and forms each score where it is needed. Padding rows, after the last sequence, give 0 and get 0. */
+/* attention.cu - rows of attention over packed sequences. 16-bit types use Hopper's tensor cores (attention_forward.cu,
+ * attention_backward.cu); here is the plain fallback: a warp computes one row of one head, in fp32, and recomputes each
+ * score when it is needed. Padding rows, after the last sequence, produce 0 and receive 0. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/columns.cuh"
 
-enum { THREADS = 128, MOST_COLS = 8 }; /* columns a lane has: heads of up to 256 */
+enum { THREADS = 128, MOST_COLS = 8 }; /* columns per lane: heads of up to 256 */
 
 /* One row of one head. */
 typedef struct row {
     int64_t t;
-    int head, begin, end; /* rows it looks at; none where begin = end */
+    int head, begin, end; /* rows it attends to; none if begin = end */
 } row;
 
 static __device__ __forceinline__ row row_of(const attention_args &a) {
@@ -48,7 +48,7 @@ static __device__ __forceinline__ float kept_weight(const attention_args &a, int
     return kept(a.drop, a.key, query, first_feature(a, head) + (uint32_t)a.key[2 * other + 1]);
 }
 
-/* sum[c] += weight of lane i * column c of from(i), over the lanes below `lanes`; a lane has columns lane + 32 k. */
+/* sum[c] += weight of lane i * column c of from(i), over the lanes below `lanes`; a lane holds columns lane + 32 k. */
 template <typename T, class From>
 static __device__ __forceinline__ void gather(float weight, int lanes, int width, From from, float (&sum)[MOST_COLS]) {
     int lane = threadIdx.x % WARP;
@@ -91,7 +91,7 @@ template <typename T> static __global__ void plain_kernel(attention_args a) {
     if (a.lse && lane == 0) a.lse[r.t * a.heads + r.head] = r.end > r.begin ? largest + logf(sum) : 0.0f;
 }
 
-/* Of the weight that `query` gives to `other`: the weight after dropout, and the gradient of the scaled score. */
+/* For the weight that `query` gives to `other`: its value after dropout, and the gradient of the scaled score. */
 template <typename T>
 static __device__ __forceinline__ void weight_gradient(const attention_args &a, int head, int64_t query, int64_t other,
                                                        float *weight, float *ds) {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void weight_gradient(const attention_args &a, 
     *ds = p * (factor * dot(dctx, part_of<T>(a, head, other, 2), a.width) - dot(dctx, ctx, a.width));
 }
 
-/* The gradients of one row's query (it looks at all rows), key and value (all rows look at it). */
+/* The gradients of one row's query (over all rows it attends to), key and value (over all rows that attend to it). */
 template <typename T> static __global__ void plain_din_kernel(attention_args a) {
     row r = row_of(a);
     int lane = threadIdx.x % WARP;
@@ -149,10 +149,9 @@ template <typename T> static void attention(const tri_call *call) {
     launched(call, "attention");
 }
 
-/* Scratch of the tensor cores' gradient: the order of the sequences, a count (32 bytes of it), and for each element of
- * dqkv 2 bytes: dq in fp32, and two floats for each row and head of at least 8 columns. Before all that, parts of sums
- * over rows, where they have room: in what sums over columns would need otherwise, and in what is left of those 2
- * bytes. */
+/* Scratch of the tensor cores' gradient: the order of the sequences, a counter (32 bytes), and per element of dqkv 2
+ * bytes: dq in fp32, and two floats for each row and head of at least 8 columns. Partial sums over rows come first, if
+ * they fit in the scratch that sums over columns would need otherwise, plus the unused part of those 2 bytes. */
 #define DIN_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 0, 2, 0}
 #define DIN_DB_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, 2, 0}
 static void share_scratch(const tri_call *call, attention_args *a, int sums) {
@@ -167,8 +166,8 @@ static void share_scratch(const tri_call *call, attention_args *a, int sums) {
     a->statistic = a->dq + a->rows * H;
 }
 
-/* The gradient; of attention_din_db the operands that are read stand `later` places after attention_din's. Returns
- * whether parts of the sums over its rows are in scratch space. */
+/* The gradient; the input operands of attention_din_db come `later` positions after attention_din's. Returns whether
+ * partial sums over its rows are in scratch space. */
 template <typename T> static int form_din(const tri_call *call, int later) {
     OPERANDS(attention_din);
     int dctx = ARG(dctx) + later, qkv = ARG(qkv) + later, ctx = ARG(ctx) + later, lse = ARG(lse) + later;

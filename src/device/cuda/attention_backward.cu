@@ -1,17 +1,17 @@
-/* attention_backward.cu - the gradient of attention on Hopper's tensor cores. A block stays for many heads of sequences
- * and takes one after the other: its keys 128 at a time, and for each such tile its queries, 64 at a time (a step). One
- * warpgroup fetches tiles and draws dropout's decisions; two compute, 64 keys each. Scores are formed turned (keys by
- * queries), so that weights and their gradients are factors straight from registers for dv and dk; those of dq go
- * through shared memory, since dq needs those of both groups. Where registers allow, a fourth group forms dq, and draws
- * half of the decisions. dq is summed over the tiles of keys in scratch space by the same threads in the same order: no
- * float is added in an order that may change, the same bits every time. Where sums over rows of what is written are
- * wanted, each warp that writes forms a part of those of a head. */
+/* attention_backward.cu - the gradient of attention on Hopper's tensor cores. Blocks are persistent: each processes
+ * many heads of sequences, the keys 128 at a time, and for each such tile the queries, 64 at a time (a step). One
+ * warpgroup fetches tiles and draws dropout decisions; two compute, 64 keys each. Scores are transposed (keys by
+ * queries), so that weights and their gradients are register operands of the products for dv and dk; those of dq go
+ * through shared memory, since dq needs the gradients of both groups. If registers allow, a fourth group computes dq,
+ * and draws half of the decisions. dq is accumulated over the tiles of keys in scratch space by the same threads in the
+ * same order: the order of additions is fixed, and results are bitwise reproducible. If sums over output rows are
+ * requested, each warp that writes computes a partial sum of a head. */
 #include "device/cuda/attention_fetch.cuh"
 
 typedef attention_place place;
 
 #if TRI_HOPPER
-/* Scores (keys by queries) to weights before dropout. `statistic` [2, QUERIES]. */
+/* Turns scores (keys by queries) into weights before dropout. `statistic` [2, QUERIES]. */
 static __device__ __forceinline__ void exponentiate(float (&score)[32], const float *statistic, float log2_scale) {
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -23,9 +23,9 @@ static __device__ __forceinline__ void exponentiate(float (&score)[32], const fl
     }
 }
 
-/* Weights and gradients of weights after dropout to weights after dropout and gradients of scores, in place, both still
- * to be multiplied by dropout's scale. kept[h]: the decisions of the thread's two keys, so shifted that its first
- * query's is bit 0. `left` keys exist from the thread's first on. */
+/* Turns weights and gradients of weights after dropout into weights after dropout and gradients of scores, in place,
+ * both without the factor of dropout's scale. kept[h]: the decisions for the thread's two keys, shifted so that its
+ * first query's is bit 0. `left` keys exist from the thread's first on. */
 static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float *statistic,
                                                      const uint2 (&kept)[2], int left) {
 #pragma unroll
@@ -47,11 +47,11 @@ static __device__ __forceinline__ void differentiate(float (&score)[32], float (
     }
 }
 
-/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that no column is looked at. A thread's columns
- * are `column` and the next, and those 8, 16, ... further; of its rows, the first and that 8 further, `left` exist from
- * the first on. */
+/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that columns need no bounds checks. A thread's
+ * columns are `column` and the next, and those 8, 16, ... further; its rows are the first and the one 8 further; `left`
+ * rows exist from the first on. */
 
-/* What earlier tiles of keys gave to row h of a tile's dq. */
+/* The sum of earlier key tiles for row h of a tile's dq. */
 template <bool PLAIN, int N>
 static __device__ __forceinline__ void load_dq(const attention_args &a, const float *sum, int left, int column, int h,
                                                float2 (&before)[N]) {
@@ -68,7 +68,7 @@ static __device__ __forceinline__ void add_before(float (&dq)[4 * N], int h, con
     for (int j = 0; j < N; j++) dq[4 * j + 2 * h] += before[j].x, dq[4 * j + 2 * h + 1] += before[j].y;
 }
 
-/* Keeps this tile's part of dq, or adds it to what earlier tiles of keys gave. */
+/* Stores this tile's part of dq, or adds it to the sum of earlier key tiles. */
 template <bool PLAIN, int N>
 static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left,
                                               int column, int is_first) {
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void add_dq(const attention_args &a, const flo
     }
 }
 
-/* Writes two rows of N / 4 groups of 8 columns: of dq (part 0), dk (1) or dv (2), the first of them row t. */
+/* Writes two rows of N / 4 groups of 8 columns: of dq (part 0), dk (1) or dv (2); the first is row t. */
 template <typename T, bool PLAIN, int N>
 static __device__ __forceinline__ void write_rows(const attention_args &a, const place &at, int part, int t, int column,
                                                   const float (&d)[N], float factor) {
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
     }
 }
 
-/* Adds the sums of two lanes whose numbers differ in the bit `step`: the one that has it keeps those of the upper
+/* Adds the sums of two lanes whose numbers differ in the bit `step`: the lane with the bit set keeps those of the upper
  * half. */
 template <int N> static __device__ __forceinline__ void exchange(const float (&x)[2 * N], int step, float (&to)[N]) {
     bool upper = threadIdx.x & step;
@@ -118,7 +118,7 @@ template <int N> static __device__ __forceinline__ void exchange(const float (&x
     }
 }
 
-/* What one tile of 128 keys gathers, and the scores of the step at hand. */
+/* Accumulators of one tile of 128 keys, and the scores of the current step. */
 template <int COLS> struct sums {
     float dk[COLS / 2], dv[COLS / 2], score[32], dweight[32];
 };
@@ -127,10 +127,10 @@ template <typename T, int COLS> struct products {
     typedef sizes<COLS> size;
     const attention_args &a;
     const room<COLS> &m;
-    uint32_t group; /* of the two: the same for a warp, and known to be */
+    uint32_t group; /* which of the two; warp-uniform, and known to the compiler as such */
 
-    /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, by where these lie: turned,
-     * keys by queries. */
+    /* Begins a product of this warpgroup's keys or values and a step's queries or dctx, given their positions:
+     * transposed, keys by queries. */
     __device__ __forceinline__ void begin_turned(const step<COLS> &now, int keys_at, int queries_at,
                                                  float (&to)[32]) const {
         uint32_t rows = group * (GROUP_KEYS * ROW_BYTES);
@@ -149,8 +149,8 @@ template <typename T, int COLS> struct products {
     __device__ __forceinline__ void begin_dweights(const step<COLS> &now, float (&dweight)[32]) const {
         begin_turned(now, size::VALUES_AT, size::DCTX_AT, dweight);
     }
-    /* Begins dv += weights^T dctx and dk += gradients of scores^T q: what the two factors hold. The first of a tile of
-     * keys sets them. */
+    /* Begins dv += weights^T dctx and dk += gradients of scores^T q, with the two factors in registers. The first
+     * product of a key tile overwrites. */
     __device__ __forceinline__ void begin_key_sums(const step<COLS> &now, const uint32_t (&weight)[4][4],
                                                    const uint32_t (&slope)[4][4], float (&dk)[COLS / 2],
                                                    float (&dv)[COLS / 2]) const {
@@ -166,8 +166,8 @@ template <typename T, int COLS> struct products {
             wgmma<T>::template run<1>(dk, slope[k], tile(query, k * 16 * ROW_BYTES), k > 0 || now.query);
         wgmma_commit();
     }
-    /* Gradients of scores of this warp's 16 keys, for both groups: into [keys, queries] of shared memory, when nobody
-     * reads those of two steps before any more. */
+    /* Stores gradients of scores of this warp's 16 keys, for both groups, in [keys, queries] of shared memory, once
+     * those of two steps before have been read. */
     __device__ __forceinline__ void share(const step<COLS> &now, const uint32_t (&slope)[4][4]) const {
         int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane % 16, piece = lane / 16;
         wait_for(m.slopes_empty(now.number), (now.number / 2 + 1) % 2);
@@ -180,13 +180,13 @@ template <typename T, int COLS> struct products {
     }
 };
 
-/* Goes on to the next step, when its tiles are there. */
+/* Advances to the next step, once its tiles have arrived. */
 template <int COLS> static __device__ __forceinline__ void go_on(const room<COLS> &m, step<COLS> &now) {
     now.look(m);
     if (now.exists()) wait_for(m.full(now.stage.slot), now.stage.lap);
 }
 
-/* Begins dq = gradients of scores * k of a step, for 64 of the head's columns, when both groups have formed those
+/* Begins dq = gradients of scores * k of a step, for 64 of the head's columns, once both groups have computed those
  * gradients. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<COLS> &of, uint32_t part,
@@ -202,8 +202,8 @@ static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<
     wgmma_commit();
 }
 
-/* Adds up a thread's four sums over rows as a head goes on: keeps them, or with its last ones puts them where `to`
- * says, two by two: in this warp's part of the head's sums (`row` of PARTS). */
+/* Accumulates a thread's four sums over rows while a head is processed: keeps them, or at the end stores them at `to`,
+ * two by two: in this warp's part of the head's sums (`row` of PARTS). */
 template <class To>
 static __device__ __forceinline__ void sum_further(const attention_args &a, const room<64> &m, const place &at,
                                                    const float (&four)[4], int is_first, int is_last, int row, To to) {
@@ -218,7 +218,7 @@ static __device__ __forceinline__ void sum_further(const attention_args &a, cons
     *reinterpret_cast<float2 *>(part + to(1)) = make_float2(own.z, own.w);
 }
 
-/* The sums of a step's dq as it was written: two parts for each warp. */
+/* The sums of a step's dq as written: two parts per warp. */
 template <typename T>
 static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<64> &m, const step<64> &of,
                                               const float (&dq)[32], float factor, int left) {
@@ -236,7 +236,7 @@ static __device__ __forceinline__ void sum_dq(const attention_args &a, const roo
                 [&](int half) { return column + 8 * half; });
 }
 
-/* Adds a step's dq to its sum; with the last tile of keys writes it. `part`: which 64 columns. */
+/* Adds a step's dq to its sum; writes it with the last tile of keys. `part`: which 64 columns. */
 template <typename T, bool PLAIN, int COLS>
 static __device__ __forceinline__ void put_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of,
                                               uint32_t part, float (&dq)[32]) {
@@ -256,7 +256,7 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
     } else add_dq<PLAIN>(a, dq, sum, left, column, is_first);
 }
 
-/* Writes an accumulator's rows and adds up what was written. */
+/* Writes an accumulator's rows and sums what was written. */
 template <typename T>
 static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float factor, uint32_t room, T *to,
                                                      int64_t stride, int left, float (&sum)[2]) {
@@ -268,8 +268,8 @@ static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float
     exchange(seen, 16, four), exchange(four, 8, sum);
 }
 
-/* The sums of a tile of keys, when they are complete; `slot` is where it lay. Its values are no longer needed: rows
- * pass through there. */
+/* Writes the complete sums of a tile of keys; `slot` is its position. Its values are no longer needed: rows are staged
+ * there. */
 template <typename T, bool PLAIN, int COLS>
 static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at,
                                                     int slot, const sums<COLS> &of) {
@@ -295,7 +295,7 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
     }
 }
 
-/* The decisions for a thread's two keys. Read before they are needed. */
+/* The decisions for a thread's two keys. Loaded ahead of their use. */
 template <int COLS>
 static __device__ __forceinline__ void get_decisions(const attention_args &a, const room<COLS> &m,
                                                      const step<COLS> &now, uint2 (&to)[2]) {
@@ -305,8 +305,8 @@ static __device__ __forceinline__ void get_decisions(const attention_args &a, co
         to[h] = a.drop.threshold ? m.decisions(now.stage.slot)[row + 8 * h] : make_uint2(~0u, ~0u);
 }
 
-/* From the scores of a step and the gradients of its weights to its factors: weights after dropout and gradients of
- * scores. The latter product may be under way still. */
+/* Turns the scores of a step and the gradients of its weights into its factors: weights after dropout and gradients of
+ * scores. The latter product may still be in flight. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now,
                                                     const uint2 (&decisions)[2], sums<COLS> &to,
@@ -324,7 +324,7 @@ static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, 
     for (int k = 0; k < 4; k++) as_factor<T>(to.score, k, weight[k]), as_factor<T>(to.dweight, k, slope[k]);
 }
 
-/* Draws the decisions of the second group's keys, up to those of step `limit`. */
+/* Draws the decisions for the second group's keys, up to those of step `limit`. */
 static __device__ __forceinline__ void decide_ahead(const attention_args &a, const mask_start &start, const room<64> &m,
                                                     step<64> &ahead, uint32_t limit) {
     for (; ahead.number < limit; ahead.advance()) {
@@ -337,8 +337,8 @@ static __device__ __forceinline__ void decide_ahead(const attention_args &a, con
     }
 }
 
-/* dq of all steps, by a group of its own. While its product runs it decides for the step after the next: no sooner, or
- * it would wait for tiles whose room this step's product has not left yet. */
+/* dq of all steps, by a separate group. While its product runs it draws decisions for the step after the next: not
+ * earlier, or it would wait for tiles whose buffers this step's product has not released yet. */
 template <typename T, bool PLAIN>
 static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
     mask_start start = mask_start_of(a.drop);
@@ -356,7 +356,7 @@ static __device__ __forceinline__ void form_dq(const attention_args &a, const ro
     }
 }
 
-/* All steps, for heads of up to 64 columns: products of a step run on while the next is begun. */
+/* All steps, for heads of up to 64 columns: products of a step are still in flight while the next begins. */
 template <typename T, bool PLAIN>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
     products<T, 64> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
@@ -386,7 +386,7 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
         before = now;
         now.advance();
         go_on(m, now);
-        w.begin_scores(now, to.score); /* after the last step of what is there: nobody takes them */
+        w.begin_scores(now, to.score); /* after the last step a redundant product, whose result is not used */
     }
     wgmma_wait<0>();
     pin(to.score);
@@ -395,8 +395,8 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
     if (now.number) put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
 }
 
-/* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that forms
- * dq. */
+/* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that
+ * computes dq. */
 template <typename T, bool PLAIN>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
     products<T, 128> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
@@ -455,7 +455,7 @@ static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kern
 
 enum { PREPARE_THREADS = 256 };
 
-/* Ranks the sequences by length, ties by number. */
+/* Sorts the sequences by length, ties by index. */
 static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
     for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS) {
         int length = a.seq[s + 1] - a.seq[s], rank = 0;
@@ -467,7 +467,7 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
     }
 }
 
-/* Rows of no sequence get 0: 8 columns of a head. */
+/* Zeroes padding rows: 8 columns of a head. */
 template <typename T>
 static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
     float zero[WIDE] = {};
@@ -499,14 +499,14 @@ static __device__ __forceinline__ void form_statistics(const attention_args &a, 
     statistic[a.heads * a.rows] = sum / a.drop.scale;
 }
 
-/* Sequences without rows have no block to write their part. */
+/* Empty sequences have no block to write their part. */
 static __device__ __forceinline__ void clear_empty_parts(const attention_args &a) {
     int64_t D = PARTS * 3 * (int64_t)a.heads * a.width;
     for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS)
         for (int64_t c = 0; c < D && a.seq[s] == a.seq[s + 1]; c++) a.part[s * D + c] = 0;
 }
 
-/* What the gradient's kernel reads beside the operands: block 0 the order and the count, the others statistics. */
+/* Prepares the gradient kernel's additional inputs: block 0 the order and the counter, the others statistics. */
 template <typename T, int COLS>
 static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attention_args a) {
     if (blockIdx.x) form_statistics<T, COLS>(a, blockIdx.x - 1);
@@ -516,7 +516,7 @@ static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attenti
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
-    /* Heads of 128 columns have no registers for what it keeps: it spilled more and was slower. */
+    /* Heads of 128 columns leave no registers for its state: it spilled more and was slower. */
     auto *kernel = flash_din_kernel<T, COLS, false>;
     if (COLS == 64 && a.width == COLS && !a.add) kernel = flash_din_kernel<T, COLS, COLS == 64>;
     if (a.n > MOST_ORDERED) a.order = NULL;

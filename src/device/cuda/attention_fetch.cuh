@@ -1,6 +1,5 @@
-/* attention_fetch.cuh - what the blocks of attention's gradient (attention_backward.cu) share: which warpgroup does
- * what, the room in shared memory, the steps they go through, and the group that fetches tiles and draws dropout's
- * decisions. */
+/* attention_fetch.cuh - shared by the warpgroups of attention's gradient (attention_backward.cu): their roles, the
+ * layout of shared memory, their steps, and the group that fetches tiles and draws dropout decisions. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_FETCH_CUH
 
@@ -15,8 +14,8 @@ enum {
     WARPS = GROUP / WARP,
 };
 
-/* Which warpgroup does what: two compute. Heads of up to 64 columns leave registers for a third that forms dq. The last
- * fetches. */
+/* Roles of the warpgroups: two compute. Heads of up to 64 columns leave registers for a third that computes dq. The
+ * last fetches. */
 template <int COLS> struct roles {
     enum {
         DQ_GROUP = 2,
@@ -24,13 +23,13 @@ template <int COLS> struct roles {
         THREADS = (FETCH_GROUP + 1) * GROUP,
         DQ_APART = FETCH_GROUP != DQ_GROUP,
         DECIDERS = 1 + DQ_APART, /* groups that draw decisions */
-        COMPUTE_REGISTERS = COLS == 64 ? 176 : 232, /* of a thread; all together are at most 65536 */
+        COMPUTE_REGISTERS = COLS == 64 ? 176 : 232, /* per thread; at most 65536 in total */
         DQ_REGISTERS = 96,
         FETCH_REGISTERS = COLS == 64 ? 64 : 40,
     };
 };
 
-template <int COLS> struct sizes { /* of shared memory: bytes, and where what begins */
+template <int COLS> struct sizes { /* layout of shared memory: bytes and offsets */
     enum {
         STAGES = 3,                      /* tiles of queries there at a time */
         KEY_STAGES = COLS == 64 ? 3 : 1, /* tiles of keys */
@@ -52,7 +51,7 @@ template <int COLS> struct sizes { /* of shared memory: bytes, and where what be
         PLACES_AT = OWN_SUMS_AT + (COLS == 64 ? 3 * GROUP * 16 : 0),
         BARRIERS_AT = PLACES_AT + KEY_STAGES * (int)sizeof(attention_place),
         NEXT_AT = BARRIERS_AT + (2 * STAGES + 2 * KEY_STAGES + 4) * 8,
-        ALL = NEXT_AT + 8 + ATOM_BYTES, /* and room to align */
+        ALL = NEXT_AT + 8 + ATOM_BYTES, /* and padding to align */
     };
 };
 
@@ -89,8 +88,7 @@ template <int COLS> struct room {
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
-    /* Of each thread that writes gradients, and nobody else's: its sums over the rows of a head so far (heads of 64
-     * columns). */
+    /* Private to each thread that writes gradients: its sums over the rows of a head so far (heads of 64 columns). */
     __device__ __forceinline__ float4 *own_sums() const {
         return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x;
     }
@@ -110,24 +108,24 @@ template <int COLS> struct room {
     }
 };
 
-/* A tile of queries with a tile of keys, as groups come to it. */
+/* A tile of queries with a tile of keys, in the order in which groups process them. */
 template <int COLS> struct step {
     attention_place at;
-    int query; /* its first, counted in the sequence */
+    int query; /* its first, relative to the sequence */
     ring<sizes<COLS>::STAGES> stage;
     ring<sizes<COLS>::KEY_STAGES> key;
-    uint32_t number; /* steps before it */
+    uint32_t number; /* number of steps before it */
 
     __device__ __forceinline__ bool exists() const { return at.begin < at.end; }
     __device__ __forceinline__ bool begins_keys() const { return query == 0; }
     __device__ __forceinline__ bool ends_keys() const { return at.begin + query + QUERIES >= at.end; }
-    /* Goes on; `at` is still that of the step before where new keys begin. */
+    /* Advances; when new keys begin, `at` is still that of the previous step. */
     __device__ __forceinline__ void advance() {
         if (ends_keys()) key.advance(), query = 0;
         else query += QUERIES;
         number++, stage.advance();
     }
-    /* Looks where the step lies, when its keys are there; `at` has no rows at the end. */
+    /* Reads the step's position, once its keys have arrived; at the end `at` has no rows. */
     __device__ __forceinline__ void look(const room<COLS> &m) {
         if (!begins_keys()) return;
         wait_for(m.keys_full(key.slot), key.lap);
@@ -135,7 +133,7 @@ template <int COLS> struct step {
     }
 };
 
-/* Bit l of lane k becomes what bit k of lane l was. */
+/* Transposes: bit l of lane k becomes the former bit k of lane l. */
 static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
     uint32_t lane = threadIdx.x % WARP, low = 0x0000FFFFu; /* low: bits whose number has bit `step` clear */
 #pragma unroll
@@ -146,14 +144,14 @@ static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
     return x;
 }
 
-/* The decisions of query `query` for 32 keys: bit b is that of key 2 b, or from b = 16 on of key 2 (b - 16) + 1. */
+/* The decisions of query `query` for 32 keys: bit b belongs to key 2 b, or from b = 16 on to key 2 (b - 16) + 1. */
 static __device__ __forceinline__ uint32_t decide(const attention_args &a, const mask_start &start,
                                                   const attention_place &at, int query, int first_key) {
     uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
     if (mask_is_even(a, feature)) {
         mask_row row = mask_row_of(a.mask, start, at.sample, at.query + (uint32_t)query);
 #pragma unroll 2
-        for (uint32_t i = 0; i < 4; i++) { /* two at a time: more have no registers */
+        for (uint32_t i = 0; i < 4; i++) { /* two at a time: registers do not allow more */
             uint32_t x[4];
             mask_draw(a.mask, start, row, feature / 8 + i, x);
 #pragma unroll
@@ -166,8 +164,8 @@ static __device__ __forceinline__ uint32_t decide(const attention_args &a, const
     return word;
 }
 
-/* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or of 128 keys for
- * twice 32. */
+/* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or for 128 keys twice
+ * 32. */
 template <int COLS, int NUMBER>
 static __device__ __forceinline__ void decide_step(const attention_args &a, const mask_start &start,
                                                    const room<COLS> &m, const attention_place &at, int first_query,
@@ -234,8 +232,7 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
     }
 }
 
-/* Heads of sequences, the first by the block's number, the others as blocks come for them; a place of no rows tells
- * their end. */
+/* Heads of sequences: the first by block index, the others dynamically; a place without rows marks the end. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
     mask_start start = mask_start_of(a.drop);
@@ -249,7 +246,7 @@ static __device__ __forceinline__ void fetch_all(const attention_args &a, const 
         at.feature += (uint32_t)(head * a.max_len);
         if (threadIdx.x % GROUP == 0) after = atomicAdd(a.taken, 1) + (int)gridDim.x;
         fetch_head<T>(a, start, m, at, stage, key);
-        group_sync(1); /* all have read the number before */
+        group_sync(1); /* all threads have read the previous number */
         if (threadIdx.x % GROUP == 0) *m.next() = after;
         group_sync(1);
     }

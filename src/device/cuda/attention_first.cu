@@ -1,24 +1,24 @@
-/* attention_first.cu - attention of each sequence's first token alone, and the gradient of that. Bound by memory: a
- * block has one head of one sequence and reads its keys and values once. A team of lanes, enough for a head's columns,
- * has one key at a time and AHEAD of them under way; each team keeps a softmax of its own, and all are joined at the
- * end, in an order that only the shape fixes. */
+/* attention_first.cu - attention of each sequence's first token alone, and its gradient. Bound by memory: a block
+ * processes one head of one sequence and reads its keys and values once. A team of lanes, enough for a head's columns,
+ * processes one key at a time with AHEAD of them in flight; each team has its own softmax, and all are combined at the
+ * end, in an order fixed by the shape. */
 #include "device/cuda/common.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4, MOST_WIDTH = 256 };
 
 typedef struct first_args {
     const void *qkv, *dctx, *ctx; /* [T,3H] [N,H] [N,H] */
-    void *out, *dqkv;             /* ctx, going forward; [T,3H] */
-    float *lse;                   /* [N,heads]; NULL where left out */
-    const int32_t *seq, *key;     /* [N + 1] [T,2]; key NULL when nothing is dropped */
+    void *out, *dqkv;             /* ctx, in the forward; [T,3H] */
+    float *lse;                   /* [N,heads]; NULL if absent */
+    const int32_t *seq, *key;     /* [N + 1] [T,2]; key NULL without dropout */
     int64_t rows;                 /* T */
-    int n, heads, head, width;    /* N; heads here; the first head's number; columns of a head */
+    int n, heads, head, width;    /* N; heads on this rank; the first head's number; columns of a head */
     int max_len, add;             /* of random numbers; dqkv is added to */
     float scale;                  /* 1 / sqrt(width) */
     dropper drop;
 } first_args;
 
-/* Where a thread works: lanes of a team take N columns each, CHUNKS times. */
+/* A thread's position: lanes of a team hold N columns each, CHUNKS times. */
 typedef struct place {
     int s, head, begin, length;   /* of this block */
     int team, teams, lane, index; /* lanes of a team, teams of the block; this thread's lane, and its team */
@@ -40,7 +40,7 @@ template <int N> static __device__ __forceinline__ place place_of(const first_ar
     return p;
 }
 
-/* One thread's columns of a row of a head, as they lie in memory. */
+/* One thread's columns of a row of a head, in memory layout. */
 template <typename T, int N, int CHUNKS> struct piece {
     pack<T, N> at[CHUNKS];
 };
@@ -73,7 +73,7 @@ static __device__ __forceinline__ void put_row(const place &p, int width, T *row
     }
 }
 
-/* A thread's share of a product of two rows. */
+/* A thread's part of the dot product of two rows. */
 template <typename T, int N, int CHUNKS>
 static __device__ __forceinline__ float dot(const float (&x)[CHUNKS * N], const piece<T, N, CHUNKS> &y) {
     float sum = 0;
@@ -103,13 +103,12 @@ static __device__ __forceinline__ int keeps(const first_args &a, const place &p,
     uint32_t feature = p.feature + (uint32_t)j;
     return !a.drop.threshold || (kept_bits(a.drop, p.step, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
 }
-/* What sums up to `top` are multiplied by when the largest becomes `larger`; nothing was summed below either of
- * them. */
+/* The factor for sums relative to `top` when the maximum becomes `larger`; both may be -inf before the first sum. */
 static __device__ __forceinline__ float shrink(float top, float larger) {
     return top == larger ? 1.0f : power_of_2(top - larger);
 }
 
-/* Joins the teams' sums [C] by columns: into out[width] of the block's shared memory, one row for each warp. */
+/* Combines the teams' sums [C] by columns: into out[width] of the block's shared memory, one row per warp. */
 template <int N, int C>
 static __device__ __forceinline__ void spread(const place &p, int width, const float (&sum)[C], float *out) {
     if (threadIdx.x % WARP < p.team)
@@ -120,7 +119,7 @@ static __device__ __forceinline__ void spread(const place &p, int width, const f
         }
 }
 
-/* Writes what the warps have, out [WARPS,width], largest and total [WARPS], as one row of ctx. */
+/* Combines the warps' results, out [WARPS,width], largest and total [WARPS], into one row of ctx. */
 template <typename T>
 static __device__ __forceinline__ void join_warps(const first_args &a, const place &p, const float *out,
                                                   const float *largest, const float *total) {
@@ -181,14 +180,14 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
     join_warps<T>(a, p, out_of, largest, total);
 }
 
-/* Zeros for the head's columns of rows that belong to no sequence. */
+/* Zeroes the head's columns of padding rows. */
 template <typename T> static __device__ __forceinline__ void clear_rest(const first_args &a, const place &p) {
     for (int64_t i = threadIdx.x; i < (a.rows - p.begin) * 3 * a.width && !a.add; i += THREADS)
         part_of(a, (T *)a.dqkv, p.head, p.begin + i / (3 * a.width),
                 (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
 }
 
-/* Blocks after those of the last sequence have the rows of none. */
+/* Blocks after those of the last sequence handle the padding rows. */
 template <typename T, int N, int CHUNKS>
 static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a) {
     __shared__ float dq_of[WARPS * MOST_WIDTH];
@@ -259,7 +258,7 @@ static int is_wide(const first_args &a) {
     return a.width % WIDE == 0 && aligned(a.qkv) && aligned(a.dctx) && aligned(a.ctx) && aligned(a.dqkv);
 }
 
-/* Heads wider than a team can hold are refused. */
+/* Rejects heads wider than a team can hold. */
 static int fits(const tri_call *call, const first_args &a, const char *where) {
     if (a.width > MOST_WIDTH) record(call, cudaErrorNotSupported, where);
     return a.width <= MOST_WIDTH;

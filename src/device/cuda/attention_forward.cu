@@ -1,7 +1,7 @@
 /* attention_forward.cu - attention over packed sequences on Hopper's tensor cores (Dao et al., 2022; Shah et al.,
- * 2024). A block of one warpgroup has 64 queries of one head and walks over the sequence's keys, KEYS at a time; scores
- * stay in registers. Keys and values lie in an order in which a thread has the scores of 8 keys in a row (by_turns): it
- * draws the decisions of dropout for its own. */
+ * 2024). A block of one warpgroup processes 64 queries of one head and iterates over the sequence's keys, KEYS at a
+ * time; scores stay in registers. Keys and values are permuted so that a thread has the scores of 8 consecutive keys
+ * (by_turns): it draws the dropout decisions for its own keys. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/attention_mask.cuh"
 #include "device/cuda/wgmma.cuh"
@@ -15,7 +15,7 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
         QUERY_BYTES = QUERIES * COLS * 2,
         KEY_PANEL = KEYS * ROW_BYTES,
         KEY_BYTES = PANELS * KEY_PANEL,
-        ALL = QUERY_BYTES + 4 * KEY_BYTES + ATOM_BYTES, /* and room to align */
+        ALL = QUERY_BYTES + 4 * KEY_BYTES + ATOM_BYTES, /* and padding to align */
     };
 };
 
@@ -29,8 +29,8 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
     copy_rows<T, COLS, KEYS, THREADS, true>(from + H, 3 * H, a.width, left, values, (int)threadIdx.x);
 }
 
-/* Of random numbers, for a thread's two rows of queries: their places; the feature of the first key; what Philox makes
- * of the step, and of the rows. */
+/* Random number state of a thread's two rows of queries: their positions; the feature of the first key; Philox state of
+ * the step, and of the rows. */
 typedef struct decisions {
     uint32_t sample, query, feature;
     mask_start start;
@@ -49,9 +49,9 @@ typedef struct decisions {
     return d;
 }
 
-/* The decisions of both rows for the thread's 8 of the 32 keys from `first` on, counted in the sequence, as signs of
- * halves (mask_draw). EVEN: mask_is_even. They are there when it returns: the compiler must not put them off until they
- * are used. */
+/* The decisions of both rows for the thread's 8 of the 32 keys from `first` on, relative to the sequence, as signs of
+ * halves (mask_draw). EVEN: mask_is_even. They are computed on return: the compiler must not defer them until their
+ * use. */
 template <bool EVEN>
 [[maybe_unused]] static __device__ __forceinline__ void decide(const attention_args &a, const decisions &d, int first,
                                                                uint32_t (&x)[2][4]) {
@@ -70,7 +70,7 @@ template <bool EVEN>
     }
 }
 
-/* Weights of the 32 keys from 32 * block on, as the A of two products. */
+/* Weights of the 32 keys from 32 * block on, as the A operand of two products. */
 template <typename T, int N>
 static __device__ __forceinline__ void form_weights(const float (&score)[N], int block, uint32_t (&weight)[2][4]) {
 #pragma unroll
@@ -82,8 +82,8 @@ static __device__ __forceinline__ void form_weights(const float (&score)[N], int
     for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
 }
 
-/* One step of the softmax over a tile of scores: scores become weights relative to the largest so far, which `largest`
- * keeps for the two rows; `sum` and what is in `out` are put in proportion. Keys from `valid` on do not exist. */
+/* One step of the online softmax over a tile of scores: scores become weights relative to the maximum so far, which
+ * `largest` holds for the two rows; `sum` and `out` are rescaled. Keys from `valid` on do not exist. */
 template <int NS, int NO>
 static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2],
                                               int valid, float log2_scale) {
@@ -116,7 +116,7 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
     }
 }
 
-/* `queries` is the address of the tile of queries, which are no longer needed: whole rows pass through there. */
+/* `queries` is the address of the tile of queries, which are no longer needed: whole rows are staged there. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end,
                                                   float (&out)[COLS / 2], const float (&largest)[2], float (&sum)[2],
@@ -148,7 +148,7 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
                     pair_of(T(), out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
-/* Rows of no sequence give 0. */
+/* Zeroes padding rows. */
 template <typename T> static __device__ void clear_rows(const attention_args &a, int head, int64_t first, int64_t end) {
     for (int64_t i = threadIdx.x; i < (end - first) * a.width; i += THREADS)
         ((T *)a.ctx)[((first + i / a.width) * a.heads + head) * a.width + i % a.width] = narrow<T>(0);
@@ -156,14 +156,15 @@ template <typename T> static __device__ void clear_rows(const attention_args &a,
 }
 
 #if TRI_HOPPER
-/* What a block has of its queries. */
+/* A block's accumulators for its queries. */
 template <int COLS> struct softmax {
     float out[COLS / 2], largest[2],
         sum[2]; /* the thread's two rows: columns of ctx, the largest score, the sum of weights */
 };
 
-/* Goes over all keys of a sequence of `length` rows. `from`: its first key's row, of which the first tile is under way
- * to shared memory. EVEN: something is dropped, and decisions are mask_is_even: they are drawn while products run. */
+/* Iterates over all keys of a sequence of `length` rows. `from`: its first key's row; the copy of the first tile to
+ * shared memory is in flight. EVEN: there is dropout, and decisions are mask_is_even: they are drawn while products
+ * run. */
 template <typename T, int COLS, bool EVEN>
 static __device__ __forceinline__ void attend(const attention_args &a, const decisions &drop, const T *from, int length,
                                               uint32_t query, softmax<COLS> &of) {
@@ -179,7 +180,7 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
         float score[KEYS / 2];
         copy_wait<0>();
         show_to_matrix_units();
-        __syncthreads(); /* the tile is there, and nobody reads the one before any more */
+        __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
         wgmma_begin();
 #pragma unroll
         for (int k = 0; k < COLS / 16; k++)

@@ -1,6 +1,6 @@
-/* attention_mask.cuh - dropout's decisions for attention (base/random.h), cheaper than one by one: the group of 8 keys
- * is the last of Philox's four counters, so that what its first three rounds make of a query is formed once and serves
- * many groups of keys. */
+/* attention_mask.cuh - dropout decisions for attention (base/random.h), cheaper than one by one: the group of 8 keys is
+ * the last of Philox's four counters, so that the first three rounds of a query are computed once for many groups of
+ * keys. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_MASK_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_MASK_CUH
 
@@ -24,20 +24,19 @@ static inline mask_keys mask_keys_of(const dropper &d) {
     return k;
 }
 
-/* The training step's number, and what the first round makes of it: xored to the group of keys; into a query's
- * rounds. */
+/* The training step's number, and its first round: xored to the group of keys; into a query's rounds. */
 typedef struct mask_start {
     uint32_t step, group, row;
 } mask_start;
 
-/* By all threads of a warp together (step_of). */
+/* Called by all threads of a warp together (step_of). */
 [[maybe_unused]] static __device__ __forceinline__ mask_start mask_start_of(const dropper &d) {
     uint32_t step = step_of(d);
     uint64_t a1 = (uint64_t)FACTOR_A * step;
     return mask_start{step, (uint32_t)(a1 >> 32) ^ d.id, (uint32_t)a1 ^ (d.id + WEYL_1)};
 }
 
-/* What the first rounds make of a query. */
+/* Philox state of a query after the first rounds. */
 typedef struct mask_row {
     uint32_t a, b, c, word;
 } mask_row;
@@ -50,14 +49,14 @@ static __device__ __forceinline__ mask_row mask_row_of(const mask_keys &k, const
     return mask_row{(uint32_t)b1 ^ k.row[1], (uint32_t)(b3 >> 32) ^ k.row[2], (uint32_t)a2 ^ k.row[3], (uint32_t)b3};
 }
 
-/* Whether draws may be compared two decisions at a time: 8 keys of a draw lie where groups of 8 keys do, and p is at
- * most 1/2. */
+/* Whether draws may be compared two decisions at a time: the 8 keys of a draw are aligned with groups of 8 keys, and p
+ * is at most 1/2. */
 static __device__ __forceinline__ bool mask_is_even(const attention_args &a, uint32_t first_feature) {
     return first_feature % 8 == 0 && a.drop.threshold <= 0x8000u;
 }
 
 /* The 8 decisions of a query for a group of keys: word i has those of keys 2 i (low half) and 2 i + 1. The sign of a
- * half, its upper bit, is 1 where the weight is kept. */
+ * half, its upper bit, is 1 if the weight is kept. */
 static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_start &start, const mask_row &row,
                                                  uint32_t group, uint32_t (&x)[4]) {
     uint64_t b2 = (uint64_t)FACTOR_B * (group ^ start.group), a3 = (uint64_t)FACTOR_A * ((uint32_t)(b2 >> 32) ^ row.a);
@@ -72,18 +71,19 @@ static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_
     for (int i = 0; i < 4; i++) x[i] = __vminu2(x[i], k.most) + k.offset; /* min(x, threshold) - threshold + 0x8000 */
 }
 
-/* Puts the signs of two halves where `bits` has 0. */
+/* Inserts the signs of two halves where `bits` has 0. */
 static __device__ __forceinline__ uint32_t with_signs(uint32_t bits, uint32_t x) {
     asm("lop3.b32 %0, %0, %1, %2, 0xF8;" : "+r"(bits) : "r"(x), "r"((uint32_t)SIGNS)); /* a | (b & c) */
     return bits;
 }
-/* Two halves as masks: all ones where the sign is 1. */
+/* Expands two halves to masks: all ones if the sign is 1. */
 static __device__ __forceinline__ uint32_t spread_signs(uint32_t x) {
     asm("prmt.b32 %0, %0, 0, 0xBB99;" : "+r"(x));
     return x;
 }
 
-/* Bit i: the decision for the key of feature first + i, where groups of 8 features begin elsewhere; 1: kept. */
+/* Bit i: the decision for the key of feature first + i, if groups of 8 features are not aligned with those of keys; 1:
+ * kept. */
 static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask_start &start, uint32_t sample,
                                                     uint32_t query, uint32_t first) {
     uint64_t bits = 0;

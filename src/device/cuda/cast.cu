@@ -1,4 +1,4 @@
-/* cast.cu - a tensor in another type, rounded to nearest. */
+/* cast.cu - converts a tensor to another type, rounding to nearest. */
 #include "device/cuda/map.cuh"
 
 template <typename Y> static void cast_to(const tri_call *call) {

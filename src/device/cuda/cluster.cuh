@@ -1,4 +1,4 @@
-/* cluster.cuh - two blocks that share what they read (Hopper): tiles copied from global memory by the copy engine, into
+/* cluster.cuh - two blocks that share their input (Hopper): tiles copied from global memory by the copy engine, into
  * both blocks' shared memory at once, and barriers that both arrive at. */
 #ifndef TRI_DEVICE_CUDA_CLUSTER_CUH
 #define TRI_DEVICE_CUDA_CLUSTER_CUH
@@ -8,16 +8,16 @@
 #include <cuda.h> /* CUtensorMap: the copy engine's description of a matrix */
 
 enum { CLUSTER = 2 }; /* blocks */
-/* Of a kernel that runs in clusters; compilers for GPUs that have none refuse to be told, and its body is empty
- * there. */
+/* For kernels that run in clusters; for GPUs without clusters the compiler rejects the attribute, and the kernel is
+ * empty. */
 #if TRI_HOPPER || !defined(__CUDA_ARCH__)
 #define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
 #else
 #define IN_CLUSTERS
 #endif
 
-/* Describes a matrix [rows, cols] whose tiles are [tile_rows, 64], laid out as wgmma.cuh has panels. What lies outside
- * reads as 0. */
+/* Describes a matrix [rows, cols] whose tiles are [tile_rows, 64], in the panel layout of wgmma.cuh. Elements out of
+ * bounds read as 0. */
 int tri__cuda_describe_tiles(tri_cuda *cuda, CUtensorMap *map, int dtype, const void *data, int64_t rows, int64_t cols,
                              int tile_rows);
 
@@ -30,7 +30,7 @@ static __device__ __forceinline__ uint32_t cluster_rank() {
 static __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/* Barriers that were made are seen by the other block and by the copy engine after the next cluster_sync. */
+/* Initialised barriers are visible to the other block and to the copy engine after the next cluster_sync. */
 static __device__ __forceinline__ void show_barriers() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -45,7 +45,7 @@ static __device__ __forceinline__ void arrive_at(uint32_t barrier, uint32_t rank
                  "r"(rank)
                  : "memory");
 }
-/* Arrives, and lets the lap end only when so many bytes have been copied. */
+/* Arrives; the phase ends only when that many bytes have been copied. */
 static __device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -58,8 +58,8 @@ static __device__ __forceinline__ void fetch_tile(const CUtensorMap *map, int ro
         "l"(map), "r"(col), "r"(row), "r"(barrier)
         : "memory");
 }
-/* The same to both blocks, each of which has its own barrier; of a matrix that is read again and again, and best kept
- * in the cache. */
+/* The same to both blocks, each with its own barrier; for a matrix that is read repeatedly, and should stay in the
+ * cache. */
 static __device__ __forceinline__ void fetch_tile_for_both(const CUtensorMap *map, int row, int col, uint32_t to,
                                                            uint32_t barrier) {
     uint64_t kept;

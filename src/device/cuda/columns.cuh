@@ -1,7 +1,7 @@
 /* columns.cuh - sums over the rows of [rows, cols] matrices, deterministic in two stages: a thread sums its columns
  * over a run of rows, in order and in fp32, into a part; then the parts are added in double. Runs depend on the shape
- * only, so that a sum has the same bits whether it is formed alone or where its values are made; but attention's
- * gradient (attention_backward.cu) and linear_gelu_din (gelu_product.cu) have parts of their own. */
+ * only, so that a sum has the same bits whether it is computed alone or fused; except that attention's gradient
+ * (attention_backward.cu) and linear_gelu_din (gelu_product.cu) have other parts. */
 #ifndef TRI_DEVICE_CUDA_COLUMNS_CUH
 #define TRI_DEVICE_CUDA_COLUMNS_CUH
 
@@ -9,18 +9,18 @@
 
 enum {
     COLUMN_SMS = 132,        /* of the largest GPU: fixed, so that sums are the same everywhere */
-    COLUMN_NARROW = 640,     /* threads of an SM where a block has whole rows (norm_din.cu), which takes registers */
-    COLUMN_WIDE = 1280,      /* elsewhere */
-    COLUMN_EACH = 6,         /* runs of an SM, at most */
-    COLUMN_ROWS = 8,         /* of a run, at least */
-    COLUMN_BLOCK = 160,      /* the most threads of a block that is given columns */
+    COLUMN_NARROW = 640,     /* threads of an SM if a block has whole rows (norm_din.cu), which needs registers */
+    COLUMN_WIDE = 1280,      /* otherwise */
+    COLUMN_EACH = 6,         /* the most runs per SM */
+    COLUMN_ROWS = 8,         /* the fewest rows of a run */
+    COLUMN_BLOCK = 160,      /* the most threads of a block that is assigned columns */
     COLUMN_END_WARPS = 32    /* of a block that adds parts */
 };
 
 /* Threads that hold a row, 8 columns each. */
 static inline int row_threads(int64_t cols) { return (int)((cols + WARP * WIDE - 1) / (WARP * WIDE)) * WARP; }
 
-/* Runs that rows are cut into. */
+/* Number of runs of rows. */
 static inline int column_runs(int64_t rows, int64_t cols) {
     int threads = row_threads(cols), each = (threads <= 256 ? COLUMN_NARROW : COLUMN_WIDE) / threads;
     int64_t wanted = COLUMN_SMS * (each < 1             ? 1
@@ -29,7 +29,7 @@ static inline int column_runs(int64_t rows, int64_t cols) {
             most = (rows + COLUMN_ROWS - 1) / COLUMN_ROWS;
     return (int)(most < 1 ? 1 : most < wanted ? most : wanted);
 }
-/* Scratch bytes of the parts of n sums. */
+/* Scratch bytes for the parts of n sums. */
 #define COLUMN_WORK(n) {0, 0, 4 * (n) * COLUMN_SMS * COLUMN_EACH, 0, 0}
 
 typedef struct run_of_rows {
@@ -40,8 +40,8 @@ static __device__ __forceinline__ run_of_rows rows_of(int run, int runs, int64_t
     return run_of_rows{begin < rows ? begin : rows, begin + size < rows ? begin + size : rows};
 }
 
-/* What is summed: `use` adds N elements of a row, which `load` has read, to the sums, each [N]. AHEAD rows are read
- * before they are used. */
+/* The summed values: `use` adds N elements of a row, read by `load`, to the sums, each [N]. AHEAD rows are read before
+ * they are used. */
 template <typename T> struct sum_of { /* of dy */
     enum { SUMS = 1, AHEAD = 4 };
     const T *dy; /* [rows, cols] */
@@ -92,10 +92,10 @@ static __global__ void __launch_bounds__(COLUMN_BLOCK) column_parts(int64_t rows
     for (int k = 0; k < S::SUMS; k++) store<N>(part + ((int64_t)blockIdx.y * S::SUMS + k) * cols + c, sum[k]);
 }
 
-/* What the sums of a column go to, in the order of the parts. */
+/* Destinations of the sums of a column, in the order of the parts. */
 enum { COLUMN_SUMS = 3 };
 typedef struct column_sums {
-    loose out[COLUMN_SUMS]; /* [cols]; data NULL: left out */
+    loose out[COLUMN_SUMS]; /* [cols]; data NULL: absent */
     int add[COLUMN_SUMS];
 } column_sums;
 

@@ -1,8 +1,8 @@
-/* common.cuh - what the kernels of the plug-in share: element types, wide loads and stores, launches, sums, random
+/* common.cuh - shared by the plug-in's kernels: element types, wide loads and stores, launches, sums, random
  * decisions.
  *
- * Kernels are templates over the computing type; operands whose type ops.def leaves open are reached through `loose`.
- * Tensors are dense and row-major; pointers may be aligned to one element only, so wide accesses are taken where all
+ * Kernels are templates over the computing type; operands whose type ops.def leaves open are accessed through `loose`.
+ * Tensors are dense and row-major; pointers may be aligned to one element only, so wide accesses are used if all
  * operands allow them. */
 #ifndef TRI_DEVICE_CUDA_COMMON_CUH
 #define TRI_DEVICE_CUDA_COMMON_CUH
@@ -35,7 +35,7 @@ template <> __device__ __forceinline__ float narrow<float>(float x) { return x; 
 template <> __device__ __forceinline__ bf16 narrow<bf16>(float x) { return __float2bfloat16_rn(x); }
 template <> __device__ __forceinline__ f16 narrow<f16>(float x) { return __float2half_rn(x); }
 
-/* 2^x to two units of the last place; 0 for what would be subnormal. */
+/* 2^x to two units in the last place; 0 for subnormal results. */
 static __device__ __forceinline__ float power_of_2(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -58,7 +58,7 @@ static __device__ __forceinline__ float wide_half(f16, uint32_t word, int upper)
     return __half2float(__ushort_as_half((unsigned short)(upper ? word >> 16 : word)));
 }
 
-/* N elements side by side, moved by accesses of up to 16 bytes. Those of 16 bits are kept two a word: alone, each would
+/* N adjacent elements, moved by accesses of up to 16 bytes. 16-bit elements are kept as two per word: alone, each would
  * take a register. */
 template <typename T, int N, bool PAIRS = sizeof(T) == 2 && N % 2 == 0>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack {
@@ -85,14 +85,14 @@ template <int N, typename T> static __device__ __forceinline__ void load(const T
 #pragma unroll
     for (int i = 0; i < N; i++) to[i] = p.at(i);
 }
-/* Returns what it wrote. */
+/* Returns the rounded values. */
 template <int N, typename T> static __device__ __forceinline__ pack<T, N> store(T *to, const float (&from)[N]) {
     pack<T, N> p;
     p.set(from);
     *reinterpret_cast<pack<T, N> *>(to) = p;
     return p;
 }
-/* Writes, or adds to what is there; returns what is there then. */
+/* Writes, or accumulates; returns the new values. */
 template <int N, typename T> static __device__ __forceinline__ pack<T, N> put(T *to, float (&from)[N], int add) {
     if (add) {
         float before[N];
@@ -103,9 +103,9 @@ template <int N, typename T> static __device__ __forceinline__ pack<T, N> put(T 
     return store<N>(to, from);
 }
 
-/* An operand of any real type; the branch is the same for all threads. */
+/* An operand of any real type; the branch is uniform over all threads. */
 typedef struct loose {
-    void *data; /* NULL: left out */
+    void *data; /* NULL: absent */
     int dtype;
 } loose;
 static __device__ __forceinline__ float loose_load(loose x, int64_t i) {
@@ -119,7 +119,7 @@ static __device__ __forceinline__ void loose_put(loose y, int64_t i, float value
     else ((f16 *)y.data)[i] = narrow<f16>(value);
 }
 
-/* Operands on the host's side of a launch. */
+/* Operands, on the host. */
 static inline loose operand(const tri_call *call, int k) { return loose{call->t[k].data, call->dtype[k]}; }
 template <typename T> static inline T *data(const tri_call *call, int k) { return static_cast<T *>(call->t[k].data); }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
@@ -127,15 +127,15 @@ static inline int adds(const tri_call *call, int k) { return (call->acc >> k) & 
 static inline int aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 static inline unsigned blocks_for(int64_t n, int64_t each) { return (unsigned)((n + each - 1) / each); }
 
-/* Keeps the first error of a step, with the row that met it. */
+/* Stores the first error of a step, with the row where it occurred. */
 static inline void record(const tri_call *call, cudaError_t error, const char *where) {
     tri__cuda_note(tri__cuda(call), error, where);
 }
-/* Looks whether the launch before it was accepted. */
+/* Checks whether the previous launch was accepted. */
 static inline void launched(const tri_call *call, const char *where) { record(call, cudaGetLastError(), where); }
 static inline cudaStream_t stream(const tri_call *call) { return tri__cuda(call)->compute; }
 
-/* Of the GPU in use. */
+/* An attribute of the current GPU. */
 static inline int attribute_of(const tri_call *call, cudaDeviceAttr attribute) {
     int value = 0;
     cudaDeviceGetAttribute(&value, attribute, tri__cuda(call)->device);
@@ -148,7 +148,7 @@ static inline int is_hopper(const tri_call *call) {
            attribute_of(call, cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
-/* Sums over a warp and over a block, in an order that only the shape fixes; every thread gets the result. */
+/* Sums over a warp and over a block, in an order fixed by the shape; every thread gets the result. */
 template <typename T> static __device__ __forceinline__ T warp_sum(T x) {
 #pragma unroll
     for (int lane = WARP / 2; lane; lane /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, lane);
@@ -164,11 +164,11 @@ template <typename T> static __device__ __forceinline__ T block_sum(T x) {
     return warp_sum(lane < warps ? part[lane] : T(0));
 }
 
-/* Dropout decisions, as base/random.h has them: one draw decides for 8 features in a row. The step's number is read
- * from the GPU's memory: a launch can then be repeated in another step with the same arguments. */
+/* Dropout decisions, as in base/random.h: one draw decides for 8 consecutive features. The step's number is read from
+ * GPU memory, so that a launch can be replayed in another step with the same arguments. */
 typedef struct dropper {
     const uint32_t *step;         /* [1] */
-    uint32_t seed, id, threshold; /* threshold 0: nothing is dropped, and no step is read */
+    uint32_t seed, id, threshold; /* threshold 0: no dropout, and the step is not read */
     float scale;
 } dropper;
 static inline dropper dropper_of(const tri_call *call) {
@@ -176,14 +176,14 @@ static inline dropper dropper_of(const tri_call *call) {
     return dropper{tri__cuda(call)->step, call->seed, call->attr->id, threshold,
                    threshold ? tri__random_scale(threshold) : 1.0f};
 }
-/* The step's number, for kernels that draw much and read it once; for all threads of a warp together. They read the
- * same, but the compiler knows it only of a reduction's result, which lies in a register of the warp and takes none of
- * the threads'. Other kernels read it with their keys, by plain loads: where __ldg was, which the compiler does not
- * move, loads came one after the other. */
+/* The step's number, for kernels that draw many decisions and read it once; called by all threads of a warp together.
+ * All read the same value, but the compiler knows that only of a reduction's result, which it keeps in a uniform
+ * register instead of one per thread. Other kernels read it with their keys, by plain loads: __ldg, which the compiler
+ * does not reorder, serialised the loads. */
 [[maybe_unused]] static __device__ __forceinline__ uint32_t step_of(const dropper &d) {
     uint32_t step = d.threshold ? *d.step : 0;
     return __reduce_or_sync(0xFFFFFFFFu,
-                            step); /* always: under a condition, ptxas 13.0 once took another's predicate for it */
+                            step); /* always: under a condition, ptxas 13.0 once used a wrong predicate for it */
 }
 static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, uint32_t sample, uint32_t place,
                                              uint32_t group) {
@@ -197,8 +197,8 @@ static __device__ __forceinline__ uint4 draw(const dropper &d, uint32_t step, ui
     }
     return make_uint4(c0, c1, c2, c3);
 }
-/* The decisions of a draw as bits, feature % 8 each: 1 where the value is kept. A 16-bit number in the upper half of a
- * word is at least the threshold just when adding its complement carries. */
+/* The decisions of a draw as bits, one for each feature % 8: 1 if the value is kept. A 16-bit number in the upper half
+ * of a word is at least the threshold exactly when adding its complement carries. */
 static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t step, uint32_t sample, uint32_t place,
                                                      uint32_t group) {
     uint4 r = draw(d, step, sample, place, group);
@@ -210,7 +210,7 @@ static __device__ __forceinline__ uint32_t kept_bits(const dropper &d, uint32_t 
     }
     return bits;
 }
-/* What one value is multiplied by: for features that do not come in eights. */
+/* The factor of one value: for features that are not in groups of eight. */
 static __device__ __forceinline__ float kept(const dropper &d, const int32_t *key, int64_t t, uint32_t feature) {
     if (!d.threshold) return 1.0f;
     uint32_t bits = kept_bits(d, *d.step, (uint32_t)key[2 * t], (uint32_t)key[2 * t + 1], feature / 8);

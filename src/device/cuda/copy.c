@@ -1,7 +1,7 @@
-/* copy.c - copies of weights between the host and the GPU, weights made on their way there, and copies between the
- * GPU's memory and its offload memory, which is the host's, pinned. The driver moves ordinary memory through small
- * buffers of its own with one thread; large copies go through two pinned buffers here that several threads fill or
- * empty while the GPU moves the other. */
+/* copy.c - copies of weights between the host and the GPU, weights produced during their copy, and copies between the
+ * GPU's memory and its offload memory, which is pinned host memory. The driver copies pageable memory through small
+ * buffers with one thread; large copies here go through two pinned buffers: several threads fill or empty one while the
+ * GPU copies the other. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void move_part(void *from, size_t at, size_t bytes, void *out) { move(out
 static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, void *maker) {
     cudaError_t error = cudaSuccess;
     for (size_t at = 0, turn = 0; at < bytes && error == cudaSuccess; at += PART, turn = !turn) {
-        error = cudaEventSynchronize(c->pinned[turn].done); /* the GPU has read what was there */
+        error = cudaEventSynchronize(c->pinned[turn].done); /* the GPU has read the previous contents */
         make(maker, at, part(bytes, at), c->pinned[turn].at);
         if (error == cudaSuccess)
             error = cudaMemcpyAsync(to + at, c->pinned[turn].at, part(bytes, at), cudaMemcpyHostToDevice, c->compute);
@@ -55,13 +55,13 @@ static cudaError_t send(tri_cuda *c, char *to, size_t bytes, tri_make *make, voi
     return error;
 }
 
-/* Each round asks for the next part before it empties the last one. */
+/* Each iteration requests the next part before it empties the last one. */
 static cudaError_t fetch(tri_cuda *c, char *to, const char *from, size_t bytes) {
     cudaError_t error = cudaSuccess;
     for (size_t at = 0, turn = 0; at < bytes + PART && error == cudaSuccess; at += PART, turn = !turn) {
         if (at < bytes) {
             error = cudaMemcpyAsync(c->pinned[turn].at, from + at, part(bytes, at), cudaMemcpyDefault,
-                                    c->compute); /* from offload memory too */
+                                    c->compute); /* also from offload memory */
             if (error == cudaSuccess) error = cudaEventRecord(c->pinned[turn].done, c->compute);
         }
         if (at == 0 || error != cudaSuccess) continue;

@@ -1,4 +1,4 @@
-/* cuda.h - what the files of the CUDA plug-in share. C for the host side, CUDA C for kernels; one file an operation
+/* cuda.h - shared by the files of the CUDA plug-in. C for the host side, CUDA C for kernels; one file per operation
  * family, each with its rows of the kernel table, as on the CPU. */
 #ifndef TRI_DEVICE_CUDA_CUDA_H
 #define TRI_DEVICE_CUDA_CUDA_H
@@ -12,62 +12,62 @@
 /* One GPU of one rank: call->context of every kernel row. */
 typedef struct tri_cuda {
     int device;
-    cudaStream_t compute;      /* of the lane in use */
+    cudaStream_t compute;      /* of the current lane */
     cudaStream_t copy[2];      /* from offload memory, and back to it */
     cublasLtHandle_t blas;
-    void *blas_work;           /* [blas_bytes] on the device, of the lane in use */
+    void *blas_work;           /* [blas_bytes] on the device, of the current lane */
     size_t blas_bytes;
     struct {
         cudaStream_t compute;
         void *blas_work;       /* [blas_bytes] */
     } lane[TRI_LANES];         /* queues of kernels */
-    uint32_t *step;            /* [1] on the device: of the run in hand, which random numbers are drawn by */
-    cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, made as they are first set */
+    uint32_t *step;            /* [1] on the device: of the current run, for random numbers */
+    cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, created on first use */
     int n_signals;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
-    void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up when first needed (gelu_product.cu) */
-    tri_wisdom *tuned;         /* while products are timed: what is found; else NULL */
-    cudaError_t error;         /* the first of a launch; looked at after the step */
-    const char *where;         /* the row that had it */
-    /* the host side's own (device.c) */
+    void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up on first use (gelu_product.cu) */
+    tri_wisdom *tuned;         /* while products are timed: the results; else NULL */
+    cudaError_t error;         /* the first of a launch; checked after the step */
+    const char *where;         /* the row where it occurred */
+    /* private to the host side (device.c) */
     const tri_core *core;
-    char name[160];            /* what people read */
-    char kind[TRI_WISDOM_KIND];/* what algorithms are good for; filled when it is first asked for */
+    char name[160];            /* for users */
+    char kind[TRI_WISDOM_KIND];/* what algorithms are valid for; filled on first use */
     struct {
-        char *at;              /* [stage_bytes] of the host that the GPU reads */
-        cudaEvent_t done;      /* when it has */
-    } stage[2];                /* runs take turns; a run's step, then its staged inputs */
-    char *inbox;               /* [stage_bytes] on the device: of the run in hand */
+        char *at;              /* [stage_bytes] of host memory that the GPU reads */
+        cudaEvent_t done;      /* when it has been read */
+    } stage[2];                /* runs alternate; a run's step, then its staged inputs */
+    char *inbox;               /* [stage_bytes] on the device: of the current run */
     size_t stage_bytes, stage_used,
-        inbox_taken; /* staged for the next run, 0: nothing yet; of the run in hand, what inputs have asked for */
+        inbox_taken; /* staged for the next run, 0: nothing yet; of the current run, consumed by inputs */
     int turn;
     struct tri_cuda_graphs *graphs; /* captured runs (graph.c) */
     struct {
-        char *at;              /* pinned, as `stage`; made for the first large copy */
+        char *at;              /* pinned, as `stage`; allocated for the first large copy */
         cudaEvent_t done;
-    } pinned[2];               /* large copies go through both in turn */
-    cudaEvent_t *mark;         /* [n_marks]; made as a profile first asks for them */
+    } pinned[2];               /* large copies alternate between both */
+    cudaEvent_t *mark;         /* [n_marks]; created when first used by a profile */
     int n_marks, last_mark;
-    int marking;               /* 1: since the last times */
+    int marking;               /* 1: marks were set since the last times */
     double marked;             /* seconds on tri__clock of the last mark */
-    cudaEvent_t span[2];       /* the first thing queued since a finish; the finish */
+    cudaEvent_t span[2];       /* the first work queued since a finish; the finish */
     int spanning;              /* 1: the first has been queued */
     double worked;             /* seconds */
-    cudaEvent_t *pulse;        /* [n_pulses] points between kernels, made as they are first set */
-    int n_pulses, pulses, reached; /* how many there are; are set since it was last idle; of these, reached */
-    uint64_t passed;           /* those of before */
-    struct tri_nccl *nccl;     /* NCCL's functions, loaded when a group is first made; NULL */
+    cudaEvent_t *pulse;        /* [n_pulses] points between kernels, created on first use */
+    int n_pulses, pulses, reached; /* their number; set since the last idle time; of these, reached */
+    uint64_t passed;           /* those reached before the last idle time */
+    struct tri_nccl *nccl;     /* NCCL's functions, loaded with the first group; NULL */
     struct {
         cudaEvent_t begin, end;
     } *posted;                 /* [n_posted] each numbered transfer; begin only in a profile */
     int n_posted;
-    cudaEvent_t ready;         /* where kernels were when the last transfer was posted */
-    cudaEvent_t *copied;       /* [n_copied] when each numbered copy between memories is done */
+    cudaEvent_t ready;         /* position of kernels when the last transfer was posted */
+    cudaEvent_t *copied;       /* [n_copied] completion of each numbered copy to or from offload memory */
     int n_copied;
-    cudaEvent_t used;          /* where kernels were when the last such copy was posted */
+    cudaEvent_t used;          /* position of kernels when the last such copy was posted */
 } tri_cuda;
 
-/* Remembers the first error of a queued call; the next finish reports it. */
+/* Stores the first error of a queued call; the next finish reports it. */
 static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char *where) {
     if (error == cudaSuccess || cuda->error != cudaSuccess) return;
     cuda->error = error;
@@ -76,11 +76,11 @@ static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char 
 
 static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)call->context; }
 
-/* copy.c: between the host's memory and the GPU's, done when it returns; those of tri_offload; memory of the host to 0,
- * by several threads. product.cu: tri_tuner. graph.c: tri_graphs, and to drop those so far, when kernels are chosen
- * otherwise. device.c: from one event to another on the
- * host's clock, as of the last marks; what was not recorded leaves *time as it is. And whether events [*n] have one of
- * that number, which are made up to it and some further when it is first asked for. nccl.c: tri_peers. */
+/* copy.c: copies between host and GPU memory, completed on return; those of tri_offload; zeroing host memory by several
+ * threads. product.cu: tri_tuner. graph.c: tri_graphs, and dropping all graphs when the choice of kernels changes.
+ * device.c: the time from one event to another on the host's clock, relative to the last marks; events that were not
+ * recorded leave *time unchanged. And whether events [*n] contain that number, creating events up to it and some more
+ * on first use. nccl.c: tri_peers. */
 #ifdef __cplusplus
 extern "C" {
 #endif

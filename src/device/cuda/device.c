@@ -1,5 +1,5 @@
-/* device.c - a GPU as a device: its context, memory, copies, and what became of queued work. Kernels are in the files
- * of their families. */
+/* device.c - a GPU as a device: its context, memory, copies, and the status of queued work. Kernels are in the files of
+ * their families. */
 #include "base/clock.h"
 #include "device/cuda/cuda.h"
 #include "device/plugin.h"
@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    BLAS_BYTES = 32 << 20, /* what cuBLASLt may use in each lane beside the plan; more buys nothing at BERT's shapes */
+    BLAS_BYTES = 32 << 20, /* cuBLASLt's workspace per lane, not in the plan; more gains nothing at BERT's shapes */
     STAGE_HEAD = 64,       /* bytes for the step before a run's inputs */
     AHEAD_BYTES =
-        128 << 20, /* from offload memory: 2 ms of the bus, so that neither a launch nor a copy's start counts */
+        128 << 20, /* from offload memory: 2 ms of the bus, so that launch and copy latencies do not matter */
 };
 
 static void kernels(tri_kernel_table *table) {
@@ -27,7 +27,7 @@ static tri_status fail(const tri_core *core, cudaError_t error, const char *what
     return core->fail(code, "the GPU cannot %s: %s", what, cudaGetErrorString(error));
 }
 
-/* Ranks take the GPUs of their machine in turn; with more ranks than GPUs, several share one. */
+/* Ranks take the GPUs of their machine round-robin; with more ranks than GPUs, several share one. */
 static tri_status choose(const tri_core *core, int local, int *device) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
@@ -91,7 +91,7 @@ static void name_device(tri_cuda *c) {
              p.multiProcessorCount, (double)p.totalGlobalMem / (1 << 30), p.major, p.minor);
 }
 
-/* What algorithms were timed on. */
+/* The device and library that algorithms were timed on. */
 static const char *kind(void *context) {
     tri_cuda *c = context;
     struct cudaDeviceProp p;
@@ -160,7 +160,7 @@ static tri_status alloc(void *context, size_t bytes, void **out) {
     if (error == cudaSuccess) error = cudaMemset(*out, 0, bytes);
     if (error == cudaSuccess) error = cudaDeviceSynchronize(); /* our streams do not wait for the default one */
     if (error == cudaSuccess) return TRI_OK;
-    cudaGetLastError(); /* it is told here: not again by the next launch */
+    cudaGetLastError(); /* reported here: clear it, so that the next launch does not report it */
     *out = NULL;
     return c->core->fail(
         TRI_RESOURCE,
@@ -240,7 +240,7 @@ static void mark_progress(void *context) {
 
 static int is_idle(void *context, uint64_t *passed) {
     tri_cuda *c = context;
-    int done = cudaStreamQuery(c->lane[0].compute) != cudaErrorNotReady; /* behind all lanes and transfers */
+    int done = cudaStreamQuery(c->lane[0].compute) != cudaErrorNotReady; /* ordered after all lanes and transfers */
     while (c->reached < c->pulses && cudaEventQuery(c->pulse[c->reached]) != cudaErrorNotReady) c->reached++;
     *passed = c->passed + (uint64_t)c->reached;
     if (done) c->passed = *passed, c->pulses = c->reached = 0;
@@ -259,7 +259,7 @@ static tri_status fill(void *context, void *to, size_t bytes, tri_make *make, vo
     return finish(c);
 }
 
-/* The stage that the next run's inputs go to, from its first byte on, when the GPU has read what was there. */
+/* The staging buffer of the next run's inputs, from its first byte on, once the GPU has read its previous contents. */
 static char *stage(tri_cuda *c) {
     if (!c->stage_used) {
         tri__cuda_note(c, cudaEventSynchronize(c->stage[c->turn].done), "the last inputs' copy");
@@ -310,10 +310,10 @@ void tri__cuda_time(tri_cuda *c, cudaEvent_t begin, cudaEvent_t end, tri_time *t
     if (error == cudaSuccess) error = cudaEventElapsedTime(&before[1], end, c->mark[c->last_mark]);
     if (error == cudaSuccess)
         *time = (tri_time){c->marked - (double)before[0] / 1e3, c->marked - (double)before[1] / 1e3};
-    else cudaGetLastError(); /* never recorded: not the next launch's fault */
+    else cudaGetLastError(); /* never recorded: clear the error, so that the next launch does not report it */
 }
 
-/* The host's clock and the GPU's meet at the last mark, which has just been reached. */
+/* The host's clock and the GPU's are aligned at the last mark, which has just been reached. */
 static void times(void *context, int n, tri_time *times) {
     tri_cuda *c = context;
     c->marked = tri__clock();

@@ -1,7 +1,7 @@
-/* dropout.cu - dropout, whose decisions are those of base/random.h, and the sum of a residual connection. */
+/* dropout.cu - dropout, with the decisions of base/random.h, and the sum of a residual connection. */
 #include "device/cuda/map.cuh"
 
-/* y = x * keep. A thread takes the 8 features of one draw; N is 8 where they are aligned, else 1. */
+/* y = x * keep. A thread handles the 8 features of one draw; N is 8 if they are aligned, else 1. */
 template <typename T, int N>
 static __global__ void dropout_kernel(int64_t rows, int64_t cols, T *y, const T *x, const int32_t *key, dropper d,
                                       int add) {

@@ -1,25 +1,24 @@
 /* embed.cu - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. Tokens are
- * sorted by their row of a table, keeping their order, and one block sums all tokens of a row: no two blocks add to the
- * same place. */
+ * sorted by their row of a table, stably, and one block sums all tokens of a row: no two blocks write the same row. */
 #include "device/cuda/columns.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
 enum { THREADS = 96, SORT_ALIGN = 256 };
 
-/* The rows of a table that are here. */
+/* The range of table rows that this rank holds. */
 typedef struct held {
     int32_t row0;
     int64_t n;
 } held;
 
-/* The row of a word among those held; n: it is not there. */
+/* The row of a word among those held; n: not held. */
 static __device__ __forceinline__ int64_t row_of(int32_t id, held words) {
     int64_t row = (int64_t)id - words.row0;
     return row >= 0 && row < words.n ? row : words.n;
 }
 
-/* position and type may be left out. */
+/* position and type may be absent. */
 template <typename T, int N>
 static __global__ void embed_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, const T *word,
                                     held words, const T *position, const T *type) {
@@ -63,8 +62,8 @@ static __global__ void list_tokens(int n, int32_t first, const int32_t *index, h
     row[i] = (int32_t)(id + 1 == pad ? words.n : row_of(id, words));
 }
 
-/* Block (i, j): where place i of the sorted rows begins a run of equal ones, sums the tokens of the run, in their
- * order, into that row of the table, for 96 N columns from j on. Words that are not held come last, in row `rows`. */
+/* Block (i, j): if position i of the sorted rows begins a run of equal ones, sums the tokens of the run, in token
+ * order, into that row of the table, for 96 N columns from j on. Words that are not held are last, in row `rows`. */
 template <typename T, int N>
 static __global__ void sum_runs(int n, int64_t rows, int64_t cols, const int32_t *row, const int32_t *token,
                                 const T *dy, loose table) {
@@ -98,7 +97,7 @@ static size_t scratch_for(int n) {
     return bytes;
 }
 
-/* Cuts the library's workspace up: four arrays of n and what the sort needs; n halves until it fits. */
+/* Partitions the library's workspace: four arrays of n and the sort's temporary storage; n is halved until it fits. */
 static sorting sorting_in(const tri_cuda *cuda, int64_t rows) {
     sorting s;
     char *memory = static_cast<char *>(cuda->blas_work);
@@ -119,7 +118,7 @@ static int bits_for(int64_t rows) {
     return bits;
 }
 
-/* table[index[t] - row0] += dy[t], where there is such a row and index[t] + 1 is not `pad`. */
+/* table[index[t] - row0] += dy[t], if that row exists and index[t] + 1 is not `pad`. */
 template <typename T>
 static void scatter(const tri_call *call, int k, const int32_t *index, int32_t row0, int32_t pad, const T *dy,
                     int64_t rows, int64_t cols) {

@@ -1,4 +1,4 @@
-/* fusion.cu - the branches side by side: columns of up to three matrices, and back. */
+/* fusion.cu - concatenates the branches: columns of up to three matrices; and the reverse. */
 #include "device/cuda/common.cuh"
 
 enum { THREADS = 256 };
@@ -27,7 +27,7 @@ template <typename T> static void concat(const tri_call *call) {
     launched(call, "concat");
 }
 
-/* A part whose gradient is left out keeps its columns in dy, so its width is given. */
+/* A part without a gradient still occupies columns of dy, so its width is given. */
 template <typename T> static void concat_din(const tri_call *call) {
     OPERANDS(concat_din);
     int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols, first = 0;

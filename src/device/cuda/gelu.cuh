@@ -1,4 +1,4 @@
-/* gelu.cuh - the Gaussian error linear unit by the error function, as BERT has it, and its slope. fp32 takes the
+/* gelu.cuh - the Gaussian error linear unit by the error function, as in BERT, and its derivative. fp32 uses the
  * library's functions; 16-bit types a formula of few instructions, whose relative error of 1.6e-4 is below half of
  * their last bit. */
 #ifndef TRI_DEVICE_CUDA_GELU_CUH
@@ -6,7 +6,7 @@
 
 #include "device/cuda/common.cuh"
 
-/* Phi(-|x|) = 2^p(|x|): the polynomial is the closest on 0..5, and falls on beyond. */
+/* Phi(-|x|) = 2^p(|x|): the polynomial is the best approximation on 0..5, and keeps falling beyond. */
 static __device__ __forceinline__ float fast_tail(float x) {
     float z = fabsf(x);
     return power_of_2(fmaf(

@@ -1,11 +1,11 @@
-/* gelu_product.cu - products on Hopper's tensor cores whose results pass through GELU, or its gradient, before they are
- * written: what cuBLASLt, whose GELU is the tanh approximation, needs another pass over memory for.
+/* gelu_product.cu - products on Hopper's tensor cores with fused GELU, or its gradient; cuBLASLt, whose GELU is the
+ * tanh approximation, needs another pass over memory.
  *
- * A block stays for many tiles of 128 rows by 256 columns. One thread has tiles of both factors fetched, 64 of the
- * summed dimension at a time (a step); two blocks form a cluster, work on the same columns and fetch half of that
- * factor each, for both. Two warpgroups multiply, 64 rows each, round their results into shared memory, and go on;
- * other warps take them from there through GELU to memory, while the next tile is multiplied. Sums over rows are made
- * by one warp each, in the order of rows: the same bits every time. */
+ * Blocks are persistent, with many tiles of 128 rows by 256 columns each. One thread fetches tiles of both factors, 64
+ * of the summed dimension at a time (a step); two blocks form a cluster, work on the same columns and each fetch half
+ * of that factor for both. Two warpgroups multiply, 64 rows each, round their results into shared memory, and continue;
+ * other warps apply GELU and write to memory, while the next tile is multiplied. Sums over rows are computed by one
+ * warp each, in row order: bitwise reproducible. */
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/gelu.cuh"
@@ -26,15 +26,15 @@ enum {
     BOXES = COLS / PANEL, /* 64 columns of results */
     RESULTS_AT = STAGES * STAGE_BYTES,
     BARRIERS_AT = RESULTS_AT + BOXES * BOX,
-    ALL_BYTES = BARRIERS_AT + (2 * STAGES + 2) * 8 + ATOM_BYTES, /* with what aligning takes */
+    ALL_BYTES = BARRIERS_AT + (2 * STAGES + 2) * 8 + ATOM_BYTES, /* including padding to align */
     SLICE = 4,
-    SLICES = ROWS / SLICE, /* rows that a warp ends at once; of a tile */
-    LEAST_ROWS = 1024      /* fewer leave most of the GPU without a tile, where cuBLASLt takes smaller ones */
+    SLICES = ROWS / SLICE, /* rows that a warp finishes at once; of a tile */
+    LEAST_ROWS = 1024      /* with fewer, most of the GPU has no tile, and cuBLASLt uses smaller ones */
 };
 
-/* Forward, three warps keep up with the products, and leave registers for instructions of 256 columns, which read
- * shared memory least. Its gradient takes eight warps; then no more than 128 columns fit an instruction. Registers are
- * of a thread: of the groups that multiply, those that end and the one that fetches; 0: all have the same. */
+/* In the forward, three warps keep up with the products, and leave registers for instructions of 256 columns, which
+ * read shared memory least. The gradient needs eight warps; then only instructions of 128 columns fit. Registers are
+ * per thread: of the groups that multiply, those that finish and the one that fetches; 0: all have the same. */
 template <bool BACK> struct roles {
     enum {
         END_WARPS = 3,
@@ -66,17 +66,17 @@ template <> struct roles<true> {
 
 typedef struct product_args {
     void *y;       /* [rows, cols]: gelu(h), or dx */
-    void *h;       /* [rows, cols]: written unless NULL; for the gradient read */
+    void *h;       /* [rows, cols]: written unless NULL; read by the gradient */
     const void *b; /* [cols] */
     float *part;   /* [roles<true>::PARTS * blocks_for(rows, ROWS), cols]; of the gradient */
     int64_t rows;
-    int cols, across, tiles, steps; /* across: tiles of a row of tiles; tiles: of a cluster each */
+    int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
 } product_args;
 
 static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, ROWS) * roles<true>::PARTS; }
 
 #if TRI_HOPPER
-/* Where a tile lies; those of one row follow each other, so that they find x in the cache. */
+/* The position of a tile; tiles of one row are consecutive, so that x is in the cache. */
 typedef struct tile_place {
     int64_t row;
     int col;
@@ -95,7 +95,7 @@ template <bool BACK> struct product_room {
     __device__ __forceinline__ uint32_t results(int box) const { return base + RESULTS_AT + (uint32_t)(box * BOX); }
     __device__ __forceinline__ uint32_t full(int stage) const { return base + BARRIERS_AT + (uint32_t)stage * 8; }
     __device__ __forceinline__ uint32_t empty(int stage) const { return full(STAGES + stage); }
-    __device__ __forceinline__ uint32_t made() const { return full(2 * STAGES); }      /* results are there */
+    __device__ __forceinline__ uint32_t made() const { return full(2 * STAGES); }      /* results are complete */
     __device__ __forceinline__ uint32_t taken() const { return full(2 * STAGES + 1); } /* and have been read */
     __device__ __forceinline__ void init() const {
         for (int i = 0; i < STAGES; i++) barrier_init(full(i), 1), barrier_init(empty(i), CLUSTER * PRODUCT_WARPS);
@@ -104,7 +104,7 @@ template <bool BACK> struct product_room {
     }
 };
 
-/* One thread has all steps of all tiles fetched. w is [cols, summed]; of the gradient [summed, cols]. */
+/* One thread fetches all steps of all tiles. w is [cols, summed]; for the gradient [summed, cols]. */
 template <bool BACK>
 static __device__ __forceinline__ void fetch_all(const product_args &a, const CUtensorMap *x, const CUtensorMap *w,
                                                  const product_room<BACK> &m) {
@@ -128,13 +128,13 @@ static __device__ __forceinline__ void fetch_all(const product_args &a, const CU
     }
 }
 
-/* This warp no longer needs a stage: told to both blocks, since each fetches for both. */
+/* Releases a stage for this warp: signalled to both blocks, since each fetches for both. */
 template <bool BACK> static __device__ __forceinline__ void leave(const product_room<BACK> &m, int stage) {
     __syncwarp();
     if (threadIdx.x % WARP < CLUSTER) arrive_at(m.empty(stage), threadIdx.x % WARP);
 }
 
-/* A warp's 16 rows of results, in as many halves as an instruction makes at once. */
+/* A warp's 16 rows of results, in as many halves as one instruction produces. */
 template <bool BACK> struct product_sums {
     enum { HALVES = roles<BACK>::HALVES, EACH = COLS / 2 / HALVES };
     float half[HALVES][EACH];
@@ -171,7 +171,7 @@ template <typename T, bool BACK>
 static __device__ __forceinline__ void multiply_all(const product_args &a, const product_room<BACK> &m) {
     enum { HALVES = roles<BACK>::HALVES };
     ring<STAGES> stage = {0, 0};
-    /* the same for a warp, and known to be */
+    /* warp-uniform, and known to the compiler as such */
     uint32_t rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES), lap = 0;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
         product_sums<BACK> d;
@@ -203,19 +203,19 @@ static __device__ __forceinline__ void multiply_all(const product_args &a, const
     }
 }
 
-/* The part of a box that a warp ends: slices of 4 rows, of which a thread has 8 columns of one row. */
+/* The part of a box that a warp finishes: slices of 4 rows; a thread has 8 columns of one row. */
 typedef struct end_place {
     uint32_t from; /* the box */
-    int64_t at;    /* elements to the thread's first */
-    int first;     /* row of it in the box */
-    int slices, left; /* that the warp has; whose rows exist, of the thread's */
+    int64_t at;    /* offset of the thread's first element */
+    int first;     /* its row in the box */
+    int slices, left; /* slices of the warp; those of the thread whose rows exist */
 } end_place;
 
 template <typename T> static __device__ __forceinline__ pack<T, WIDE> result_at(const end_place &p, int slice) {
     uint4 raw = load_16(p.from + piece_at(p.first + min(slice, p.slices - 1) * SLICE, threadIdx.x % 8));
     return *reinterpret_cast<pack<T, WIDE> *>(&raw);
 }
-/* What is written once and read by another kernel, when the cache has long forgotten it. */
+/* Streaming store: written once and read by another kernel after it has left the cache. */
 template <typename T> static __device__ __forceinline__ void pass_on(T *to, const pack<T, WIDE> &value) {
     __stcs(reinterpret_cast<uint4 *>(to), *reinterpret_cast<const uint4 *>(&value));
 }
@@ -244,7 +244,7 @@ template <typename T> static __device__ __forceinline__ void end_forward(const p
     }
 }
 
-/* The same of the gradient; `sum` [8] of what is written, in the order of rows. h is fetched two slices ahead. */
+/* The same for the gradient; `sum` [8] of the values written, in row order. h is prefetched two slices ahead. */
 template <typename T>
 static __device__ __forceinline__ void end_backward(const product_args &a, const product_room<true> &m, uint32_t lap,
                                                     const end_place &p, float (&sum)[WIDE]) {
@@ -329,7 +329,7 @@ static __global__ void IN_CLUSTERS __launch_bounds__(roles<BACK>::THREADS, 1)
     product_room<BACK> m = {(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES};
     if (threadIdx.x == 0) m.init();
     cluster_sync();
-    int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARP, 0); /* the same for a warp, and known to be */
+    int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARP, 0); /* warp-uniform for the compiler, too */
     if (warp < PRODUCT_WARPS) {
         if constexpr (role::PRODUCT_REGISTERS) more_registers<role::PRODUCT_REGISTERS>();
         multiply_all<T>(a, m);
@@ -376,7 +376,7 @@ static void launch(const tri_call *call, const product_args &a, const CUtensorMa
     launched(call, where);
 }
 
-/* x [rows, summed] times w as it is stored, to [rows, cols]; no launch while products are being timed. */
+/* x [rows, summed] times w as stored, to [rows, cols]; does not launch while products are being timed. */
 template <bool BACK>
 static int run(const tri_call *call, product_args a, const tri_tensor *x, const tri_tensor *w, const char *where) {
     tri_cuda *cuda = tri__cuda(call);

@@ -1,5 +1,5 @@
-/* gelu_product.cuh - linear_gelu and linear_gelu_din in one kernel each. Both return 0 where shapes, types or the GPU
- * do not allow it, and have then done nothing. */
+/* gelu_product.cuh - linear_gelu and linear_gelu_din in one kernel each. Both return 0, having done nothing, if shapes,
+ * types or the GPU are not supported. */
 #ifndef TRI_DEVICE_CUDA_GELU_PRODUCT_CUH
 #define TRI_DEVICE_CUDA_GELU_PRODUCT_CUH
 

@@ -1,10 +1,10 @@
-/* graph.c - runs captured as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one that it
- * has in a graph: narrow layers and short texts are bound by that, wide ones are not.
+/* graph.c - runs captured as CUDA graphs. The host needs some 3 us to queue a kernel, a GPU 1 us to begin one of a
+ * graph: narrow layers and short texts are bound by that latency, wide ones are not.
  *
- * A run is captured when its key is seen for the second time. Making a graph takes as long as queueing the run a few
- * times, so graphs are only made while replays pay for them: texts whose shapes are never repeated cost nothing but the
- * first few. A run queues nothing that a graph may not have (events that the host looks at, allocations); if a library
- * does, the run is queued kernel by kernel, and not tried again. */
+ * A run is captured when its key is seen for the second time. Creating a graph takes as long as queueing the run a few
+ * times, so graphs are only created while replays amortise them: texts whose shapes never repeat cost only the first
+ * few. A run queues nothing that a graph must not contain (events that the host polls, allocations); if a library does,
+ * the run is queued kernel by kernel, and not tried again. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -12,27 +12,27 @@
 
 enum {
     KEYS = 256,      /* remembered */
-    LONGEST = 64,    /* words of a key; longer ones are of many microbatches, and not captured */
-    TIMES = 2,       /* a key has been seen when its run is captured */
-    GRAPHS = 64,     /* held at a time */
-    PRICE = 4,       /* replays that pay for a graph */
-    CREDIT = 64,     /* replays granted in advance, and the most that are saved up */
+    LONGEST = 64,    /* words of a key; longer keys, of many microbatches, are not captured */
+    TIMES = 2,       /* a run is captured when its key was seen this often */
+    GRAPHS = 64,     /* kept at a time */
+    PRICE = 4,       /* replays that amortise a graph */
+    CREDIT = 64,     /* initial credit in replays, and its maximum */
 };
 
 typedef struct entry {
     int64_t key[LONGEST]; /* [n] */
     int n;                /* 0: free */
-    int times;            /* it was seen; -1: it cannot be captured */
-    uint64_t last;        /* run that had it */
+    int times;            /* times it was seen; -1: it cannot be captured */
+    uint64_t last;        /* the last run with it */
     cudaGraphExec_t graph;/* NULL: none */
 } entry;
 
 struct tri_cuda_graphs {
     entry entry[KEYS];
-    entry *capturing;     /* of the run that is being captured; NULL: none is */
+    entry *capturing;     /* of the run that is being captured; NULL: none */
     cudaError_t before;   /* c->error when capturing began */
     uint64_t now;         /* runs so far */
-    int credit;           /* replays that graphs may still be made for */
+    int credit;           /* replays that may still be spent on creating graphs */
 };
 
 static void drop(entry *e) {
@@ -42,14 +42,14 @@ static void drop(entry *e) {
 
 static entry *older(entry *a, entry *b) { return a && a->last <= b->last ? a : b; }
 
-/* The entry of a key; or the least recently used of those that have no graph, emptied for it. */
+/* The entry of a key; or the least recently used entry without a graph, cleared for it. */
 static entry *entry_of(struct tri_cuda_graphs *g, const int64_t *key, int n) {
     entry *oldest = NULL;
     for (entry *e = g->entry; e < g->entry + KEYS; e++) {
         if (e->n == n && memcmp(e->key, key, (size_t)n * sizeof *key) == 0) return e;
         if (!e->graph) oldest = older(oldest, e);
     }
-    memcpy(oldest->key, key, (size_t)n * sizeof *key); /* there is one: GRAPHS < KEYS */
+    memcpy(oldest->key, key, (size_t)n * sizeof *key); /* one exists: GRAPHS < KEYS */
     oldest->n = n, oldest->times = 0;
     return oldest;
 }

@@ -1,13 +1,13 @@
-/* groups.cuh - warpgroups of one block that hand tiles in shared memory to each other: those that fetch and those that
- * compute. A barrier counts arrivals; when all have come its lap ends and the next begins. Who waits names the parity
- * of the lap that must have ended. */
+/* groups.cuh - warpgroups of one block that pass tiles in shared memory to each other: producers and consumers. A
+ * barrier counts arrivals; when all have arrived its phase (lap) ends and the next begins. A wait names the parity of
+ * the lap that must have ended. */
 #ifndef TRI_DEVICE_CUDA_GROUPS_CUH
 #define TRI_DEVICE_CUDA_GROUPS_CUH
 
 #include "device/cuda/wgmma.cuh"
 
-/* N slots, used in turn. What is put into a slot in a lap may be read when the lap of its "full" barrier has ended, and
- * overwritten when that of its "empty" barrier has. */
+/* N slots, used in rotation. A slot may be read when the lap of its "full" barrier has ended, and overwritten when that
+ * of its "empty" barrier has. */
 template <int N> struct ring {
     int slot;
     uint32_t lap; /* parity */
@@ -21,9 +21,9 @@ static __device__ __forceinline__ void barrier_init(uint32_t barrier, int arriva
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-/* What a thread has done before it arrives is seen by those who wait. All threads of a warp arrive, not one for all: it
- * takes no longer, and compute-sanitizer can follow it. They come together first: else the compiler ran out of
- * registers for heads of 128 columns. */
+/* A thread's writes before it arrives are visible to those that wait. All threads of a warp arrive, not one for all: it
+ * takes no longer, and compute-sanitizer can track it. They converge first: otherwise the compiler ran out of registers
+ * for heads of 128 columns. */
 static __device__ __forceinline__ void arrive(uint32_t barrier) {
     __syncwarp();
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -42,12 +42,12 @@ static __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parit
                  : "memory");
 }
 
-/* The threads of one warpgroup wait for each other; `name` is a barrier of the block other than 0. */
+/* Synchronises the threads of one warpgroup; `name` is a barrier of the block other than 0. */
 static __device__ __forceinline__ void group_sync(int name) {
     asm volatile("bar.sync %0, 128;" ::"r"(name) : "memory");
 }
 
-/* A warpgroup gives registers back, or takes what others gave. */
+/* A warpgroup releases registers, or takes those that others released. */
 template <int N> static __device__ __forceinline__ void fewer_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }

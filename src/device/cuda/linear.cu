@@ -1,12 +1,12 @@
-/* linear.cu - dense layers and their gradients by cuBLASLt, which adds the bias as it multiplies. The library's GELU is
- * the tanh approximation, ours is exact, so it runs after the product where gelu_product.cu does not do both. */
+/* linear.cu - dense layers and their gradients by cuBLASLt, with fused bias. The library's GELU is the tanh
+ * approximation, ours is exact, so it runs after the product unless gelu_product.cu fuses both. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/map.cuh"
 #include "device/cuda/product.cuh"
 
-/* y [T,O] = x [T,I] w [O,I]^T + b [O]; the operands w and b follow x, as those of linear do */
+/* y [T,O] = x [T,I] w [O,I]^T + b [O]; the operands w and b follow x, as in linear */
 static void forward(const tri_call *call, void *y, int x, const char *where) {
     OPERANDS(linear);
     int w = x + ARG(w) - ARG(x), b = x + ARG(b) - ARG(x);
@@ -23,7 +23,7 @@ static void linear(const tri_call *call) {
     forward(call, call->t[ARG(y)].data, ARG(x), "linear");
 }
 
-/* Without h the product lies in y and is overwritten there. */
+/* Without h the product is stored in y and overwritten there. */
 template <typename T> static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
     T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */

@@ -4,7 +4,7 @@
 
 enum { THREADS = 256 };
 
-/* One block: a thread has every 256th sample, and the sum of the threads is taken in one order. */
+/* One block: a thread handles every 256th sample, and the threads' sums are added in a fixed order. */
 template <typename T>
 static __global__ void cross_entropy_kernel(int64_t n, int64_t classes, double *loss, float *probs, const T *logits,
                                             const int32_t *labels, const float *cw, const double *inv, int add) {

@@ -1,5 +1,5 @@
-/* map.cuh - functions of one or two operands, element by element, into the first. A thread takes 8 elements in 16-byte
- * accesses where alignment allows, else one. */
+/* map.cuh - element-wise functions of one or two operands, into the first. A thread handles 8 elements in 16-byte
+ * accesses if alignment allows, else one. */
 #ifndef TRI_DEVICE_CUDA_MAP_CUH
 #define TRI_DEVICE_CUDA_MAP_CUH
 

@@ -1,10 +1,11 @@
-/* nccl.c - transfers among GPUs by NCCL, which is loaded when a group is first made: a run on one GPU does without it.
+/* nccl.c - transfers among GPUs by NCCL, which is loaded when a group is first made: a run on one GPU does not need
+ * it.
  *
- * A transfer is queued on its group's stream, after the kernels queued so far; its wait holds back the kernels that
- * follow, never the host. Sums are NCCL's own: not in rank order, so that other numbers of ranks may round otherwise.
+ * A transfer is queued on its group's stream, after the kernels queued so far; its wait delays the kernels that follow,
+ * never the host. Sums are NCCL's: not in rank order, so that other numbers of ranks may round differently.
  *
- * Communicators do not block: a call that must hear from other ranks (making a group, the first use of a connection,
- * leaving) returns while a thread of NCCL works on it, and is polled until it is done or poll gives up. */
+ * Communicators are nonblocking: a call that depends on other ranks (making a group, the first use of a connection,
+ * leaving) returns while a thread of NCCL works on it, and is polled until it is done or poll returns an error. */
 #include "device/cuda/cuda.h"
 
 #include "base/clock.h"
@@ -15,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-/* nccl.h's own, as far as it is used: the header need not be there to build. */
+/* The declarations of nccl.h that are used: the header is not needed to build. */
 typedef struct nccl_id {
     char bytes[TRI_GROUP_NAME];
 } nccl_id;
 typedef struct nccl_comm nccl_comm;
-typedef struct nccl_config { /* as of 2.14: later ones take their defaults for what came after */
+typedef struct nccl_config { /* as of 2.14: later versions use defaults for newer fields */
     size_t size;
     unsigned magic, version;
     int blocking;
@@ -57,8 +58,8 @@ typedef struct group {
     cudaStream_t stream;
     int n, me;
     const tri_wait_poll *poll;
-    int error;                 /* the first that a transfer met; none is queued any more */
-    tri_status ended;          /* why poll did; TRI_OK */
+    int error;                 /* the first of a transfer; no more are queued then */
+    tri_status ended;          /* poll's error; TRI_OK */
 } group;
 
 static tri_status load(tri_cuda *c) {
@@ -89,7 +90,7 @@ static tri_status fail(const tri_cuda *c, int error, nccl_comm *comm, const char
                          more && *more ? "; " : "", more ? more : "");
 }
 
-/* What became of a call that may have left NCCL at work. */
+/* The result of a call that may still be in progress. */
 static int outcome(const tri_cuda *c, group *g, int error) {
     while (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS) {
         int state = NCCL_SUCCESS;
@@ -123,8 +124,8 @@ static int type_of(tri_dtype dtype) {
     }
 }
 
-/* What the first transfer between two would do first: connections are made by both ends at once, and in a step one host
- * would wait for the other. */
+/* Performs the setup of a pair's first transfer: connections need both ends at once, and within a step one host would
+ * wait for the other. */
 static int connect_pair(const tri_cuda *c, group *g) {
     void *byte = NULL;
     cudaError_t state = cudaErrorNotReady;
@@ -134,7 +135,7 @@ static int connect_pair(const tri_cuda *c, group *g) {
     error = outcome(c, g, error);
     while (!error && (state = cudaStreamQuery(g->stream)) == cudaErrorNotReady)
         if ((g->ended = g->poll->ask(g->poll->argument)) != TRI_OK) error = NCCL_INTERNAL;
-    if (error) return error; /* the byte may be waited for: it is left to the end of the process */
+    if (error) return error; /* the byte may still be in use: it is leaked until the process ends */
     cudaFree(byte);
     return state == cudaSuccess ? NCCL_SUCCESS : NCCL_CUDA;
 }
@@ -168,7 +169,7 @@ tri_status tri__nccl_join(void *context, const char *name, int n, int me, int on
     return status;
 }
 
-/* A group, left in a separate thread: a transfer of one may be stuck behind that of another. */
+/* A group being left in a separate thread: a transfer of one may be stuck behind that of another. */
 typedef struct leaving {
     const tri_cuda *cuda;
     group *group;
@@ -181,7 +182,7 @@ static void *abort_group(void *argument) {
     return NULL;
 }
 
-/* A thread that does not return in time is left to the end of the process. */
+/* A thread that does not return in time is abandoned until the process ends. */
 static void abort_groups(const tri_cuda *c, void *const *groups, int n) {
     leaving *all = calloc((size_t)n, sizeof *all);
     struct timespec until;
@@ -206,7 +207,7 @@ static int is_over(const tri_cuda *c, group *g, double begun) {
            tri__clock() - begun > LEAVE_SECONDS;
 }
 
-/* Members leave together, or after a while alone. */
+/* Members leave together or, after a timeout, alone. */
 void tri__nccl_leave(void *context, void *const *groups, int n, int abort) {
     tri_cuda *c = context;
     double begun = tri__clock();

@@ -1,15 +1,15 @@
-/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the dropout and the residual before it.
- * One, two or four warps have a row in their registers, so that every operand is read once; rows too wide or not
- * aligned are read again for each sum. */
+/* norm.cu - layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the preceding dropout and residual. One,
+ * two or four warps hold a row in registers, so that every operand is read once; rows that are too wide or unaligned
+ * are read again for each sum. */
 #include "device/cuda/common.cuh"
 
 enum {
     ROW_WARPS = 4,
     MOST_PACKS = 3
-}; /* warps of a block; packs of 8 elements a lane: rows of up to 3072 by four warps */
+}; /* warps of a block; packs of 8 elements per lane: rows of up to 3072 by four warps */
 
-/* Sums over the W warps of a row, every thread of the block taking part; `turn` differs from one sum of a kernel to the
- * next. */
+/* Sums over the W warps of a row, with all threads of the block; `turn` alternates between consecutive sums of a
+ * kernel. */
 template <int W> static __device__ __forceinline__ float row_sum(float x, int turn) {
     __shared__ float part[2][ROW_WARPS];
     x = warp_sum(x);
@@ -33,7 +33,7 @@ typedef struct norm_args {
     dropper drop;
 } norm_args;
 
-/* PACKS packs a lane of the row's W warps, pack k of a lane at column 8 * (lane + 32 W k). */
+/* PACKS packs per lane of the row's W warps; pack k of a lane is at column 8 * (lane + 32 W k). */
 template <typename T, int W, int PACKS>
 static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args a) {
     enum { LANES = W * WARP };
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args 
     }
 }
 
-/* Any width, any alignment: a block has a row. */
+/* Any width, any alignment: one block per row. */
 template <typename T> static __global__ void norm_any_kernel(norm_args a) {
     int64_t t = blockIdx.x;
     const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
@@ -100,7 +100,7 @@ template <typename T> static __global__ void norm_any_kernel(norm_args a) {
     }
 }
 
-/* Warps of a row of that many columns; 0 where only the plain kernel will do. */
+/* Warps for a row of that many columns; 0: only the plain kernel supports it. */
 static int warps_for(int64_t cols, int all_aligned) {
     if (cols % WIDE != 0 || !all_aligned) return 0;
     for (int warps = 1; warps <= ROW_WARPS; warps *= 2)

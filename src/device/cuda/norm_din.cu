@@ -1,6 +1,6 @@
-/* norm_din.cu - the gradient of layer normalisation, alone and through the residual and the dropout before it, with the
- * sums over tokens that come of the same values: of gain, bias and the bias of the dense layer before. A block has a
- * run of rows (columns.cuh), some in its registers and the next on their way. Rows too wide or not aligned are read
+/* norm_din.cu - the gradient of layer normalisation, alone and through the preceding residual and dropout, with the
+ * sums over tokens of the same values: of gain, bias and the bias of the preceding dense layer. A block handles a run
+ * of rows (columns.cuh), some in registers and the next being loaded. Rows that are too wide or unaligned are read
  * again for each sum. */
 #include "device/cuda/columns.cuh"
 
@@ -9,15 +9,15 @@ typedef struct norm_din_args {
     void *dx, *dres;           /* [T,H]; dres may be NULL */
     const float *rstd;         /* [T] */
     const int32_t *key;        /* [T,2] or NULL */
-    float *part;               /* [blocks,3,H]: sums of dy, of dy * xhat, of dx; NULL: none are wanted */
+    float *part;               /* [blocks,3,H]: sums of dy, of dy * xhat, of dx; NULL: none requested */
     int64_t rows, cols;
     int add_dx, add_dres;
     dropper drop;              /* of dx */
 } norm_din_args;
 
-enum { DIN_WARPS = 10 }; /* the most that a row takes: 2560 columns */
+enum { DIN_WARPS = 10 }; /* the most warps per row: 2560 columns */
 
-/* Sums of n values over the block, whose order the shape fixes; `turn` changes from one call to the next. */
+/* Sums of n values over the block, in an order fixed by the shape; `turn` alternates between calls. */
 template <int N> static __device__ __forceinline__ void block_sums(float (&x)[N], int turn) {
     __shared__ alignas(16) float shared[2][DIN_WARPS][N];
     int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -35,7 +35,7 @@ template <int N> static __device__ __forceinline__ void block_sums(float (&x)[N]
     }
 }
 
-/* ROWS rows of what a thread reads, from element `at` on. */
+/* ROWS rows of a thread's inputs, from element `at` on. */
 template <typename T, int ROWS> struct din_rows {
     pack<T, WIDE> dy[ROWS], xhat[ROWS];
     __device__ __forceinline__ void read(const norm_din_args &a, int64_t at, int rows) {
@@ -48,8 +48,8 @@ template <typename T, int ROWS> struct din_rows {
     }
 };
 
-/* A block has a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in its registers. The next
- * rows are read while these are computed. */
+/* A block handles a run of rows, ROWS at a time, and a thread 8 columns of each, whose sums stay in registers. The next
+ * rows are loaded while these are computed. */
 template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2) norm_din_kernel(norm_din_args a) {
     enum { ROWS = sizeof(T) == 2 ? 2 : 1 };
     run_of_rows run = rows_of(blockIdx.x, gridDim.x, a.rows);
@@ -61,7 +61,7 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
     if (there) g = packed<WIDE>((const T *)a.g + c), next.read(a, at, left);
     for (; left > 0; left -= ROWS, t += ROWS, at += ROWS * a.cols, turn ^= 1) {
         float rstd[ROWS], sum[2 * ROWS] = {}; /* of dy * g, and of it times xhat */
-        uint32_t bits = 0;                    /* decisions: 8 a row */
+        uint32_t bits = 0;                    /* decisions: 8 per row */
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (r >= left) continue;
@@ -98,7 +98,7 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
             pack<T, WIDE> dx = put<WIDE>((T *)a.dx + at + r * a.cols, dropped, a.add_dx);
 #pragma unroll
             for (int i = 0; i < WIDE; i++)
-                dbias[i] = __fadd_rn(dbias[i], dx.at(i)); /* never part of a product: of what was written */
+                dbias[i] = __fadd_rn(dbias[i], dx.at(i)); /* never fused into an FMA: the sum of rounded values */
         }
     }
     if (!a.part || !there) return;
@@ -129,7 +129,7 @@ template <typename T> static void norm_dw_on(const tri_call *call, int dg, int d
                 aligned(a.dy) && aligned(a.xhat), to);
 }
 
-/* Whether norm_din_kernel has been launched: it takes rows of up to 2560 columns, aligned. */
+/* Launches norm_din_kernel if it supports the call: aligned rows of up to 2560 columns. Returns whether it did. */
 template <typename T> static int launch_din(const tri_call *call, const norm_din_args &a, int runs) {
     if (a.cols % WIDE != 0 || a.cols > DIN_WARPS * WARP * WIDE) return 0;
     if (!aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dx) || !aligned(a.dres)) return 0;

@@ -1,10 +1,10 @@
-/* pool.cu - one row for each packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a
- * rank's own rows of what all ranks have whole. */
+/* pool.cu - one row per packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a
+ * rank's own rows of a matrix that all ranks have. */
 #include "device/cuda/map.cuh"
 
 enum { THREADS = 256 };
 
-/* A block is one sequence; a thread has every 256th column. */
+/* One block per sequence; a thread handles every 256th column. */
 template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, const T *x, const int32_t *seq, int mean) {
     int64_t s = blockIdx.x, begin = seq[s], end = mean ? seq[s + 1] : begin + 1;
     for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
@@ -14,7 +14,7 @@ template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, con
     }
 }
 
-/* A block is one token. The sequence it belongs to is found by bisection; rows after the last are padding. */
+/* One block per token. Its sequence is found by bisection; rows after the last are padding. */
 template <typename T>
 static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean,
                                        int add) {
@@ -34,7 +34,7 @@ static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *
 }
 
 template <typename T> static void pool(const tri_call *call) {
-    OPERANDS(pool_first); /* as those of pool_mean */
+    OPERANDS(pool_first); /* same order as pool_mean */
     if (elements(call, ARG(y)) == 0) return;
     pool_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
         call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)),
@@ -43,7 +43,7 @@ template <typename T> static void pool(const tri_call *call) {
 }
 
 template <typename T> static void pool_din(const tri_call *call) {
-    OPERANDS(pool_first_din); /* as those of pool_mean_din */
+    OPERANDS(pool_first_din); /* same order as pool_mean_din */
     if (elements(call, ARG(dx)) == 0) return;
     pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
         call->t[ARG(dy)].rows, call->t[ARG(dx)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),

@@ -1,18 +1,18 @@
-/* product.cu - products by cuBLASLt: the algorithm of a shape is what timing has found (wisdom), else the library's
- * first guess, and is looked up once. */
+/* product.cu - products by cuBLASLt: the algorithm for a shape is the one found by timing (wisdom), or else the
+ * library's first guess, and is looked up once. */
 #include "device/cuda/product.cuh"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SHAPES = 4096,      /* places of the table */
+    SHAPES = 4096,      /* entries of the table */
     CANDIDATES = 16, ROUNDS = 5, MOST_RUNS = 16,
     NOISE_THREADS = 256
 };
-#define WORTH_FLOPS 1e9 /* a smaller product takes microseconds, whatever multiplies it */
-#define WORTH_GAIN 0.98 /* of the first guess's time: what differs less is chance */
-#define SAMPLE_MS 0.2f  /* that a timed batch of runs takes at least, up to MOST_RUNS */
+#define WORTH_FLOPS 1e9 /* smaller products take microseconds with any algorithm */
+#define WORTH_GAIN 0.98 /* of the first guess's time: smaller differences are noise */
+#define SAMPLE_MS 0.2f  /* minimum duration of a timed batch of runs, up to MOST_RUNS */
 
 /* Algorithms in use. */
 struct tri_cuda_choices {
@@ -73,7 +73,7 @@ static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *
 static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cublasLtMatmulHeuristicResult_t *out) {
     cublasLtMatmulPreferenceOpaque_t preference;
     uint32_t align = (uint32_t)p->shape.align,
-             sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts of a sum stay fp32 */
+             sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* partial sums stay fp32 */
     int found = 0;
     cublasLtMatmulPreferenceInit(&preference);
     cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes,
@@ -99,14 +99,14 @@ static uint64_t hash_of(const tri_product_shape *shape) { /* FNV-1a */
 static int64_t *tokens_of(product *p) { return p->tokens_in_k ? &p->shape.k : &p->shape.n; }
 
 /* Numbers of tokens differ from step to step: those that round up to the same multiple of a power of 2 share an
- * algorithm, so that few shapes are ever asked for; `parts` multiples to an octave. No leading dimension depends on
- * them, so what suits one suits the other. */
+ * algorithm, so that few shapes are looked up; `parts` multiples per octave. No leading dimension depends on them, so
+ * they suit the same algorithm. */
 static int64_t step_of(int64_t tokens, int64_t parts) {
     int64_t step = 1;
     while (2 * parts * step < tokens) step *= 2;
     return step;
 }
-enum { FINE = 16, COARSE = 4 }; /* parts: where nothing is timed, where it is */
+enum { FINE = 16, COARSE = 4 }; /* parts: without timing, with timing */
 static product bucket_of(const product *p, int64_t parts) {
     product like = *p;
     int64_t *tokens = tokens_of(&like), step = step_of(*tokens, parts);
@@ -114,7 +114,7 @@ static product bucket_of(const product *p, int64_t parts) {
     return like;
 }
 
-/* What timing has found, where the library says that it can be done. */
+/* The algorithm found by timing, if the library supports it. */
 static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
     product like = bucket_of(p, COARSE);
     const tri_wisdom_entry *entry = tri__wisdom_find(&cuda->choices->known, &like.shape);
@@ -126,7 +126,7 @@ static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
            result.workspaceSize <= cuda->blas_bytes;
 }
 
-/* Finds the algorithm of a shape; 0 when the library has none. A shape whose place is taken moves in. */
+/* Finds the algorithm of a shape; 0 if the library has none. A shape replaces another in the same entry. */
 static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
     product like = bucket_of(p, FINE);
     auto *at = &cuda->choices->at[hash_of(&like.shape) % SHAPES];
@@ -149,11 +149,11 @@ static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
 
 typedef struct candidate {
     const cublasLtMatmulAlgo_t *algo;
-    float ms[ROUNDS]; /* of one run, in order */
-    int runs;         /* in a batch; 0: it does not run */
+    float ms[ROUNDS]; /* per run, sorted */
+    int runs;         /* per batch; 0: it does not run */
 } candidate;
 
-/* Milliseconds of one run, of a batch; below 0 when it does not run. */
+/* Milliseconds per run in a batch; negative if it does not run. */
 static float time_batch(tri_cuda *cuda, const product *p, lt_product *lt, const candidate *c, cudaEvent_t begin,
                         cudaEvent_t end) {
     float ms = -1;
@@ -170,8 +170,8 @@ static void insert(float *sorted, int n, float value) {
     sorted[n] = value;
 }
 
-/* All take turns, so that what slows the GPU down for a while falls on all. Each runs once before, and is then given as
- * many runs as make its batches long enough for the clock. */
+/* Candidates alternate, so that temporary slowdowns of the GPU affect all. Each runs once first, and then gets as many
+ * runs as make its batches long enough for the clock. */
 static void race(tri_cuda *cuda, const product *p, lt_product *lt, candidate *c, int n, cudaEvent_t begin,
                  cudaEvent_t end) {
     for (int i = 0; i < n; i++) {
@@ -188,7 +188,7 @@ static void race(tri_cuda *cuda, const product *p, lt_product *lt, candidate *c,
         }
 }
 
-/* The fastest by its median, if it is worth leaving the first guess. */
+/* The fastest by its median, if it gains enough over the first guess. */
 static int winner(const candidate *c, int n) {
     int best = 0;
     for (int i = 1; i < n; i++)
@@ -216,7 +216,7 @@ static void time_shape(tri_cuda *cuda, const product *p, const product *like, cu
     tri__wisdom_add(cuda->tuned, &entry);
 }
 
-/* A product's numbers of tokens from all there are down to a quarter. */
+/* Times a product for numbers of tokens from all down to a quarter. */
 static void time_product(tri_cuda *cuda, const product *p) {
     product like = bucket_of(p, COARSE), at = *p;
     int64_t most = *tokens_of(&at), tokens = *tokens_of(&like);
@@ -236,7 +236,7 @@ static void time_product(tri_cuda *cuda, const product *p) {
 
 /* ---- Multiplying ---- */
 
-/* The library's first guess for just this shape. */
+/* The library's first guess for exactly this shape. */
 static cublasStatus_t multiply_as_guessed(tri_cuda *cuda, const product *p, lt_product *lt) {
     cublasLtMatmulHeuristicResult_t found;
     return guesses(cuda, p, lt, 1, &found) ? multiply_by(cuda, p, lt, &found.algo) : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -263,7 +263,7 @@ void multiply(const tri_call *call, product *p, const char *where) {
     if (status != CUBLAS_STATUS_SUCCESS) record(call, cudaErrorNotSupported, where);
 }
 
-/* ---- What the host side calls ---- */
+/* ---- Called by the host side ---- */
 
 int tri__cuda_products_open(tri_cuda *cuda) {
     cuda->choices = static_cast<tri_cuda_choices *>(calloc(1, sizeof *cuda->choices));
@@ -279,7 +279,7 @@ void tri__cuda_follow(void *context, const tri_wisdom *wisdom) {
     tri__cuda_forget(cuda);
 }
 
-/* Numbers in -1 .. 1: with zeros the GPU draws less power and runs faster than it will. */
+/* Numbers in -1 .. 1: with zeros the GPU draws less power and runs faster than in training. */
 template <typename T> static __global__ void make_noise(int64_t n, T *x) {
     int64_t i = (int64_t)blockIdx.x * NOISE_THREADS + threadIdx.x;
     if (i < n) x[i] = narrow<T>((float)((uint32_t)i * 2654435761u >> 8) * 0x1p-23f - 1.0f);

@@ -1,6 +1,6 @@
-/* product.cuh - products of matrices by cuBLASLt, with the algorithm that is known for their shape. Our matrices are
- * row-major and the library's column-major: each is given as its transpose, so y = x w^T is asked for as y^T = w x^T.
- * Sums are in fp32; TF32 is not used. */
+/* product.cuh - products of matrices by cuBLASLt, with the known algorithm for their shape. Our matrices are row-major
+ * and the library's column-major: each is passed as its transpose, so y = x w^T is computed as y^T = w x^T. Sums are in
+ * fp32; TF32 is not used. */
 #ifndef TRI_DEVICE_CUDA_PRODUCT_CUH
 #define TRI_DEVICE_CUDA_PRODUCT_CUH
 
@@ -18,7 +18,7 @@ typedef struct product {
 
 /* type, out: tri_dtype. */
 product new_product(int64_t m, int64_t n, int64_t k, int type, int out);
-/* Queues it; while products are being timed (tri__cuda_tune), that instead. `where` stands in messages. */
+/* Queues it; or, while products are being timed (tri__cuda_tune), times it instead. `where` appears in messages. */
 void multiply(const tri_call *call, product *p, const char *where);
 /* Whether products are being timed: rows then do nothing else. */
 static inline int only_timed(const tri_call *call) { return tri__cuda(call)->tuned != NULL; }

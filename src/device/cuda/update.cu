@@ -1,5 +1,5 @@
-/* update.cu - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in the order of
- * PyTorch's: decay, moments, step. Whether the step is applied is read on the device: the host does not wait for the
+/* update.cu - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in PyTorch's
+ * order: decay, moments, step. Whether the step is applied is read on the device: the host does not wait for the
  * norm. */
 #include "device/cuda/map.cuh"
 
@@ -49,7 +49,7 @@ static void sumsq(const tri_call *call) {
     else sumsq_of<f16>(call);
 }
 
-/* sums [n], added in order: n is that of a model's units. */
+/* sums [n], added in order: n is the number of a model's units. */
 static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sums, int64_t n,
                                    const float *scale, float max_norm) {
     double sum = 0;
@@ -103,8 +103,8 @@ static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *
 
 enum { UPDATE_WIDE = 4 };
 
-/* `gradient` is the operand g, which hyper, coef and apply follow; `copy` the one that takes the new weights, 0 none.
- */
+/* `gradient` is the index of operand g, followed by hyper, coef and apply; `copy` that of the operand that receives the
+ * new weights, 0: none. */
 template <typename G, typename C> static void update(const tri_call *call, int copy, int gradient) {
     OPERANDS(adamw);
     int64_t n = elements(call, ARG(p));

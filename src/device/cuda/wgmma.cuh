@@ -1,7 +1,7 @@
-/* wgmma.cuh - Hopper's matrix instructions on tiles in shared memory. Four warps multiply together; products run on
- * while the warps do other things, until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], its
- * 16-byte pieces exchanged within a row by the row's number, as the instructions' 128-byte swizzle wants them. Panels
- * begin at multiples of 1024 bytes. */
+/* wgmma.cuh - Hopper's matrix instructions on tiles in shared memory. Four warps multiply together; products are
+ * asynchronous until wgmma_wait. A tile is panels of 64 columns (128 bytes), each [rows, 64], with 16-byte pieces
+ * permuted within a row by the row's number, for the instructions' 128-byte swizzle. Panels begin at multiples of 1024
+ * bytes. */
 #ifndef TRI_DEVICE_CUDA_WGMMA_CUH
 #define TRI_DEVICE_CUDA_WGMMA_CUH
 
@@ -15,7 +15,7 @@
 
 enum { PANEL = 64, ROW_BYTES = 128, ATOM_BYTES = 1024 }; /* columns; bytes of a panel's row; 8 rows */
 
-/* Where the 16-byte piece `piece` (of 8) of a panel's row lies. */
+/* The offset of the 16-byte piece `piece` (of 8) of a panel's row. */
 static __device__ __forceinline__ uint32_t piece_at(int row, int piece) {
     return (uint32_t)(row * ROW_BYTES + ((piece ^ (row & 7)) << 4));
 }
@@ -24,7 +24,7 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p) {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Copies 16 bytes to shared memory in the background; `valid` 0 writes zeros instead. */
+/* Copies 16 bytes to shared memory asynchronously; `valid` 0 writes zeros instead. */
 static __device__ __forceinline__ void copy_16(uint32_t to, const void *from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
@@ -39,32 +39,31 @@ static __device__ __forceinline__ uint4 load_16(uint32_t from) {
                  : "memory");
     return x;
 }
-/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 take turns. A tile of keys in this order
- * gives each thread, in the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c
- * of 4 is that of key 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
+/* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 alternate. A tile of keys in this order gives
+ * each thread, in the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4
+ * belongs to key 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
 static constexpr __host__ __device__ int by_turns(int row) {
     return (row & ~31) | (row >> 1 & 3) << 3 | (row >> 3 & 3) << 1 | (row & 1);
 }
 
-/* What lies `rows` rows further than the piece at `at`, in either order; the two rows' numbers have no bit in
- * common. */
+/* The offset `rows` rows after the piece at `at`, in either order; the two rows' numbers have no bit in common. */
 template <bool TURNS> static __device__ __forceinline__ uint32_t row_further(uint32_t at, int rows) {
     int further = TURNS ? by_turns(rows) : rows;
     return (at ^ (uint32_t)(further & 7) << 4) + (uint32_t)(further * ROW_BYTES);
 }
 
 /* Begins to copy ROWS rows of a head's columns to a tile, by THREADS threads of which this is number `thread`; `from`
- * is the first row, whose rows are `stride` elements apart. Zeros for rows from `left` on and columns from `width` on.
+ * is the first row, with a row stride of `stride` elements. Zeros for rows from `left` on and columns from `width` on.
  * TURNS: rows in that other order. */
 template <typename T, int COLS, int ROWS, int THREADS, bool TURNS = false>
 static __device__ __forceinline__ void copy_rows(const T *from, int64_t stride, int width, int left, uint32_t to,
                                                  int thread) {
-    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* of a row; rows at a time, 8 or 16 */
+    enum { PIECES = COLS / WIDE, STEP = THREADS / PIECES }; /* per row; rows at a time, 8 or 16 */
     int row = thread / PIECES, piece = thread % PIECES;
     const T *source = from + row * stride + piece * WIDE;
     uint32_t at = to + (uint32_t)(piece / 8 * ROWS * ROW_BYTES) + piece_at(TURNS ? by_turns(row) : row, piece % 8);
     int rows = piece * WIDE < width ? left - row : 0;
-    if (left >= ROWS && width == COLS) { /* the common case, at half the instructions */
+    if (left >= ROWS && width == COLS) { /* the common case, with half the instructions */
 #pragma unroll
         for (int i = 0; i < ROWS / STEP; i++, source += STEP * stride)
             copy_16(row_further<TURNS>(at, i * STEP), source, 1);
@@ -78,14 +77,14 @@ static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.co
 template <int LEFT> static __device__ __forceinline__ void copy_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
-/* What this thread wrote to shared memory is seen by matrix instructions after the next barrier. */
+/* This thread's writes to shared memory are visible to matrix instructions after the next barrier. */
 static __device__ __forceinline__ void show_to_matrix_units() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* What describes a tile that begins at `address`, and that tile `bytes` further on. 8-row groups are 1024 bytes apart.
- * Where the columns lie along the summed dimension, each panel is a tile; turned (rows along the summed dimension),
- * `panel` bytes lie between panels. */
+/* The descriptor of a tile that begins at `address`, and of the tile `bytes` after it. 8-row groups are 1024 bytes
+ * apart. If columns are along the summed dimension, each panel is a tile; transposed (rows along the summed dimension),
+ * panels are `panel` bytes apart. */
 static __device__ __forceinline__ uint32_t tile_at(uint32_t address, uint32_t panel = 16) {
     return (address & 0x3FFFF) >> 4 | (panel >> 4) << 16;
 }
@@ -115,7 +114,7 @@ template <int N> static __device__ __forceinline__ void pin(float (&d)[N]) {
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-/* The same of words that are made while products run. */
+/* The same for words that are computed while products run. */
 template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+r"(x[i])::"memory");
@@ -138,7 +137,7 @@ template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
         "%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
 /* One instruction: d [64, N] (+)= A [64, 16] B [16, N]; `a` and `b` descriptors, or `a` 4 registers of pairs. TA and
- * TB: turned. */
+ * TB: transposed. */
 #define WGMMA_SS(n, type, regs, da, db, acc, ta, tb, ...) \
     asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type \
                  "." type " {" regs "}, %" da ", %" db ", p, 1, 1, %" ta ", %" tb ";}" \
@@ -194,24 +193,24 @@ static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_
 #endif
 }
 
-/* Adds two values to memory, behind all that this thread has added there before. */
+/* Adds two values to memory, ordered after this thread's previous additions there. */
 static __device__ __forceinline__ void add_behind(float *to, float x, float y) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
 #endif
 }
 
-/* Columns 16 k .. 16 k + 15 of an accumulator, as the A of a product. Accumulator element (row g + 8 h, column 8 j + 2
- * c + e) is d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
+/* Columns 16 k .. 16 k + 15 of an accumulator, as the A operand of a product. Accumulator element (row g + 8 h, column
+ * 8 j + 2 c + e) is d[4 j + 2 h + e], for thread 4 g + c of the warp that has these 16 rows. */
 template <typename T, int N>
 static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uint32_t (&a)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) a[i] = pair_of(T(), d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
 }
 
-/* Writes an accumulator's 16 rows of 64 columns, of this warp, in whole rows of 128 bytes by way of 16 rows of a tile
- * in shared memory, which begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, rows are `stride`
- * elements apart and `left` of them exist. What a thread writes, always of the same 8 columns, it shows to `see`. */
+/* Writes this warp's 16 rows of 64 columns of an accumulator as whole rows of 128 bytes, staged in 16 rows of a tile in
+ * shared memory that begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, with a row stride of `stride`
+ * elements; `left` rows exist. A thread always writes the same 8 columns, and passes them to `see`. */
 template <typename T, class See>
 static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,
                                                         T *to, int64_t stride, int left, See see) {
