@@ -73,7 +73,7 @@ send_of good/r0.txt first
 fresh
 sed -i "${post}d" bad/r0.txt
 gone=$(first_line bad/r0.txt " wait +_ <- $slot")
-says "r0.txt:$gone" "wait: no transfer of these slots is under way"
+says "r0.txt:$gone" "wait: no transfer of these slots is in flight"
 sed -i "${gone}d" bad/r0.txt
 says "r4.txt:$(first_line good/r4.txt " recv_post +$slot")" \
     "ranks 0 and 4 differ in transfer 0 of their group: bad/r0.txt:" "; but bad/r4.txt:"
@@ -99,11 +99,11 @@ fresh
 parent=$(first_line good/r2.txt '^slot g\..* grad f32 \[1,')
 name=$(sed -n "${parent}s/^slot \([^ ]*\) .*/\1/p" good/r2.txt)
 sed -i "${parent}s/\[1,[0-9]*\]/[1,3]/" bad/r2.txt
-says "r2.txt:$(first_line good/r2.txt "^view [^ ]* of $name ")" "leaves $name"
+says "r2.txt:$(first_line good/r2.txt "^view [^ ]* of $name ")" "is not inside $name"
 fresh
 sum=$(first_line good/r3.txt '^slot grad.sumsq ')
 expect "a slot is too large for its class" sed -i "${sum}s/\[1,[0-9]*\]/[1,1000]/" bad/r3.txt
-says "r3.txt:$sum" "grad.sumsq leaves the memory of class result"
+says "r3.txt:$sum" "grad.sumsq is outside the memory of class result"
 
 # Memory: a value that is read after its memory went to another, two that lie on each other, one before the first.
 fresh
@@ -115,7 +115,7 @@ y=$(sed -n "${use}s/^[0-9]* linear *\([^[]*\).*/\1/p" good/r0.txt) \
     x=$(sed -n "${use}s/.* <- \([^[]*\).*/\1/p" good/r0.txt)
 offset=$(sed -n "s/^slot $x .* @\([0-9]*\) .*/\1/p" good/r0.txt)
 sed -i "s/^\(slot $y .*\) @[0-9]* /\1 @$offset /" bad/r0.txt
-says "r0.txt:$use" "linear: $y lies on $x"
+says "r0.txt:$use" "linear: $y overlaps $x"
 fresh
 sed -i "${use}d" bad/r0.txt
 says "r0.txt:$(first_line bad/r0.txt " <- $y")" "$y is read before it is written"
@@ -201,7 +201,7 @@ for wait in 0 2 3; do
     refuses 65 "lanes.txt:$at: gelu: it shares bytes with instruction $wait, of the other lane" -- check lanes.txt
 done
 sed 's/after 2$/after 3/' "$lanes" >lanes.txt
-refuses 65 "lanes.txt:" "it waits for no earlier instruction of the other lane" -- check lanes.txt
+refuses 65 "lanes.txt:" "it does not wait for an earlier instruction of the other lane" -- check lanes.txt
 run simulate --program "$lanes" --hardware h200x8
 expect_code 0
 

@@ -110,8 +110,8 @@ static void breaks_are_named(void **state) {
         {1, "control host f64 [1,5]", "control result f64 [1,5]", "control is not a record in the host's memory"},
         {1, "control host f64 [1,5]", "control host f64 [1,4]", "control is not a record in the host's memory"},
         {1, "control host f64 [1,5]", "control host f32 [1,5]", "wrong element type"},
-        {1, "0 control_post", "0 all_reduce_post", "which all_reduce_post does not reach"},
-        {1, "1 input c field=12", "1 input control field=12", "which input does not reach"},
+        {1, "0 control_post", "0 all_reduce_post", "which all_reduce_post cannot access"},
+        {1, "1 input c field=12", "1 input control field=12", "which input cannot access"},
         {1, "1 input c field=12", "1 control_post control id=2 axes=dp", "before the transfer posted at"},
     };
     tri_arena arena;

@@ -339,9 +339,9 @@ static void nonsense_is_refused(void **state) {
         const char *word;
     } cases[] = {{2, -1, "no such lane"},
                  {-1, -1, "no such lane"},
-                 {t.program[0]->instr[0].lane, 0, "no earlier instruction of the other lane"},
-                 {t.program[0]->instr[0].lane, at, "no earlier instruction of the other lane"},
-                 {t.program[0]->instr[0].lane, 1 << 30, "no earlier instruction of the other lane"}};
+                 {t.program[0]->instr[0].lane, 0, "not wait for an earlier instruction"},
+                 {t.program[0]->instr[0].lane, at, "not wait for an earlier instruction"},
+                 {t.program[0]->instr[0].lane, 1 << 30, "not wait for an earlier instruction"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_program *p = copy_of(&t, t.program[0]);
         p->instr[at].lane = cases[i].lane, p->instr[at].await = cases[i].await;

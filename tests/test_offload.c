@@ -207,7 +207,7 @@ static void copies_are_checked(void **state) {
     p.instr = t.program[0]->instr;
     p.offload = 0;
     assert_int_equal(tri__check(&one, 1), TRI_INTERNAL);
-    assert_non_null(strstr(tri_error(), "lie in the same memory"));
+    assert_non_null(strstr(tri_error(), "are in the same memory"));
     free(moved);
     tiny_close(&t);
 }

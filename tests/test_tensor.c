@@ -334,13 +334,13 @@ static void breaks_are_named(void **state) {
     (void)state;
     static const struct { const char *find, *put, *words;
     } rows[] = {
-        {"max T0=28", "max T0=27", "are not shared out evenly"},
+        {"max T0=28", "max T0=27", "are not split evenly"},
         {"slot primary.layer.0.attn#0 act f32 [T0/2,16]", "slot primary.layer.0.attn#0 act f32 [T0,16]",
          "not this rank's shard"},
         {"slot primary.layer.0.norm1.whole#0 act f32 [T0,16]", "slot primary.layer.0.norm1.whole#0 act f32 [T0/2,16]",
          "not this rank's shard"},
-        {"part=1 field=2", "part=2 field=2", "a part of rows that are not there"}, /* keys of random numbers */
-        {" tokens_whole_din ", " tokens_gather_din ", "stands in plans only"},
+        {"part=1 field=2", "part=2 field=2", "a run of rows that does not exist"}, /* keys of random numbers */
+        {" tokens_whole_din ", " tokens_gather_din ", "must be lowered"},
         {"all_reduce_post      g.primary.layer.0.tokens id=", "all_reduce_post      g.primary.layer.0.tokens id=1",
          "do not fit together"},
     };

@@ -8,7 +8,7 @@ typedef enum tri_attr_kind { TRI_ATTR_REAL, TRI_ATTR_INT, TRI_ATTR_ID, TRI_ATTR_
 
 typedef struct tri_attr_row {
     const char *name;
-    tri_attr_kind kind; /* float, int32_t, uint32_t, uint32_t as a set of axes: "pp+dp" */
+    tri_attr_kind kind; /* float, int32_t, uint32_t, or uint32_t as a set of axes: "pp+dp" */
     size_t offset;
 } tri_attr_row;
 

@@ -1,17 +1,17 @@
 /* check.c - proves that a program can run: operands fit their operation's row, nothing is read before it is written or
- * after its memory went to another slot, no sum is read before it is complete, no instruction's output lies on another
- * of its operands, all slots lie inside their class's allocation, what outlives the step is not overwritten, from a
- * transfer's post to its wait nothing else touches its slots, and what two lanes do to the same bytes keeps the order
- * of the program.
+ * after its memory was reused by another slot, no sum is read before it is complete, no output overlaps another operand
+ * of the same instruction, all slots are inside their class's allocation, values that outlive the step are not
+ * overwritten, nothing else touches a transfer's slots between its post and its wait, and accesses of two lanes to the
+ * same bytes keep the program's order.
  *
  * The proof is a dry run that tracks, for each slot that owns memory (a root), which of its elements hold a value.
- * Writing a root takes the value from every root that shares bytes with it. Sizes are those of the largest microbatch.
+ * Writing a root invalidates every root that shares bytes with it. Sizes are those of the largest microbatch.
  *
- * All members of a class (classes.h) are proven in one dry run, that of the first. What differs from member to member
- * are elements at which views begin and places in groups: numbers that grow by the same amount from each member to the
- * next, as do sums of them. The run depends on such numbers only through `compare`. Where two compare alike for the
- * first and the last member, they do for all between, since their difference grows or falls steadily; so the run of
- * every member is the same run. Where not, the members are proven in two parts.
+ * All members of a class (classes.h) are proven in one dry run, that of the first. Members differ only in the elements
+ * at which views begin and in their places in groups. These numbers, and sums of them, are linear in the member's
+ * index, and the run depends on them only through `compare`. Where a comparison has the same result for the first and
+ * the last member, it has it for all between, since the difference is linear; so all members have the same run.
+ * Otherwise the members are split in two and each half is proven separately.
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number of each member: of the first, and how much more it is for each member after it. */
+/* A number that is linear in the member's index: its value for the first, and the increment. */
 typedef struct number {
     int64_t at, each;
 } number;
@@ -31,11 +31,11 @@ typedef struct range {
 } range;
 
 typedef struct root {
-    range *known;      /* hold a value; sorted, apart */
+    range *known;      /* elements that hold a value; sorted, disjoint */
     int n;
-    int taken_by;      /* the slot whose writing took this root's memory; -1 */
-    int is_read;       /* since it was written: its sum is complete */
-    int is_live;       /* it is among the live ones */
+    int taken_by;      /* the slot that overwrote this root's memory; -1 */
+    int is_read;       /* read since it was written: its sum is complete */
+    int is_live;       /* it is in `live` */
     tri_mem mem;
     int64_t begin, end; /* bytes of its class */
 } root;
@@ -46,7 +46,7 @@ typedef struct flight {
     int line, copies; /* copies 1: between memories */
 } flight;
 
-/* Members of a class: of each of `copies` runs of replicas, from run `copy` on, n of them from number `first` on. */
+/* Members of a class: n of them from index `first` on, in each of `copies` runs of replicas from run `copy` on. */
 typedef struct members {
     int first, n, copy, copies;
     int period;        /* replicas of a run */
@@ -56,25 +56,24 @@ typedef struct checker {
     const tri_program *program;
     const tri_class *class; /* NULL: the program's rank alone */
     members of;
-    int varies;        /* what was compared is not the same for all members */
+    int varies;        /* a comparison is not the same for all members */
     tri_arena *arena;
     int *root_of;      /* [n_slots] */
     range *range;      /* [n_slots] a slot's elements of its root */
     root *root;        /* [n_slots], used for roots */
-    int *live[TRI_MEM_COUNT]; /* roots of each class that hold a value and have any bytes, by offset: no two share
-                               * bytes */
+    int *live[TRI_MEM_COUNT]; /* non-empty roots of each class that hold a value, by offset; no two overlap */
     int n_live[TRI_MEM_COUNT];
     flight *flight;
     int n_flights, cap_flights;
-    int *post;         /* [n_instrs] of each wait: what it waits for was posted there */
+    int *post;         /* [n_instrs] of each wait: the post that it ends */
     int line;          /* instruction; n_instrs: before the first, or at the end */
-    int slot;          /* that is looked at then */
+    int slot;          /* the slot being checked */
     const tri_origin *origin; /* NULL: planned */
 } checker;
 
-enum { MOST_RANKS = 1 << 20 }; /* of a mesh: groups of that many are counted, not listed, here */
+enum { MOST_RANKS = 1 << 20 }; /* of a mesh: larger ones are refused */
 
-/* The rank of a member, counted from the first one, of one of the runs. */
+/* The rank of a member (0: the first) of one of the runs. */
 static int rank_of(const checker *c, int member, int copy) {
     const tri_program *p = c->program;
     if (!c->class) return p->rank;
@@ -110,7 +109,7 @@ static int compare(checker *c, number a, number b) {
     return sign;
 }
 
-/* Adds a range to what a root is known to hold, merging what it touches. */
+/* Adds a range to those that hold a value, merging ranges that touch. */
 static void know(checker *c, root *r, range add) {
     int i = 0, n = 0;
     range *merged = tri__arena_alloc(c->arena, (size_t)(r->n + 1) * sizeof *merged);
@@ -138,7 +137,7 @@ static int overlap(checker *c, int a, int b) {
     return compare(c, c->range[a].begin, c->range[b].end) < 0 && compare(c, c->range[b].begin, c->range[a].end) < 0;
 }
 
-/* A transfer under way has its slots to itself. */
+/* Nothing else may touch the slots of a transfer in flight. */
 static tri_status check_idle(checker *c, int slot) {
     const tri_program *p = c->program;
     for (int i = 0; i < c->n_flights; i++) {
@@ -163,14 +162,14 @@ static tri_status check_read(checker *c, int slot) {
     return defect(c, "%s is read before it is written%s", p->slot[slot].name, "");
 }
 
-/* A root comes to life by the writing of `slot`: those that it shares bytes with lose their values. */
+/* Writing `slot` makes its root live: live roots that overlap it lose their values. */
 static void take_memory(checker *c, int at, int slot) {
     tri_mem mem = c->program->slot[at].mem;
     root *own = &c->root[at];
     int first = 0, last, n = c->n_live[mem], *live = c->live[mem];
     own->is_live = 1, own->taken_by = -1;
     if (own->begin == own->end) return;
-    for (int step = n; step > 0;) { /* the first that ends behind the beginning */
+    for (int step = n; step > 0;) { /* the first that ends after its begin */
         int half = step / 2;
         if (c->root[live[first + half]].end > own->begin) step = half;
         else first += half + 1, step -= half + 1;
@@ -191,9 +190,8 @@ static void write_slot(checker *c, int slot) {
     if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
 }
 
-/* The place of each member in its group: the same in all runs of replicas, and steadily growing within a run; or it
- * varies. Along the axes alone a place grows steadily in both directions. `within` takes it modulo a number, `across`
- * divides it by one. */
+/* The place of each member in its group: the same in all runs of replicas and linear within a run, or else it varies.
+ * Along the axes alone a place is linear in both. `within` takes it modulo a number, `across` divides it by one. */
 static number place_of(checker *c, const tri_attr *attr) {
     const tri_mesh *mesh = &c->program->mesh;
     const members *of = &c->of;
@@ -208,8 +206,8 @@ static number place_of(checker *c, const tri_attr *attr) {
     return (number){place, of->n > 1 ? (place_last - place) / (of->n - 1) : 0};
 }
 
-/* Each member's shard of `count` elements among n. Shards are equal but for the last that are not empty: where those of
- * the first and the last member are, so are those between, and they follow each other. */
+/* Each member's shard of `count` elements among n. All shards are of equal size except the last ones: where the shards
+ * of the first and the last member are equal, so are those between, and they are consecutive. */
 static range shard_of(checker *c, int64_t count, int n, number place) {
     tri_range first = tri__shard(count, n, (int)place.at),
               last = tri__shard(count, n, (int)(place.at + place.each * (c->of.n - 1)));
@@ -218,8 +216,7 @@ static range shard_of(checker *c, int64_t count, int n, number place) {
     return (range){begin, sum_of(begin, fixed(tri__range_count(first)))};
 }
 
-/* Whether a transfer's smaller end is this rank's own part of the larger one, as gathers and scatters in place have
- * it. */
+/* Whether a transfer's smaller end is this rank's own part of the larger one, as in in-place gathers and scatters. */
 static int is_own_part(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (!tri__is_post(instr->op)) return 0;
@@ -248,7 +245,7 @@ static int is_share(checker *c, const tri_slot *whole, const tri_slot *part, int
            !whole->rows.add && part->cols == whole->cols;
 }
 
-/* A record of the step that the hosts of all ranks sum up. */
+/* The control: a small record that the hosts of all ranks sum. */
 static tri_status check_control(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     const tri_slot *record = &p->slot[instr->slot[TRI_ARG(control_post, y)]];
@@ -259,7 +256,7 @@ static tri_status check_control(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-/* The group is there, and each end has the size that this rank's place in it gives. */
+/* The group exists, and both ends have the sizes of this rank's place in it. */
 static tri_status check_post(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     const tri_attr *attr = &instr->attr;
@@ -268,11 +265,11 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
         p->rank >= tri__mesh_world(m))
         return defect(c, "the mesh has no such rank%s%s", "", "");
     int n = tri__transfer_size(m, attr);
-    if (n == 0) return defect(c, "the attributes name no group of ranks%s%s", "", "");
+    if (n == 0) return defect(c, "the attributes do not name a group of ranks%s%s", "", "");
     if (attr->root < 0 || attr->root >= n) return defect(c, "the group has no such place as root%s%s", "", "");
     tri_ends ends = tri__transfer_ends(instr);
     if (instr->op == TRI_OP_control_post) TRI_TRY(check_control(c, instr));
-    int sums = tri__post_kind(instr->op) == TRI_ALL_REDUCE; /* those are the same at all places */
+    int sums = tri__post_kind(instr->op) == TRI_ALL_REDUCE; /* all places have the same size */
     number place = sums ? fixed(-1) : place_of(c, attr);
     int at_root = compare(c, place, fixed(attr->root)) == 0;
     if ((instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) && at_root)
@@ -288,12 +285,12 @@ static tri_status check_post(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-/* From one memory to the other, of the same type. */
+/* A copy is from one memory to the other, of one type. */
 static tri_status check_copy(checker *c, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
     if ((c->program->offload >> y->mem & 1) == (c->program->offload >> x->mem & 1))
-        return defect(c, "%s and %s lie in the same memory", y->name, x->name);
+        return defect(c, "%s and %s are in the same memory", y->name, x->name);
     return y->dtype == x->dtype ? TRI_OK : defect(c, "%s and %s differ in element type", y->name, x->name);
 }
 
@@ -307,27 +304,27 @@ static tri_status check_wait(checker *c, const tri_instr *instr) {
         c->flight[i] = c->flight[--c->n_flights];
         return TRI_OK;
     }
-    return defect(c, "no transfer of these slots is under way%s%s", "", "");
+    return defect(c, "no transfer of these slots is in flight%s%s", "", "");
 }
 
-/* An output must share no bytes with another operand, unless both are apart inside one root. */
+/* An output must not overlap another operand; disjoint ranges of one root are allowed. */
 static tri_status check_apart(checker *c, const tri_instr *instr, int output) {
     const tri_program *p = c->program;
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++)
         if (k != output && instr->slot[k] >= 0 && overlap(c, instr->slot[output], instr->slot[k]) &&
             !is_own_part(c, instr))
-            return defect(c, "%s lies on %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
+            return defect(c, "%s overlaps %s", p->slot[instr->slot[output]].name, p->slot[instr->slot[k]].name);
     return TRI_OK;
 }
 
 static tri_status check_operand(checker *c, const tri_operand *operand, int slot) {
     const tri_program *p = c->program;
-    if (slot >= p->n_slots) return defect(c, "operand %s names no slot%s", operand->name, "");
-    if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is left out%s", operand->name, "");
+    if (slot >= p->n_slots) return defect(c, "operand %s is not a slot%s", operand->name, "");
+    if (slot < 0) return operand->optional ? TRI_OK : defect(c, "operand %s is missing%s", operand->name, "");
     tri_op op = p->instr[c->line].op;
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
-        return defect(c, "%s lies in the host's memory, which %s does not reach", p->slot[slot].name,
+        return defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
                       tri__op_row(op)->name);
     tri_dtype dtype = p->slot[slot].dtype;
     int computes = operand->dtype == TRI_DTYPE_COMPUTE ||
@@ -338,7 +335,7 @@ static tri_status check_operand(checker *c, const tri_operand *operand, int slot
     return TRI_OK;
 }
 
-/* Operands of the computing type are all of one. */
+/* All operands of the computing type have one type. */
 static tri_status check_computing_type(const checker *c, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
     const tri_slot *first = NULL;
@@ -352,23 +349,23 @@ static tri_status check_computing_type(const checker *c, const tri_instr *instr)
     return TRI_OK;
 }
 
-/* A run of rows that is there: of a field by the ranks that share it out, of another operand by its rows. */
+/* The run of rows exists: of a field by the ranks that split it, of another operand by its rows. */
 static tri_status check_part(const checker *c, const tri_instr *instr) {
     const tri_rows *rows = &c->program->slot[instr->slot[0]].rows;
     if (instr->attr.part >= 0 && instr->attr.part < (rows->div ? rows->div : 1)) return TRI_OK;
-    return defect(c, "%s is a part of rows that are not there%s", c->program->slot[instr->slot[0]].name, "");
+    return defect(c, "%s is a run of rows that does not exist%s", c->program->slot[instr->slot[0]].name, "");
 }
 
 static tri_status check_instr(checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (instr->op >= TRI_OP_COUNT) return defect(c, "no such operation%s%s", "", "");
     if (instr->mb >= p->n_mb) return defect(c, "no such microbatch%s%s", "", "");
-    if (tri__op_is_lowered(instr->op)) return defect(c, "the operation stands in plans only%s%s", "", "");
+    if (tri__op_is_lowered(instr->op)) return defect(c, "the operation must be lowered before it can run%s%s", "", "");
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++) TRI_TRY(check_operand(c, &row->arg[k], instr->slot[k]));
     TRI_TRY(check_computing_type(c, instr));
 
-    /* Counts that no two dims share by accident. */
+    /* Distinct counts, so that no two dims are equal by accident. */
     const tri_counts probe = {.of = {0, 100003, 200017, 301}};
     tri_dims dims;
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return defect(c, "%s%s", tri_error(), "");
@@ -400,7 +397,7 @@ static tri_status check_instr(checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-/* Bytes that a slot has in any of the members. */
+/* The bytes that a slot has in any of the members: the union. */
 static tri_slot_bytes bytes_of(const checker *c, int slot) {
     const root *r = &c->root[c->root_of[slot]];
     const range *at = &c->range[slot];
@@ -410,8 +407,8 @@ static tri_slot_bytes bytes_of(const checker *c, int slot) {
                             r->begin + (at->end.at + (moved > 0 ? moved : 0)) * each};
 }
 
-/* What two lanes do to the same bytes is in order. Members whose bytes differ are taken together first: where that asks
- * for too much, they are proven in parts. */
+/* Accesses of two lanes to the same bytes are ordered. Members whose bytes differ are first checked by the union of
+ * their bytes; where that fails, they are proven in parts. */
 static tri_status check_order(checker *c) {
     const tri_program *p = c->program;
     tri_slot_bytes *of = tri__arena_alloc(c->arena, (size_t)p->n_slots * sizeof *of);
@@ -440,16 +437,16 @@ static tri_status check_end(checker *c) {
     return defect(c, "the transfer is never waited for%s%s", "", "");
 }
 
-/* A view: inside its parent, of which it has the memory. */
+/* A view is inside its parent and in the parent's class. */
 static tri_status check_view(checker *c, int s) {
     const tri_program *p = c->program;
     const tri_slot *slot = &p->slot[s], *parent = &p->slot[slot->parent];
-    number begin = c->range[s].begin; /* its shift; open_slots put it there */
+    number begin = c->range[s].begin; /* its shift, set by open_slots */
     int64_t count = slot->rows.add * slot->cols, room = tri__slot_rows(parent, &p->max) * parent->cols;
     begin.at += slot->parent_at;
     if (compare(c, begin, fixed(0)) < 0 || compare(c, sum_of(begin, fixed(count)), fixed(room)) > 0 ||
         slot->mem != parent->mem || slot->dtype != parent->dtype)
-        return defect(c, "view %s leaves %s", slot->name, parent->name);
+        return defect(c, "view %s is not inside %s", slot->name, parent->name);
     begin = sum_of(begin, c->range[slot->parent].begin);
     c->range[s] = (range){begin, sum_of(begin, fixed(tri__slot_rows(slot, &p->max) * slot->cols))};
     c->root_of[s] = c->root_of[slot->parent];
@@ -461,7 +458,7 @@ static tri_status check_slots(checker *c) {
     for (int s = c->slot = 0; s < p->n_slots; c->slot = ++s) {
         const tri_slot *slot = &p->slot[s];
         if (slot->rows.div && p->max.of[slot->rows.sym] % slot->rows.div)
-            return defect(c, "the rows of %s are not shared out evenly%s", slot->name, "");
+            return defect(c, "the rows of %s are not split evenly%s", slot->name, "");
         if (slot->parent >= s) return defect(c, "view %s names a later slot%s", slot->name, "");
         if (slot->parent >= 0) {
             TRI_TRY(check_view(c, s));
@@ -470,7 +467,7 @@ static tri_status check_slots(checker *c) {
         int64_t bytes = tri__slot_bytes(slot, &p->max);
         if (slot->offset < 0) return defect(c, "%s has no offset yet%s", slot->name, "");
         if (slot->offset + bytes > p->bytes[slot->mem])
-            return defect(c, "%s leaves the memory of class %s", slot->name, tri__mem_name(slot->mem));
+            return defect(c, "%s is outside the memory of class %s", slot->name, tri__mem_name(slot->mem));
         c->root_of[s] = s;
         c->range[s].end = fixed(tri__slot_rows(slot, &p->max) * slot->cols);
         c->root[s] = (root){.taken_by = -1, .mem = slot->mem, .begin = slot->offset, .end = slot->offset + bytes};
@@ -478,7 +475,7 @@ static tri_status check_slots(checker *c) {
     return TRI_OK;
 }
 
-/* Room for what is known of slots, and where the shifts of the first member lead. */
+/* Allocates the state of slots, and applies the shifts of the class. */
 static tri_status open_slots(checker *c) {
     const tri_program *p = c->program;
     size_t n = (size_t)p->n_slots;
@@ -501,7 +498,7 @@ static tri_status check_program(checker *c) {
     c->line = p->n_instrs;
     TRI_TRY(open_slots(c));
     TRI_TRY(check_slots(c));
-    for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state outlive steps */
+    for (int s = 0; s < p->n_slots; s++) /* weights and optimizer state hold values from the step before */
         if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE))
             write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++) TRI_TRY(check_instr(c, &p->instr[c->line]));
@@ -509,7 +506,7 @@ static tri_status check_program(checker *c) {
     return check_order(c);
 }
 
-/* Each program by itself; the members in two parts where they are not all alike. */
+/* Each program alone; members in two parts where a comparison varies. */
 static tri_status check_members(tri_arena *arena, const tri_class *class, members of, const tri_origin *origin) {
     checker c = {.program = class->program, .class = class, .of = of, .arena = arena, .origin = origin};
     tri_status status = check_program(&c);
@@ -556,7 +553,7 @@ tri_status tri__check_read(const tri_classes *ranks, const tri_origin *origin) {
 
 tri_status tri__check_all(const tri_classes *ranks) { return tri__check_read(ranks, NULL); }
 
-/* The first of some programs, by itself, that has a defect. */
+/* Checks each of some programs alone; fails at the first defect. */
 static tri_status check_alone(tri_arena *arena, const tri_program *const *programs, int n) {
     for (int i = 0; i < n; i++) {
         checker one = {.program = programs[i], .of = {.n = 1, .copies = 1}, .arena = arena};

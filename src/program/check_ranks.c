@@ -1,7 +1,7 @@
-/* check_ranks.c - proves that the programs of all ranks fit together, by running their transfers dry: a transfer has
- * happened when all its members posted it, a wait blocks until then, and nothing is buffered. What members post is
- * compared; ranks that never get past a wait are named. One rank of each role runs for all ranks of it; why that is
- * enough: program/roles.h. Linear in their instructions, as what is summed was made shortly before. */
+/* check_ranks.c - proves that the programs of all ranks fit together, by a dry run of their transfers: a transfer is
+ * complete when all its members have posted it, a wait blocks until then, and nothing is buffered. The members' posts
+ * are compared; ranks in a deadlock are named. One rank of each role runs for all of them; why that is enough:
+ * program/roles.h. Linear in the instructions, since a sum's operand is written shortly before it. */
 #include "program/check.h"
 #include "program/meet.h"
 
@@ -17,7 +17,7 @@ typedef struct open_post {
 
 typedef struct runner {
     int at;              /* next instruction */
-    int sleeper;         /* the next role that sleeps for the same meeting; -1 */
+    int sleeper;         /* the next role that waits for the same meeting; -1 */
     int waits_for;       /* meeting; -1 */
     open_post *open;
 } runner;
@@ -26,7 +26,7 @@ typedef struct dry {
     tri_arena *arena;
     tri_roles roles;
     tri_meetings meetings;
-    int *asleep;         /* [meetings] the last role that waits for it, and so on by runner.sleeper; -1 */
+    int *asleep;         /* [meetings] head of the list of roles that wait for it, linked by runner.sleeper; -1 */
     int n_asleep, cap_asleep;
     runner *run;         /* [roles] */
     const tri_origin *origin; /* NULL: planned */
@@ -59,7 +59,7 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
     return text;
 }
 
-/* Whether what a transfer takes is a sum over ranks already: then the order of both sums counts. */
+/* Whether a transfer's operand is itself a sum over ranks: then the order of the two sums matters. */
 static int is_summed(const tri_program *p, int line) {
     int whole = tri__transfer_whole(&p->instr[line]), root = tri__slot_root(p, whole);
     for (int i = line - 1; i >= 0; i--) {
@@ -73,7 +73,7 @@ static int is_summed(const tri_program *p, int line) {
     return 0;
 }
 
-/* Two members mean the same transfer. */
+/* Whether two members posted the same transfer. */
 static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
     const tri_program *p = d->meetings.program[a_role], *q = d->meetings.program[b_role];
     const tri_instr *a = &p->instr[a_line], *b = &q->instr[b_line];
@@ -117,11 +117,11 @@ static tri_status post(dry *d, int role, const tri_instr *instr, int *ready, int
     return TRI_OK;
 }
 
-/* Ends the wait of a role, or puts it to sleep: returns 0. */
+/* Completes the wait of a role; or blocks the role and returns 0. */
 static int wait(dry *d, int role, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     open_post **at = &d->run[role].open;
-    while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* check.c saw that it is there */
+    while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* check.c proved that it exists */
     int meeting = (*at)->meeting;
     if (d->meetings.at[meeting].left) {
         d->run[role].waits_for = meeting;
@@ -143,7 +143,7 @@ static tri_status run_until_asleep(dry *d, int role, int *ready, int *n_ready) {
     return TRI_OK;
 }
 
-/* Says who waits for whom, until a role comes up a second time or has ended. */
+/* Follows the chain of waits until a role repeats or has ended, and reports it. */
 static tri_status stuck(dry *d, int role) {
     char text[1536], one[POST_TEXT], at[TRI_ORIGIN_TEXT], first[TRI_ORIGIN_TEXT];
     size_t used = 0;
@@ -169,7 +169,7 @@ static tri_status stuck(dry *d, int role) {
 static tri_status run_dry(dry *d) {
     int n_ready = 0;
     int *ready = tri__arena_alloc(d->arena,
-                                  (size_t)d->roles.n * sizeof *ready); /* roles that can go on: each is in it once */
+                                  (size_t)d->roles.n * sizeof *ready); /* runnable roles, each once */
     for (int role = d->roles.n - 1; role >= 0; role--) {
         d->run[role] = (runner){.waits_for = -1};
         ready[n_ready++] = role;

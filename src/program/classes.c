@@ -1,4 +1,4 @@
-/* classes.c - classes of ranks: looked up, told from two members, and made programs of again. */
+/* classes.c - classes of ranks: finds a rank's class, derives a class from two members, expands a member's program. */
 #include "program/classes.h"
 
 #include <ctype.h>
@@ -62,7 +62,7 @@ tri_status tri__classes_check(const tri_classes *r) {
 const tri_class *tri__class_of(const tri_classes *r, int rank, int *member) {
     tri_coords at = tri__mesh_coords(&r->mesh, rank);
     int row = tri__classes_row(&r->mesh, at), place = at.dp % r->period, first = r->first[row];
-    for (int step = r->first[row + 1] - first; step > 1;) { /* the last that begins at `place` or before */
+    for (int step = r->first[row + 1] - first; step > 1;) { /* the last that begins at or before `place` */
         int half = step / 2;
         if (r->at[first + half].begin <= place) first += half, step -= half;
         else step = half;
@@ -104,7 +104,7 @@ static int same_texts(const char *const *a, const char *const *b, int n) {
     return 1;
 }
 
-/* All but the rank and the slots. */
+/* Equal except for the rank and the slots. */
 static int same_frame(const tri_program *a, const tri_program *b) {
     return strcmp(a->title, b->title) == 0 && memcmp(&a->mesh, &b->mesh, sizeof a->mesh) == 0 && a->n_mb == b->n_mb &&
            memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
@@ -113,7 +113,7 @@ static int same_frame(const tri_program *a, const tri_program *b) {
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);
 }
 
-/* All but where they begin in their parents, and their names. */
+/* Equal except for their begin in the parent and their names. */
 static int same_shape(const tri_slot *a, const tri_slot *b) {
     return a->dtype == b->dtype && a->mem == b->mem && a->rows.sym == b->rows.sym && a->rows.add == b->rows.add &&
            a->rows.div == b->rows.div && a->cols == b->cols && a->unit == b->unit && a->parent == b->parent &&
@@ -130,7 +130,7 @@ int tri__program_equal(const tri_program *a, const tri_program *b) {
     return 1;
 }
 
-/* `to` is `from` but for `steps` equal steps of a number; 0 when it is not. */
+/* Whether `to` is `from` + steps * each, for a whole number `each`. */
 static int step_of(int64_t from, int64_t to, int steps, int64_t *each) {
     *each = (to - from) / steps;
     return from + *each * steps == to;

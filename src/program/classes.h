@@ -1,10 +1,10 @@
-/* classes.h - the programs of all ranks of a mesh, each different one once.
+/* classes.h - the programs of all ranks of a mesh, without duplicates.
  *
- * Replicas that differ in their place on the dp axis alone compute the same; what is different is where their shards
- * begin. Such ranks are a class: the program of its first member, and a rule for the others. From each member to the
- * next, the views that `shift` lists begin so many elements further in their parents, and numbers in their names grow
- * with it. All else but the rank is the same: groups and peers of transfers are named by axes and places, not by
- * ranks. */
+ * Replicas that differ only in their place on the dp axis compute the same; only their shards begin elsewhere. Such
+ * ranks form a class: the program of its first member, and a rule for the others. From each member to the next, the
+ * views listed in `shift` begin a fixed number of elements further in their parents, and the numbers in their names
+ * grow by the same amount. Everything else except the rank is the same: groups and peers of transfers are named by axes
+ * and places, not by ranks. */
 #ifndef TRI_PROGRAM_CLASSES_H
 #define TRI_PROGRAM_CLASSES_H
 
@@ -29,12 +29,12 @@ typedef struct tri_classes {
     tri_mesh mesh;
     int world;
     int period;    /* divides mesh.dp: replica d has the program of replica d % period */
-    tri_class *at; /* those of row 0, then of the next; each by `begin` */
+    tri_class *at; /* by row, then by `begin` */
     int n, cap;
     int *first; /* [pp * tp + 1] index of the first class of each row */
 } tri_classes;
 
-/* A row is what is of one place on pp and tp; its number: pp fastest. */
+/* A row: all ranks of one place on pp and tp; numbered with pp fastest. */
 int tri__classes_row(const tri_mesh *mesh, tri_coords at);
 /* No classes yet: they are added row by row. */
 void tri__classes_open(tri_classes *ranks, tri_arena *arena, const tri_mesh *mesh, int period);
@@ -44,15 +44,15 @@ tri_status tri__classes_list(tri_classes *ranks, tri_arena *arena, const tri_pro
 /* Whether the classes make up the mesh: every rank is a member of one, and the first member's program says so. */
 tri_status tri__classes_check(const tri_classes *ranks);
 
-/* The class of a rank; *member: its number among the members of a run, from 0 on. NULL: not asked for. */
+/* The class of a rank; *member: its index among the members of a run, unless NULL. */
 const tri_class *tri__class_of(const tri_classes *ranks, int rank, int *member);
-/* A rank's program, in the arena: it shares with the class what is the same. */
+/* A rank's program, in the arena; parts that do not differ are shared with the class. */
 const tri_program *tri__classes_program(const tri_classes *ranks, tri_arena *arena, int rank);
 
-/* Finds the rule that leads from `first`, member 0, to `last`, member n - 1, n > 1: the shifts, in the arena. 0 when
- * there is none: then they are not members of one class. */
+/* Finds the shifts (in the arena) that lead from `first`, member 0, to `last`, member n - 1, n > 1. 0: there are none,
+ * so they are not members of one class. */
 int tri__class_rule(tri_arena *arena, const tri_program *first, const tri_program *last, int n, tri_class *out);
-/* Whether two programs are the same to the letter. */
+/* Whether two programs are identical. */
 int tri__program_equal(const tri_program *a, const tri_program *b);
 
 #endif

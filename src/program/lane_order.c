@@ -1,6 +1,6 @@
-/* lane_order.c - the bytes that both lanes touch, cut into pieces by the slots' borders. For each lane two trees over
- * the pieces remember who touched them last, and who wrote them. Instructions come in order, so that what is set is
- * always the largest yet: setting and asking take a step for each level of a tree. */
+/* lane_order.c - the bytes that both lanes touch, cut into pieces at the slots' borders. Two segment trees a lane keep
+ * the last instruction that touched each piece and the last that wrote it. Instructions come in order, so every value
+ * set is the largest yet: setting and querying take O(log pieces). */
 #include "program/lane_order.h"
 #include "program/transfer.h"
 
@@ -8,12 +8,12 @@
 
 _Static_assert(TRI_LANES == 2, "an instruction waits for one other lane");
 
-/* The last to set any of a range of pieces, as 1 + its number; 0: none. Node k has the nodes 2k and 2k + 1 below it;
- * pieces are nodes n, n + 1... */
+/* A segment tree: the last instruction that set any of a range of pieces, as 1 + its index; 0: none. The children of
+ * node k are 2k and 2k + 1; pieces are the leaves n, n + 1... */
 typedef struct tree {
     int n;           /* a power of two */
-    int32_t *whole;  /* [2n] the last that set all of a node */
-    int32_t *any;    /* [2n] the last that set all of it, or something below */
+    int32_t *whole;  /* [2n] the last that set the whole node */
+    int32_t *any;    /* [2n] the last that set the node or anything below it */
 } tree;
 
 /* Pieces [begin, end) of all bytes. */
@@ -29,7 +29,7 @@ typedef struct border {
 struct tri_lane_order {
     pieces *of;                    /* [n_slots] */
     tree touched[TRI_LANES], written[TRI_LANES];
-    int behind[TRI_LANES];         /* the last instruction of the other lane that a lane is behind; -1 */
+    int behind[TRI_LANES];         /* the last instruction of the other lane that is ordered before this lane; -1 */
 };
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -43,7 +43,7 @@ static void set(tree *t, pieces at, int32_t value) {
         t->any[l] = t->any[r] = value;
 }
 
-/* What lies within nodes of the range, and what reaches into it over one of its ends. */
+/* Nodes inside the range (any), and the ancestors of its two ends (whole). */
 static int32_t last_of(const tree *t, pieces at) {
     int32_t last = 0;
     for (int l = at.begin + t->n, r = at.end + t->n; l < r; l /= 2, r /= 2) {
@@ -55,7 +55,7 @@ static int32_t last_of(const tree *t, pieces at) {
     return last;
 }
 
-/* A slot that instructions touch, and in which lanes, a bit each. */
+/* A slot that instructions touch, and from which lanes, a bit each. */
 typedef struct touched {
     tri_slot_bytes at;
     int slot, lanes;
@@ -76,7 +76,7 @@ static int rising(const void *a, const void *b) {
     return compare(x->mem, x->at, y->mem, y->at);
 }
 
-/* All that instructions touch and that is not empty, by where it begins; returns how many. */
+/* All non-empty slots that instructions touch, by their begin; returns how many. */
 static int list_touched(const tri_program *program, const tri_slot_bytes *of, touched *out) {
     int n = 0;
     for (int s = 0; s < program->n_slots; s++) out[s] = (touched){of[s], s, 0};
@@ -89,7 +89,7 @@ static int list_touched(const tri_program *program, const tri_slot_bytes *of, to
     return n;
 }
 
-/* Leaves those that lie in stretches of bytes which both lanes touch: nothing waits for the others. */
+/* Keeps only slots in stretches of bytes that both lanes touch: the others need no waits. */
 static int keep_common(touched *list, int n) {
     int kept = 0;
     for (int begin = 0, end; begin < n; begin = end) {
@@ -111,7 +111,7 @@ static int find_border(const border *borders, int n, tri_mem mem, int64_t at) {
     return (int)((const border *)bsearch(&key, borders, (size_t)n, sizeof key, rising) - borders);
 }
 
-/* The pieces of each slot, none where lanes do not meet; returns how many there are. */
+/* The pieces of each slot, none where the lanes share no bytes; returns how many there are. */
 static int cut(tri_arena *arena, const tri_program *program, const tri_slot_bytes *bytes, pieces *of) {
     touched *list = tri__arena_alloc(arena, (size_t)program->n_slots * sizeof *list);
     int n_list = keep_common(list, list_touched(program, bytes, list)), n = 0;
@@ -179,14 +179,14 @@ void tri__lane_order_add(tri_lane_order *order, const tri_instr *instr, int inde
     }
 }
 
-/* Lanes that are there, and waits for an earlier instruction of the other. */
+/* Lanes exist, and each wait is for an earlier instruction of the other lane. */
 static const char *check_each(const tri_program *program, int *line) {
     for (*line = 0; *line < program->n_instrs; ++*line) {
         const tri_instr *instr = &program->instr[*line];
         if (instr->lane < 0 || instr->lane >= TRI_LANES) return "no such lane%s";
         if (instr->await < -1 || instr->await >= *line ||
             (instr->await >= 0 && program->instr[instr->await].lane == instr->lane))
-            return "it waits for no earlier instruction of the other lane%s";
+            return "it does not wait for an earlier instruction of the other lane%s";
     }
     return NULL;
 }

@@ -1,12 +1,11 @@
-/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, whoever posts
- * first. */
+/* meet.c - counts the posts of every group and pair of ranks. A group's members are listed once, by the first post. */
 #include "program/meet.h"
 
 /* The transfers of one group, or from one rank to another, in order. */
 typedef struct tri_channel {
     int span;            /* index of tri_roles.span */
     int n, *members;     /* ranks */
-    int n_roles, *roles; /* of the members, each once */
+    int n_roles, *roles; /* roles of the members, each once */
     int *posted;         /* [n_roles] by each */
     int *meeting;        /* indices */
     int n_meetings, cap_meetings;
@@ -40,7 +39,7 @@ static tri_channel *group_of(tri_meetings *m, int role, int span) {
     for (int i = 0; i < c->n; i++) {
         int other = m->roles->of[c->members[i]];
         if (at[other] == c) continue;
-        at[other] = c; /* its group has the same roles, so that none had another one */
+        at[other] = c; /* its group has the same roles, so it had no other channel */
         c->roles[c->n_roles++] = other;
     }
     return c;
@@ -69,7 +68,7 @@ int tri__meetings_post(tri_meetings *m, int role, int line) {
     tri_channel *c = group_of(m, role, span);
     if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) {
         int place = tri__transfer_place(&m->ranks->mesh, m->roles->rank[role],
-                                        &instr->attr); /* that of all ranks of the role */
+                                        &instr->attr); /* the same for all ranks of the role */
         int own = c->members[place], other = c->members[instr->attr.root];
         c = instr->op == TRI_OP_send_post ? pair_of(m, own, other, span) : pair_of(m, other, own, span);
     }

@@ -14,8 +14,8 @@ typedef enum tri_op {
     TRI_OP_COUNT
 } tri_op;
 
-/* TRI_ARG(norm, x): the index of operand x of operation norm, a constant. A struct of one byte an operand, in the order
- * of the operation's row, makes it. */
+/* TRI_ARG(norm, x): the index of operand x of operation norm, a constant. Computed by offsetof in a struct with one
+ * byte an operand. */
 #define TRI_ARG(op, name) ((int)offsetof(struct tri_args_##op, name))
 #define R(name, ...) name
 #define Ro(name, ...) name
@@ -49,7 +49,7 @@ typedef enum tri_op_phase {
     TRI_PHASE_M
 } tri_op_phase;
 
-/* What carries an operation out: kernels, the transport, copies from the host and from offload memory. */
+/* Where an operation runs: kernels, the transport, copies from the host and from offload memory. */
 typedef enum tri_queue { TRI_QUEUE_COMPUTE, TRI_QUEUE_COMM, TRI_QUEUE_COPY } tri_queue;
 
 typedef enum tri_access {
@@ -71,7 +71,7 @@ typedef struct tri_operand {
     const char *dims;  /* "T,H" */
 } tri_operand;
 
-/* The extents that one instruction's operands bind the dim letters to. */
+/* The extents of the dim letters, as bound by one instruction's operands. */
 typedef struct tri_dims {
     double of[26]; /* by letter; 0 where unbound */
 } tri_dims;
@@ -89,7 +89,7 @@ typedef struct tri_op_row {
 typedef struct tri_extent {
     int64_t rows, cols;
     tri_dtype dtype;
-    int there; /* 0: left out */
+    int there; /* 0: omitted */
 } tri_extent;
 
 /* Floating point operations and bytes moved. */
@@ -98,41 +98,41 @@ typedef struct tri_cost {
 } tri_cost;
 
 const tri_op_row *tri__op_row(tri_op op);
-/* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; Q is the caller's to set. Returns the first operand
- * that does not fit those before it, or -1. */
+/* Binds the dim letters to the operands' extents, [TRI_MAX_ARGS]; the caller sets Q. Returns the first operand that
+ * does not fit those before it, or -1. */
 int tri__op_bind(tri_op op, const tri_extent *arg, tri_dims *dims);
-/* What one call costs; acc: bit k: operand k is added to. */
+/* The cost of one call; acc: bit k: operand k is added to. */
 tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_dims *dims);
 int tri__op_find(const char *name);                     /* -1 when there is none */
 int tri__op_arg(tri_op op, const char *name);           /* the operand's index; -1 */
 tri_queue tri__op_queue(tri_op op);
-int tri__op_is_lowered(tri_op op);                      /* stands in plans only: transfers take its place */
+int tri__op_is_lowered(tri_op op);                      /* lowered to transfers before a program runs */
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
-/* What an instruction carries beside its slots. A field that its operation does not use is 0. */
+/* An instruction's attributes. A field that its operation does not use is 0. */
 typedef struct tri_attr {
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
-    int32_t heads;      /* attention: heads held here */
+    int32_t heads;      /* attention: heads that this rank holds */
     int32_t head0;      /* attention: global number of the first of them */
-    int32_t row0;       /* embed: number of the first word that is held here */
-    int32_t pad;        /* embed: 1 + the word that pads: its row gets no gradient; 0: none */
+    int32_t row0;       /* embed: number of the first word that this rank holds */
+    int32_t pad;        /* embed: 1 + the padding word, whose row gets no gradient; 0: none */
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
-    int32_t part;       /* input, tokens_whole_din: which run of rows, of as many as the output has */
+    int32_t part;       /* input, tokens_whole_din: which run of rows, each as long as the output */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */
     float beta1, beta2; /* adamw */
     float decay;        /* adamw: weight decay of these elements; 0 for those that do not decay */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h) */
-    int32_t within;     /* transfers: of that group only the run of this many places that this rank is in; 0: all */
-    int32_t across;     /* transfers: of that group only every so many-th place; 0: all */
-    int32_t root;       /* broadcast: the place that has the data; send and recv: the place of the other end */
+    int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
+    int32_t across;     /* transfers: only places of that group at this stride; 0: all */
+    int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */
 } tri_attr;
 
-/* What a microbatch brings in. N samples; T tokens of the branch. */
+/* The inputs of a microbatch. N samples; T tokens of the branch. */
 #define TRI_FIELDS(X)                                                                              \
     X(ids0, "token ids [T0,1] i32")                                                                \
     X(pos0, "rows of the position table [T0,1] i32")                                               \
@@ -155,12 +155,12 @@ typedef enum tri_field {
     TRI_FIELD_COUNT
 } tri_field;
 
-/* The columns of the field control. The sums over ranks are known to all when the step ends. */
+/* The columns of the field control. Every rank knows the sums over all ranks when the step ends. */
 typedef enum tri_told {
-    TRI_TOLD_STOP,    /* 1: somebody asked this rank to end the run */
+    TRI_TOLD_STOP,    /* 1: this rank was asked to end the run */
     TRI_TOLD_FLOPS,   /* of the step */
     TRI_TOLD_LOADER,  /* seconds that the step waited for its batch */
-    TRI_TOLD_COMM,    /* the share of the time since the last control that it was in transfers: moving data ... */
+    TRI_TOLD_COMM,    /* share of the time since the last control spent in transfers: moving data ... */
     TRI_TOLD_IDLE,    /* ... and waiting for other ranks */
     TRI_TOLD_COUNT
 } tri_told;

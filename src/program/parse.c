@@ -1,6 +1,6 @@
 /* parse.c - reads back what print.c writes, line by line; every line's first word says what it is. Numbers are bounded
- * so that sums and products of the sizes they give cannot overflow. The numbers that instructions begin with do not
- * count, so that lines can be taken out, put in and moved. */
+ * so that sums and products of sizes cannot overflow. The numbers at the beginning of instructions are ignored, so that
+ * lines can be removed, inserted and moved. */
 #include "base/hash.h"
 #include "program/attr.h"
 #include "program/builder.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { NAME_BYTES = 255, COUNT_MAX = INT_MAX }; /* of a name; of rows, ranks, microbatches */
-static const int64_t SIZE_LIMIT = (int64_t)1 << 59;  /* bytes or elements: 2^63 holds those of all classes */
+static const int64_t SIZE_LIMIT = (int64_t)1 << 59;  /* bytes or elements: all classes together stay below 2^63 */
 static const double SQUARES_LIMIT = 1e30;
 
 /* Slots or units by their names: open addressing. */
@@ -28,16 +28,16 @@ typedef struct names {
 } names;
 
 typedef struct parser {
-    tri_builder build; /* of the program being read: the last one */
+    tri_builder build; /* of the program being read */
     names slots, units;
     tri_parsed *parsed;
     int n_parsed, cap_parsed;
     const char *name;
     int line;
-    char *rest; /* of the line being read */
+    char *rest; /* the rest of the line being read */
 } parser;
 
-/* The word as it is, but short, and without bytes that terminals act on. */
+/* The word is shortened, and control characters are removed. */
 static tri_status bad(const parser *p, const char *what, const char *word) {
     char shown[64];
     size_t n = 0;
@@ -49,7 +49,7 @@ static tri_status bad(const parser *p, const char *what, const char *word) {
     return tri__fail(TRI_DATA, "%s:%d: %s: \"%s\"", p->name, p->line, what, shown);
 }
 
-/* Where a name stands, or would stand. */
+/* The entry of a name, or the free one where it belongs. */
 static struct named *place_of(const names *all, const char *name) {
     size_t mask = (size_t)all->cap - 1, at = (size_t)tri__hash64(0, name, strlen(name)) & mask;
     while (all->at[at].name && strcmp(all->at[at].name, name) != 0) at = (at + 1) & mask;
@@ -85,7 +85,7 @@ static char *next_word(parser *p) {
     return word;
 }
 
-/* Digits of a number in 0..max; returns where they end, NULL when there are none or it is larger. */
+/* Digits of a number in 0..max; returns where they end, NULL when there are none or the number is too large. */
 static const char *read_whole(const char *text, int64_t max, int64_t *out) {
     if (*text < '0' || *text > '9') return NULL;
     char *end;
@@ -149,19 +149,19 @@ static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_
     return TRI_OK;
 }
 
-/* A name that stands as one word wherever print.c writes it. */
+/* A name that print.c writes as one word everywhere. */
 static tri_status check_name(const parser *p, const char *name) {
     if (strlen(name) > NAME_BYTES || strpbrk(name, "[=") || strchr("+_<@", *name)) return bad(p, "not a name", name);
     return TRI_OK;
 }
 
-/* A slot that was added: its line, and its name, which no other has. */
+/* Records the line and the name of a new slot; names are unique. */
 static tri_status note_slot(parser *p, int slot) {
     tri_parsed *of = &p->parsed[p->n_parsed - 1];
     const char *name = p->build.program->slot[slot].name;
     int known = find_name(&p->slots, name), n = slot;
     if (known >= 0)
-        return tri__fail(TRI_DATA, "%s:%d: slot %s is there already, at line %d", p->name, p->line, name,
+        return tri__fail(TRI_DATA, "%s:%d: slot %s already exists, at line %d", p->name, p->line, name,
                          of->slot_line[known]);
     add_name(p->build.arena, &p->slots, name, slot);
     *TRI_PUSH(p->build.arena, of->slot_line, n, of->cap_slots) = p->line;
@@ -214,7 +214,7 @@ static tri_status parse_axes(parser *p, char *text, uint32_t *axes) {
     for (char *word = strtok_r(text, "+", &save); word; word = strtok_r(NULL, "+", &save)) {
         int axis = 0;
         while (axis < TRI_AXIS_COUNT && strcmp(word, tri__axis_name((tri_axis)axis)) != 0) axis++;
-        if (axis == TRI_AXIS_COUNT) return bad(p, "no axis of the mesh", word);
+        if (axis == TRI_AXIS_COUNT) return bad(p, "not an axis of the mesh", word);
         *axes |= TRI_AXIS_SET(axis);
     }
     return TRI_OK;
@@ -267,7 +267,7 @@ static tri_status parse_operands(parser *p, tri_instr *instr) {
     return TRI_OK;
 }
 
-/* Words of an instruction that a number follows. */
+/* Words of an instruction that are followed by a number. */
 typedef struct numbered_word {
     const char *word;
     int64_t max;
@@ -374,7 +374,7 @@ static tri_status parse_unit(parser *p) {
     TRI_TRY(check_name(p, name));
     if (find_number(name) || p->build.program->n_units == INT16_MAX)
         return bad(p, "not a name, or too many units", name);
-    if (find_name(&p->units, name) >= 0) return bad(p, "a unit that is there already", name);
+    if (find_name(&p->units, name) >= 0) return bad(p, "a unit that already exists", name);
     int unit = tri__build_unit(&p->build, name);
     add_name(p->build.arena, &p->units, p->build.program->unit[unit], unit);
     char *more = next_word(p);

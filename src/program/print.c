@@ -2,9 +2,9 @@
  *
  *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.layer.1.qkv.w p.layer.1.qkv.b  mb 0  layer.1
  *
- * An operand that is added to has + in front; one that is left out is _. Attributes, lanes and classes of memory that
- * are 0 are not printed, nor offsets and sizes of classes before the memory pass, nor the usual order of the mesh's
- * axes. "lane 1  after 12" at the end: goes to queue 1, once instruction 12, of the other, is done. A file may hold
+ * An operand that is added to has + in front; an omitted one is _. Attributes, lanes and memory classes that are 0 are
+ * not printed, nor are offsets and class sizes before the memory pass, nor the default order of the mesh's axes. `lane
+ * 1` and `after 12` at the end: runs on lane 1, after instruction 12 (of the other lane) is done. A file may hold
  * several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
@@ -102,7 +102,7 @@ static void print_mesh(FILE *out, const tri_program *program) {
     fputc('\n', out);
 }
 
-/* Before the memory pass there are none. */
+/* Prints nothing before the memory pass. */
 static void print_bytes(FILE *out, const tri_program *program) {
     int64_t peak = tri__program_bytes(program);
     if (peak) fputs("bytes", out);
@@ -134,7 +134,7 @@ tri_status tri__program_text(const tri_program *program, char **text) {
     tri__program_print(program, out);
     int failed = ferror(out);
     if (fclose(out) == 0 && !failed && *text)
-        return TRI_OK; /* a stream into memory that runs short closes well, without a text */
+        return TRI_OK; /* when memory runs out, a memory stream closes without error but has no text */
     free(*text);
     *text = NULL;
     return tri__fail(TRI_RESOURCE, "out of memory for a program's text");

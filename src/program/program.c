@@ -86,7 +86,7 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
     extents(program, instr, counts, arg);
     int bad = tri__op_bind(instr->op, arg, dims);
     if (bad >= 0)
-        return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] beside the others",
+        return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] with the other operands",
                          row->name, row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols,
                          row->arg[bad].dims);
     for (int k = 0; k < row->n_args; k++)

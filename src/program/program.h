@@ -23,7 +23,7 @@ typedef enum tri_sym {
 typedef struct tri_rows {
     tri_sym sym;
     int64_t add; /* rows = count(sym) / div + add; count(TRI_SYM_NONE) is 0 */
-    int div;     /* ranks that share the rows out evenly: counts are multiples of it; 0 is 1 */
+    int div;     /* ranks that split the rows evenly: counts are multiples of it; 0 is 1 */
 } tri_rows;
 
 /* Row counts of one microbatch, and of a step's largest (which size the slots). */
@@ -39,10 +39,10 @@ typedef enum tri_mem {
     TRI_MEM_ACT,     /* activations, their gradients, inputs: memory is reused by lifetime */
     TRI_MEM_GATHER,  /* weights gathered from their shards: memory is reused by lifetime */
     TRI_MEM_COMM,    /* gradients on their way to their owners: memory is reused by lifetime */
-    TRI_MEM_STAGING, /* what lies in offload memory, while kernels that do not reach there use it: memory is reused by
+    TRI_MEM_STAGING, /* copies of what is in offload memory, for kernels that cannot access it: memory is reused by
                         lifetime */
     TRI_MEM_RESULT,  /* small values that the host sets or reads: never reused */
-    TRI_MEM_HOST,    /* records that hosts exchange: in the host's memory wherever kernels run, never reused */
+    TRI_MEM_HOST,    /* records that hosts exchange: always in host memory, never reused */
     TRI_MEM_WORK,    /* kernels' scratch space: one slot */
     TRI_MEM_COUNT
 } tri_mem;
@@ -63,11 +63,11 @@ typedef struct tri_instr {
     uint16_t op;                /* tri_op */
     uint16_t acc;               /* bit k: operand k is added to, not overwritten */
     int16_t unit;               /* index of units[]; -1 none */
-    int16_t mb;                 /* microbatch; -1: of the whole step */
+    int16_t mb;                 /* microbatch; -1: the whole step */
     int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
-    int32_t lane;               /* which of TRI_LANES queues it goes to, on a device that has several */
-    int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1 none, or
-                                   one before it in its lane waits for that */
+    int32_t lane;               /* which of TRI_LANES queues it runs on, where a device has several */
+    int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1: none,
+                                   or one before it in its lane waits already */
     tri_attr attr;
 } tri_instr;
 
@@ -80,7 +80,7 @@ typedef struct tri_program {
     int rank, n_mb;
     tri_counts max;        /* per microbatch; sizes the slots */
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
-    unsigned offload;      /* classes that lie in the device's offload memory, 1 << tri_mem or-ed */
+    unsigned offload;      /* classes in the device's offload memory, 1 << tri_mem or-ed */
     const char **unit;
     tri_slot *slot;
     tri_instr *instr;
@@ -90,27 +90,28 @@ typedef struct tri_program {
 
 const char *tri__mem_name(tri_mem mem);
 const char *tri__sym_name(tri_sym sym);
-/* Token counts rounded up to a multiple of `granule`: what is more belongs to no sequence. */
+/* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule);
 /* Rows and bytes of a slot when the row counts are `counts`. */
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);
 /* The slot that owns the memory: the slot itself or its outermost parent. */
 int tri__slot_root(const tri_program *program, int slot);
-/* Where a slot begins: elements of its root before it; and bytes into its class's allocation. */
+/* Where a slot begins: elements from the begin of its root; and bytes into its class's allocation. */
 int64_t tri__slot_begin(const tri_program *program, int slot);
 int64_t tri__slot_offset(const tri_program *program, int slot);
 int tri__program_find(const tri_program *program, const char *slot_name); /* -1 */
-int64_t tri__program_bytes(const tri_program *program);                   /* all classes */
-int64_t tri__program_offload_bytes(const tri_program *program);           /* those in offload memory */
-int tri__program_lanes(const tri_program *program);                       /* that its instructions are in */
+int64_t tri__program_bytes(const tri_program *program);                   /* of all classes */
+int64_t tri__program_offload_bytes(const tri_program *program);           /* of classes in offload memory */
+int tri__program_lanes(const tri_program *program);                       /* lanes that instructions use */
 
-/* Binds the dim letters of an instruction to extents. `counts` as bound. Fails where two operands disagree. */
+/* Binds the dim letters of an instruction to extents, for the row counts `counts`. Fails where two operands
+ * disagree. */
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                            tri_dims *dims);
 /* The type of the kernel row that runs an instruction: 16-bit where any operand without a fixed type is, else f32. */
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
-/* What one instruction costs. */
+/* The cost of one instruction. */
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
 
 #endif

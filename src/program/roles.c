@@ -1,5 +1,6 @@
-/* roles.c - roles by refinement: classes to begin with, told apart by the roles in their groups until no group tells
- * any apart. Hashes find them; that they are what roles.h says is then proven by comparing groups role by role. */
+/* roles.c - roles by partition refinement: begins with the classes, and splits a role while the roles in its ranks'
+ * groups differ. Hashes find the roles; a comparison of groups role by role then proves that they are what roles.h
+ * says. */
 #include "program/roles.h"
 #include "program/transfer.h"
 #include "base/hash.h"
@@ -12,10 +13,10 @@ typedef struct finder {
     const tri_classes *ranks;
     int per_node;
     tri_roles *out;
-    int *members;   /* [world] of the group in hand */
-    uint64_t *seen; /* [world] what tells a rank's role apart */
-    int *pattern;   /* [world] of the group in hand: role of each member, and whether it is on the machine of the one
-                       before it */
+    int *members;   /* [world] of the current group */
+    uint64_t *seen; /* [world] hash of what distinguishes a rank's role */
+    int *pattern;   /* [world] of the current group: role of each member, and whether it is on the same machine as
+                       the one before it */
 } finder;
 
 int tri__roles_span(const tri_roles *r, const tri_attr *attr) {
@@ -91,7 +92,8 @@ static void number(finder *f) {
     tri_roles *r = f->out;
     sighting *all = tri__arena_alloc(f->arena, (size_t)world * sizeof *all);
     int *first =
-        tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first that was seen the same */
+        tri__arena_alloc(f->arena, (size_t)world * sizeof *first); /* of each rank: the first rank with the same
+                                                                      `seen` */
     for (int rank = 0; rank < world; rank++) all[rank] = (sighting){f->seen[rank], rank};
     qsort(all, (size_t)world, sizeof *all, by_sight);
     for (int i = 0; i < world; i++)
@@ -100,10 +102,10 @@ static void number(finder *f) {
     for (int rank = 0; rank < world; rank++) r->of[rank] = first[rank] == rank ? r->n++ : r->of[first[rank]];
 }
 
-/* What the groups of a role's first ranks are like, and that all others are like them. */
+/* The groups of each role's first rank, which those of all its other ranks must equal. */
 typedef struct proof {
-    finder find;       /* first: each_group passes it on */
-    int **pattern;     /* [n] of the role's group in the span in hand; NULL: not yet seen */
+    finder find;       /* must be first: each_group passes a pointer to it */
+    int **pattern;     /* [n] of the role's group in the current span; NULL: not seen yet */
     int *size, *place; /* [n] */
 } proof;
 

@@ -1,11 +1,11 @@
-/* target.h - what plans may know of hardware, as plain data. A device fills one in; a test can too. */
+/* target.h - what a plan may know about hardware, as plain data. A device fills it in; a test can too. */
 #ifndef TRI_PROGRAM_TARGET_H
 #define TRI_PROGRAM_TARGET_H
 
 #include "program/op.h"
 
-/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, of the operation's first
- * operand, and `half` for each element of its 16-bit operands. */
+/* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, with rows and cols of the
+ * operation's first operand, and `half` for each element of its 16-bit operands. */
 typedef struct tri_workspace {
     int64_t fixed, row, col, row_cols, half;
 } tri_workspace;
@@ -21,9 +21,9 @@ typedef struct tri_target {
     uint8_t has[TRI_OP_COUNT][TRI_DTYPE_COUNT]; /* 1 where a kernel row exists */
     tri_workspace work[TRI_OP_COUNT][TRI_DTYPE_COUNT];
     int granule; /* token counts are rounded up to multiples of it where one rank's kernels are short; 0 is 1 */
-    double short_flops;                         /* such are those of a square dense layer of fewer FLOPs */
-    int64_t ahead; /* bytes copied from offload memory ahead of their use; 0: kernels work there */
-    int lanes;     /* queues of kernels that it works on side by side, at most TRI_LANES; 0 is 1 */
+    double short_flops;                         /* short: a square dense layer takes fewer FLOPs than this */
+    int64_t ahead; /* bytes copied from offload memory ahead of their use; 0: kernels access it directly */
+    int lanes;     /* queues of kernels that run concurrently, at most TRI_LANES; 0 is 1 */
     double flops, bytes;                        /* a second, for predictions; 0 unknown */
 } tri_target;
 

@@ -11,7 +11,7 @@ void tri__program_print(const tri_program *program, FILE *out);
 /* The same into memory; the caller frees it. */
 tri_status tri__program_text(const tri_program *program, char **text);
 
-/* A program that was read, and the lines of the text where its parts stand, counted from 1. */
+/* A parsed program, and the lines of its parts in the text, counted from 1. */
 typedef struct tri_parsed {
     tri_program *program;
     int line;                 /* of its first word, `program` */
@@ -20,10 +20,10 @@ typedef struct tri_parsed {
     int cap_slots, cap_instrs;
 } tri_parsed;
 
-/* All programs of a text, [*n], at least one. `name` stands in messages: name:line: what is wrong. TRI_DATA for any
- * text that is not one of programs; whether they can run: tri__check. */
+/* All programs of a text, [*n], at least one. Messages begin with `name`:line. TRI_DATA for any text that is not a list
+ * of programs. tri__check proves that they can run. */
 tri_status tri__programs_parse(tri_arena *arena, const char *name, const char *text, tri_parsed **out, int *n);
-/* The same of a text that holds one program. */
+/* The same for a text with one program. */
 tri_status tri__program_parse(tri_arena *arena, const char *name, const char *text, tri_program **out);
 
 #endif

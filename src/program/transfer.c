@@ -1,7 +1,7 @@
 /* transfer.c - groups, ends and volumes of transfers. */
 #include "program/transfer.h"
 
-enum { PAGE = 4096 }; /* shared memory is given out in pages */
+enum { PAGE = 4096 }; /* shared memory is allocated in pages */
 
 int tri__is_post(tri_op op) { return tri__op_row(op)->phase == TRI_PHASE_T && op != TRI_OP_wait; }
 
@@ -35,7 +35,7 @@ tri_ends tri__transfer_ends(const tri_instr *instr) {
     return (tri_ends){.y = end_of(instr, "y"), .x = end_of(instr, "x")};
 }
 
-/* Whether instruction `wait` ends what instruction `post` begins. */
+/* Whether instruction `wait` waits for instruction `post`. */
 static int belong(const tri_program *program, int post, int wait) {
     const tri_instr *a = &program->instr[post], *b = &program->instr[wait];
     if (!tri__begins(a->op) || b->op != (a->op == TRI_OP_copy_post ? TRI_OP_copy_wait : TRI_OP_wait)) return 0;
@@ -113,7 +113,7 @@ void tri__program_sent(const tri_program *program, double *bytes) {
         double n = tri__transfer_size(&program->mesh, &instr->attr);
         double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(instr)], &program->max);
         double share = (n - 1) / n;
-        if (tri__post_kind(instr->op) == TRI_ALL_REDUCE) share *= 2; /* a scatter and a gather */
+        if (tri__post_kind(instr->op) == TRI_ALL_REDUCE) share *= 2; /* a reduce-scatter and an all-gather */
         if (instr->op == TRI_OP_send_post) share = 1;
         if (instr->op == TRI_OP_recv_post) share = 0;
         bytes[tri__post_kind(instr->op)] += whole * share;
