@@ -288,7 +288,7 @@ static void refusals(void **state) {
          {.schedule = TRI_SCHEDULE_1F1B, .stages = {twice, 2}},
          "secondary.layer.0 is in stage 0 and again in stage 1"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {missing, 2}}, "tabular is in no stage"},
-        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {unknown, 2}}, "\"tertiary\" means no unit"},
+        {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {unknown, 2}}, "\"tertiary\" is not a unit"},
         {2, {.schedule = TRI_SCHEDULE_1F1B, .stages = {turned, 2}}, "only a later stage computes"},
         {2,
          {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH, .stages = {circle, 2}},

@@ -1,8 +1,8 @@
 /* pass_backward.c - pass: adds the adjoint of each operation, in reverse order, from the operation's row.
  *
  * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name,
- * any other the operand itself. A gradient's first contribution writes its slot and later ones add to it. Gradients
- * that nothing needs (of inputs) are not formed. */
+ * any other the operand itself. A gradient's first contribution writes its slot, later ones add to it. Gradients that
+ * nothing needs (of inputs) are not computed. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -11,9 +11,9 @@
 typedef struct backward {
     tri_pass *pass;
     tri_builder build;
-    int n_forward;         /* slots of the forward program: those that may have a gradient */
+    int n_forward;         /* slots of the forward program, which may have gradients */
     int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
-    uint8_t *written;      /* [slots] a gradient slot has its first contribution */
+    uint8_t *written;      /* [slots] 1: the gradient slot has its first contribution */
     uint8_t *is_input;     /* [n_forward] */
 } backward;
 
@@ -36,7 +36,7 @@ static int unit_of(const backward *b, int flat) {
     return -1;
 }
 
-/* The slot of a forward slot's gradient; made when first asked for. */
+/* The slot of a forward slot's gradient; created on first use. */
 static int grad_of(backward *b, int slot) {
     tri_pass *pass = b->pass;
     if (b->grad[slot] >= 0) return b->grad[slot];
@@ -50,7 +50,7 @@ static int grad_of(backward *b, int slot) {
     return b->grad[slot] = tri__build_slot(&b->build, TRI_MEM_ACT, s.dtype, s.rows, s.cols, "d.%s", s.name);
 }
 
-/* The forward operand that a name of an adjoint stands for; *gradient: whether its gradient is meant. */
+/* The forward operand that a name in an adjoint means; *gradient: whether it means the operand's gradient. */
 static int operand_of(const tri_instr *of, const char *name, int *gradient) {
     int k = tri__op_arg(of->op, name);
     *gradient = k < 0;

@@ -1,8 +1,8 @@
 /* pass_forward.c - pass: the model writes its single-device operation list. */
 #include "plan/plan.h"
 
-/* The last layer's other rows are read by nobody, unless all are pooled. Ranks that share out the tokens cannot share
- * out these few: norms whose gradients they sum would have them whole. */
+/* Nothing reads the last layer's other rows, unless all are pooled. With sequence parallelism ranks cannot split these
+ * few rows: each would compute the norms' gradients from all of them, and the sum over ranks would be wrong. */
 static int makes_first_rows(const tri_pass *pass) {
     int shares_tokens = pass->in->mesh.tp > 1 && pass->in->sequence_parallel;
     return pass->model->pooling != TRI_POOLING_MEAN && !shares_tokens;

@@ -8,10 +8,10 @@
  *   linear_din; linear_dw; gelu_din_db        -> linear_dw; linear_gelu_din
  *   attention_din; linear_din; linear_dw; bias_dw -> attention_din_db; linear_din; linear_dw
  *
- * A value inside a run disappears only when nothing else reads it. Runs are consecutive: that is how the model and the
- * backward pass write them. In the last four, sums over tokens are formed where the values are made. Where the schedule
- * wants gradients of weights apart from those of inputs, they stay so: norm_dw and bias_dw are kept, and give the same
- * bits (but for those of attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). */
+ * A value inside a run disappears only when nothing else reads it. Runs are consecutive, as the model and the backward
+ * pass write them. The last four compute sums over tokens where the values are written. Where the schedule separates
+ * gradients of weights from those of inputs, norm_dw and bias_dw are kept and give the same bits (except those of
+ * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). */
 #include "plan/pipeline/stage.h"
 
 typedef struct fuser {
@@ -19,12 +19,12 @@ typedef struct fuser {
     tri_program *program;
     int *reads;         /* [n_slots] how many operands read each slot */
     int at, n;          /* next instruction to read; instructions kept */
-    int apart;          /* gradients of weights stay apart from those of inputs */
+    int apart;          /* 1: gradients of weights stay separate from those of inputs */
 } fuser;
 
 static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
 
-/* The instruction `ahead` places on, when it is of that operation. */
+/* The instruction `ahead` places further, if it is of that operation. */
 static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
     int i = f->at + ahead;
     return i < f->program->n_instrs && f->program->instr[i].op == op ? &f->program->instr[i] : NULL;
@@ -32,14 +32,14 @@ static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
-/* An instruction without operands, of the unit and the microbatch of `like`. */
+/* An instruction without operands, with the unit and microbatch of `like`. */
 static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr) {
     tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .await = -1, .attr = attr};
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = -1;
     return instr;
 }
 
-/* Operand `to` of the fused instruction becomes operand `from` of one that it replaces, which may add to it. */
+/* Operand `to` of the fused instruction becomes operand `from` of one it replaces, with its acc bit. */
 static void take(tri_instr *fused, int to, const tri_instr *instr, int from) {
     fused->slot[to] = instr->slot[from];
     fused->acc |= (uint16_t)((instr->acc >> from & 1) << to);
@@ -90,8 +90,7 @@ static int try_dropout_add_norm(fuser *f) {
     return first + 2;
 }
 
-/* The gradient of the bias of a dense layer whose gradients stand `ahead`, where dy is that of its output; NULL
- * none. */
+/* The bias gradient of a dense layer whose gradients begin `ahead` instructions further and read `dy`; NULL: none. */
 static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
     const tri_instr *din = peek(f, ahead, TRI_OP_linear_din), *dw = peek(f, ahead + 1, TRI_OP_linear_dw);
     const tri_instr *bias = peek(f, ahead + 2, TRI_OP_bias_dw);
@@ -101,18 +100,18 @@ static const tri_instr *bias_after(const fuser *f, int ahead, int dy) {
     return same ? bias : NULL;
 }
 
-/* Keeps the other gradients of that layer; returns how many instructions all of its are. */
+/* Keeps that layer's other gradients; returns how many instructions its gradients are. */
 static int keep_linear(fuser *f, const tri_instr *bias) {
     keep(f, bias[-2]), keep(f, bias[-1]);
     return 3;
 }
 
-/* The operations that dropout_add_norm_din stands for; NULL where one is not there. */
+/* The operations that dropout_add_norm_din replaces; NULL where absent. */
 typedef struct norm_run {
     const tri_instr *din, *dw, *add, *dropout, *bias; /* norm_din, norm_dw, add_din, dropout_din, bias_dw */
 } norm_run;
 
-/* That of the input: dx is written by the last of the run, dres by add_din. */
+/* The gradients of the inputs: the last of the run writes dx, add_din writes dres. */
 static void take_norm_din(tri_instr *fused, const norm_run *r) {
     if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
     else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
@@ -131,7 +130,7 @@ static void take_norm_dw(tri_instr *fused, const norm_run *r) {
     if (r->bias) TAKE(fused, dropout_add_norm_din, dbias, r->bias, bias_dw, db);
 }
 
-/* Drops from the run what reads a value that something else reads, too. */
+/* Drops operations from the run whose input something else reads, too. */
 static void shorten(const fuser *f, norm_run *r) {
     int dx = TRI_SLOT(r->din, norm_din, dx);
     if (r->add && (TRI_SLOT(r->add, add_din, dy) != dx || f->reads[dx] != 1 || r->din->acc)) r->add = NULL;
@@ -161,8 +160,8 @@ static int try_dropout_add_norm_din(fuser *f) {
     return taken + (r.bias ? keep_linear(f, r.bias) : 0);
 }
 
-/* The last of what was kept, when it is a dense layer's gradients and that of its input is only read by `gelu`: taken
- * back, and returned. */
+/* If the last instructions kept are a dense layer's gradients, and only `gelu` reads that of its input: removes the
+ * linear_din from the list and returns it in *din. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
     int dy = TRI_SLOT(gelu, gelu_din, dy);

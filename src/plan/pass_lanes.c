@@ -1,16 +1,16 @@
-/* pass_lanes.c - passes: where a device works on two queues of kernels at once, each instruction gets its lane, and
- * those that must not overtake the other lane get their waits.
+/* pass_lanes.c - passes: where a device runs two queues of kernels concurrently, assigns each instruction a lane and
+ * adds the waits that keep conflicting instructions of the two lanes in order.
  *
- * An instruction waits for the last earlier one of the other lane that shares bytes with it, at least one of both
- * writing, unless its lane is behind that already. Waits of transfers and of copies need none: the transfer itself
- * begins behind its post. The waits are found twice by the same rule. Before the memory pass each slot has bytes of its
- * own: what values ask for, by which the memory pass knows what may run side by side. After it, slots lie where they
- * lie: gathered weights and buffers of transfers share memory between lanes, and may ask for more. */
+ * An instruction waits for the last earlier one of the other lane that shares bytes with it, at least one of them
+ * writing, unless its lane is already behind that one. Waits for transfers and copies need none: the transfer itself
+ * begins after its post. The waits are derived twice by the same rule. Before the memory pass no two slots share bytes:
+ * these are the data dependencies, from which the memory pass knows what may run concurrently. After it slots have
+ * their offsets: gathered weights and transfer buffers reuse memory across lanes and may need more waits. */
 #include "plan/plan.h"
 #include "program/lane_order.h"
 
-/* The lane of an instruction: 1 for the secondary encoder's, updates of its weights included. Of no unit: 0; but a
- * transfer of a microbatch's, of several units, has the lane of the instruction before it. */
+/* The lane of an instruction: 1 for the secondary encoder's, including updates of its weights; 0 for those without a
+ * unit, except that a microbatch's transfer of several units has the lane of the instruction before it. */
 static int lane_of(const tri_program *program, int index) {
     const tri_instr *instr = &program->instr[index];
     if (instr->unit >= 0) return tri__unit_encoder(program, instr->unit) == 1;
@@ -18,8 +18,8 @@ static int lane_of(const tri_program *program, int index) {
     return instr[-1].lane;
 }
 
-/* Sets the waits for slots that lie at `of`. behind [n_instrs], or NULL: the last instruction of the other lane that is
- * done before each; -1. */
+/* Sets the waits for slots that occupy the bytes `of`. behind [n_instrs], or NULL: the last instruction of the other
+ * lane that is done before each; -1. */
 static void find_waits(const tri_pass *pass, const tri_slot_bytes *of, int *behind) {
     tri_program *program = pass->program;
     tri_lane_order *order = tri__lane_order_open(pass->arena, program, of);

@@ -1,12 +1,12 @@
-/* pass_memory.c - pass: liveness to offsets. The plan is the allocation: what it prints as peak is what is used.
+/* pass_memory.c - pass: from lifetimes to offsets. The plan is the allocation: the peak that it prints is the memory
+ * used.
  *
- * Weights, gradients, state and results keep their place; activations, gathered weights, what is under way and what
- * offload memory lends share memory by lifetime: in turn, each at the lowest offset where no slot placed before it
- * lives at the same time. A wait names the slots of its transfer, so they live until then.
+ * Weights, gradients, state and results never share memory. Activations, gathered weights, transfer buffers and staging
+ * slots do, by lifetime: each in turn gets the lowest offset that overlaps no slot placed before it and alive at the
+ * same time. A wait names the slots of its transfer, so they live until then.
  *
- * Where kernels go to two lanes, neither must wait for the other to be done with activations: what a lane may do side
- * by side with the other, as far as the waits say that values ask for (pass_lanes.c), counts as living at the same
- * time. */
+ * With two lanes, reuse of activations' memory must not add waits: slots of instructions that may run concurrently,
+ * given the waits for data dependencies (pass_lanes.c), count as alive at the same time. */
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum { ALIGN = 64 }; /* bytes: a cache line, and the widest vector */
-static const double GAPS = 1.05; /* of what is alive at once: a plan that takes more is tried another way */
+static const double GAPS = 1.05; /* of the bytes alive at once: above this another order is tried */
 
-enum { EACH = TRI_LANES }; /* for a lane: slots that several use */
+enum { EACH = TRI_LANES }; /* as a lane: slots that both lanes use */
 
 typedef struct life {
     int slot, first, last;   /* instructions, inclusive */
-    int lane, from, to;      /* whose; instructions of the other lane that it may live beside, with these */
+    int lane, from, to;      /* its lane; instructions of the other lane that may run while it is alive */
     int64_t bytes;
 } life;
 
@@ -41,15 +41,15 @@ static int is_reused(tri_mem mem) {
     return mem == TRI_MEM_ACT || mem == TRI_MEM_GATHER || mem == TRI_MEM_COMM || mem == TRI_MEM_STAGING;
 }
 
-/* Instructions [from[i], to[i]] of the other lane may run beside instruction i: it is behind those before, and those
- * after are behind it. */
+/* Instructions [from[i], to[i]] of the other lane may run concurrently with instruction i: it is behind those before,
+ * and those after are behind it. */
 typedef struct beside {
     int *from, *to; /* [n_instrs] */
 } beside;
 
 static beside find_beside(const tri_pass *pass) {
     const tri_program *program = pass->program;
-    int n = program->n_instrs, passed[TRI_LANES] = {0, 0}; /* instructions of a lane before this: `to` is known */
+    int n = program->n_instrs, passed[TRI_LANES] = {0, 0}; /* instructions of a lane before this one have their `to` */
     beside out = {tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.from),
                   tri__arena_alloc(pass->arena, (size_t)n * sizeof *out.to)};
     for (int i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
     return n;
 }
 
-/* A life that has its place: instructions, and bytes of the class. */
+/* A placed lifetime: instructions, and bytes of the class. */
 typedef struct placed {
     int first, last, lane;
     int64_t begin, end;
@@ -104,11 +104,11 @@ typedef struct shelf {
     int n, cap;
 } shelf;
 
-/* All places that are taken. Time is cut into tiles, so that a short life is compared with those around it only. */
+/* All placed lifetimes. Time is cut into tiles, so that a short one is compared only with those around it. */
 typedef struct space {
     tri_arena *arena;
     int each;            /* instructions of a tile */
-    shelf tile[TILES];   /* lives that touch it, of those that touch at most NEAR of them */
+    shelf tile[TILES];   /* lifetimes that touch it; only those that touch at most NEAR tiles */
     shelf wide;          /* the others */
 } space;
 
@@ -140,7 +140,7 @@ static int64_t lowest_fit(const space *space, const life *want) {
 
 static void put_on(tri_arena *arena, shelf *shelf, placed place) {
     int at = 0;
-    for (int step = shelf->n; step > 0;) { /* the first that begins behind it */
+    for (int step = shelf->n; step > 0;) { /* the first that begins after it */
         int half = step / 2;
         if (shelf->at[at + half].begin > place.begin) step = half;
         else at += half + 1, step -= half + 1;
@@ -157,11 +157,11 @@ static void take(space *space, placed place) {
         for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
 }
 
-/* Equal buffers of the largest slot's size, where that is less: slots much alike, as gathered blocks are, leave gaps
- * otherwise. As many buffers as slots live at once. `lives` is sorted larger_first. */
+/* Equal buffers of the largest slot's size, where that takes less: slots of similar sizes, such as gathered blocks,
+ * leave gaps otherwise. As many buffers as slots are alive at once. `lives` is sorted larger_first. */
 static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     tri_program *program = pass->program;
-    int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers, to be less */
+    int64_t each = n ? lives[0].bytes : 0, most = each ? (program->bytes[mem] - 1) / each : 0; /* buffers */
     int *until = tri__arena_alloc(pass->arena,
                                   (size_t)most * sizeof *until); /* last instruction of each buffer's slot */
     int *buffer = tri__arena_alloc(pass->arena, (size_t)n * sizeof *buffer), used = 0;
@@ -178,7 +178,7 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     program->bytes[mem] = used * each;
 }
 
-/* The offsets of another program, where all lives are the same: those of other ranks mostly are. */
+/* Reuses the offsets of another program with the same lifetimes, as those of other ranks mostly are. */
 static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
     const tri_places *known = pass->places;
     if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0))
@@ -188,7 +188,7 @@ static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n
     return 1;
 }
 
-/* `found`: [n] lives in the order of larger_first, in the memory of pass->places. */
+/* `found`: [n] lifetimes in the order of larger_first, in the arena of pass->places. */
 static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
     tri_places *known = pass->places;
     known->lives[mem] = found, known->n[mem] = n, known->bytes[mem] = pass->program->bytes[mem];
@@ -196,7 +196,7 @@ static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
     for (int i = 0; i < n; i++) known->offset[mem][i] = pass->program->slot[found[i].slot].offset;
 }
 
-/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes this takes. */
+/* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes needed. */
 static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
     tri_program *program = pass->program;
     space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
@@ -225,7 +225,7 @@ static int64_t most_alive(const tri_pass *pass, const life *lives, int n) {
 /* Ways to place the slots of a class. */
 typedef enum way { LARGEST_FIRST, EARLIEST_FIRST, LANES_APART } way;
 
-/* LANES_APART: largest first, and no byte is for both lanes. Leaves `lives` in the order of larger_first. */
+/* LANES_APART: largest first, and the lanes share no byte. Leaves `lives` in the order of larger_first. */
 static int64_t place_by(tri_pass *pass, way way, life *lives, int n) {
     life *wide = lives;
     if (way == EARLIEST_FIRST) qsort(lives, (size_t)n, sizeof *lives, earlier_first);
@@ -239,7 +239,7 @@ static int64_t place_by(tri_pass *pass, way way, life *lives, int n) {
     return bytes;
 }
 
-/* Places slots, which lie largest first, in the way that takes least. */
+/* Places slots (sorted largest first) in the way that takes the fewest bytes. */
 static void place_again(tri_pass *pass, tri_mem mem, life *lives, int n) {
     int64_t *bytes = &pass->program->bytes[mem];
     way best = LARGEST_FIRST, last = mem == TRI_MEM_ACT && pass->behind ? LANES_APART : EARLIEST_FIRST;
@@ -256,7 +256,7 @@ static int has_class(const tri_program *program, tri_mem mem) {
     return 0;
 }
 
-/* Largest first leaves the fewest gaps, mostly; in the long rounds of some schedules it does not. */
+/* Largest first mostly leaves the fewest gaps, but not in the long rounds of some schedules. */
 static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     tri_program *program = pass->program;
     if (!has_class(program, mem)) return;
@@ -272,7 +272,7 @@ static void place_by_lifetime(tri_pass *pass, tri_mem mem) {
     if (found) remember(pass, mem, found, n);
 }
 
-/* Scratch space: one slot, for each lane as large as the neediest kernel wants it. */
+/* Scratch space: one slot, with room for the largest workspace in each lane. */
 static void place_work(tri_pass *pass) {
     tri_program *program = pass->program;
     int64_t bytes = 0;
@@ -322,7 +322,7 @@ tri_status tri__pass_memory(tri_pass *pass) {
         tri_slot *slot = &program->slot[s];
         if (slot->parent >= 0) continue;
         slot->offset = is_reused(slot->mem) ? 0 : program->bytes[slot->mem];
-        if (is_reused(slot->mem)) continue; /* unless nothing uses it, its lifetime says where it lies */
+        if (is_reused(slot->mem)) continue; /* placed by lifetime, if anything uses it */
         program->bytes[slot->mem] += align(tri__slot_bytes(slot, max));
     }
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)

@@ -1,30 +1,30 @@
-/* pass_offload.c - pass: what lies in offload memory that kernels do not reach passes through memory that they do
- * (class `staging`).
+/* pass_offload.c - pass: slots in offload memory that kernels cannot access are copied through device memory (class
+ * `staging`).
  *
- * A tile is a root of an offloaded class; of the optimizer's state a piece of one, and updates are cut to match. It is
- * used in spans: uses that are close to each other. Each span has its own staging slot, which a copy fills before it
- * and another takes back behind it where it was written. So many bytes (target->ahead, less where little is offloaded)
- * are fetched ahead of their use at most, and about as many are on their way back, so that kernels and both directions
- * of the bus work at the same time in little memory. What has one span and does not outlive the step is in staging
- * memory and nowhere else. */
+ * A tile is a root of an offloaded class, or a piece of one for optimizer state, whose updates are cut to match. It is
+ * used in spans: groups of uses close to each other. Each span has its own staging slot, which a copy fills before the
+ * span and another stores back after it if it was written. At most target->ahead bytes (fewer where little is
+ * offloaded) are fetched ahead of their use, and about as many are being stored, so that kernels and both directions of
+ * the bus work at the same time in little memory. A tile with one span that does not outlive the step is in staging
+ * memory only. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
 
 enum {
-    CLOSE = 16, /* instructions from one use to the next: those of one half of a layer */
-    PIECES = 4, /* tiles of optimizer state in what is ahead: one is updated while others come and go */
-    SHARE = 64, /* of what lies in offload memory, this part at most is ahead */
+    CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
+    PIECES = 4, /* tiles of optimizer state in `ahead` bytes: one is updated while others are copied */
+    SHARE = 64, /* at most 1/SHARE of the offloaded bytes is ahead */
     GRAIN = 64  /* elements: tiles begin on a vector of any type */
 };
 
 typedef struct tile {
-    int root, host;        /* slots: what it is part of; it, in offload memory */
+    int root, host;        /* slots: the root it is part of; the tile in offload memory */
     tri_range part;        /* of the root's elements */
-    tri_range *known;      /* written in this step; apart from each other, in any order */
+    tri_range *known;      /* elements written in this step; disjoint, in any order */
     int n_known, cap_known;
-    int flights;           /* transfers under way */
-    int span, last;        /* the one in use, which is the first to begin with; the last one; -1 */
+    int flights;           /* transfers in flight */
+    int span, last;        /* the current span, initially the first; the last one; -1 */
     int n_spans;
 } tile;
 
@@ -34,10 +34,10 @@ typedef struct span {
     int next, before;      /* spans of the same tile; -1 */
     int writes, fetches, stores;
     int post;              /* the instruction before which it is fetched */
-    int mb;                /* whose row counts it has */
-    int staging;           /* slot; -1: not yet made */
-    int is_there;          /* its staging slot has what the span begins with */
-    int is_stored, is_away; /* its store was posted; and is under way */
+    int mb;                /* the microbatch whose row counts it has */
+    int staging;           /* slot; -1: not made yet */
+    int is_there;          /* its staging slot has its initial values */
+    int is_stored, is_away; /* its store was posted; and is in flight */
     int64_t bytes;
 } span;
 
@@ -45,34 +45,34 @@ typedef struct offload {
     tri_pass *pass;
     tri_builder to;
     const tri_counts *max;
-    int *first_tile;       /* [slots] of a root; -1: it stays */
-    int64_t ahead;         /* bytes: of fetches before their use, and of stores under way, but for one */
+    int *first_tile;       /* [slots] of a root; -1: it is not offloaded */
+    int64_t ahead;         /* limit in bytes of fetches before their use, and of stores in flight beyond one */
     int64_t each;          /* elements of a tile of optimizer state */
     tile *tile;
     span *span;
     int n_tiles, cap_tiles, n_spans, cap_spans;
     int *fetch;            /* [n_fetches] spans, in the order of their posts */
     int n_fetches, fetched;
-    int *away;             /* [n_away] spans whose store is under way, oldest first */
+    int *away;             /* [n_away] spans whose store is in flight, oldest first */
     int n_away;
     int64_t away_bytes;
     struct {
         int span, slot;
-    } *stand;              /* [slots] what stands for a slot in a span; span -1: nothing yet */
+    } *stand;              /* [slots] the slot that replaces a slot in a span; span -1: none yet */
 } offload;
 
 static int outlives_step(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
 
 static tri_mem class_of(const offload *o, const tile *t) { return o->to.program->slot[t->root].mem; }
 
-/* Elements of its root that a slot covers. */
+/* The range of its root that a slot covers. */
 static tri_range range_of(const offload *o, int slot) {
     const tri_slot *of = &o->to.program->slot[slot];
     int64_t begin = tri__slot_begin(o->to.program, slot), count = tri__slot_rows(of, o->max) * of->cols;
     return (tri_range){begin, begin + count};
 }
 
-/* The tile that an operand lies in; NULL: it is not in offload memory, or empty. */
+/* The tile of an operand; NULL: it is not in offload memory, or empty. */
 static tile *tile_of(const offload *o, int slot) {
     if (slot < 0) return NULL;
     int first = o->first_tile[tri__slot_root(o->to.program, slot)];
@@ -84,8 +84,8 @@ static tile *tile_of(const offload *o, int slot) {
     return t;
 }
 
-/* Whether an instruction works on each element of optimizer state by itself: cut, it gives the same bits. All such
- * have state as operand 1. */
+/* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits. All such
+ * instructions have state as operand 1. */
 static int can_be_cut(const offload *o, const tri_instr *instr) {
     return instr->op == TRI_OP_adamw || instr->op == TRI_OP_adamw_copy ||
            (instr->op == TRI_OP_cast && o->to.program->slot[TRI_SLOT(instr, cast, x)].mem == TRI_MEM_STATE);
@@ -93,7 +93,7 @@ static int can_be_cut(const offload *o, const tri_instr *instr) {
 
 static void cut_update(offload *o, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
-    /* operand 1 of all that can be cut: m of adamw and adamw_copy, x of a cast */
+    /* operand 1 of all that can be cut: m of adamw and adamw_copy, x of cast */
     tri_range all = range_of(o, TRI_SLOT(instr, adamw, m));
     for (int64_t at = all.begin, end; at < all.end; at = end) {
         end = (at / o->each + 1) * o->each < all.end ? (at / o->each + 1) * o->each : all.end;
@@ -111,7 +111,7 @@ static void cut_update(offload *o, const tri_instr *instr) {
     }
 }
 
-/* Begins the program's instructions anew; returns those it had. */
+/* Empties the program's list of instructions; returns the old one. */
 static tri_instr *take_instrs(tri_program *program, int *n) {
     tri_instr *had = program->instr;
     *n = program->n_instrs;
@@ -134,8 +134,8 @@ static void cut_updates(offload *o) {
     }
 }
 
-/* Sums of squares come when their gradient is complete and still in staging memory, not when it had to come back for
- * them. */
+/* Moves sums of squares to where their gradient is complete and still in staging memory, so that it is not fetched
+ * again for them. */
 static void advance_sums(offload *o) {
     int n, update = o->pass->out.update;
     const tri_instr *instr = take_instrs(o->to.program, &n);
@@ -188,7 +188,7 @@ static void know(offload *o, tile *t, tri_range add) {
     *TRI_PUSH(o->pass->arena, t->known, t->n_known, t->cap_known) = add;
 }
 
-/* Whether a tile may leave between two uses: all of it has a value, and no transfer works on it. */
+/* Whether a tile may be stored between two uses: all of it has a value, and no transfer of it is in flight. */
 static int may_leave(const offload *o, const tile *t) {
     if (t->flights) return 0;
     return outlives_step(class_of(o, t)) ||
@@ -229,7 +229,7 @@ static void find_spans(offload *o) {
         }
 }
 
-/* Tiles that never leave are in staging memory, with their views. */
+/* Tiles that are never stored are in staging memory, with their views. */
 static void keep_staged(offload *o) {
     tri_program *p = o->to.program;
     for (int i = 0; i < o->n_tiles; i++)
@@ -249,8 +249,8 @@ static int by_post(const void *a, const void *b) {
     return x->post != y->post ? x->post - y->post : x->span - y->span;
 }
 
-/* Each fetch is posted when so many spans before it have begun that those ahead of their use are no more than o->ahead
- * bytes, or one; and not before what the span before it wrote is on its way. */
+/* Each fetch is posted once enough earlier spans have begun that fetches ahead of their use are at most o->ahead bytes,
+ * or one fetch; and not before the store of the tile's previous span is posted. */
 static void order_fetches(offload *o) {
     order *posts = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *posts);
     int *all = o->fetch = tri__arena_alloc(o->pass->arena, (size_t)o->n_spans * sizeof *all), begun = -1;
@@ -275,7 +275,7 @@ static void order_fetches(offload *o) {
     for (int n = 0; n < o->n_fetches; n++) all[n] = posts[n].span;
 }
 
-/* The two ends of a span's copies. */
+/* Makes both ends of a span's copies. */
 static void make_ends(offload *o, span *s, int index) {
     tile *t = &o->tile[s->tile];
     const tri_slot root = o->to.program->slot[t->root];
@@ -297,7 +297,7 @@ static void copy(offload *o, tri_op op, const span *s, int out) {
     tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->staging, out ? s->staging : host}, (tri_attr){0});
 }
 
-/* Waits for the store of the n-th span that is away. */
+/* Waits for the store of the n-th span in `away`. */
 static void await(offload *o, int n) {
     span *s = &o->span[o->away[n]];
     copy(o, TRI_OP_copy_wait, s, 1);
@@ -324,7 +324,7 @@ static void fetch(offload *o, int index) {
     copy(o, TRI_OP_copy_post, s, 0);
 }
 
-/* The span that instruction `at` uses a tile in; its staging slot has what the span begins with. */
+/* Makes the span in which instruction `at` uses a tile the current one, with its values in the staging slot. */
 static void enter(offload *o, tile *t, int at) {
     if (at > o->span[t->span].last) t->span = o->span[t->span].next;
     span *s = &o->span[t->span];
@@ -334,7 +334,7 @@ static void enter(offload *o, tile *t, int at) {
     s->is_there = 1;
 }
 
-/* What an instruction uses instead of a slot in offload memory. */
+/* The slot that an instruction uses instead of one in offload memory. */
 static int stand_in(offload *o, int slot, const tile *t) {
     int staging = o->span[t->span].staging;
     if (slot == t->root) return staging;

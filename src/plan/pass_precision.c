@@ -1,4 +1,4 @@
-/* pass_precision.c - pass: element types, and what they take: casts, masters of the weights, the scale of the loss.
+/* pass_precision.c - pass: element types and what they require: casts, master weights, the loss scale.
  *
  *   weights, activations, their gradients   the computing type
  *   gradients of weights                    the type they are summed in (reduce_dtype), also across microbatches
@@ -7,18 +7,18 @@
  *   statistics of norms and attention,      fp32, or what the operation's row fixes
  *     probabilities, losses, sums
  *
- * fp16 has few exponents: gradients are formed of scale * loss, and clipping takes the scale out again. A step whose
- * norm is not finite changes nothing; the host then lowers the scale (train/loss_scale.h). */
+ * fp16 has a small exponent range: gradients are those of scale * loss, and clipping divides by the scale. A step whose
+ * norm is not finite changes nothing, and the host lowers the scale (train/loss_scale.h). */
 #include "plan/plan.h"
 
 typedef struct precision {
     tri_pass *pass;
     tri_builder to;
-    uint8_t *from_host;        /* [slots] filled by an input, in the host's type */
-    uint8_t *computes;         /* [slots] an operand of the computing type */
+    uint8_t *from_host;        /* [slots] 1: filled by an input, in the host's type */
+    uint8_t *computes;         /* [slots] 1: an operand of the computing type */
     int *cast;                 /* [slots] the value from the host in the computing type; -1 */
-    int *master;               /* [slots] beside a flat slot of moments; -1 */
-    int n_slots;               /* of the program as it came */
+    int *master;               /* [slots] of a flat slot of moments: its master weights; -1 */
+    int n_slots;               /* of the program before this pass */
 } precision;
 
 static int has_fewer_bits(const precision *p) { return p->pass->in->precision != TRI_F32; }
@@ -32,7 +32,8 @@ static void look(precision *p) {
             if (instr->slot[k] < 0) continue;
             int root = tri__slot_root(program, instr->slot[k]);
             if (instr->op == TRI_OP_input) p->from_host[root] = 1;
-            int passes_on = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post; /* it computes elsewhere */
+            /* A value that this rank only passes on has the computing type of the rank that uses it. */
+            int passes_on = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post;
             if (row->arg[k].dtype == TRI_DTYPE_COMPUTE || (passes_on && program->slot[root].dtype == TRI_F32))
                 p->computes[root] = 1;
         }
@@ -50,7 +51,7 @@ static tri_dtype type_of(const precision *p, int slot) {
     }
 }
 
-/* The master of the weights that the moments `m` belong to: beside them, cut as they are cut. */
+/* The master of the weights that the moments `m` belong to, with the same ranges. */
 static int master_of(precision *p, int m) {
     tri_program *program = p->to.program;
     const tri_slot s = program->slot[m];
@@ -64,7 +65,7 @@ static int master_of(precision *p, int m) {
     return p->master[m] = slot;
 }
 
-/* adamw becomes adamw_copy: on the master, and into the weight. */
+/* adamw becomes adamw_copy: updates the master and rounds it into the weight. */
 static void append_update(precision *p, const tri_instr *instr) {
     int m = TRI_SLOT(instr, adamw, m);
     const int slots[TRI_MAX_ARGS] = {[TRI_ARG(adamw_copy, p)] = master_of(p, m),

@@ -1,4 +1,4 @@
-/* pass_prune.c - pass: leaves out optional outputs that nothing reads, such as what only a backward pass would need. */
+/* pass_prune.c - pass: omits optional outputs that nothing reads, such as those that only a backward pass needs. */
 #include "plan/plan.h"
 
 tri_status tri__pass_prune(tri_pass *pass) {

@@ -1,12 +1,12 @@
 /* pass_recompute.c - pass: drops activations and repeats the operations that rebuild them.
  *
- * Unit by unit. A value stays when another unit reads it, or when its operation cannot be repeated (it adds to
- * something, or is an input). `full` repeats whatever else the unit's backward needs, but for the operation that ends
- * the unit: what it writes beside the boundary (a norm's xhat, as large as the boundary) stays, and with it the layer
- * before it need not be repeated, a third of an encoder layer's work. `selective` repeats runs of cheap operations,
- * where that leaves enough fewer bytes to keep. (Runs, because those are fused: half of one would round differently.)
+ * Unit by unit. A value is kept when another unit reads it, or when its operation cannot be repeated (it accumulates,
+ * or is an input). `full` repeats everything else that the unit's backward needs, except the operation that ends the
+ * unit: its other outputs (a norm's xhat, as large as the boundary) are kept, which saves repeating the dense layer
+ * before it, a third of an encoder layer's work. `selective` repeats runs of cheap operations where that saves enough
+ * bytes. (Whole runs, because they are fused: half a run would round differently.)
  *
- * Repeated operations stand before the unit's first backward operation, in forward order, on slots of their own,
+ * Repeated operations come before the unit's first backward operation, in forward order, and write separate slots,
  * "r.name". Their attributes are the same, so dropout drops the same values. */
 #include "plan/plan.h"
 
@@ -16,13 +16,13 @@ static const double CHEAP = 8;
 
 typedef struct recompute {
     tri_pass *pass;
-    const tri_program *from;   /* the template as backward left it */
+    const tri_program *from;   /* the template after `backward` */
     int *maker;                /* [slots] the forward operation that writes it; -1 */
     uint8_t *stays;            /* [slots] never rebuilt */
-    uint8_t *chosen;           /* [instrs] may be repeated */
-    uint8_t *needed;           /* [instrs] is repeated */
-    uint8_t *kept;             /* [slots] alive from forward to backward for the unit looked at */
-    int *again;                /* [slots] where the value is rebuilt; -1 */
+    uint8_t *chosen;           /* [instrs] 1: may be repeated */
+    uint8_t *needed;           /* [instrs] 1: is repeated */
+    uint8_t *kept;             /* [slots] 1: alive from forward to backward, for the current unit */
+    int *again;                /* [slots] the slot of the rebuilt value; -1 */
 } recompute;
 
 static int is_forward(const tri_instr *instr) { return tri__op_row(instr->op)->phase == TRI_PHASE_F; }
@@ -46,7 +46,7 @@ static int is_repeatable(const tri_program *program, const tri_instr *instr) {
     return 1;
 }
 
-/* A sum over ranks is not: it would keep what each rank adds instead, which is no less. */
+/* Sums over ranks are not cheap: repeating one would keep each rank's addend instead, which is as large. */
 static int is_cheap(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
     double bytes = 0;
     if (instr->op == TRI_OP_ranks_sum || instr->op == TRI_OP_tokens_scatter) return 0;
@@ -69,7 +69,7 @@ static void find_makers(recompute *r) {
         }
 }
 
-/* A value that backward, or an operation that is repeated, reads: rebuilt with all it takes, or kept. */
+/* A value that backward or a repeated operation reads: it is rebuilt, with everything it depends on, or kept. */
 static void need(recompute *r, int slot) {
     int maker = r->maker[slot];
     if (r->stays[slot] || !r->chosen[maker]) {
@@ -82,8 +82,8 @@ static void need(recompute *r, int slot) {
         if (reads(&r->from->instr[maker], k)) need(r, r->from->instr[maker].slot[k]);
 }
 
-/* Finds what is repeated for a unit with the operations chosen so far; returns the bytes of activations that it keeps
- * and of gradients that it reads, which no choice changes. */
+/* Finds the operations that a unit repeats, given those chosen so far; returns the bytes of activations that it keeps,
+ * plus those of gradients that it reads, which no choice changes. */
 static int64_t trace_unit(recompute *r, int unit) {
     const tri_program *p = r->from;
     for (int s = 0; s < p->n_slots; s++) r->kept[s] = 0;
@@ -98,7 +98,7 @@ static int64_t trace_unit(recompute *r, int unit) {
     return bytes;
 }
 
-/* Takes each run of cheap operations of the unit whose repetition saves enough bytes for its work. */
+/* Chooses each run of the unit's cheap operations that saves enough bytes for its work. */
 static void choose_runs(recompute *r, int unit) {
     const tri_program *p = r->from;
     const tri_counts *counts = &r->pass->in->max;
@@ -133,7 +133,7 @@ static void choose_all(recompute *r, int unit) {
     trace_unit(r, unit);
 }
 
-/* Appends an instruction that reads rebuilt values; one that is repeated writes them, too. */
+/* Appends an instruction that reads rebuilt values; a repeated one also writes them. */
 static void append(recompute *r, tri_builder *to, const tri_instr *instr, int repeated) {
     int slots[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) {

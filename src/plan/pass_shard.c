@@ -1,12 +1,13 @@
-/* pass_shard.c - pass: data parallelism. Writes the program anew with the transfers that make replicas one: gradients
- * are summed (shard_gradients.c), and weights that are shared out are gathered (shard_weights.c). The executor learns
- * nothing of it.
+/* pass_shard.c - pass: data parallelism. Rewrites the program with its transfers: gradients are summed
+ * (pass_shard_gradients.c), and sharded weights are gathered (pass_shard_weights.c). To the executor these are
+ * transfers like any other.
  *
- *   none     buckets of gradients are all-reduced after their last one is written, and waited for before the update
- *   zero1    each block's are reduce-scattered in place instead; a rank updates its shard; weights are gathered after
- * the update zero2    the same for each microbatch, into a shard of gradients zero3    weights are shards too, gathered
- * before the units that use them hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the
- * runs */
+ *   none     buckets of gradients are all-reduced after their last write, and waited for before the update
+ *   zero1    blocks of gradients are reduce-scattered in place instead; a rank updates its shard; weights are gathered
+ *            after the update
+ *   zero2    the same for each microbatch, into a shard of gradients
+ *   zero3    weights are shards too, gathered before the units that use them
+ *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
 #include "plan/shard.h"
 #include "base/random.h"
 
@@ -23,7 +24,7 @@ int tri__sharder_map(tri_sharder *s, int slot) {
     if (old->parent < 0)
         return s->map[slot] = tri__build_slot(&at, old->mem, old->dtype, old->rows, old->cols, "%s", old->name);
     int parent = tri__sharder_map(s, old->parent);
-    const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view is named parent.label */
+    const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view's name is parent.label */
     const char *name = s->to.program->slot[parent].name;
     return s->map[slot] = tri__build_view(&at, parent, old->parent_at, old->rows.add, old->cols, "%s.%s", name, label);
 }
@@ -78,7 +79,7 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
     TRI_BUILD(&s->to, wait, (tri_attr){0}, ends.y, ends.x);
 }
 
-/* Which units make a block, and this rank's shard of each. Units of two stages have their turns at different times. */
+/* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. */
 static void make_blocks(tri_sharder *s) {
     const tri_model *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
@@ -122,7 +123,7 @@ static tri_flats find_flats(const tri_sharder *s, const int *slot) {
     return flats;
 }
 
-/* Weights that every rank holds: those of a block side by side where one transfer gathers them after the update. */
+/* Weights that every rank holds; those of a block are contiguous where one transfer gathers them after the update. */
 static void keep_weights(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks && s->pass->sharding.kind != TRI_SHARD_NONE; b++) {
         const tri_shard_block *block = &s->block[b];
@@ -141,7 +142,7 @@ static void copy_instr(tri_sharder *s, const tri_instr *instr) {
                                                                                       : instr->acc);
 }
 
-/* What is whose where nothing is shared out. */
+/* Ownership without sharding: every rank holds everything. */
 static void hold_all(tri_pass *pass) {
     int n = pass->model->n_units;
     tri_range *whole = tri__arena_alloc(pass->arena, (size_t)n * sizeof *whole);
@@ -150,7 +151,7 @@ static void hold_all(tri_pass *pass) {
     pass->n_shards = 1;
 }
 
-/* A hybrid whose parts are all or one is another kind. */
+/* A hybrid of one run is zero3; of runs of one replica, none. */
 static tri_status resolve_hybrid(tri_pass *pass) {
     tri_sharding *how = &pass->sharding;
     int dp = pass->in->mesh.dp;
@@ -169,7 +170,7 @@ static tri_status resolve_hybrid(tri_pass *pass) {
     return TRI_OK;
 }
 
-/* The part of a unit that lies in this rank's shard of its block. */
+/* The part of a unit inside this rank's shard of its block. */
 static tri_range own_part(const tri_sharder *s, int unit) {
     tri_range own = s->block[s->block_of[unit]].own;
     int64_t at = s->unit_at[unit];
@@ -191,15 +192,15 @@ static void share_out(tri_sharder *s) {
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
 }
 
-/* Marks the place whose shard of a block `at` lies in, when shards have `each` elements: it differs from those before
- * and after it. Where a shard begins there, those before it differ from those after. */
+/* Marks the place whose shard (of `each` elements) contains element `at` of a block: its plan differs from those before
+ * and after it. Where a shard begins at `at`, the plans before it differ from those after. */
 static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
     int64_t place = at / each;
     if (place < n) begins[place] = 1;
     if (at % each && place + 1 < n) begins[place + 1] = 1;
 }
 
-/* Elements of a unit from which on something else is done with it: see the update, tensor_sums.c. */
+/* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c. */
 static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each) {
     const tri_model *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
@@ -215,7 +216,7 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
         if (param[i].decays != param[i - 1].decays) mark(begins, s->n, each, at + param[i].at);
 }
 
-/* The blocks of a pass, and this rank's shard of each. */
+/* Sets up the blocks of a pass, and this rank's shard of each. */
 static void open_blocks(tri_sharder *s, tri_pass *pass) {
     size_t n_units = (size_t)pass->model->n_units;
     *s = (tri_sharder){.pass = pass, .from = pass->program, .to = {.arena = pass->arena}, .group = pass->group};
@@ -237,7 +238,7 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     }
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;
-    if (!pass.training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* it does not share anything out */
+    if (!pass.training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* nothing is sharded in it */
     for (int b = 0; b < s.n_blocks; b++) {
         const tri_shard_block *block = &s.block[b];
         int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));

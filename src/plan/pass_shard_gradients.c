@@ -1,28 +1,28 @@
-/* pass_shard_gradients.c - gradients of all replicas become one sum.
+/* pass_shard_gradients.c - sums gradients over the replicas.
  *
- * Held whole (none, zero1): each microbatch adds to them, and after the last write of the last microbatch a bucket
- * (none) is all-reduced or a block (zero1) reduce-scattered, in place: communication once a step. Buckets are units in
- * the order in which the backward pass ends with them, side by side in memory, so that one transfer covers them and
- * nothing is copied.
+ * Unsharded (none, zero1): each microbatch adds to the gradients, and after the last write of the last microbatch a
+ * bucket (none) is all-reduced or a block (zero1) reduce-scattered, in place: communication once a step. Buckets are
+ * units in the order in which the backward pass completes them, contiguous in memory, so that one transfer covers them
+ * without copies.
  *
- * Held as shards (zero2 and up): a microbatch's gradients of a block are written to a slot of their own,
- * reduce-scattered after the last write, and added to the shard. Before the next block's are written that has ended:
- * one block of gradients is there at a time. */
+ * Sharded (zero2 and up): a microbatch's gradients of a block are written to a separate slot, reduce-scattered after
+ * the last write, and added to the shard. This ends before the next block's are written, so at most one block of full
+ * gradients exists at a time. */
 #include "plan/shard.h"
 
 #include <stdlib.h>
 
-enum { FIRST_BUCKET = 1 << 20 }; /* bytes: the first sum begins early */
+enum { FIRST_BUCKET = 1 << 20 }; /* bytes: small, so that the first sum begins early */
 
 /* Gradients of several units that one transfer sums. */
 typedef struct bucket {
     int slot;
-    int last;              /* the instruction that writes the last of it */
+    int last;              /* the last instruction that writes to it */
     tri_ends ends;
     int unit;              /* of the program; -1 several */
 } bucket;
 
-/* A transfer that ends at the end of the microbatches. */
+/* A transfer that is waited for after the last microbatch. */
 typedef struct flight {
     tri_ends ends;
     int unit;
@@ -31,15 +31,15 @@ typedef struct flight {
 struct tri_reductions {
     bucket *bucket;        /* none and zero1 */
     int n_buckets, cap_buckets;
-    int loss_at;           /* the instruction that adds the last loss; -1: this rank has none */
+    int loss_at;           /* the last instruction that adds to the loss; -1: this rank has none */
     flight *flight;
     int n_flights, cap_flights;
-    int *shard;            /* [n_blocks] slots of this rank's shard of the sums; NULL: it has them all */
+    int *shard;            /* [n_blocks] slots of this rank's shard of the sums; NULL: not sharded */
     /* zero2 and up */
     int *last; /* [n_blocks * n_mb] the last instruction that writes a block's gradients of a microbatch; -1 */
     int *begun;            /* [n_blocks] 1 + the microbatch whose gradients of the block are being written */
     int *written;          /* [slots of from] 1 + the microbatch that wrote the gradient last */
-    int open_block, open_mb; /* whose reduce-scatter is under way; -1 */
+    int open_block, open_mb; /* of the reduce-scatter in flight; -1 */
     tri_ends open;
 };
 
@@ -60,7 +60,7 @@ static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int un
               s->reductions->cap_flights) = (flight){ends, unit};
 }
 
-/* Buckets of none: units by the end of their gradients, joined up to the wanted size. */
+/* Buckets of `none`: units by the end of their gradients, joined up to the bucket size. */
 
 typedef struct ending {
     int unit, last;
@@ -107,7 +107,7 @@ static void make_buckets(tri_sharder *s, const int *last) {
     }
 }
 
-/* zero1: a bucket is a block, and its sum goes to this rank's shard of it. */
+/* zero1: a bucket is a block, and its sum is reduce-scattered into this rank's shard. */
 static void make_scatters(tri_sharder *s, const int *last) {
     struct tri_reductions *r = s->reductions;
     r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
@@ -158,7 +158,7 @@ void tri__reductions_plan(tri_sharder *s) {
     else make_buckets(s, last);
 }
 
-/* Ends the reduce-scatter that is under way: its result is the shard, or is added to it. */
+/* Waits for the reduce-scatter in flight; its result becomes the shard or is added to it. */
 static void finish_scatter(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
     if (r->open_block < 0) return;
@@ -203,7 +203,7 @@ static void scatter(tri_sharder *s, int b, int mb) {
     const tri_shard_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
     finish_scatter(
-        s); /* on two lanes blocks of several units are written in turns: this one began before that was posted */
+        s); /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
     if (mb > 0)
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};

@@ -1,20 +1,20 @@
-/* pass_shard_weights.c - weights that live as shards: a block is gathered before the instructions that use it, and gone
- * after them.
+/* pass_shard_weights.c - sharded weights: a block is gathered before the instructions that use it and dropped after
+ * them.
  *
- * A run is a stretch of instructions whose weights are of one block. Runs of the same block that are close enough share
- * one gather, so the last blocks of the forward pass stay for the backward pass that begins with them. A gather is
- * posted `prefetch` runs before the run that waits for it: at most prefetch + 1 blocks are there at a time (unless they
- * are kept on purpose).
+ * A run is a stretch of instructions that use weights of one block. Runs of the same block that are close enough share
+ * one gather, so the last blocks of the forward pass are kept for the backward pass, which begins with them. A gather
+ * is posted `prefetch` runs before the run that waits for it: at most prefetch + 1 gathered blocks exist at a time
+ * (unless --reshard-after-forward no keeps them).
  *
- *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. | c.., b.., post a, wait
- * a, a.. */
+ *   prefetch 1, blocks a b c:   post a, post b, wait a, a.., post c, wait b, b.., wait c, c.. |
+ *                               c.., b.., post a, wait a, a.. */
 #include "plan/shard.h"
 
 #include <limits.h>
 
 typedef struct gather {
     int block, first, last; /* runs that it serves */
-    int post;               /* the run before which it is posted: not before the block's earlier gather is gone */
+    int post;               /* the run before which it is posted: not before the block's earlier gather is dropped */
     tri_ends ends;          /* the gathered block; this rank's shard of it */
 } gather;
 
@@ -22,7 +22,7 @@ struct tri_gathers {
     int *run;               /* [instructions] the run that begins there; -1 */
     gather *gather;         /* in the order of their first run */
     int n, cap;
-    int posted, waited;     /* of them, so far */
+    int posted, waited;     /* gathers posted and waited for so far */
     int *shard;             /* [n_blocks] slots */
 };
 
@@ -34,7 +34,7 @@ static int block_used(const tri_sharder *s, const tri_instr *instr) {
     return -1;
 }
 
-/* Runs that may lie between two uses of a block without its going in between. */
+/* The most runs between two uses of a block that share a gather. */
 static int longest_gap(const tri_sharding *how) {
     return how->reshard == TRI_RESHARD_NO ? INT_MAX : how->reshard == TRI_RESHARD_YES ? 0 : how->prefetch;
 }

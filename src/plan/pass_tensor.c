@@ -1,8 +1,7 @@
-/* pass_tensor.c - pass: the ranks of the tp axis share out each layer (Shoeybi et al., 2019; sequence parallelism:
- * Korthikanti et al., 2022).
+/* pass_tensor.c - pass: tensor parallelism: the ranks of the tp axis split each layer (Shoeybi et al., 2019; sequence
+ * parallelism: Korthikanti et al., 2022).
  *
- * Writes the forward list anew for what this rank holds of the model, and tracks how every activation is placed on the
- * ranks:
+ * Rewrites the forward list for this rank's share of the model, and tracks how every activation is placed on the ranks:
  *
  *   WHOLE     each has all of it, the same bits
  *   TOKENS    each has an equal run of its rows: norms, dropout and residuals with sequence parallelism
@@ -10,9 +9,9 @@
  *
  * A dense layer whose weight is cut by rows takes WHOLE and gives COLUMNS. One cut by columns takes COLUMNS and gives a
  * PARTIAL: the sum over the ranks becomes TOKENS, or WHOLE without sequence parallelism. So does an embedding that
- * knows some of the words. Where a value does not lie as its user needs it, an operation that hands it round stands
- * between (tokens_, ranks_ in ops.def). Those have adjoints, so backward learns nothing of ranks; tensor_lower.c makes
- * transfers of them. */
+ * holds some of the words. Where a value is not placed as its reader needs it, an exchange operation is inserted
+ * (tokens_, ranks_ in ops.def). These have adjoints, so the backward pass needs no special case; pass_tensor_lower.c
+ * turns them into transfers. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -23,15 +22,15 @@ typedef struct tensor {
     tri_pass *pass;
     const tri_program *from;
     tri_builder to;
-    const tri_model *held;   /* this rank's part: parameter i is i of the whole */
+    const tri_model *held;   /* this rank's share: its parameter i is parameter i of the whole */
     int n, place;
     int *map;                /* [slots of from] the new slot; -1: none yet */
-    int *own;                /* [slots of from] of an input: this rank's run of rows; -1: none yet */
+    int *own;                /* [slots of from] of an input: the slot of this rank's run of rows; -1: none yet */
     int *filler;             /* [slots of from] the instruction that fills an input; -1: it is computed, or a weight */
-    uint8_t *placed;           /* [slots of from] a placement; of what is computed */
+    uint8_t *placed;           /* [slots of from] placement of computed values */
 } tensor;
 
-/* The parameter that a view begins with. */
+/* The parameter that a view begins at. */
 static int param_of(const tensor *t, int view) {
     const tri_model *model = t->pass->in->model;
     const tri_slot *s = &t->from->slot[view];
@@ -50,7 +49,7 @@ static int64_t room_of(const tri_model *model, int param) {
     return end - model->param[param].at;
 }
 
-/* The same view of what is held here. It may span several parameters, which are cut alike. */
+/* The same view of this rank's share. It may span several parameters, which are cut alike. */
 static int map_weight(tensor *t, int view) {
     if (t->map[view] >= 0) return t->map[view];
     const tri_slot *s = &t->from->slot[view];
@@ -70,7 +69,7 @@ static tri_rows rows_as(const tensor *t, const tri_slot *like, placement as) {
     return rows;
 }
 
-/* What an input brings, or this rank's rows of it; read where it is first used. */
+/* An input, or this rank's rows of it; read where first used. */
 static int map_input(tensor *t, int slot, placement needs) {
     int *index = needs == TOKENS ? &t->own[slot] : &t->map[slot];
     if (*index >= 0) return *index;
@@ -83,7 +82,7 @@ static int map_input(tensor *t, int slot, placement needs) {
     return *index;
 }
 
-/* Appends an operation that hands `x` round: to a slot like `like`, named with `suffix`. */
+/* Appends an exchange operation on `x`, into a slot like `like`, named with `suffix`. */
 static int hand(tensor *t, tri_op op, int x, const tri_slot *like, placement as, const char *suffix) {
     int y = tri__build_slot(&t->to, like->mem, like->dtype, rows_as(t, like, as), like->cols, "%s%s", like->name,
                             suffix);
@@ -92,8 +91,8 @@ static int hand(tensor *t, tri_op op, int x, const tri_slot *like, placement as,
     return y;
 }
 
-/* A computed value as its user needs it. each: the ranks compute different things with it, so its gradient is their
- * sum. */
+/* A computed value, placed as its reader needs it. each: the ranks compute different things with it, so its gradient is
+ * a sum over them. */
 static int bring(tensor *t, int slot, placement needs, int each) {
     const tri_slot *s = &t->from->slot[slot];
     if (t->placed[slot] == TOKENS && needs == WHOLE)
@@ -104,7 +103,7 @@ static int bring(tensor *t, int slot, placement needs, int each) {
 
 static tri_share share_of(const tensor *t, int slot) { return t->pass->in->model->param[param_of(t, slot)].share; }
 
-/* How its operands must be placed, and how its results are. */
+/* How an operation's operands must be placed, and how its results are. */
 typedef struct rule {
     placement needs, gives;
 } rule;
@@ -222,7 +221,7 @@ tri_status tri__pass_tensor(tri_pass *pass) {
     for (int i = 0; i < t.from->n_instrs; i++)
         if (t.from->instr[i].op != TRI_OP_input) rewrite(&t, &t.from->instr[i]);
     tri_forward *f = &pass->forward;
-    for (int u = 0; u < t.held->n_units; u++) f->unit_slot[u] = t.map[f->unit_slot[u]]; /* also what pass->out names */
+    for (int u = 0; u < t.held->n_units; u++) f->unit_slot[u] = t.map[f->unit_slot[u]]; /* shared with pass->out */
     f->build = t.to, f->model = pass->model = t.held;
     pass->out.loss = f->loss = t.map[f->loss];
     pass->out.probs = f->probs = t.map[f->probs];

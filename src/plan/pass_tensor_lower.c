@@ -1,14 +1,14 @@
-/* pass_tensor_lower.c - pass: makes transfers of the operations by which ranks of the tp axis hand values round
- * (ops.def: tokens_, ranks_).
+/* pass_tensor_lower.c - pass: turns exchange operations between ranks of the tp axis (ops.def: tokens_, ranks_) into
+ * transfers.
  *
  *   tokens_gather, tokens_whole, tokens_scatter_din    all_gather
  *   tokens_scatter, tokens_gather_din                  reduce_scatter
  *   ranks_sum, ranks_copy_din                          all_reduce in place
- *   ranks_copy, ranks_sum_din                          nothing: both names are one slot
+ *   ranks_copy, ranks_sum_din                          nothing: both operands become one slot
  *
- * A post overtakes the gradients of weights before it, and a wait stands before the first use: those gradients run
- * beside the transfer. A gradient that others add to is received apart and added. What is summed over ranks has its
- * bias from the first of them alone. */
+ * A post moves ahead of the gradients of weights before it, and the wait is just before the first use, so those
+ * gradients overlap the transfer. A gradient that others add to is received in a separate slot and added. In a sum over
+ * ranks only the first rank adds the bias. */
 #include "plan/plan.h"
 #include "base/random.h"
 
@@ -16,17 +16,17 @@
 typedef struct pending_collective {
     tri_op op;               /* of the post */
     tri_ends ends;
-    int add;                 /* the slot that what came is added to; -1 */
-    int post, wait;          /* instructions of the old list that they stand before; its end */
+    int add;                 /* the slot that the result is added to; -1 */
+    int post, wait;          /* instructions of the old list before which they go; or its end */
     int16_t unit, mb;
 } pending_collective;
 
 typedef struct lower {
     tri_pass *pass;
-    tri_instr *from;         /* [n] the list as it came */
+    tri_instr *from;         /* [n] the old list */
     int n;
     tri_builder to;
-    int *alias;              /* [slots] the slot that stands for it */
+    int *alias;              /* [slots] the slot that replaces it */
     pending_collective *pending;
     int n_pending, cap_pending;
 } lower;
@@ -44,7 +44,7 @@ static int touches(const tri_instr *instr, int slot) {
     return 0;
 }
 
-/* Sums are taken in place, and what only has two names gets one. */
+/* Sums are in place, and copies become aliases. */
 static void join_names(lower *l) {
     for (int i = 0; i < l->n; i++) {
         const tri_instr *instr = &l->from[i];
@@ -59,7 +59,7 @@ static void join_names(lower *l) {
                 l->from[i].slot[k] = l->alias[l->from[i].slot[k]];
 }
 
-/* The addends of the sum at `at` but for the first: without what all of them would add. */
+/* Drops the bias from the addends of the sum at `at`, except on the first rank. */
 static void drop_bias(lower *l, int at) {
     int maker = at - 1;
     while (!writes(&l->from[maker], l->from[at].slot[1])) maker--;
@@ -95,7 +95,7 @@ static void plan_pending(lower *l, int at) {
     while (h.post > 0 && tri__op_row(l->from[h.post - 1].op)->phase == TRI_PHASE_W && !touches(&l->from[h.post - 1], x))
         h.post--;
     for (int i = 0; i < l->n_pending; i++)
-        if (l->pending[i].wait == at) h.post = at; /* x is what that one brings */
+        if (l->pending[i].wait == at) h.post = at; /* x is the result of that one */
     while (h.wait < l->n && !touches(&l->from[h.wait], y) && !touches(&l->from[h.wait], x)) h.wait++;
     *TRI_PUSH(l->to.arena, l->pending, l->n_pending, l->cap_pending) = h;
 }
@@ -122,10 +122,10 @@ static void emit_instr(lower *l, const tri_instr *instr) {
     if (!tri__op_is_lowered(instr->op)) tri__build(&l->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
 
-/* Handings are in the order of their posts. */
+/* Pending collectives are in the order of their posts. */
 static void write_list(lower *l) {
     int *open = tri__arena_alloc(l->to.arena, (size_t)l->n_pending * sizeof *open), n_open = 0,
-        posted = 0; /* not yet waited for */
+        posted = 0; /* posted, not waited for yet */
     for (int i = 0; i <= l->n; i++) {
         int kept = 0;
         for (int k = 0; k < n_open; k++) {

@@ -1,8 +1,8 @@
-/* pass_tensor_sums.c - pass: what ranks of the tp axis hold alike counts once, and is alike.
+/* pass_tensor_sums.c - pass: values that all ranks of the tp axis hold: summed where they differ, counted once.
  *
- * With sequence parallelism each rank forms the gradients of norms from its own tokens: they are summed over the ranks,
- * once a step. What all of them hold is written to checkpoints by the first; the update pass takes its norm there,
- * too. */
+ * With sequence parallelism each rank computes the norms' gradients from its own tokens: they are summed over the ranks
+ * once a step. Replicated values are written to checkpoints by the first rank only, and counted in the gradient norm
+ * there only. */
 #include "plan/plan.h"
 #include "base/random.h"
 
@@ -12,7 +12,7 @@ tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
 }
 
 static void sum_tokens(tri_pass *pass) {
-    int n = 0, *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* slots under way */
+    int n = 0, *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* slots in flight */
     tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];

@@ -1,8 +1,8 @@
-/* pass_turns.c - pass: where a device works on two queues of kernels at once, both encoders take turns in the program,
- * a unit each: kernels of one fill what those of the other leave idle.
+/* pass_turns.c - pass: where a device runs two queues of kernels concurrently, interleaves the encoders in the program,
+ * unit by unit, so that kernels of one fill the gaps of the other.
  *
- * Both orders are right, since encoders know nothing of each other; this one queues both from the beginning on, and
- * lets their gradients go to other replicas as both are made. Which lane an instruction goes to: pass_lanes.c. */
+ * Both orders are correct, since the encoders are independent; this one queues both from the beginning, and their
+ * gradients are sent to other replicas as they complete. Which lane an instruction goes to: pass_lanes.c. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ int tri__unit_encoder(const tri_program *program, int unit) {
     return -1;
 }
 
-/* Moves inputs of [begin, end) to its beginning: both encoders may need one that stands in a unit of the other. */
+/* Moves inputs of [begin, end) to its beginning: an encoder may need an input that is in a unit of the other. */
 static int inputs_first(const tri_program *program, const tri_instr *from, int begin, int end) {
     int n = begin;
     for (int i = begin; i < end; i++)
@@ -24,7 +24,7 @@ static int inputs_first(const tri_program *program, const tri_instr *from, int b
     return n;
 }
 
-/* Takes turns: instructions of one unit of each encoder, from a run of instructions that are all of encoders. */
+/* Interleaves a run of encoders' instructions, one unit of each encoder at a time. */
 static void take_turns(const tri_program *program, const tri_instr *from, int begin, int end) {
     int next[2] = {begin, begin}, n = inputs_first(program, from, begin, end),
         turn = tri__unit_encoder(program, from[begin].unit);

@@ -1,10 +1,10 @@
-/* pass_update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit.
- * Within a unit, runs of parameters that decay or do not are updated by one instruction each. Around the update, ranks
- * tell each other whether somebody asked them to stop, and the step's figures: the control.
+/* pass_update.c - pass: the norm of all gradients, clipping, and AdamW on what this rank owns of each unit. Within a
+ * unit, runs of parameters that decay or do not are updated by one instruction each. Around the update, the control
+ * exchanges stop requests and the step's figures between ranks.
  *
- * Where ranks share out, each takes the sum of squares of its own part of a unit and the parts are added in the group's
- * order, replicas first, then units in the model's: every element is counted once, and the norm has the same bits on
- * all ranks, however units are cut into stages. */
+ * With sharding, each rank sums the squares of its own part of a unit, and the sums are added in the group's order,
+ * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
+ * ranks, however units are cut into stages. */
 #include "plan/pipeline/stage.h"
 #include "base/random.h"
 
@@ -12,7 +12,7 @@ typedef struct update {
     tri_pass *pass;
     tri_builder build;
     int hyper, coef;      /* slots */
-    int control;          /* -1: one rank, nobody to tell */
+    int control;          /* -1: a single rank */
 } update;
 
 /* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
@@ -20,12 +20,12 @@ static uint32_t other_axes(const tri_mesh *mesh) {
     return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
 }
 
-/* All axes that have ranks: 0 of one rank. */
+/* All axes of more than one place; 0 for one rank. */
 static uint32_t world_axes(const tri_mesh *mesh) {
     return other_axes(mesh) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
 }
 
-/* Elements `part` of a unit, of a slot that holds its elements `held`. */
+/* A view of elements `part` of a unit, in a slot that holds its elements `held`. */
 static int part_of(update *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
     if (held.begin == part.begin && held.end == part.end) return slot;
@@ -42,7 +42,8 @@ static void sum_over(update *up, tri_attr group, int sums) {
     TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
 }
 
-/* Posted before the norm's sums, in which all ranks meet, and waited for after the update: nobody waits for it. */
+/* Posted before the norm's sums, which synchronise all ranks, and waited for after the update: by then it is
+ * complete. */
 static void emit_control(update *up) {
     uint32_t axes = world_axes(&up->pass->in->mesh);
     up->control = -1;
@@ -56,7 +57,7 @@ static void emit_control_wait(update *up) {
     if (up->control >= 0) TRI_BUILD(&up->build, wait, (tri_attr){0}, up->control, -1);
 }
 
-/* The loss, which one stage has, goes to all. */
+/* Sends the loss, which one stage has, to all. */
 static void emit_loss(update *up) {
     tri_pass *pass = up->pass;
     int root = pass->stages->pipeline.rank[pass->stages->head], has = pass->out.loss >= 0;
@@ -95,7 +96,7 @@ static void emit_norm(update *up) {
               pass->out.norm, sums, -1);
 }
 
-/* Views of elements `run` of a unit's weights, moments and gradient. */
+/* Updates elements `run` of a unit: views of its weights, moments and gradient. */
 static void emit_run(update *up, int unit, tri_range run, int decays) {
     tri_pass *pass = up->pass;
     const tri_plan_in *in = pass->in;

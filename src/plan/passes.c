@@ -1,9 +1,8 @@
-/* passes.c - the passes, in the order in which they run: from the model's own list of operations to one rank's program
- * of a step. A new pass is a file of this folder and a row here.
+/* passes.c - the passes, in the order in which they run: from the model's list of operations to one rank's program of a
+ * step. A new pass is a file of this folder and a row here.
  *
- * Stages are cut before the first pass, since several of them ask how many there are (pipeline/stage.c). Operations of
- * tensor parallelism stand in the template as such until `tensor_lower`: so they have adjoints, and fuse like others.
- */
+ * Stages are cut before the first pass, since several passes need their number (pipeline/stage.c). Operations of tensor
+ * parallelism stay in the template until `tensor_lower`, so that they have adjoints and fuse like others. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -34,7 +33,7 @@ const tri_pass_row tri__passes[] = {
      .does = "splits operations over ranks that share layers, as operations that have adjoints",
      .when = shares_layers, .needs = "--tp-size above 1"},
     {PASS(backward, TENSOR),
-     .does = "adds the adjoint of each operation; gradients of inputs and of weights are apart",
+     .does = "adds the adjoint of each operation; gradients of inputs and of weights are separate",
      .when = is_training, .needs = "training"},
     {PASS(recompute, TENSOR),
      .does = "drops activations, and repeats the operations that rebuild them",
@@ -47,12 +46,12 @@ const tri_pass_row tri__passes[] = {
      .does = "turns operations between ranks of a layer into transfers, posted early, waited for late",
      .when = shares_layers, .needs = "--tp-size above 1"},
     {PASS(turns, TENSOR),
-     .does = "lets the two encoders take turns, a unit each",
+     .does = "interleaves the two encoders, unit by unit",
      .when = has_lanes, .needs = LANES_NEED},
     {PASS(schedule, STAGE),
      .does = "unrolls all microbatches of this rank's stages in the schedule's order; sends and receives"},
     {PASS(shard, REPLICA),
-     .does = "makes replicas one: sums of gradients, gathers of weights that are shared out"},
+     .does = "data parallelism: sums of gradients, gathers of sharded weights"},
     {PASS(tensor_sums, REPLICA),
      .does = "sums gradients that ranks of a layer form from their own tokens",
      .when = sums_layers, .needs = "training with --tp-size above 1"},
@@ -65,7 +64,7 @@ const tri_pass_row tri__passes[] = {
      .does = "copies between the device's memory and the offload memory, ahead of use",
      .when = copies_ahead, .needs = "--offload on a device that copies"},
     {PASS(lanes, REPLICA),
-     .does = "gives the encoders a queue of kernels each, and the waits between them that values ask for",
+     .does = "gives the encoders a queue of kernels each, and the waits for data dependencies between them",
      .when = has_lanes, .needs = LANES_NEED},
     {PASS(memory, REPLICA),
      .does = "finds each slot's lifetime and gives it its offset"},

@@ -1,4 +1,4 @@
-/* plan.c - one rank's programs: what is decided before the passes, and the walk through them. */
+/* plan.c - one rank's programs: resolves the input, then runs the passes. */
 #include "plan/pipeline/stage.h"
 
 /* Tokens of a text in the largest microbatch. */
@@ -7,8 +7,8 @@ static int64_t most_tokens(const tri_plan_in *in, int text) {
     return train > infer ? train : infer;
 }
 
-/* Counts that differ: few, so that the shapes of both texts together are soon repeated; rounding then adds a 32nd of
- * the most, on average. */
+/* Distinct token counts: few, so that combinations of both texts' shapes repeat soon; rounding then adds 1/32 of the
+ * maximum on average. */
 enum { LEVELS = 16 };
 
 static int short_granule(const tri_plan_in *in) {

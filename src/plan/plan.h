@@ -1,7 +1,7 @@
 /* plan.h - from a model to one rank's programs. Pure arithmetic: no device, no file, no clock.
  *
- * Reading the passes in the order of passes.c is reading how Trident works; each is one file of this folder and turns
- * tri_pass.program into the next. The first work on one microbatch as a template; `schedule` unrolls it. */
+ * To learn how Trident works, read the passes in the order of passes.c; each is one file of this folder and turns
+ * tri_pass.program into the next. The first ones work on the template of one microbatch, which `schedule` unrolls. */
 #ifndef TRI_PLAN_PLAN_H
 #define TRI_PLAN_PLAN_H
 
@@ -12,11 +12,11 @@
 #include "program/target.h"
 #include "program/transfer.h"
 
-/* What the replicas of the data-parallel axis share out among themselves: each row also what the rows before it do. */
+/* What the replicas of the data-parallel axis shard: each row also shards what the rows before it do. */
 typedef enum tri_shard_kind {
-    TRI_SHARD_NONE,    /* nothing: gradients are summed over all replicas */
+    TRI_SHARD_NONE,    /* nothing: gradients are all-reduced */
     TRI_SHARD_ZERO1,   /* the optimizer's state */
-    TRI_SHARD_ZERO2,   /* gradients: each microbatch's go to their owners */
+    TRI_SHARD_ZERO2,   /* gradients: each microbatch's are reduce-scattered to their owners */
     TRI_SHARD_ZERO3,   /* weights: gathered before their use */
     TRI_SHARD_HYBRID   /* all that, within runs of `size` replicas */
 } tri_shard_kind;
@@ -26,20 +26,21 @@ typedef enum tri_wrap { TRI_WRAP_LAYER, TRI_WRAP_SIZE } tri_wrap;
 typedef struct tri_sharding {
     tri_shard_kind kind;
     int size;                 /* hybrid: replicas that hold one copy; divides dp */
-    double bucket_mb;         /* gradients that are summed by one transfer; 0: 25. The first bucket has at most 1 */
-    int prefetch;             /* weights gathered ahead of those in use: blocks */
-    tri_reshard reshard; /* whether weights go after the forward pass; auto: unless they are needed again at once */
+    double bucket_mb;         /* gradients summed by one transfer, in MB; 0: 25. The first bucket has at most 1 */
+    int prefetch;             /* blocks of weights gathered ahead of the one in use */
+    tri_reshard reshard; /* whether gathered weights are dropped after the forward pass; auto: unless they are needed
+                            again at once */
     tri_wrap wrap;            /* blocks: a unit each, or units in a row joined until they have wrap_min_params */
     int64_t wrap_min_params;
 } tri_sharding;
 
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
-/* Branches may lie side by side, each handing on to the fusion stage directly; or all stages form a row, and what goes
- * further than the next stage is handed on by those between. */
+/* Branches may run side by side, each sending to the fusion stage directly; or all stages form a chain, where values
+ * for later stages are forwarded by those between. */
 typedef enum tri_shape_kind { TRI_SHAPE_CHAIN, TRI_SHAPE_BRANCH } tri_shape_kind;
 
-/* How mesh.pp ranks share out the units of the model. */
+/* How mesh.pp ranks divide the units of the model into stages. */
 typedef struct tri_staging {
     tri_schedule_kind schedule;
     tri_shape_kind shape;
@@ -63,18 +64,19 @@ typedef struct tri_plan_in {
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
-    unsigned offload;            /* classes that go to offload memory, 1 << tri_mem or-ed */
+    unsigned offload;            /* classes in offload memory, 1 << tri_mem or-ed */
 } tri_plan_in;
 
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
     int *param, *m, *v;          /* [n_units] flat slots; m and v: training only */
-    int *master;                 /* [n_units] weights in fp32, beside m and v, where param has fewer bits; else NULL */
-    tri_range *param_part;       /* [n_units] the unit's elements that param holds, from its first element on */
+    int *master;                 /* [n_units] master weights in fp32, with the ranges of m and v, where param is
+                                    16-bit; else NULL */
+    tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
     tri_range *state_part;       /* [n_units] the same of m and v; training only */
-    tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: part of both; all ranks' make up the
-                             unit */
+    tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
+                             they cover the unit once */
     int loss,
         probs; /* loss: of training, over all replicas, on every rank; probs: -1 where this rank's stages have none */
     int norm, apply;             /* training only */
@@ -83,75 +85,75 @@ typedef struct tri_planned {
 } tri_planned;
 
 typedef struct tri_rank_plan {
-    const tri_model *model;      /* what this rank holds: indices of units below are its */
+    const tri_model *model;      /* this rank's share of the model: unit indices below refer to it */
     tri_planned train, infer;
-    tri_program *start;          /* weights from what the host filled in; its slots lie where the others have them */
+    tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
+                                    in the others */
 } tri_rank_plan;
 
-/* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of each rank that has a share
- * of the tokens, and of multiples of the target's granule where one rank's kernels are short. There a run's time is
- * that of queueing, which a device saves for repeated shapes, and added rows take none. Maxima of tri_plan_in
- * need not be multiples. */
+/* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that
+ * split the tokens, and of the target's granule where one rank's kernels are short. Short kernels take as long as their
+ * launch, which a device saves for repeated shapes, so padding rows cost nothing. Maxima of tri_plan_in need not be
+ * multiples. */
 int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);
-/* The program of in->rank as it stands after a pass, of training or of evaluation. *ran: whether the plan needed that
- * pass. */
+/* The program of in->rank after a pass, of training or of evaluation. *ran: whether the plan needed that pass. */
 typedef struct tri_pass_row tri_pass_row;
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, int train, const tri_pass_row *last, int *ran,
                            tri_program **program);
-/* The programs of all ranks of in->mesh: the same as planned one by one, but ranks that differ by a rule are planned
- * and kept once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank does not count. */
+/* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
+ * once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank is ignored. */
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out);
-#define TRI_PLAN_ARENA ((size_t)1 << 20) /* bytes that arenas for plans begin with */
+#define TRI_PLAN_ARENA ((size_t)1 << 20) /* initial size of arenas for plans, in bytes */
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */
 
-/* Where the memory pass put slots of the classes that are reused, for programs whose slots live alike. Only an arena:
- * nothing yet. */
+/* Offsets that the memory pass found, to be reused for programs with the same lifetimes. Set only `arena` to begin with
+ * none. */
 typedef struct tri_places {
     tri_arena *arena;
-    void *lives[TRI_MEM_COUNT];       /* as the memory pass has them, [n] */
+    void *lives[TRI_MEM_COUNT];       /* [n] the memory pass's lifetimes */
     int64_t *offset[TRI_MEM_COUNT];   /* [n] */
     int64_t bytes[TRI_MEM_COUNT];
     int n[TRI_MEM_COUNT];
 } tri_places;
 
-/* What passes hand on. A pass reads what the rows before it in tri__passes set, and nothing else; what only one pass
- * needs is not here. */
+/* The state between passes. A pass reads only what the rows before it in tri__passes set; state of a single pass is not
+ * here. */
 typedef struct tri_pass {
     /* Given. */
     tri_arena *arena;
     const tri_plan_in *in;
-    const tri_stages *stages; /* of the pipeline; one, where there is none. Read by fuse, schedule, update */
+    const tri_stages *stages; /* of the pipeline, or a single one. Read by fuse, schedule, update */
     int training;             /* 0: the forward program */
-    tri_places *places;       /* found for other ranks. Read and set by memory; NULL: none are kept */
-    /* What every pass turns into the next. */
+    tri_places *places;       /* offsets found for other ranks. Read and set by memory; NULL: not kept */
+    /* Rewritten by every pass. */
     tri_program *program;
-    tri_planned out;       /* its slots that the host sets or reads, except `program`: each pass keeps them right */
+    tri_planned out;       /* slots that the host sets or reads (`program` unused): each pass keeps them up to date */
     const tri_model
-        *model; /* what this rank holds of in->model: all of it, until tensor and schedule take their parts */
+        *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
-    tri_forward forward;   /* what the model left behind. Set by forward, tensor; read by backward, schedule */
+    tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward, schedule, shard; read by
                             * tensor_sums, update. NULL without training */
-    const int *unit_stage; /* [n_units] whose parts of a rank's work they are. Set by schedule, read by shard */
-    tri_range *grad_part;  /* [n_units] the unit's elements that unit_grad holds, from its first element on. Set by
-                            * shard, read by tensor_sums, update */
-    tri_range *own;        /* [n_units] the unit's elements whose norm and update are this rank's. Set by shard, read by
-                            * update */
-    tri_sharding sharding; /* as asked for, but for hybrids that are another kind. Set by shard, read by update */
-    tri_attr group;        /* who shares a unit out, as transfers name it. Set by shard, read by update */
+    const int *unit_stage; /* [n_units] stage of each unit. Set by schedule, read by shard */
+    tri_range *grad_part;  /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by
+                              tensor_sums, update */
+    tri_range *own;        /* [n_units] the unit's elements that this rank owns (norm, update). Set by shard, read by
+                              update */
+    tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
+    tri_attr group;        /* the group that shards a unit, as attributes of transfers. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
     int *behind;           /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by
                             * lanes, read by memory; NULL: one lane */
 } tri_pass;
 
-/* What ranks that share a pass's result have in common: ranks.c runs each scope once for them. */
+/* Which ranks share a pass's result: ranks.c runs each scope once for them. */
 typedef enum tri_scope {
-    TRI_SCOPE_TENSOR,   /* the place on the tp axis. The program is one microbatch's, a template */
-    TRI_SCOPE_STAGE,    /* the place on the pp axis, too */
+    TRI_SCOPE_TENSOR,   /* ranks of one place on the tp axis. The program is the template of one microbatch */
+    TRI_SCOPE_STAGE,    /* ranks that also share the place on the pp axis */
     TRI_SCOPE_REPLICA   /* each rank by itself */
 } tri_scope;
 
@@ -169,7 +171,7 @@ const tri_pass_row *tri__pass_find(const char *name); /* NULL */
 /* Runs the passes of one scope; only those up to row `last`, unless that is NULL. */
 tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *last);
 
-/* What all ranks' plans begin with: `asked` with row counts rounded, and the stages. */
+/* The input common to all ranks' plans: `asked` with row counts rounded, and the stages. */
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
 tri_status tri__pass_forward(tri_pass *pass);
@@ -190,24 +192,23 @@ tri_status tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_memory(tri_pass *pass);
 tri_status tri__pass_waits(tri_pass *pass);
 
-/* The encoder that a unit is of; -1: none. */
+/* The encoder that a unit belongs to; -1: none. */
 int tri__unit_encoder(const tri_program *program, int unit);
 
-/* For a pass that has come to `shard`: *n ranks share a unit out; at the places where begins[place], [*n], is not 0, a
- * run of places begins whose plans differ only in where their shards begin: each shard is as far behind the one before
- * it as that is large. */
+/* For a pass that has reached `shard`: *n ranks shard a unit; where begins[place], [*n], is not 0, a run of places
+ * begins whose plans differ only in where their (consecutive, equal) shards begin. */
 tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
 
-/* The start program that goes with a pass that has come to its end: of training, or of prediction where that is all. */
+/* The start program for a finished pass: of training, or of prediction where there is no training. */
 tri_status tri__plan_start(const tri_pass *from, tri_program **out);
-/* Appends what the update and the start program share: weights that all ranks hold and each wrote a part of (zero1,
- * zero2): the parts go to all, a block at a time. Weights that are shards stay so. */
+/* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which
+ * each wrote a part (zero1, zero2). Sharded weights stay sharded. */
 void tri__gather_parts(tri_pass *pass);
 /* TRI_USAGE when the target lacks a kernel of the program. */
 tri_status tri__check_kernels(const tri_pass *pass);
 
-/* Of elements `part` of a unit, those that this rank answers for among the ranks of its tp group that hold them alike:
- * the first has all. */
+/* The elements of `part` of a unit that this rank counts and saves, among the ranks of its tp group that hold the same
+ * ones: the first rank has all. */
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part);
 
 #endif

@@ -1,23 +1,23 @@
 /* ranks.c - the programs of all ranks of a mesh.
  *
- * Passes before `schedule` know nothing of stages, and `schedule` nothing of replicas: ranks that differ in their
- * places on pp and dp, or on dp alone, have them in common. What follows depends on which elements of each block of
- * weights are a rank's own. Shards are equal runs of elements, so replicas side by side whose shards lie in the same
- * stretch of a unit (weights that decay, say) differ only in where those begin: the first and the last of such a run
- * are planned, and what leads from one to the other is the rule for those between (program/classes.h). Scratch memory
- * is used again for each; of the programs that are kept, what is equal is kept once. */
+ * Passes before `schedule` do not depend on the stage, and `schedule` does not depend on the replica: ranks that differ
+ * in their places on pp and dp, or on dp only, share these results. Later passes depend on which elements of each block
+ * of weights a rank owns. Shards are equal runs of elements, so neighbouring replicas whose shards are in the same
+ * stretch of a unit (for example weights that decay) differ only in where their shards begin: the first and the last of
+ * such a run are planned, and the rule for those between is derived from the two (program/classes.h). Scratch memory is
+ * reused; equal parts of the programs kept are stored once. */
 #include "plan/pipeline/stage.h"
 
 #include <string.h>
 
-/* The program of a side, and the start program that goes with it. */
+/* The program of a side, and its start program. */
 enum { STEP, START, MADE };
 
 /* Training, or prediction. */
 typedef struct side {
     int training;
-    tri_pass template, shared; /* before `schedule`, and after it */
-    tri_classes *out[MADE];    /* NULL: not asked for */
+    tri_pass template, shared; /* state before `schedule`, and after it */
+    tri_classes *out[MADE];    /* NULL: not requested */
     const tri_program *last[MADE]; /* the program kept last */
     tri_places places;
 } side;
@@ -43,7 +43,7 @@ static const char **keep_units(tri_arena *arena, const tri_program *made) {
     return unit;
 }
 
-/* A copy of an array, or the array that it is equal to. */
+/* A copy of an array, or `like` if equal. */
 static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_like, size_t element) {
     size_t bytes = (size_t)n * element;
     if (!n) return NULL;
@@ -51,7 +51,7 @@ static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_l
     return memcpy(tri__arena_alloc(arena, bytes), made, bytes);
 }
 
-/* A program out of the scratch arena; `like`: one that was kept before, of which it may share parts. */
+/* Copies a program out of the scratch arena; equal parts are shared with `like`, one kept before. */
 static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_program *like) {
     tri_program *kept = tri__arena_alloc(arena, sizeof *kept), none = {.title = ""};
     *kept = *made;
@@ -73,7 +73,7 @@ static int *copy_units(tri_pass *pass, const int *from) {
     return from ? memcpy(tri__arena_alloc(pass->arena, bytes), from, bytes) : NULL;
 }
 
-/* The passes that begin where replicas differ, for the replica at place `place` of the first that share units out. */
+/* Runs the passes in which replicas differ, for place `place` of the first sharding group. */
 static tri_status plan_own(ranks *r, const side *side, int place, tri_program *out[static MADE]) {
     tri_pass pass = side->shared;
     tri_program *program = tri__arena_alloc(r->scratch, sizeof *program);
@@ -90,7 +90,7 @@ static tri_status plan_own(ranks *r, const side *side, int place, tri_program *o
     return side->out[START] ? tri__plan_start(&pass, &out[START]) : TRI_OK;
 }
 
-/* The rules that lead from the first to the last of a class; 0 when a program has none. */
+/* The rules that lead from the first to the last member of a class; 0 when there is none. */
 static int find_rules(ranks *r, const side *side, tri_program *const *first, tri_program *const *last,
                       tri_class *class) {
     for (int i = 0; i < MADE; i++)
@@ -98,7 +98,7 @@ static int find_rules(ranks *r, const side *side, tri_program *const *first, tri
     return 1;
 }
 
-/* Adds the classes of the places [begin, end), which tri__shard_runs says are one. */
+/* Adds the classes of the places [begin, end), one run of tri__shard_runs. */
 static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     size_t mark = r->scratch->used;
     int n = end - begin;
@@ -122,7 +122,7 @@ static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     return TRI_OK;
 }
 
-/* All replicas of one place on the other axes, from the template of its place on tp. */
+/* All replicas of one place on pp and tp, from the template of its place on tp. */
 static tri_status plan_place(ranks *r, side *side, tri_coords at) {
     int n, row = tri__classes_row(&r->in.mesh, at);
     uint8_t *begins;
@@ -180,6 +180,6 @@ tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, t
     ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}, {.out = {&out[TRI_INFER]}}}};
     out[TRI_TRAIN] = (tri_classes){0};
     if (train) r.side[0].out[STEP] = &out[TRI_TRAIN];
-    r.side[!train].out[START] = &out[TRI_START]; /* with training, masters come from there */
+    r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
     return tri__arena_scratch(plan_ranks, &r);
 }

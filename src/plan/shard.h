@@ -1,7 +1,7 @@
-/* shard.h - what the files of the shard pass share: a program being written anew, with transfers in between.
+/* shard.h - common to the files of the shard pass: the program being rewritten, with transfers inserted.
  *
- * A block is what is shared out, gathered and scattered as one: a unit, or several in a row. Its elements are those of
- * its units one after the other, and every member of the group owns one shard of them. */
+ * A block is sharded, gathered and scattered as a whole: a unit, or several consecutive ones. Its elements are those of
+ * its units concatenated, and every member of the group owns one shard of them. */
 #ifndef TRI_PLAN_SHARD_H
 #define TRI_PLAN_SHARD_H
 
@@ -14,7 +14,7 @@ typedef struct tri_shard_block {
     tri_range own;         /* this rank's shard */
 } tri_shard_block;
 
-/* The units' flat slots of one sort (weights or gradients) in the old program, with their views. */
+/* The units' flat slots of one kind (weights or gradients) in the old program, with their views. */
 typedef struct tri_flats {
     const int *slot;       /* [n_units] */
     int *unit;             /* [slots of the old program] the unit that a slot belongs to; -1 */
@@ -25,28 +25,28 @@ typedef struct tri_sharder {
     tri_pass *pass;
     const tri_program *from;
     tri_builder to;
-    int *map;              /* [slots of from] the new slot that stands for it now; -1: not yet */
+    int *map;              /* [slots of from] the new slot that currently replaces it; -1: none yet */
     tri_flats weights, grads;
-    tri_attr group;        /* shares a block out */
+    tri_attr group;        /* shards a block */
     int n, place;          /* its ranks; this one's place */
     tri_shard_block *block;
     int n_blocks, cap_blocks;
     int *block_of;         /* [n_units] */
     int64_t *unit_at;      /* [n_units] first element in the block */
-    struct tri_gathers *gathers;       /* of weights; NULL: every rank has them all */
-    struct tri_reductions *reductions; /* of gradients; NULL: there are none */
+    struct tri_gathers *gathers;       /* of weights; NULL: not sharded */
+    struct tri_reductions *reductions; /* of gradients; NULL: none */
 } tri_sharder;
 
-/* The new slot that stands for a slot of the old program; made when first asked for. */
+/* The new slot that replaces a slot of the old program; created on first use. */
 int tri__sharder_map(tri_sharder *s, int slot);
-/* From now on `slot` stands for a unit's flat slot, and views of it for that one's views. */
+/* From now on `slot` replaces a unit's flat slot, and views of it replace that slot's views. */
 void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot);
-/* The same for all units of a block, side by side in `slot` [1, count of the block]. */
+/* The same for all units of a block, concatenated in `slot` [1, count of the block]. */
 void tri__sharder_stand_block(tri_sharder *s, const tri_flats *flats, const tri_shard_block *block, int slot);
 /* A slot of a block: [1, cols] f32. */
 int tri__sharder_slot(tri_sharder *s, const tri_shard_block *block, tri_mem mem, int64_t cols, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* What a slot that holds this rank's shard of a block holds of one of its units. */
+/* The view of one unit's elements in `slot`, which holds this rank's shard of a block. */
 int tri__sharder_share(tri_sharder *s, const tri_shard_block *block, int unit, int slot);
 /* Appends a post, or the wait for it. x = -1: in place. unit: of the program, or -1. */
 void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb);
@@ -54,14 +54,15 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
 int tri__sharder_unit(const tri_sharder *s,
                       const tri_shard_block *block); /* the program's unit for instructions on a block */
 
-/* shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old program. */
+/* pass_shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old
+ * program. */
 void tri__gathers_plan(tri_sharder *s);
 void tri__gathers_before(tri_sharder *s, int at);
-/* shard_gradients.c: sums of gradients. */
+/* pass_shard_gradients.c: sums of gradients. */
 void tri__reductions_plan(tri_sharder *s);
 void tri__reductions_before(tri_sharder *s, int at);
 unsigned tri__reductions_acc(tri_sharder *s,
-                             const tri_instr *instr); /* acc bits of an instruction as it is written anew */
+                             const tri_instr *instr); /* acc bits of a rewritten instruction */
 void tri__reductions_after(tri_sharder *s, int at);
 void tri__reductions_end(tri_sharder *s);
 

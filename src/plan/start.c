@@ -1,15 +1,15 @@
-/* start.c - the start program: from the weights that the host filled in to those that compute. It runs once behind each
- * filling, before the first step or evaluation.
+/* start.c - the start program: turns the weights that the host filled in into those used for computing. It runs once
+ * after each filling, before the first step or evaluation.
  *
  *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
  *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
  *
- * Where weights have no masters (fp32, and prediction) they are filled in as they are, whole or as shards, and there is
- * nothing to do: the program is empty, without slots. Every plan has one all the same, so that nobody has to ask. */
+ * Where weights have no masters (fp32, and prediction) they are filled in directly, whole or as shards: the program is
+ * empty, without slots. Every plan has one, so that callers need no special case. */
 #include "plan/plan.h"
 
 typedef struct start {
-    const tri_pass *from; /* of the step, planned to its end */
+    const tri_pass *from; /* of the step, fully planned */
     tri_pass pass;        /* of this program */
     tri_builder build;
     int *map;             /* [slots of the step] the slot here; -1: none yet */
@@ -17,7 +17,7 @@ typedef struct start {
 
 static int lasts(tri_mem mem) { return mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE; }
 
-/* The slot that stands for one of the step. */
+/* The slot here that corresponds to one of the step. */
 static int map_slot(start *s, int slot) {
     const tri_slot *old = &s->from->program->slot[slot];
     if (s->map[slot] >= 0) return s->map[slot];
@@ -28,7 +28,7 @@ static int map_slot(start *s, int slot) {
     return s->map[slot] = tri__build_view(&s->build, parent, old->parent_at, old->rows.add, old->cols, "%s", old->name);
 }
 
-/* All slots that outlive a step, in its order: so the memory pass puts them where the step has them. */
+/* All slots that outlive a step, in its order, so that the memory pass gives them the same offsets. */
 static void copy_slots(start *s) {
     const tri_program *from = s->from->program;
     s->map = tri__arena_alloc(s->pass.arena, (size_t)from->n_slots * sizeof *s->map);
@@ -41,7 +41,7 @@ static void copy_slots(start *s) {
     for (int u = 0; u < n_units; u++) s->pass.out.param[u] = map_slot(s, s->from->out.param[u]);
 }
 
-/* This rank's masters of a unit, into their part of its weights. */
+/* Rounds this rank's masters of a unit into their part of its weights. */
 static void cast_unit(start *s, int unit) {
     const tri_planned *from = &s->from->out;
     tri_range own = from->state_part[unit], held = from->param_part[unit];
@@ -61,7 +61,7 @@ static void assert_places(const start *s) {
         if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
 }
 
-/* Those passes that come after `precision`: where slots lie is the same question for every program. */
+/* The passes after `precision`: offsets are found in the same way for every program. */
 static tri_status run_last_passes(tri_pass *pass) {
     for (const tri_pass_row *row = tri__pass_find("precision") + 1; row->name; row++)
         if (!row->when || row->when(pass)) TRI_TRY(row->run(pass));
@@ -72,8 +72,8 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out) {
     start s = {.from = from, .pass = *from};
     tri_program *to = *out = s.pass.program = tri__program_new(from->arena, "trimodal start");
     to->mesh = from->program->mesh, to->rank = from->program->rank, to->max = from->program->max;
-    s.pass.places = NULL; /* those are of the step's slots */
-    s.pass.behind = NULL; /* and this of its instructions */
+    s.pass.places = NULL; /* they are for the step's slots */
+    s.pass.behind = NULL; /* and this for its instructions */
     s.pass.out.update = -1;
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
     if (!from->out.master) return tri__pass_memory(&s.pass);

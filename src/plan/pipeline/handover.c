@@ -1,15 +1,15 @@
 /* handover.c - what stages of different ranks hand to each other.
  *
- * A receive is posted one action before the one that needs it, or earlier where another message of the same sender
- * comes first: between two ranks both post in the sender's order. A send is waited for once the sender knows by what it
- * received itself that the message has arrived: such a wait never blocks, so that all that ranks ever wait for is what
- * their schedule needs, and that has no circle. */
+ * A receive is posted one action before the one that needs it, or earlier where a later message of the same sender is
+ * needed first: both ranks of a pair post in the sender's order. A send is waited for once messages that the sender has
+ * received imply that it has arrived. Such a wait never blocks, so ranks only wait for what their schedule needs, which
+ * has no cycle. */
 #include "plan/pipeline/handover.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Hops ---- */
+/* ---- Edges ---- */
 
 typedef struct finder {
     tri_arena *arena;
@@ -18,8 +18,8 @@ typedef struct finder {
     int n, cap;
 } finder;
 
-/* A slot's way from the stage that makes it to the one that reads it. In a row it goes from stage to stage, but not to
- * ranks that had it. */
+/* A slot's route from the stage that writes it to the one that reads it. In a chain it goes from stage to stage,
+ * skipping ranks that already have it. */
 static void add_way(finder *f, tri_edge way, int to) {
     const int *rank = f->stages->pipeline.rank;
     int step = f->stages->branches ? to - way.from : way.back ? -1 : 1, begin = way.from;
@@ -48,9 +48,9 @@ void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_progr
                      int loss, tri_handovers *out) {
     finder f = {.arena = arena, .stages = stages};
     size_t n = (size_t)program->n_slots;
-    tri_edge *made = tri__arena_alloc(arena, n * sizeof *made); /* of each slot: where its way begins */
+    tri_edge *made = tri__arena_alloc(arena, n * sizeof *made); /* of each slot: where its route begins */
     for (size_t s = 0; s < n; s++) made[s] = (tri_edge){.slot = (int)s, .from = -1};
-    for (int pass = 0; pass < 2; pass++) /* first who writes, then who reads */
+    for (int pass = 0; pass < 2; pass++) /* first writers, then readers */
         for (int i = 0; i < program->n_instrs; i++) {
             const tri_instr *instr = &program->instr[i];
             const tri_op_row *row = tri__op_row(instr->op);
@@ -71,7 +71,7 @@ void tri__edges_find(tri_arena *arena, const tri_stages *stages, const tri_progr
     out->edge = f.edge, out->n_edges = f.n;
 }
 
-/* ---- Parcels ---- */
+/* ---- Messages ---- */
 
 typedef struct sorter {
     tri_arena *arena;
@@ -79,12 +79,12 @@ typedef struct sorter {
     const tri_actions *order;  /* [n_ranks] */
     const tri_edge *edge;
     int n_edges;
-    int *index; /* [n_stages * n_mb * 2] the rank's action that is forward or backward of a stage for a microbatch */
-    tri_message_plan *message;        /* of all senders, each one's in the order in which it sends */
+    int *index; /* [n_stages * n_mb * 2] index of the rank's action: forward or backward of a stage for a microbatch */
+    tri_message_plan *message;        /* of all senders; those of one sender in sending order */
     int n, cap;
     int *next, **needs;        /* [n] the next message that the same action needs; [n_ranks][actions] the first; -1 */
-    int **
-        clock; /* [n_ranks][actions * n_ranks] actions of each rank whose messages are all there when an action's are */
+    int **clock; /* vector clocks [n_ranks][actions * n_ranks]: actions of each rank whose messages have all arrived
+                    when an action's have */
 } sorter;
 
 static int *index_of(const sorter *s, int stage, int mb, int back) {
@@ -125,7 +125,7 @@ static void list_needs(sorter *s) {
     }
 }
 
-/* What a rank knows when all that its action `at` needs is there; 0: it is not yet, as far as `done` goes. */
+/* Sets the clock of a rank's action `at` from the messages it needs; 0: some are of actions not `done` yet. */
 static int tick(sorter *s, int rank, int at, const int *done) {
     int n = s->pipeline->n_ranks, *row = &s->clock[rank][at * n];
     for (int i = s->needs[rank][at]; i >= 0; i = s->next[i])
@@ -141,9 +141,9 @@ static int tick(sorter *s, int rank, int at, const int *done) {
     return 1;
 }
 
-/* Orders that wait for one another in a circle have no clocks, so there is no program that the checker could refuse: a
- * mistake in a schedule's file ends here. This proves nothing of programs, whose waits and transfers are the checker's
- * (check_ranks.c); but it cannot disagree: what an action needs here is what its program waits for. */
+/* Orders that deadlock have no clocks, so no program could be written for the checker to refuse: a bug in a schedule is
+ * reported here. This proves nothing about programs, whose waits and transfers the checker proves (check_ranks.c); but
+ * the two cannot disagree: an action needs here what its program waits for. */
 static tri_status run_clocks(sorter *s) {
     int n = s->pipeline->n_ranks, left = 0, moved = 1, *done = tri__arena_alloc(s->arena, (size_t)n * sizeof *done);
     s->clock = tri__arena_alloc(s->arena, (size_t)n * sizeof *s->clock);
@@ -156,7 +156,7 @@ static tri_status run_clocks(sorter *s) {
         for (int rank = 0; rank < n; rank++)
             for (; done[rank] < s->order[rank].n && tick(s, rank, done[rank], done); done[rank]++) moved = 1, left--;
     }
-    return left ? tri__fail(TRI_INTERNAL, "deadlock: the orders of the schedule's %d ranks wait for one another", n)
+    return left ? tri__fail(TRI_INTERNAL, "deadlock: a cycle of waits in the orders of the schedule's %d ranks", n)
                 : TRI_OK;
 }
 
@@ -167,11 +167,11 @@ static int by_post(const void *a, const void *b) {
     return x->made != y->made ? x->made - y->made : x->edge - y->edge;
 }
 
-/* Parcels of one rank, with what each side does when. */
+/* The messages of one rank, with when each side posts and waits. */
 static void pick(const sorter *s, int place, tri_handovers *all) {
     int n = s->pipeline->n_ranks;
     int *before = tri__arena_alloc(
-        s->arena, (size_t)n * sizeof *before); /* of each sender: the action that needs a later message first */
+        s->arena, (size_t)n * sizeof *before); /* of each sender: the first action that needs a later message */
     all->out = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->out);
     all->in = tri__arena_alloc(s->arena, (size_t)s->n * sizeof *all->in);
     all->n_out = all->n_in = 0;

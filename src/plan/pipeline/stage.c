@@ -1,9 +1,9 @@
-/* stage.c - cuts the model into pipeline stages: sets of units, so that the slowest stage is as fast as it can be, or
- * as the user says.
+/* stage.c - cuts the model into pipeline stages: sets of units, chosen to make the slowest stage as fast as possible,
+ * or as the user says.
  *
- * A chain is cut out of the units in the model's order. In a branch shape the ranks are shared out between the two
- * encoders; the table and the fusion follow one of them, whichever leaves the slowest stage faster. Costs are those of
- * one microbatch's template, or measured. */
+ * A chain is cut from the units in the model's order. In a branch shape the ranks are split between the two encoders;
+ * the table and the fusion follow the encoder that leaves the slowest stage faster. Costs are those of one microbatch's
+ * template, or measured. */
 #include "plan/pipeline/stage.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct cutter {
     tri_stage_time *time;        /* [n_units] */
     int (*edge)[2];              /* unit edge[i][1] reads what edge[i][0] computes forward; each once */
     int n_edges, cap_edges;
-    int *place; /* [n_units] which of the sets of units, in the order of the model or of the user; -1: none yet */
+    int *place; /* [n_units] its set of units, in the model's or the user's order; -1: none yet */
 } cutter;
 
 static double total(const tri_stage_time *time) { return time->forward + time->input + time->weight; }
@@ -32,7 +32,7 @@ static int loss_at(const tri_program *program) {
     return -1;
 }
 
-/* ---- What units cost, and who feeds whom ---- */
+/* ---- Costs of units, and edges between them ---- */
 
 static void weigh(cutter *c, const tri_program *program) {
     const tri_target *target = c->in->target;
@@ -64,7 +64,7 @@ static void find_edges(cutter *c, const tri_program *program) {
         const tri_instr *instr = &program->instr[i];
         const tri_op_row *row = tri__op_row(instr->op);
         if (row->phase == TRI_PHASE_I) continue;
-        for (int k = row->n_args - 1; k >= 0; k--) { /* outputs stand first */
+        for (int k = row->n_args - 1; k >= 0; k--) { /* outputs come first */
             int slot = instr->slot[k];
             if (slot < 0) continue;
             if (tri__access_reads(row->arg[k].access) && maker[slot] >= 0 && maker[slot] != instr->unit)
@@ -76,7 +76,7 @@ static void find_edges(cutter *c, const tri_program *program) {
 
 /* ---- A run of units in n parts ---- */
 
-/* Best cuts of a run of units: what[n][u] is of its first u units in n parts. */
+/* Best cuts of a run of units, by dynamic programming: entry [n][u] is for its first u units in n parts. */
 typedef struct cuts {
     const int *unit;     /* [n_units] of the run */
     int n_units;
@@ -88,8 +88,8 @@ static double *best_of(const cuts *cuts, double *table, int parts, int units) {
     return &table[parts * (cuts->n_units + 1) + units];
 }
 
-/* Fills a table: of the ways to choose the last part, the least of `join`(rest, part). Parts over `most` do not
- * count. */
+/* Fills a table: the minimum of `join`(rest, part) over the choices of the last part. Parts over `most` are not
+ * allowed. */
 static void fill(const cutter *c, const cuts *run, double *table, double most, double (*join)(double, double)) {
     int n = run->n_units;
     for (int i = 0; i < (n + 1) * (n + 1); i++) table[i] = INFINITY;
@@ -151,8 +151,7 @@ static cuts cut_branch(const cutter *c, int branch, int tail) {
     return cut_run(c, unit, n);
 }
 
-/* Primary stages come first. Where it is all the same, what follows the encoders goes with the secondary, and the ways
- * are short. */
+/* Primary stages come first. In a tie, what follows the encoders goes with the secondary, which keeps routes short. */
 static void cut_branches(cutter *c) {
     double least = INFINITY;
     int ranks = c->n_stages, best_first = 0, best_depth = 0;
@@ -175,7 +174,7 @@ static void cut_branches(cutter *c) {
 
 /* ---- As the user says ---- */
 
-/* A word of `stages` as a range, "primary.layer.0-5": how long it is before the numbers; 0: it is none. */
+/* A word of `stages` as a range, "primary.layer.0-5": returns the length before the numbers; 0: it is not a range. */
 static size_t range_of(const char *word, size_t length, long *first, long *last) {
     size_t stem = length;
     while (stem > 0 && strchr("0123456789-", word[stem - 1])) stem--;
@@ -213,7 +212,7 @@ static tri_status place_word(cutter *c, const char *word, size_t length, int pla
         return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
     if (found) return TRI_OK;
     return tri__fail(TRI_USAGE,
-                     "stages: \"%.*s\" means no unit of this model: give names as %s, %s or primary.layer.0-5",
+                     "stages: \"%.*s\" is not a unit of this model: give names as %s, %s or primary.layer.0-5",
                      (int)length, word, c->model->unit[0].name, c->model->unit[c->model->n_units - 1].name);
 }
 
@@ -240,7 +239,7 @@ static tri_status place_given(cutter *c) {
 
 /* ---- From sets of units to numbered stages ---- */
 
-/* Whether a set of units can be the next stage: all that feed it have a number. */
+/* Whether a set of units can be the next stage: all sets that feed it are numbered. */
 static int is_next(const cutter *c, const int *number, int place) {
     for (int i = 0; i < c->n_edges; i++) {
         int from = c->place[c->edge[i][0]], to = c->place[c->edge[i][1]];
@@ -249,7 +248,7 @@ static int is_next(const cutter *c, const int *number, int place) {
     return 1;
 }
 
-/* Numbers sets so that each comes after those that feed it: number [n_stages]. A row keeps its order. */
+/* Numbers sets so that each comes after those that feed it: number [n_stages]. A chain keeps its order. */
 static tri_status number_places(const cutter *c, int *number) {
     for (int place = 0; place < c->n_stages; place++) number[place] = -1;
     for (int stage = 0; stage < c->n_stages; stage++) {

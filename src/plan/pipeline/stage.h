@@ -8,12 +8,13 @@ struct tri_stages {
     tri_pipeline pipeline;
     int *of_unit;           /* [units of in->model] */
     int head;               /* the stage that computes loss and probabilities: the last one */
-    int branches; /* stages hand over directly; 0: a row, in which what goes further than the next is handed on */
+    int branches; /* 1: stages send directly; 0: a chain, where values for later stages are forwarded by those
+                     between */
 };
 
-/* The stages of the plan of `in`: a template of one microbatch of training is written for it, weighed and cut. Pure:
- * the same on every rank. tri__plan runs these stages, and whoever announces, reports or draws stages asks here, with
- * the mesh that runs: there is no other cut. TRI_USAGE when in->staging cannot be honoured. */
+/* The stages of the plan of `in`: plans a training template of one microbatch, computes its costs and cuts it. Pure:
+ * the same on every rank. tri__plan runs these stages, and all code that announces, reports or draws stages calls this
+ * with the same mesh: there is no other cut. TRI_USAGE when in->staging cannot be met. */
 tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages *out);
 /* The actions of all ranks of a pipeline, [n_ranks]. */
 const tri_actions *tri__stages_orders(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages);

@@ -1,16 +1,16 @@
-/* unroll.c - pass: unrolls the template of one microbatch into all that this rank computes in a step, in the order of
- * its schedule.
+/* unroll.c - pass: unrolls the template of one microbatch into everything that this rank computes in a step, in the
+ * order of its schedule.
  *
- * The rank's program has the instructions of its stages alone. Forward is the template up to the loss; what follows is
- * backward, in which gradients of weights are actions of their own where the schedule wants them apart. What comes of
- * the input alone is computed by each rank that needs it. Values of other ranks are received, and values that others
- * need are sent (handover.h). A send is posted right after the instruction that completes its value, or when the action
- * begins, where it is only handed on; a receive is waited for at the beginning of the action in a row of stages, and
+ * The rank's program has only the instructions of its stages. Forward is the template up to the loss; the rest is
+ * backward, in which gradients of weights are separate actions where the schedule separates them. Values that depend
+ * only on the input are computed by each rank that needs them. Values of other ranks are received, and values that
+ * others need are sent (handover.h). A send is posted right after the instruction that completes its value, or when the
+ * action begins if the value is only forwarded. A receive is waited for at the beginning of the action in a chain, and
  * before the first use between branches.
  *
  * Activations get a copy for each microbatch, "name#k". Everything else is shared: gradients of weights and the loss
- * are written by microbatch 0, which every schedule has first, and added to by the rest. Slots that no instruction uses
- * are dropped. */
+ * are written by microbatch 0, which is first in every schedule, and added to by the rest. Slots that no instruction
+ * uses are dropped. */
 #include "base/random.h"
 #include "plan/pipeline/handover.h"
 
@@ -23,15 +23,15 @@ typedef struct unroll {
     const tri_stages *stages;
     const tri_actions *order;  /* of this rank */
     tri_handovers hand;
-    int *stage_of;             /* [instructions of from]; -1: of the input alone */
+    int *stage_of;             /* [instructions of from]; -1: depends only on the input */
     int **list,
-        *n_list; /* [n_stages] instructions of a stage, with what it needs of the input: of this rank's stages */
+        *n_list; /* [n_stages] instructions of this rank's stages, with those on the input that they need */
     int loss;                  /* the instruction of from that ends forward */
     int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
     int *own;                  /* [n_mb * slots of from] new index in a microbatch; -1 */
-    int *coming, *leaving;     /* [n_mb * slots of from] 1 + the message of hand.in, hand.out that is under way; 0 */
-    uint8_t *given;            /* [n_mb * slots of from] what comes of the input, and is there */
-    int n_posted, n_sent;      /* of hand.in, of hand.out */
+    int *coming, *leaving;     /* [n_mb * slots of from] 1 + the message of hand.in, hand.out that is in flight; 0 */
+    uint8_t *given;            /* [n_mb * slots of from] 1: depends only on the input, and is computed already */
+    int n_posted, n_sent;      /* messages posted of hand.in, of hand.out */
     int *awaited;              /* [actions] messages of hand.in that an action still has to wait for */
 } unroll;
 
@@ -53,7 +53,7 @@ static int map_slot(unroll *u, int slot, int mb) {
     return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s", s->name);
 }
 
-/* ---- Which instructions are whose ---- */
+/* ---- Which stage has which instructions ---- */
 
 static int is_given(const tri_program *p, const tri_instr *instr, const uint8_t *given) {
     const tri_op_row *row = tri__op_row(instr->op);
@@ -80,7 +80,7 @@ static void find_stages(unroll *u) {
     }
 }
 
-/* The stage's instructions, and those that make what these read of the input. */
+/* The stage's instructions, and those on the input that they depend on. */
 static void list_stage(unroll *u, int stage) {
     const tri_program *p = u->from;
     uint8_t *read = tri__arena_alloc(u->to.arena, (size_t)p->n_slots),
@@ -107,7 +107,7 @@ static int is_of(const unroll *u, tri_act act, int i) {
     return act == TRI_ACT_BW || weight == (act == TRI_ACT_W);
 }
 
-/* ---- Parcels ---- */
+/* ---- Messages ---- */
 
 static void post(unroll *u, tri_op op, const tri_message_plan *message) {
     int slot = map_slot(u, u->hand.edge[message->edge].slot, message->mb);
@@ -131,7 +131,7 @@ static void wait_sent(unroll *u, int slot, int mb) {
     *leaving = 0;
 }
 
-/* When the last of an action's messages is there, so are those that this tells of. */
+/* When the last of an action's messages has arrived, so have the sends that this implies. */
 static void wait_received(unroll *u, int slot, int mb) {
     int *coming = &u->coming[at_mb(u, slot, mb)];
     if (!*coming) return;
@@ -157,7 +157,7 @@ static void post_receives(unroll *u, int action) {
     }
 }
 
-/* Sends what the action hands over when the template has come to instruction `done`. */
+/* Posts the sends of an action whose values are complete after instruction `done` of the template. */
 static void send(unroll *u, int action, int done) {
     for (; u->n_sent < u->hand.n_out; u->n_sent++) {
         const tri_message_plan *message = &u->hand.out[u->n_sent];
@@ -194,7 +194,7 @@ static void act(unroll *u, int action) {
     for (int k = 0; k < u->n_list[a->stage]; k++) {
         int i = u->list[a->stage][k];
         if (!is_of(u, a->act, i)) continue;
-        if (u->stage_of[i] < 0) { /* once a microbatch, whichever stage of this rank comes first */
+        if (u->stage_of[i] < 0) { /* once a microbatch, in the first stage of this rank that needs it */
             uint8_t *given = &u->given[at_mb(u, u->from->instr[i].slot[0], a->mb)];
             if (*given) continue;
             *given = 1;
@@ -248,7 +248,7 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     memset(u->own, -1, all * sizeof *u->own);
 }
 
-/* The pass's tables of units become those of the units that this rank holds. */
+/* Reduces the pass's tables of units to those that this rank holds. */
 static void hold_units(unroll *u, int place) {
     tri_pass *pass = u->pass;
     const tri_plan_in *in = pass->in;

@@ -1,12 +1,12 @@
 /* alternate.c - forwards and backwards in turn: what 1F1B, interleaved 1F1B and ZB-H1 have in common.
  *
- * A round of fewer microbatches than ranks would make a stage wait for its own rank's stage before it. So there are m /
- * p rounds, the first ones a microbatch longer where that does not divide: the bubble is that of full rounds for every
- * m >= p. */
+ * In a round of fewer microbatches than ranks, a stage would wait for the previous stage of its own rank. So there are
+ * m / p rounds, the first ones a microbatch longer where p does not divide m: the bubble is that of full rounds for
+ * every m >= p. */
 #include "plan/schedule/schedule.h"
 
-/* What one rank does, by count: forward k takes chunk[k], backward k the chunk as far from the other end, both
- * microbatch mb[k]. */
+/* One rank's order: forward k is of chunk[k], backward k of the mirrored chunk (from the last), both of microbatch
+ * mb[k]. */
 typedef struct rounds {
     int *stage, v;     /* [v] */
     int *chunk, *mb;   /* [n] */

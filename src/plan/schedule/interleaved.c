@@ -1,5 +1,6 @@
-/* interleaved.c - interleaved 1F1B: a rank has v stages of the row, p apart, so that what a step waits for at its ends
- * is a v-th of a rank's work. Costs v times the messages and the activations of (p-1)/v microbatches more than 1F1B. */
+/* interleaved.c - interleaved 1F1B: a rank has v stages of the chain, at stride p, so that the bubble at both ends of a
+ * step is 1/v of that of 1F1B. Costs v times the messages, and the activations of (p-1)/v more microbatches than
+ * 1F1B. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {

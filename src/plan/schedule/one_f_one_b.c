@@ -1,6 +1,6 @@
-/* one_f_one_b.c - 1F1B: as many forwards as there are stages behind this one, then one forward and one backward in
- * turn. As long as GPipe, but a rank holds the activations of no more microbatches than its depth and one. On a graph
- * of stages depth is that of the longest way. */
+/* one_f_one_b.c - 1F1B: as many forwards as there are stages after this one, then one forward and one backward
+ * alternately. As long as GPipe, but a rank holds the activations of at most depth + 1 microbatches. On a graph of
+ * stages the depth is the longest path to the last stage. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {

@@ -1,4 +1,4 @@
-/* rows.c - the schedules there are, and what their files share. */
+/* rows.c - the table of schedules, and functions that their files share. */
 #include "plan/schedule/schedule.h"
 
 static const tri_schedule_row *const rows[TRI_SCHEDULE_COUNT] = {

@@ -1,5 +1,5 @@
-/* schedule.h - the order in which the ranks of a pipeline compute: who runs which stage for which microbatch, when.
- * Pure arithmetic over a graph of stages; knows nothing of instructions. One file a schedule, one row each.
+/* schedule.h - the order in which the ranks of a pipeline compute: which rank runs which stage for which microbatch,
+ * and when. Pure arithmetic over a graph of stages, independent of instructions. One file and one row a schedule.
  * docs/extending/adding-a-schedule.md */
 #ifndef TRI_PLAN_SCHEDULE_SCHEDULE_H
 #define TRI_PLAN_SCHEDULE_SCHEDULE_H
@@ -21,15 +21,15 @@ typedef struct tri_stage_time {
     double forward, input, weight;
 } tri_stage_time;
 
-/* Stages and what they hand on. Stages are numbered so that each comes after those that feed it. */
+/* Stages and the edges between them, numbered in topological order. */
 typedef struct tri_pipeline {
     int n_ranks;            /* of one pipeline: pp */
     int n_stages, n_mb;
-    const int *rank;        /* [n_stages] who holds it: a place on the pp axis */
+    const int *rank;        /* [n_stages] the rank that holds it: a place on the pp axis */
     const int (
-        *feed)[2]; /* [n_feeds] stage feed[i][1] needs what feed[i][0] computes forward, and hands its gradient back */
+        *feed)[2]; /* [n_feeds] stage feed[i][1] reads what feed[i][0] computes forward, and sends its gradient back */
     int n_feeds;
-    const int *depth;       /* [n_stages] the longest way to the last stage, in stages; 0 for the last */
+    const int *depth;       /* [n_stages] length of the longest path to the last stage; 0 for the last */
 } tri_pipeline;
 
 typedef enum tri_act {
@@ -52,11 +52,11 @@ typedef struct tri_actions {
 
 typedef struct tri_schedule_row {
     const char *name;       /* as --schedule has it */
-    int chunks;             /* stages of a rank; 0: any number from `fewest` on, more than one only in a row */
+    int chunks;             /* stages of a rank; 0: any number from `fewest` on, more than one only in a chain */
     int fewest;
-    int chain;              /* 1: only for stages in a row */
-    int apart;              /* 1: gradients of weights are actions of their own */
-    int (*rank)(int stage, int n_ranks, int n_stages);                          /* who holds a stage of a chain */
+    int chain;              /* 1: only for chains */
+    int apart;              /* 1: gradients of weights are separate actions */
+    int (*rank)(int stage, int n_ranks, int n_stages);                          /* the holder of a chain's stage */
     void (*order)(const tri_pipeline *pipeline, int rank,
                   tri_actions *out); /* appends all that `rank` computes in a step */
 } tri_schedule_row;
@@ -75,14 +75,14 @@ static inline void tri__act(tri_actions *out, tri_act act, int stage, int mb) {
 /* Stages of a rank, in order; returns how many. stage: room for all, or NULL. */
 int tri__rank_stages(const tri_pipeline *pipeline, int rank, int *stage);
 int tri__rank_depth(const tri_pipeline *pipeline, int rank); /* of its last stage */
-int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages go to the ranks in turn */
-/* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): each stage a
- * round and then the next; backwards from the last stage on. After the forwards of v - 1 rounds and `warm` more, a
- * forward and a backward in turn while there are forwards, then the other backwards. Gradients of weights follow `late`
- * backwards behind those of inputs; late < 0: both are one action. */
+int tri__rank_looped(int stage, int n_ranks, int n_stages);  /* stages are dealt to the ranks round-robin */
+/* A rank with v stages takes microbatches in rounds of at least n_ranks (of all, where there are fewer): one round for
+ * each stage in order; backwards begin with the last stage. After the forwards of v - 1 rounds and `warm` more,
+ * forwards and backwards alternate while there are forwards; then the remaining backwards. Gradients of weights come
+ * `late` backwards after those of inputs; late < 0: both are one action. */
 void tri__alternate(const tri_pipeline *pipeline, int rank, int warm, int late, tri_actions *out);
 
-/* The most microbatches whose activations a rank holds at once, in shares of its stages: each lives from its forward to
+/* The most microbatches whose activations a rank holds at once; each of its v stages counts 1/v, from its forward to
  * its gradients of weights. */
 double tri__schedule_held(const tri_pipeline *pipeline, const tri_actions *orders, int rank);
 /* The compute order in torchtitan's form: a line a rank, actions as 0F0, 0I0 (inputs), 0W0, 0B0 (both), with commas. In

@@ -1,6 +1,6 @@
-/* zb_h1.c - ZB-H1: 1F1B, but nobody waits for gradients of weights, so they are held back and fill the time in which a
- * rank would wait at the end of a step. A rank holds back as many as its stage is nearer to the end than the first: all
- * hold the activations of equally many microbatches. */
+/* zb_h1.c - ZB-H1: 1F1B, but nothing depends on gradients of weights, so they are delayed to fill the bubble at the end
+ * of a step. A rank delays as many as its stage is further from the first, so that all ranks hold the activations of
+ * equally many microbatches. */
 #include "plan/schedule/schedule.h"
 
 static void order(const tri_pipeline *pipeline, int rank, tri_actions *out) {

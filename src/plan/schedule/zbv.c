@@ -1,12 +1,12 @@
-/* zbv.c - ZBV: two stages a rank, laid out as a V, so that rank 0 has both ends of the row: a = stage r, b = stage
+/* zbv.c - ZBV: two stages a rank, laid out as a V, so that rank 0 has both ends of the chain: a = stage r, b = stage
  * 2p-1-r. With equal times a rank never waits between its first and its last action. Written for at least 2p-1
- * microbatches; actions of those that are not there are left out. */
+ * microbatches; with fewer, the actions of missing ones are skipped. */
 #include "plan/schedule/schedule.h"
 
 typedef struct zbv {
     const tri_pipeline *pipeline;
     int stage[2];       /* a, b */
-    int done[3][2];     /* microbatches that act F, B, W of each has had */
+    int done[3][2];     /* microbatches done by F, B, W of each */
     tri_actions *out;
 } zbv;
 
