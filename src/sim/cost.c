@@ -1,4 +1,4 @@
-/* cost.c - a roofline for what computes, rings and trees for what moves. */
+/* cost.c - a roofline for kernels, rings and trees for transfers. */
 #include "sim/cost.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     return attends ? rate * h->attention : rate;
 }
 
-/* What an operation takes of the device, however short. */
+/* Seconds that an operation occupies the device, without the minimum of a launch. */
 static double work_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
                       const tri_counts *counts) {
     tri_cost cost = tri__instr_cost(program, instr, counts);
@@ -25,18 +25,18 @@ static double seconds_of(const tri_hardware *h, const tri_program *program, cons
     tri_queue queue = tri__op_queue(instr->op);
     if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
     tri_cost cost = tri__instr_cost(program, instr, counts);
-    if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* what is read in one memory is written in the other */
+    if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* one memory is read, the other written */
     if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
     return fmax(h->launch, work_of(h, program, instr, counts));
 }
 
-/* 0 forward, 1 gradients of inputs, 2 of weights; -1: none of them. */
+/* 0 forward, 1 gradients of inputs, 2 of weights; -1: other. */
 static int phase_of(const tri_instr *instr) {
     tri_op_phase phase = tri__op_row(instr->op)->phase;
     return phase == TRI_PHASE_F ? 0 : phase == TRI_PHASE_B ? 1 : phase == TRI_PHASE_W ? 2 : -1;
 }
 
-/* Scales a unit's seconds so that those of its first microbatch are as measured. */
+/* Scales a unit's seconds so that its first microbatch takes the measured time. */
 static void scale_unit(const tri_program *program, const tri_unit_seconds *measured, double *seconds) {
     const double want[PHASES] = {measured->forward, measured->input, measured->weight};
     double have[PHASES] = {0};
@@ -66,8 +66,8 @@ double tri__instr_work(const tri_program *program, const tri_instr *instr, doubl
     return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
 }
 
-/* The link that limits a group: inside a node the near one. Between nodes, those of the members that its smallest part
- * has in a node, as long as the near one carries them. */
+/* The link that limits a group: `near` inside a node. Between nodes: the `far` links of as many members as the node
+ * with the fewest has, at most the rate of `near`. */
 static tri_wire link_of(const tri_hardware *h, const int *members, int n) {
     int fewest = n, here = 0;
     for (int i = 0; i < n; i++) {

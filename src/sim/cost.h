@@ -11,30 +11,30 @@ typedef struct tri_unit_seconds {
     double forward, input, weight;
 } tri_unit_seconds;
 
-/* What timing needs beside programs. */
+/* What timing needs in addition to programs. */
 typedef struct tri_costs {
     const tri_hardware *hardware;
-    const tri_counts *counts;           /* rows of a microbatch; NULL: the largest one's */
+    const tri_counts *counts;           /* row counts of a microbatch; NULL: of the largest */
     const tri_unit_seconds
-        *measured; /* [n_measured] of units that were measured; the others follow from the hardware */
+        *measured; /* [n_measured] measured units; the others are computed from the hardware's figures */
     int n_measured;
 } tri_costs;
 
 /* Seconds of each instruction that computes or copies, [n_instrs]; 0 for transfers. The larger of the time to compute
- * and the time to move the operands through memory. Where a unit was measured, its operations share that time as the
- * hardware's figures would have it. */
+ * and the time to move the operands through memory. The operations of a measured unit share its time in proportion to
+ * these. */
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs);
 
-/* Of the seconds of an instruction that computes, those that its device is in use: fewer where a launch takes longer.
- */
+/* Of the seconds of an instruction that computes, those in which the device is in use: fewer if the launch takes
+ * longer. */
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs);
 
-/* Seconds of a transfer among `members`, [n] ranks, of `bytes` as all members together have them; kind: how they go.
+/* Seconds of a transfer among `members`, [n] ranks, of `bytes` in all; by kind:
  *   all_reduce                   the faster of a ring, 2(n-1) steps of bytes/n, and a tree, 2 log2(n) steps of bytes
  *   all_gather, reduce_scatter   a ring, n-1 steps of bytes/n
  *   broadcast                    a tree whose steps overlap: log2(n) latencies, and the bytes once
  *   send                         one latency and the bytes
- * Members of one node share what each of them has towards other nodes. */
+ * Members of one node share their links to other nodes. */
 double tri__transfer_seconds(const tri_hardware *hardware, tri_collective_kind kind, const int *members, int n,
                              double bytes);
 

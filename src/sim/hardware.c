@@ -45,7 +45,7 @@ static const tri_hardware rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Every key of a file, with the bounds of its value. All are needed. */
+/* Every key of a file, with the bounds of its value. All are required. */
 static const struct {
     const char *key;
     size_t offset;

@@ -1,5 +1,5 @@
-/* hardware.h - what the simulator knows of machines: rates of one rank's device, and of the links between ranks. A row
- * of a table by name, or a JSON file. docs/guide/simulating.md */
+/* hardware.h - a machine as the simulator sees it: rates of one rank's device and of the links between ranks. A named
+ * row of a table, or a JSON file. docs/guide/simulating.md */
 #ifndef TRI_SIM_HARDWARE_H
 #define TRI_SIM_HARDWARE_H
 
@@ -20,12 +20,12 @@ typedef struct tri_hardware {
     double launch;         /* seconds that each operation takes at least */
     int ranks_per_node;
     tri_wire near, far;    /* between ranks of a node, between nodes */
-    int overlap;           /* 1: transfers run beside computing; 0: ranks move data themselves, when they wait for it */
+    int overlap;           /* 1: transfers overlap with computing; 0: ranks move data themselves, in waits */
 } tri_hardware;
 
-/* `text`: a row's name, or the path of a JSON file. TRI_USAGE when it is neither, or says nonsense. */
+/* `text`: a row's name, or the path of a JSON file. TRI_USAGE when it is neither, or a value is invalid. */
 tri_status tri__hardware_find(const char *text, tri_hardware *out);
 const char *tri__hardware_names(void); /* "h200x8, a100x8, cpu" */
-tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: the file that would describe it */
+tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: as the file that describes it */
 
 #endif

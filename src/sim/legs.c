@@ -1,8 +1,9 @@
-/* legs.c - a rank's timeline as people draw it: forwards and backwards of microbatches, then the update.
+/* legs.c - a rank's timeline as it is usually drawn: forwards and backwards of microbatches, then the update.
  *
- * Instructions of one microbatch in a row make a stretch. In it, forward operations that this microbatch's unit had
- * before are computed again for the backward. Gradients of weights that come after those of inputs are a leg of their
- * own; where a unit has both by turns they are one. A leg ends where the rank waits. */
+ * Consecutive instructions of one microbatch form a stretch. Forward operations of a unit that already had its forward
+ * in an earlier stretch are recomputation, and belong to the backward. Gradients of weights that come after those of
+ * inputs are a separate leg; where a unit alternates between the two, they are one leg. A leg ends where the rank
+ * waits. */
 #include "sim/timeline.h"
 
 #include <math.h>
@@ -10,13 +11,13 @@
 
 typedef struct stretch {
     int first, last;       /* instructions */
-    int mixed;             /* some unit has gradients of inputs after those of weights */
+    int mixed;             /* 1: some unit has gradients of inputs after those of weights */
 } stretch;
 
 typedef struct legs {
     const tri_rank_timeline *rank;
-    uint8_t *seen;         /* [units * microbatches] forward was computed in an earlier stretch */
-    int *weight;           /* [units] first instruction of the stretch that last had gradients of its weights, and 1 */
+    uint8_t *seen;         /* [units * microbatches] 1: forward was computed in an earlier stretch */
+    int *weight;           /* [units] 1 + the first instruction of the last stretch with gradients of its weights */
     tri_arena *arena;
     tri_leg *leg;
     int n, cap;

@@ -1,13 +1,13 @@
 /* timeline.c - the event simulation.
  *
- * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the one that begins first is given
- * its times, and the ranks that wait for it run on. Whatever they post comes after its end, so transfers get their
- * times in the order in which they begin. The lanes of a rank run side by side, each until it blocks: in a wait, before
- * an instruction that the other lane has not come to, or before a post while the other lane has an earlier one to make,
- * since members count their posts in the order of the program.
+ * Every rank runs until it blocks in a wait. Then, of all transfers that can begin, the earliest gets its times, and
+ * the ranks that wait for it run on. Whatever they post comes after its end, so transfers get their times in the order
+ * in which they begin. The lanes of a rank run concurrently, each until it blocks: in a wait for a transfer, in a wait
+ * for an instruction of the other lane, or before a post while the other lane has an earlier one to make, since members
+ * count their posts in program order.
  *
- * One rank of each role runs for all ranks of it: they have the same seconds and their groups the same links and the
- * same roles, so that they do the same at the same time (program/roles.h). */
+ * One rank of each role runs for all of them: they have the same costs, and their groups have the same links and roles,
+ * so they do the same at the same time (program/roles.h). */
 #include "sim/timeline.h"
 #include "program/meet.h"
 #include "sim/device_time.h"
@@ -24,19 +24,19 @@ typedef struct open_post {
 typedef struct runner {
     tri_rank_timeline *out;
     const double *seconds;    /* [n_instrs] */
-    double *ready;            /* [n_slots] when what the host brings in is there */
+    double *ready;            /* [n_slots] when an input from the host has arrived */
     struct lane {
         int at;               /* next instruction */
-        double now;           /* when it is free */
+        double now;           /* time at which it is free */
         int waits_for;        /* meeting; -1 */
     } lane[TRI_LANES];
     int lanes;
-    double *done;             /* [n_instrs] when its lane went on, of several lanes */
-    int *begun;               /* [n_instrs] where that was posted which a wait ends, of several lanes; else -1 */
-    tri_device_time device;    /* the device, of several lanes */
+    double *done;             /* [n_instrs] when its lane continued; with several lanes */
+    int *begun;               /* [n_instrs] of a wait: its post; with several lanes; else -1 */
+    tri_device_time device;    /* the device; with several lanes */
     int next_post;            /* instruction */
-    double copy_free[2];      /* when its queues of copies to the device and back are free */
-    double send_free, recv_free; /* when its link is, in each direction */
+    double copy_free[2];      /* when its copy queues, to the device and back, are free */
+    double send_free, recv_free; /* when its link is free, in each direction */
     open_post *open;
 } runner;
 
@@ -44,7 +44,7 @@ typedef struct event {
     tri_collective_kind kind;
     double posted;            /* by the last member */
     double length;            /* seconds */
-    double begin, end;        /* end < 0: not yet known */
+    double begin, end;        /* end < 0: not known yet */
 } event;
 
 typedef struct simulation {
@@ -59,7 +59,7 @@ typedef struct simulation {
     struct due {
         double begin;         /* at least */
         int meeting;
-    } *heap;                  /* transfers that all members posted, the one to begin first on top */
+    } *heap;                  /* transfers posted by all members; the earliest to begin on top */
     int n_heap, cap_heap;
 } simulation;
 
@@ -87,14 +87,14 @@ static struct due heap_pop(simulation *s) {
     return top;
 }
 
-/* Which directions of a member's link a transfer takes. */
+/* Which directions of a member's link a transfer uses. */
 static int sends(tri_collective_kind kind, int place) { return kind != TRI_SEND || place == 0; }
 static int receives(tri_collective_kind kind, int place) { return kind != TRI_SEND || place == 1; }
 
-/* When a rank that moves data itself comes to it. */
+/* When a rank that moves data itself is free to do so. */
 static double free_at(const runner *r) { return fmax(r->lane[0].now, r->lane[1].now); }
 
-/* When a transfer can begin, as things stand now. All ranks are in waits. */
+/* When a transfer can begin, given the current state. All ranks are in waits. */
 static double begin_of(const simulation *s, int meeting) {
     const tri_meeting *m = &s->meetings.at[meeting];
     const event *e = &s->event[meeting];
@@ -133,11 +133,11 @@ static void post(simulation *s, runner *r, int role, struct lane *lane, const tr
     if (m->left == 0) heap_push(s, (struct due){e->posted, index});
 }
 
-/* Ends a wait, or leaves the lane blocked: returns 0. */
+/* Completes a wait; or leaves the lane blocked and returns 0. */
 static int wait(simulation *s, runner *r, struct lane *lane, const tri_instr *instr) {
     tri_ends ends = tri__transfer_ends(instr);
     open_post **at = &r->open;
-    while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* the checker saw that it is there */
+    while ((*at)->ends.y != ends.y || (*at)->ends.x != ends.x) at = &(*at)->next; /* the checker proved it exists */
     const event *e = &s->event[(*at)->meeting];
     lane->waits_for = e->end < 0 ? (*at)->meeting : -1;
     if (e->end < 0) return 0;
@@ -152,7 +152,7 @@ static int wait(simulation *s, runner *r, struct lane *lane, const tri_instr *in
     return 1;
 }
 
-/* The end of a kernel that takes `seconds` from *begin on, by itself. */
+/* The end of a kernel that, running alone, takes `seconds` from *begin on. */
 static double end_of(simulation *s, runner *r, const tri_instr *instr, double seconds, double *begin) {
     if (r->lanes == 1 || tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) return *begin + seconds;
     double work = tri__instr_work(r->out->program, instr, seconds, s->costs);
@@ -182,7 +182,7 @@ static int next_of(const tri_program *p, int lane, int at) {
     return at;
 }
 
-/* Whether the other lane of a rank has come as far as a lane's next instruction needs it. */
+/* Whether the other lane of a rank is as far as a lane's next instruction needs. */
 static int other_is_ahead(const runner *r, int number) {
     int at = r->lane[number].at, other = r->lane[!number].at;
     const tri_instr *instr = &r->out->program->instr[at];
@@ -191,7 +191,7 @@ static int other_is_ahead(const runner *r, int number) {
     return instr->await < other && (begun < other || r->out->program->instr[begun].lane == number);
 }
 
-/* Runs one instruction of a lane; 0: it is blocked, or at its end. */
+/* Runs one instruction of a lane; 0: it is blocked or at its end. */
 static int step(simulation *s, int role, int number) {
     runner *r = &s->run[role];
     const tri_program *p = r->out->program;
@@ -216,7 +216,7 @@ static void run_until_blocked(simulation *s, int role) {
         r->out->finish = free_at(r);
 }
 
-/* Gives a transfer its times. */
+/* Sets a transfer's begin and end. */
 static void carry_out(simulation *s, int meeting) {
     const tri_meeting *m = &s->meetings.at[meeting];
     event *e = &s->event[meeting];
@@ -235,7 +235,7 @@ static tri_status simulate(simulation *s) {
     while (s->n_heap) {
         struct due top = heap_pop(s);
         double begin = begin_of(s, top.meeting);
-        if (begin > top.begin) { /* something came before it */
+        if (begin > top.begin) { /* an earlier transfer took the link */
             heap_push(s, (struct due){begin, top.meeting});
             continue;
         }
