@@ -1,10 +1,10 @@
-/* check.c - printed programs proven: what there was to prove, in figures. */
+/* check.c - checks printed programs and reports what was checked, in figures. */
 #include "study/programs.h"
 #include "study/study.h"
 
 #include "program/transfer.h"
 
-/* Transfers that begin at this rank, so that each is counted once: at the sender, or at the group's first place. */
+/* Transfers counted at this rank: each is counted once, at the sender or at the group's first place. */
 static int64_t transfers_of(const tri_program *p) {
     int64_t n = 0;
     for (int i = 0; i < p->n_instrs; i++) {

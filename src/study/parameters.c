@@ -1,5 +1,5 @@
-/* parameters.c - where each parameter of a plan lies: its stage, how ranks of a layer split it, who has it, and how
- * large it is. */
+/* parameters.c - where each parameter of a plan is: its stage, how tensor-parallel ranks split it, its owners, and its
+ * size. */
 #include "engine/staging.h"
 #include "study/views.h"
 
@@ -7,8 +7,8 @@ typedef struct listing {
     tri_arena *arena;
     const tri_plan_in *in;
     tri_stages stages;
-    const tri_model *part;    /* what a rank that shares layers has of the whole model */
-    int n_shards;             /* ranks that share out what is left of it */
+    const tri_model *part;    /* a tensor-parallel rank's share of the whole model */
+    int n_shards;             /* ranks that shard this share */
     int64_t bytes;            /* of an element */
     tri_json **out;
 } listing;

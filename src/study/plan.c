@@ -76,7 +76,7 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                : tri__view_programs(s, &engine->in, &all->of[s->print_kind], program);
 }
 
-/* Adds what was asked for beside the figures. */
+/* Adds the views that were requested in addition to the figures. */
 static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json *facts) {
     tri_json *view = NULL;
     if (s->timeline || s->svg || s->hardware) {
@@ -94,7 +94,7 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-/* Tensor groups that cross machines: those of --nproc-per-node, else those of the hardware to simulate on. */
+/* Advises on tensor groups that cross machines, of --nproc-per-node ranks or else of the simulated hardware's. */
 static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
     char advice[TRI_MESH_ADVICE];
     tri_hardware hardware = {.ranks_per_node = (int)s->nproc_per_node};
@@ -146,7 +146,7 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
     if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
-    if (status == TRI_OK && !tri__json_is_whole(*facts)) /* they are also drawn from memory */
+    if (status == TRI_OK && !tri__json_is_whole(*facts)) /* commands also draw it */
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status != TRI_OK) {
         tri__json_decref(*facts);
@@ -169,7 +169,7 @@ tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop
     tri_study p = {0};
     tri_log silent = {0};
     tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
-    /* A GPU's free memory is looked at by its rank: this process would take some of it by asking. */
+    /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */
     if (status == TRI_OK && (settings->memory_limit || !p.engine.device->async))
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     tri__study_close(&p);

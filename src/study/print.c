@@ -1,4 +1,4 @@
-/* print.c - programs as text, as the planner leaves them or as they stand between two passes. */
+/* print.c - programs as text, fully planned or between two passes. */
 #include "study/views.h"
 
 #include "program/text.h"
@@ -8,7 +8,7 @@
 
 typedef struct printing {
     tri_plan_in in;
-    const tri_classes *all;    /* NULL: as they stand after `last` */
+    const tri_classes *all;    /* NULL: after pass `last` */
     const tri_pass_row *last;
     int training;
     int first, end;            /* ranks */

@@ -1,4 +1,4 @@
-/* programs.c - printed programs: read, brought together by rank, proven. */
+/* programs.c - printed programs: reads them, sorts them by rank, checks them. */
 #include "study/programs.h"
 
 #include "base/file.h"
@@ -20,7 +20,7 @@ typedef struct reading {
     void *data;
 } reading;
 
-/* The end of a path, where it is long: messages have little room. */
+/* The end of a long path: messages are short. */
 static const char *short_path(const char *path) {
     size_t length = strlen(path);
     return length > 200 ? path + length - 200 : path;
@@ -45,7 +45,7 @@ static tri_program_set *find_set(tri_arena *arena, tri_program_sets *sets, const
     return set;
 }
 
-/* What a program says of itself is possible. */
+/* Checks a program's header. */
 static tri_status check_head(const tri_read_program *one) {
     const tri_program *p = one->parsed->program;
     const tri_mesh *mesh = &p->mesh;
@@ -100,7 +100,7 @@ static tri_status check_all_there(const tri_program_set *set) {
                      lacks == 1 ? "" : "s", missing, lacks > listed ? ", ..." : "", set->title);
 }
 
-/* All ranks are there and run together. */
+/* All ranks have a program, and they pass the checker together. */
 static tri_status prove(tri_arena *arena, tri_program_set *set) {
     TRI_TRY(check_all_there(set));
     const tri_program **program = tri__arena_alloc(arena, (size_t)set->world * sizeof *program);
@@ -122,7 +122,7 @@ static tri_status bring_together(tri_arena *arena, void *data) {
     return r->use(arena, &sets, r->data);
 }
 
-/* All that a descriptor has, and a 0 byte; also of a pipe. */
+/* All bytes of a descriptor, which may be a pipe, and a final 0. */
 static tri_status read_whole(const char *path, int fd, char **text, size_t *size) {
     size_t room = 0;
     for (ssize_t got = 1; got != 0;) {

@@ -1,5 +1,5 @@
-/* simulation.c - programs on described hardware, as JSON: those of a plan, or such as were printed. Every microbatch
- * counts as the largest. */
+/* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Every microbatch is taken
+ * as the largest. */
 #include "engine/staging.h"
 #include "study/programs.h"
 #include "study/study.h"
@@ -34,7 +34,7 @@ static tri_json *role_json(const tri_rank_timeline *rank, int place) {
                           "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT]);
 }
 
-/* What the timeline says. `samples`: of a step; held: [mesh->pp] microbatches_held of each place, NULL: unknown. */
+/* The timeline as JSON. `samples`: of a step; held: [mesh->pp] microbatches_held of each place, NULL: unknown. */
 static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_mesh *mesh, double samples,
                            const tri_hardware *hardware, const tri_timeline *line, const double *held,
                            tri_json **out) {
@@ -64,7 +64,7 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_me
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* The same of a plan, whose schedule says how many microbatches are held. */
+/* The same for a plan, whose schedule gives the microbatches held. */
 static tri_status describe_plan(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
                                 tri_arena *arena, const tri_timeline *line, tri_json **out) {
     tri_stages stages;
@@ -125,7 +125,7 @@ static int is_start(const tri_program_set *set) {
     return length >= end && strcmp(set->title + length - end, START) == 0;
 }
 
-/* One step; the programs that make its weights ready may be there, too. */
+/* Simulates one step; its start programs may be among the sets, too. */
 static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *sets, void *data) {
     const printed *job = data;
     const tri_program_set *step = &sets->at[0], *start = NULL;
@@ -158,7 +158,7 @@ tri_status tri__study_simulate(const tri_settings *settings, const char *const *
     printed job = {settings, facts};
     *facts = NULL;
     TRI_TRY(tri__programs_read(paths, n, simulate_printed, &job));
-    return tri__json_is_whole(*facts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory"); /* drawn from memory, too */
+    return tri__json_is_whole(*facts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory"); /* commands also draw it */
 }
 
 static tri_status order(tri_arena *arena, void *data) {

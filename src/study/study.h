@@ -1,4 +1,4 @@
-/* study.h - plans that are looked at and not run, as the commands ask for them. */
+/* study.h - plans that are examined, not run, for the commands. */
 #ifndef TRI_STUDY_STUDY_H
 #define TRI_STUDY_STUDY_H
 
@@ -7,14 +7,14 @@
 #include "engine/engine.h"
 #include "settings/settings.h"
 
-/* All ranks' programs, planned and checked, and what they were planned from. */
+/* All ranks' programs, planned and checked, and the inputs of the plan. */
 typedef struct tri_study {
     tri_assets assets;
     tri_engine engine; /* of rank 0; not bound to memory */
     tri_programs all;
 } tri_study;
 
-/* Plans and checks settings->world_size ranks. *out: zeroed before; closed already when this fails. */
+/* Plans and checks settings->world_size ranks. *out: zeroed by the caller; closed when this fails. */
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, tri_study *out);
 void tri__study_close(tri_study *study);
 
@@ -24,21 +24,20 @@ void tri__study_close(tri_study *study);
  * frees it. */
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program);
 
-/* Proves printed programs: those of all ranks of a mesh, in any number of files. TRI_DATA at the first defect, which
- * begins with file and line. facts (new reference): checked, programs: [{title, ranks, instructions, transfers,
+/* Proves printed programs: those of all ranks of a mesh, in any number of files. TRI_DATA at the first defect; the
+ * message begins with file and line. facts (new reference): checked, programs: [{title, ranks, instructions, transfers,
  * peak_bytes}]. */
 tri_status tri__study_check(const char *const *paths, int n, tri_json **facts);
-/* Times them on --hardware (left out: cpu). facts as `simulation` of a plan, without what only the plan knows:
- * bubble and microbatches_held. */
+/* Times them on --hardware (default: cpu). facts as `simulation` of a plan, without bubble and microbatches_held, which
+ * only the plan knows. */
 tri_status tri__study_simulate(const tri_settings *settings, const char *const *paths, int n, tri_json **facts);
 
-/* The program as it stands after the pass --print-after, of the ranks that --print-program asks for. The caller frees
- * it. Passes behind that one are not run. */
+/* The program after the pass --print-after, of the ranks that --print-program selects. The caller frees it. Later
+ * passes are not run. */
 tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program);
 
-/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares what they
- * need together with the memory there is (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (NULL: nobody asks) ended
- * it. */
+/* Before ranks are started on this machine: makes the token stores, plans and checks all ranks, and compares their
+ * total need with the free memory (TRI_RESOURCE with figures). TRI_STOPPED when `stop` (may be NULL) ended it. */
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop);
 
 #endif

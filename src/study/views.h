@@ -1,11 +1,11 @@
-/* views.h - what a plan can show beside its figures: the step on described hardware, the compute order, every
- * parameter's place. */
+/* views.h - views of a plan in addition to its figures: the step on described hardware, the compute order, where each
+ * parameter is. */
 #ifndef TRI_STUDY_VIEWS_H
 #define TRI_STUDY_VIEWS_H
 
 #include "engine/engine.h"
 
-/* The step of all ranks, simulated on --hardware (left out: the device's row); with --timeline or --svg what each rank
+/* The step of all ranks, simulated on --hardware (default: the device's row); with --timeline or --svg what each rank
  * does when. A new reference: hardware, mesh, schedule, microbatches, step_seconds, samples_per_second, computing,
  * exposed, waiting (shares of all ranks' time), predicted_bubble (what is not computing: exposed and waiting), ranks:
  * [{rank, stage, computing_seconds, exposed_seconds, waiting_seconds, moving_seconds, finish_seconds, activation_bytes,
@@ -13,8 +13,8 @@
  * on the pipeline's axis. */
 tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all,
                                 tri_json **out);
-/* The programs that --print-program asks for (a rank's, all ranks' one after the other, left out: rank 0's), in text
- * that the caller frees: out of `all`, those of --print-kind, or with --print-after as they stand after that pass. */
+/* The programs that --print-program selects (one rank's, or all ranks' in order; default: rank 0's), as text that the
+ * caller frees: those of --print-kind out of `all`, or with --print-after as they are after that pass. */
 tri_status tri__view_programs(const tri_settings *settings, const tri_plan_in *in, const tri_classes *all, char **text);
 /* The compute order as text, a line for each place of the pipeline. A new reference. */
 tri_status tri__view_order(const tri_engine *engine, tri_json **out);
