@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The schedule and the shape of a pipeline; what depends on the model is the planner's to say. */
+/* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
 static tri_status check_pipeline(const tri_settings *s) {
     const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
     if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
@@ -24,7 +24,7 @@ static tri_status check_pipeline(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* Texts with a form of their own, and folders that must be there. */
+/* Texts with a syntax, and folders that must exist. */
 static tri_status check_texts(const tri_settings *s) {
     uint8_t ranks[TRI_RANKS_PER_NODE];
     int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;

@@ -1,11 +1,11 @@
-/* accept.h - whether what was asked for can be done. */
+/* accept.h - whether settings can be carried out. */
 #ifndef TRI_ENGINE_ACCEPT_H
 #define TRI_ENGINE_ACCEPT_H
 
 #include "settings/settings.h"
 
-/* What is asked for against what this build can do, and values that must agree: TRI_USAGE. A folder to resume from that
- * is not there: TRI_NOINPUT. */
+/* TRI_USAGE when this build cannot do what the settings ask, or values contradict each other. TRI_NOINPUT when the
+ * folder to resume from does not exist. */
 tri_status tri__engine_accept(const tri_settings *settings);
 
 #endif

@@ -1,5 +1,5 @@
-/* assets.c - an encoder's architecture is, in this order: the known name, the folder's config.json, the *_encoder
- * object. */
+/* assets.c - an encoder's architecture comes from the known name, overridden by the folder's config.json, overridden by
+ * the *_encoder object. */
 #include "engine/assets.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
@@ -29,7 +29,7 @@ tri_status tri__assets_folder(const char *models_dir, const char *name, const ch
         name);
 }
 
-/* The architecture; *fixed: config.json or the object says how large the vocabulary is. */
+/* The architecture; *fixed: config.json or the object gives the vocabulary's size. */
 static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key,
                                tri_encoder *e, int *fixed) {
     char path[TRI_PATH_MAX] = "";
@@ -57,8 +57,7 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
     return TRI_OK;
 }
 
-/* A branch's own folder, "" where it has none, and the one that its vocabulary comes from. TRI_NOINPUT when there is
- * neither. */
+/* A branch's own folder ("": none), and the folder of its vocabulary. TRI_NOINPUT when there is neither. */
 static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log,
                                char own[static TRI_PATH_MAX], char vocabulary[static TRI_PATH_MAX]) {
     char why[1024];
@@ -74,7 +73,7 @@ static tri_status find_folders(const tri_settings *s, const char *name, const ch
     return TRI_OK;
 }
 
-/* The embedding of the token that pads is not trained: it should not be one that texts are made of. */
+/* The padding token's embedding is not trained: warns when it is a token that texts contain. */
 static void check_pad(int branch, const tri_log *log, const tri_assets *a) {
     int64_t pad = a->encoder[branch].pad_token_id;
     if (pad < 0 || pad >= tri__tokenizer_size(a->tokenizer[branch])) return;
@@ -103,7 +102,7 @@ static tri_status load_vocabulary(const char *folder, int branch, int fixed, con
 }
 
 /* --tiny: as many layers as the stages of a pipeline need, as many heads as the ranks that share a layer; weights of
- * the real size are of no use. */
+ * the real size do not fit. */
 static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_assets *a) {
     tri_encoder *e = &a->encoder[branch];
     int64_t chunks = s->virtual_stages                                          ? s->virtual_stages

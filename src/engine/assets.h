@@ -1,4 +1,4 @@
-/* assets.h - what a model's texts need from outside: folders, tokenizers, encoder architectures. */
+/* assets.h - external inputs of a model's texts: folders, tokenizers, encoder architectures. */
 #ifndef TRI_ENGINE_ASSETS_H
 #define TRI_ENGINE_ASSETS_H
 
@@ -10,7 +10,7 @@
 
 typedef struct tri_assets {
     int n_texts;
-    char folder[2][TRI_PATH_MAX];  /* that may hold weights; "": none */
+    char folder[2][TRI_PATH_MAX];  /* may hold weights; "": none */
     tri_tokenizer *tokenizer[2];   /* NULL without a folder */
     tri_encoder encoder[2];
 } tri_assets;
@@ -19,10 +19,10 @@ typedef struct tri_assets {
  * slash. */
 tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]);
 /* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. A known
- * name without a folder takes the vocabulary of another with the same one, said aloud; without need_tokenizers it does
- * without. --tiny shrinks the encoders: the folder's weights then do not count. */
+ * name without a folder takes the vocabulary of another name with the same one, and logs it; without need_tokenizers it
+ * needs none. --tiny shrinks the encoders, and ignores the folder's weights. */
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
-/* The ones kept in a checkpoint; settings are the checkpoint's. */
+/* Those stored in a checkpoint; settings are the checkpoint's. */
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);
 /* Writes the tokenizers into primary/ and secondary/ of a folder; `context` is a tri_assets. */
 tri_status tri__assets_save(void *context, const char *folder);

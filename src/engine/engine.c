@@ -1,4 +1,4 @@
-/* engine.c - settings and assets to a bound plan. */
+/* engine.c - from settings and assets to a bound plan. */
 #include "engine/engine.h"
 #include "base/text.h"
 #include "program/check.h"
@@ -20,7 +20,7 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
 
 static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
 
-/* Classes of memory by what people call them. */
+/* Memory classes by their names in --offload. */
 static unsigned offload_of(const tri_settings *s) {
     static const struct {
         const char *name;
@@ -50,7 +50,7 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
-/* What tri__engine_plan was asked. */
+/* The arguments of tri__engine_plan. */
 typedef struct planning {
     const tri_settings *settings;
     const tri_place *place;

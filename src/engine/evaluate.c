@@ -34,7 +34,7 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
                 "--max-tokens %lld: the largest microbatch has %lld tokens of one text; give at least that, or 0",
                 (long long)max_tokens, (long long)max->of[sym]);
         if (max_tokens > 0 && max->of[sym] > 0) max->of[sym] = max_tokens;
-        max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer */
+        max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer than max_len */
     }
     return TRI_OK;
 }
@@ -48,7 +48,7 @@ tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, in
     return status;
 }
 
-/* Of the ranks that computed them, the first of those that share the layer counts. */
+/* Of tensor-parallel ranks, which all computed them, the first one's are taken. */
 static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
     if (engine->plan.infer.probs < 0 || tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp > 0) return;
     size_t classes = (size_t)engine->model.n_classes;
@@ -66,7 +66,7 @@ static tri_status check_room(const tri_program *program, const tri_counts *count
     return TRI_OK;
 }
 
-/* Each row comes from one rank, and is 0 on all others. */
+/* Sums over ranks: each row is from one rank and 0 on all others. */
 static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
     if (tri__mesh_world(&engine->place.mesh) == 1) return TRI_OK;
     return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32,

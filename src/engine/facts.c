@@ -33,7 +33,7 @@ tri_json *tri__program_json(const tri_program *p) {
 
 tri_json *tri__programs_json(const tri_classes *all) {
     tri_json **class = calloc((size_t)all->n, sizeof *class),
-           *ranks = class ? tri__json_array() : NULL; /* of each class, once it was asked for */
+           *ranks = class ? tri__json_array() : NULL; /* of each class, made on first use */
     for (int rank = 0; rank < all->world && ranks; rank++) {
         const tri_class *of = tri__class_of(all, rank, NULL);
         tri_json **like = &class[of - all->at];

@@ -1,4 +1,4 @@
-/* facts.h - what programs take, as JSON. */
+/* facts.h - sizes and costs of programs, as JSON. */
 #ifndef TRI_ENGINE_FACTS_H
 #define TRI_ENGINE_FACTS_H
 
@@ -8,7 +8,7 @@
 /* A program's facts: rank, instructions, slots, flops and traffic_bytes of a step, bytes of each class, offload_bytes
  * (those in offload memory), sent_bytes of each kind of collective. New reference; NULL when out of memory. */
 tri_json *tri__program_json(const tri_program *program);
-/* That of each rank, [world]: ranks of one class share what is the same. */
+/* The facts of each rank, [world]: ranks of one class share equal parts. */
 tri_json *tri__programs_json(const tri_classes *all);
 
 #endif

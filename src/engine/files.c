@@ -10,7 +10,7 @@
 
 static const double LOCK_SECONDS = 5;
 
-/* The table of one of these names that the folder has; "" when none. Two are one too many: nobody said which. */
+/* The folder's table with one of these names; "" when none. Fails when there are two. */
 static tri_status find(const char *folder, const char *const *names, char out[static TRI_PATH_MAX]) {
     static const char *const endings[] = {"csv", "tsv", "jsonl", "ndjson"};
     char path[TRI_PATH_MAX];
@@ -28,7 +28,7 @@ static tri_status find(const char *folder, const char *const *names, char out[st
     return TRI_OK;
 }
 
-/* A folder without tables: names one that is there in another format. */
+/* A folder without tables: names a table in another format, if there is one. */
 static tri_status none_found(const char *folder) {
     static const char *const names[] = {"train", "valid", "val", "test"},
                       *const endings[] = {"csv.gz",  "tsv.gz",  "jsonl.gz", "csv.zip", "csv.bz2", "csv.xz", "csv.zst",
@@ -81,7 +81,7 @@ static tri_status held(int fd, const char *folder) {
                      folder, holder[0] ? holder : "unknown");
 }
 
-/* Fails as the lock's result says; cause: errno of it. */
+/* Fails according to the lock's result; cause: its errno. */
 static tri_status not_locked(tri_lock_result result, int fd, const char *folder, int cause, const tri_stop *stop) {
     if (result == TRI_LOCK_STOPPED) return tri__stop_check(stop, "%s was in use by another run", folder);
     if (result == TRI_LOCK_HELD) return held(fd, folder);

@@ -5,17 +5,17 @@
 #include "base/file.h"
 #include "base/stop.h"
 
-/* Paths; "" for what is not there. */
+/* Paths; "" where there is none. */
 typedef struct tri_data_files {
     char train[TRI_PATH_MAX], valid[TRI_PATH_MAX], test[TRI_PATH_MAX];
 } tri_data_files;
 
-/* `path` is a table (then it is all three) or a folder of train, valid (or val) and test tables. */
+/* `path` is a table (used for all three) or a folder of train, valid (or val) and test tables. */
 tri_status tri__data_files(const char *path, tri_data_files *files);
 
-/* Takes a run folder for this process: makes it, proves that it can be written, locks it. Waits 5 s for another run,
- * then TRI_BUSY naming the process that holds it; TRI_STOPPED when `stop` (NULL: nobody asks) ended the wait; TRI_IO on
- * a file system without locks. *lock is closed to release it. */
+/* Acquires a run folder for this process: creates it, checks that it is writable, locks it. Waits 5 s for another run,
+ * then TRI_BUSY naming the process that holds it; TRI_STOPPED when `stop` (may be NULL) ended the wait; TRI_IO on a
+ * file system without locks. Close *lock to release it. */
 tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock);
 
 #endif

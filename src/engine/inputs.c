@@ -70,7 +70,7 @@ tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preproces
     tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
     tri__fit_spec_free(&fit);
     TRI_TRY(status);
-    int positive; /* a store knows the labels, but not which of them is asked for */
+    int positive; /* a token store has the labels, but not which one is positive */
     if (m->positive_label) TRI_TRY(tri__preprocess_positive(*preprocess, m->positive_label, &positive));
     char *text = (*preprocess)->n_columns ? tri__preprocess_describe(*preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);

@@ -1,5 +1,5 @@
-/* memory_fit.c - a plan is compared with the memory there is before anything is allocated; planning is cheap, so
- * layouts that need less are planned too, until one fits. */
+/* memory_fit.c - compares a plan with the free memory before anything is allocated. Planning is cheap, so layouts that
+ * need less are planned too, until one fits. */
 #include "engine/memory_fit.h"
 
 #include "base/text.h"
@@ -19,12 +19,12 @@ int64_t tri__room_need(const tri_program *const *programs, int n) {
     return need;
 }
 
-/* Who shares memory with whom: machines are runs of `here` ranks, which take the machine's `memories` in turn. */
+/* Which ranks share memory: a machine has `here` consecutive ranks, assigned to its `memories` round-robin. */
 typedef struct shares {
     int here, memories;
 } shares;
 
-/* Of the neediest memory. */
+/* Bytes needed of the memory that needs most. */
 static int64_t need_of(const tri_programs *all, shares by) {
     int64_t most = 0;
     for (int first = 0; first < all->world; first += by.here)
@@ -45,10 +45,10 @@ static int64_t need_of(const tri_programs *all, shares by) {
 typedef struct layout {
     tri_plan_in in;
     shares by;
-    int64_t need; /* of the neediest memory */
+    int64_t need; /* bytes needed of the memory that needs most */
 } layout;
 
-/* The same of ranks that nobody planned yet. */
+/* The same for ranks that are not planned yet. */
 static tri_status need_planned(tri_arena *arena, void *data) {
     layout *l = data;
     tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
@@ -57,7 +57,7 @@ static tri_status need_planned(tri_arena *arena, void *data) {
     return TRI_OK;
 }
 
-/* The next layout that needs less, and the words that ask for it; 0 when there is none. */
+/* The next layout that needs less, and the options for it; 0 when there is none. */
 static int next_layout(tri_plan_in *in, char words[static 96]) {
     static const char *const kinds[] = {"none", "zero1", "zero2", "zero3"};
     static char recompute[] = " --recompute full", offload[] = " --offload optimizer";
@@ -107,7 +107,7 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
     if (limit) have = limit;
     else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
-    if (device->async) by.memories = limit ? here : device->count(); /* a limit is that of each rank's GPU */
+    if (device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one for each rank */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = need_of(all, by);
     return need <= have ? TRI_OK : refuse(&engine->in, by, need, have, limit > 0);

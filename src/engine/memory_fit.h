@@ -4,12 +4,12 @@
 
 #include "engine/engine.h"
 
-/* Bytes of memory that a rank with these programs takes: they share each class, and what lies in offload memory does
- * not count. */
+/* Bytes of memory that a rank with these programs needs: they share each class, and classes in offload memory do not
+ * count. */
 int64_t tri__room_need(const tri_program *const *programs, int n);
-/* Compares what `here` ranks of a machine need together (of the neediest, where there are several) with the limit, or
- * without one with what this machine has free. TRI_RESOURCE with the figures and the first that fits of: more sharding,
- * then full recomputation, then the optimizer's state in offload memory. */
+/* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
+ * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
+ * recomputation, then the optimizer's state in offload memory. */
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here);
 
 #endif

@@ -1,13 +1,13 @@
 /* metrics.c - scores of predicted probabilities. The curves come from one sort of each class's probabilities: walking
- * down the thresholds, equal probabilities together, gives all areas in O(n log n).
- * As scikit-learn's precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
+ * down the thresholds, equal probabilities together, gives all areas in O(n log n). Same as scikit-learn's
+ * precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
 #include "engine/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A row as one class's curve sees it. */
+/* A row in one class's curve. */
 typedef struct point {
     float score;
     int hit; /* 1: the row is of the class */
@@ -18,10 +18,10 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-enum { PR, AP, ROC, AREAS }; /* trapezoids and steps under precision against recall; ROC */
+enum { PR, AP, ROC, AREAS }; /* area under precision-recall by trapezoids, by steps; ROC */
 
 /* Areas of one class against the rest. points [n], sorted here. Both classes must have rows for ROC, the class itself
- * for the others; what is undefined is NaN. */
+ * for the others; undefined areas are NaN. */
 static void find_areas(point *points, int64_t n, double area[static AREAS]) {
     int64_t hits = 0;
     for (int64_t i = 0; i < n; i++) hits += points[i].hit;
@@ -33,7 +33,7 @@ static void find_areas(point *points, int64_t n, double area[static AREAS]) {
         double more_tp = 0, more_fp = 0;
         float score = points[i].score;
         for (; i < n && points[i].score == score; i++) more_tp += points[i].hit, more_fp += !points[i].hit;
-        roc_area += more_fp * (tp + 0.5 * more_tp); /* pairs ranked rightly, ties half */
+        roc_area += more_fp * (tp + 0.5 * more_tp); /* pairs ranked correctly, ties count half */
         tp += more_tp, fp += more_fp;
         double recall = tp / (double)hits, precision = tp / (tp + fp);
         pr_area += (recall - last_recall) * (precision + last_precision) / 2;
@@ -59,8 +59,8 @@ static void score_areas(const float *probs, const int32_t *labels, point *points
     for (int a = 0; a < AREAS; a++) *to[a] = count[a] ? sum[a] / count[a] : NAN;
 }
 
-/* Counts of each class: rows that are it, rows called it, and rows that are both; 0 / 0 counts as 0. A class that is
- * neither any row's label nor its prediction is left out of the mean. */
+/* From counts of each class: rows with the label, rows predicted, rows with both; 0 / 0 counts as 0. A class that is
+ * neither any row's label nor its prediction is excluded from the mean. */
 static void score_classes(const int64_t *called, const int64_t *right, tri_scores *out) {
     double f1_sum = 0;
     int64_t all_right = 0;
@@ -79,7 +79,7 @@ static void score_classes(const int64_t *called, const int64_t *right, tri_score
     out->accuracy = (double)all_right / (double)out->rows;
 }
 
-/* Losses and counts. A probability of 0 counts as the least float, so that the loss stays finite. */
+/* Losses and counts. A probability of 0 counts as the smallest float, so that the loss is finite. */
 static void score_rows(const float *probs, const int32_t *labels, const double *class_weights, int64_t *called,
                        int64_t *right, tri_scores *out) {
     double loss = 0, weights = 0, log_loss = 0;
@@ -97,7 +97,7 @@ static void score_rows(const float *probs, const int32_t *labels, const double *
     out->log_loss = log_loss / (double)out->rows;
 }
 
-/* Room for what belongs to each class, and the names. 0 when out of memory. */
+/* Allocates the per-class arrays and copies the names. 0 when out of memory. */
 static int make_classes(const tri_label_set *classes, tri_scores *out) {
     size_t n = (size_t)classes->n;
     out->label = calloc(n, sizeof *out->label);
@@ -158,7 +158,7 @@ void tri__scores_free(tri_scores *scores) {
     *scores = (tri_scores){0};
 }
 
-/* What is undefined (an area of a class without rows) is null. */
+/* Undefined values (an area of a class without rows) are null. */
 static tri_json *number(double value) { return isfinite(value) ? tri__json_real(value) : tri__json_null(); }
 
 static tri_json *positive_json(const tri_scores *scores) {

@@ -4,12 +4,12 @@
 
 #include "base/json.h"
 
-/* What evaluation measures. Per-class arrays have n_classes entries. */
+/* The scores of an evaluation. Per-class arrays have n_classes entries. */
 typedef struct tri_scores {
     int64_t rows;
     int n_classes;
-    int positive;             /* the class that the areas below belong to; -1: they are means over all classes */
-    double loss;              /* class-weighted cross-entropy, as trained */
+    int positive;             /* the class of the areas below; -1: they are means over all classes */
+    double loss;              /* class-weighted cross-entropy, as in training */
     double log_loss;          /* unweighted */
     double accuracy, f1_macro, pr_auc, average_precision, roc_auc;
     char **label;                    /* [n_classes] names; owned */
@@ -22,28 +22,28 @@ typedef struct tri_scores {
 /* The name of the positive class; NULL when there is none. */
 const char *tri__scores_positive(const tri_scores *scores);
 
-/* What scores need to know of the classes; all borrowed. */
+/* The classes, for scoring; all borrowed. */
 typedef struct tri_label_set {
     int n;
     char *const *label;     /* [n] names */
     const double *weights;  /* [n] in the loss; NULL: all 1 */
-    int positive;           /* of two classes: the one that areas belong to; beyond two -1 */
+    int positive;           /* of two classes: the one that areas are for; beyond two -1 */
 } tri_label_set;
 
 enum { TRI_CONFUSION_MAX = 256 }; /* classes: the matrix of more is not kept */
 
-/* probs [n, classes->n], labels [n]. As scikit-learn has them: pr_auc is auc(recall, precision) of
- * precision_recall_curve, average_precision its average_precision_score, roc_auc its roc_auc_score, each of the
- * positive class; beyond two classes the mean of one against the rest, over classes that have rows. f1_macro is the
- * mean over classes that are the label or the prediction of some row. An area that is undefined (no rows of the class,
- * or of no other) is NaN here and null in JSON. */
+/* probs [n, classes->n], labels [n]. Same as scikit-learn: pr_auc is auc(recall, precision) of precision_recall_curve,
+ * average_precision its average_precision_score, roc_auc its roc_auc_score, each of the positive class; beyond two
+ * classes the mean of one against the rest, over classes that have rows. f1_macro is the mean over classes that are the
+ * label or the prediction of some row. An undefined area (no rows of the class, or of any other) is NaN here and null
+ * in JSON. */
 tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                        tri_scores *out);
 void tri__scores_free(tri_scores *scores);
 /* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes,
  * confusion, rows; classes by name. */
 tri_json *tri__scores_json(const tri_scores *scores);
-/* The single figures of it, under the names that an epoch event of metrics.jsonl has. */
+/* Its scalar figures, with the names of epoch events in metrics.jsonl. */
 tri_json *tri__scores_figures(const tri_scores *scores);
 
 #endif

@@ -1,6 +1,6 @@
-/* staging.c - options become stages. Planning is cheap, so questions of shape and of microbatches are answered by
- * planning and simulating a step. The stages are always those of tri__stages_plan for the mesh that runs: what they
- * cost, and so where they are cut, depends on tp. */
+/* staging.c - from options to stages. Planning is cheap, so shapes and numbers of microbatches are compared by planning
+ * and simulating a step. The stages are always those of tri__stages_plan for the actual mesh: their costs, and so their
+ * cuts, depend on tp. */
 #include "engine/staging.h"
 
 #include "base/json.h"
@@ -79,7 +79,7 @@ typedef struct staging_job {
     tri_staged staged;
 } staging_job;
 
-/* The same cut as --stages would give it: a list of units for each stage of a row, for each rank of branches. */
+/* The same cut in the form of --stages: a list of units for each stage of a chain, for each rank of branches. */
 static tri_texts given_stages(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
     tri_texts texts = {.n = stages->pipeline.n_stages};
     texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
@@ -88,8 +88,8 @@ static tri_texts given_stages(tri_arena *arena, const tri_model *model, const tr
     return texts;
 }
 
-/* The planner's estimate: the step of one pipeline with the plan's stages, each on one rank. That is what shapes differ
- * in, without what ranks of a layer and replicas do among themselves, and far fewer programs than the plan has. */
+/* The planner's estimate: the step of one pipeline with the plan's stages, each on one rank. Shapes differ only in
+ * this, not in the transfers of tensor and data parallelism, and it needs far fewer programs than the plan. */
 static tri_status estimate(tri_arena *scratch, void *data) {
     staging_job *job = data;
     tri_plan_in in = *job->in;
@@ -110,7 +110,7 @@ static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri
     return TRI_OK;
 }
 
-/* A shape that cannot be planned is no choice; where neither can, the chain's reason is given. */
+/* A shape that cannot be planned is not chosen; where neither can, the chain's error is reported. */
 static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape_kind *shape) {
     double chain = 0, branch = 0;
     tri_status side_by_side = seconds_of(s, in, TRI_SHAPE_BRANCH, &branch),
@@ -119,7 +119,7 @@ static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape
     return side_by_side == TRI_OK ? TRI_OK : in_a_row;
 }
 
-/* Whether the shape is a question at all: of one text, and of a schedule for stages in a row, it is not. */
+/* Whether the shape is to be chosen: not with one text, nor with a schedule that needs a chain. */
 static int is_open(const tri_settings *s, const tri_plan_in *in) {
     return s->pipeline_shape == TRI_SHAPE_ASKED_AUTO && in->mesh.pp > 1 && in->model->n_texts > 1 &&
            !tri__schedule_row(in->staging.schedule)->chain;
@@ -143,7 +143,7 @@ tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_wor
     return choose_shape(s, world, in);
 }
 
-/* The number that ends "primary.layer.12", and the length of what is before it; -1: no layer. */
+/* The number at the end of "primary.layer.12", and the length before it; -1: not a layer. */
 static int layer_of(const char *unit, size_t *length) {
     const char *dot = strrchr(unit, '.');
     int layer = -1, end = 0;
@@ -175,7 +175,7 @@ char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages
 }
 
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage) {
-    enum { SHOWN = 16 }; /* runs of ranks; of more, also the last */
+    enum { SHOWN = 16 }; /* runs of ranks; with more, these and the last */
     int place = stages->pipeline.rank[stage], runs = 0;
     char run[32] = "";
     const char *text = "";
@@ -249,7 +249,7 @@ static tri_status say_stages(tri_arena *arena, void *data) {
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_classes *train,
                             const tri_log *log) {
     staging_job job = {.settings = s, .in = in, .train = train, .log = log};
-    if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* words that nobody hears need no simulation */
+    if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* without a log there is no need to simulate */
     TRI_TRY(tri__staging_hardware(s, &job.hardware));
     return tri__arena_scratch(say_stages, &job);
 }

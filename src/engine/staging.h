@@ -1,4 +1,4 @@
-/* staging.h - how a run's pipeline is laid out: from options to stages, how long a step takes, and the words for it. */
+/* staging.h - a run's pipeline: from options to stages, the predicted time of a step, and messages about both. */
 #ifndef TRI_ENGINE_STAGING_H
 #define TRI_ENGINE_STAGING_H
 
@@ -8,34 +8,34 @@
 #include "sim/timeline.h"
 #include "settings/settings.h"
 
-/* Fills in->staging and in->sequence_parallel, all else of `in` is there: reads --stage-profile, and for
- * --pipeline-shape auto takes the shape whose step is shorter. Every rank of a world calls it: the first one chooses
- * for all. world NULL: this one. */
+/* Fills in->staging and in->sequence_parallel; the rest of `in` is set already. Reads --stage-profile, and for
+ * --pipeline-shape auto chooses the shape with the shorter step. Every rank of a world calls it: the first one chooses
+ * for all. world NULL: one rank. */
 tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
 
-/* A step of the plan of `in`, all ranks of it, simulated; by measured times where in->staging has them. train: the
- * plan's programs, checked; NULL: they are planned for this. */
+/* The simulated step of all ranks of the plan of `in`, with measured times where in->staging has them. train: the
+ * plan's programs, checked; NULL: they are planned here. */
 typedef struct tri_staged {
     double seconds;     /* of the step */
     double bubble;      /* predicted: the share of all ranks' time in which nothing is computed (tri__timeline_idle) */
 } tri_staged;
 tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_classes *train,
                              const tri_hardware *hardware, tri_staged *out);
-/* What announcements and reports simulate on: --hardware (left out: "cpu"), with machines of --nproc-per-node ranks. */
+/* The hardware that messages and reports simulate: --hardware (default: "cpu"), with machines of --nproc-per-node
+ * ranks. */
 tri_status tri__staging_hardware(const tri_settings *settings, tri_hardware *out);
 
-/* What a step of `in` costs: measured times where in->staging has them, else as the hardware says. In the arena. */
+/* The costs of a step of `in`: measured times where in->staging has them, else the hardware's. In the arena. */
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);
 
-/* Says shape, stages and the predicted bubble of the plan whose programs are `train`; a warning where few microbatches
- * make it large. One rank: nothing. */
+/* Logs shape, stages and the predicted bubble of the plan with programs `train`, and a warning where few microbatches
+ * make it large. Nothing for pp 1. */
 tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_classes *train,
                             const tri_log *log);
 
 /* The units of a stage as --stages writes them: "primary.embeddings primary.layer.0-5". In the arena. */
 char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages *stages, int stage);
-/* The ranks that hold a stage: "4-7", "0,4,8"; those in between left out where there are many runs of them:
- * "0,4,...,16380". In the arena. */
+/* The ranks that hold a stage: "4-7", "0,4,8"; many runs are shortened: "0,4,...,16380". In the arena. */
 const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_stages *stages, int stage);
 const char *tri__shape_name(tri_shape_kind shape);
 

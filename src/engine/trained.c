@@ -1,6 +1,6 @@
-/* trained.c - a sample of row hashes: the k smallest ones ("k minimum values"). Hashes are as good as random numbers,
- * so the rows whose hash is below a bound are a fair sample of any table, and whether one of them was trained on is
- * known for certain. Bar-Yossef et al., Counting distinct elements in a data stream, 2002. */
+/* trained.c - a sample of row hashes: the k smallest ones ("k minimum values"). Hashes are effectively random, so the
+ * rows whose hash is below a bound are a uniform sample of any table, and whether a sampled row was trained on is known
+ * for certain. Bar-Yossef et al., Counting distinct elements in a data stream, 2002. */
 #include "engine/trained.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 enum { ROOM = 2 * TRI_TRAINED_MAX, DIGITS = 16 };
 
 typedef struct sample {
-    uint64_t hash[ROOM]; /* the first n; sorted and different after `tidy` */
-    int n, complete;     /* complete: none was left out */
-    uint64_t bound;      /* above it nothing can be among the smallest */
+    uint64_t hash[ROOM]; /* the first n; sorted and distinct after `tidy` */
+    int n, complete;     /* complete: none was dropped */
+    uint64_t bound;      /* larger hashes cannot be among the smallest */
 } sample;
 
 static int ascending(const void *a, const void *b) {
@@ -20,7 +20,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts, drops what stands twice and all but the smallest. */
+/* Sorts, removes duplicates, and keeps only the smallest. */
 static void tidy(sample *s) {
     int kept = 0;
     qsort(s->hash, (size_t)s->n, sizeof *s->hash, ascending);
@@ -61,7 +61,7 @@ tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
     return status;
 }
 
-/* A checkpoint may come from elsewhere. */
+/* Validates, since a checkpoint may come from elsewhere. */
 static tri_status parse(const tri_json *trained, const char *name, sample *s) {
     const char *text = tri__json_string_value(tri__json_get(trained, "hashes"));
     size_t length = text ? strlen(text) : 1;

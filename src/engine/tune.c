@@ -1,4 +1,4 @@
-/* tune.c - products chosen by timing: reads, times, shares among ranks, writes. */
+/* tune.c - matrix products chosen by timing: reads known ones, times the rest, exchanges them among ranks, writes. */
 #include "engine/tune.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 enum { FILE_LIMIT = 4 << 20, ENTRY_WORDS = sizeof(tri_wisdom_entry) / sizeof(int64_t) };
 _Static_assert(sizeof(tri_wisdom_entry) % sizeof(int64_t) == 0, "entries travel as whole words");
 
-/* What an earlier run found, if it was on such a device. */
+/* The choices of an earlier run, if it was on the same kind of device. */
 static tri_status read_known(const char *path, const char *kind, tri_wisdom *wisdom, const tri_log *log) {
     char *text;
     size_t size;
@@ -37,7 +37,7 @@ static tri_status write_known(const char *path, const tri_wisdom *wisdom) {
     return status;
 }
 
-/* Every rank gets all ranks' entries, in rank order; the first of a shape stays. */
+/* Every rank gets all ranks' entries, in rank order; the first of a shape is kept. */
 static tri_status merge(tri_world *world, tri_wisdom *wisdom, int64_t *counts, tri_wisdom_entry **all) {
     tri_group *group = tri_group_world(world);
     int64_t own = (int64_t)wisdom->n * ENTRY_WORDS, words = 0;
@@ -61,7 +61,7 @@ static tri_status share(tri_world *world, tri_wisdom *wisdom) {
     return status;
 }
 
-/* Rank 0's file is what all begin with. */
+/* All ranks begin with rank 0's file. */
 static tri_status take_known(tri_world *world, int lead, const char *path, const char *kind, tri_wisdom *wisdom,
                              const tri_log *log) {
     if (lead) TRI_TRY(read_known(path, kind, wisdom, log));

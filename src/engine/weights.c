@@ -1,5 +1,5 @@
-/* weights.c - what a bound plan holds: initial weights, those of Hugging Face folders or of a checkpoint, and the
- * optimizer's state, as pieces of memory; brought to where kernels see them, and back. */
+/* weights.c - weights and optimizer state of a bound plan, as pieces of memory: drawn initially, or read from Hugging
+ * Face folders or a checkpoint; copied to the device and back. */
 #include "base/random.h"
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every parameter's part in `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
+/* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
  * `held`. Returns how many were added to into[n]. */
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
                      const char *prefix) {
@@ -57,7 +57,8 @@ static tri_status list_pieces(void *data) {
 
 tri_status tri__engine_pieces(tri_engine *engine) { return tri__arena_guard(list_pieces, engine); }
 
-/* Elements [begin, end) of a parameter's part: random numbers belong to elements of the whole, row by row. */
+/* Elements [begin, end) of a parameter's part: random numbers are indexed by the element of the whole parameter, in
+ * row-major order. */
 static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end,
                      float *w) {
     const tri_slice *part = &param->part;
@@ -72,7 +73,7 @@ static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t 
     }
 }
 
-/* Each element follows from its number, so that threads may share them in any way. */
+/* Each element depends only on its index, so threads may divide them in any way. */
 static void draw_normal(const tri_engine *engine, const tri_param *param, int64_t begin, int64_t end, float *w) {
     enum { RUN = 1 << 16 };
     uint32_t id = tri__random_id(param->name);
@@ -81,21 +82,21 @@ static void draw_normal(const tri_engine *engine, const tri_param *param, int64_
         draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
 }
 
-/* A unit whose initial weights are made. */
+/* A unit whose initial weights are drawn. */
 typedef struct drawing {
     const tri_engine *engine;
     int unit;
-    tri_range held;     /* its elements that the slot has */
+    tri_range held;     /* the unit's elements in the slot */
 } drawing;
 
-/* tri_make: elements of a unit's slot in fp32. Between parameters there may be some that make ranks alike: 0. */
+/* tri_make: elements of a unit's slot in fp32. Padding between parameters, which makes ranks' layouts equal, is 0. */
 static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
     const drawing *d = maker;
     const tri_model *model = d->engine->plan.model;
     const tri_unit *u = &model->unit[d->unit];
     int64_t begin = d->held.begin + (int64_t)(at / sizeof(float));
     tri_range part = {begin, begin + (int64_t)(bytes / sizeof(float))};
-    float *next = out; /* what comes before it is written */
+    float *next = out; /* everything before it is written */
     for (int i = u->first; i < u->first + u->n; i++) {
         const tri_param *param = &model->param[i];
         tri_range here = tri__range_both(part, (tri_range){param->at, param->at + param->count});
@@ -116,7 +117,7 @@ static drawing drawing_of(const tri_engine *engine, int unit) {
     return (drawing){engine, unit, p->master ? p->state_part[unit] : p->param_part[unit]};
 }
 
-/* The slot that weights of a unit are filled through. */
+/* The slot through which the host fills a unit's weights. */
 static int filled_slot(const tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     return p->master ? p->master[unit] : p->param[unit];
@@ -128,7 +129,7 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
     drawing d = drawing_of(engine, unit);
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
-    if (!engine->has_state) return TRI_OK; /* it is 0 here and there */
+    if (!engine->has_state) return TRI_OK; /* it is 0 on the host and on the device */
     TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
     return tri__exec_push(engine->exec, 0, p->v[unit]);
 }
@@ -139,17 +140,17 @@ tri_status tri__engine_upload(tri_engine *engine) {
     const tri_feed none = {0};
     TRI_TRY(tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL));
     TRI_TRY(tri__exec_finish(engine->exec));
-    (void)tri__exec_worked(engine->exec); /* the first step counts its own time */
+    (void)tri__exec_worked(engine->exec); /* resets the clock before the first step */
     return TRI_OK;
 }
 
 tri_status tri__engine_fetch(tri_engine *engine) {
-    engine->has_state = engine->train >= 0; /* what the host holds is a step's from now on */
+    engine->has_state = engine->train >= 0; /* from now on the host's copy is that of a step */
     TRI_TRY(tri__exec_pull(engine->exec, TRI_MEM_PARAM));
     return tri__exec_pull(engine->exec, TRI_MEM_STATE);
 }
 
-/* Initial weights in the pieces, for what is read over them. */
+/* Draws initial weights in the pieces, where other weights will be read over them. */
 static void draw_here(tri_engine *engine) {
     if (!engine->draws) return;
     engine->draws = 0;
