@@ -1,4 +1,4 @@
-/* adopt.c - settings that a run takes over from the checkpoint that it will continue. */
+/* adopt.c - settings that a run adopts from the checkpoint it continues. */
 #include "checkpoint/folders.h"
 #include "settings/changes.h"
 #include "train/run.h"
@@ -14,7 +14,7 @@ tri_status tri__run_adopt(tri_settings *s) {
     if (strcmp(s->resume, "never") == 0) return tri__changes_check_names(&s->allow_change);
     tri_status status = tri__checkpoint_glance(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest);
     if (status == TRI_NOINPUT) return tri__changes_check_names(&s->allow_change);
-    if (status == TRI_DATA) return TRI_OK; /* said when it is opened */
+    if (status == TRI_DATA) return TRI_OK; /* reported when it is opened */
     TRI_TRY(status);
     if (tri__settings_given(s, &s->global_batch_size)) {
         tri__json_decref(manifest);

@@ -1,5 +1,5 @@
-/* control.c - what ranks tell each other in a step's control (program/op.h, tri_told): whether somebody asked them to
- * stop, and the step's figures. One rank tells itself, without an instruction. */
+/* control.c - the contents of a step's control (program/op.h, tri_told): stop requests and the step's figures. A single
+ * rank needs no exchange, and has no such instruction. */
 #include "base/clock.h"
 #include "train/session.h"
 
@@ -13,8 +13,8 @@ void tri__session_tell_from_now(tri_session *s) {
     if (world) world->wait_seconds = world->idle_seconds = 0;
 }
 
-/* Transfers are counted from one control to the next, of which a step's update has its first part: so figures are there
- * when their step ends, and nothing is left to be told when the run does. */
+/* Transfers are counted from one control to the next; a control is posted at the beginning of the update, so a step's
+ * figures are complete when the step ends, and none are pending at the end of the run. */
 void tri__session_tell(tri_session *s) {
     tri_world *world = s->place.world;
     double wait = world ? world->wait_seconds : 0, idle = world ? world->idle_seconds : 0;
@@ -27,7 +27,7 @@ void tri__session_tell(tri_session *s) {
     tri__session_tell_from_now(s);
 }
 
-/* [TRI_TOLD_COUNT] of all ranks. */
+/* [TRI_TOLD_COUNT] sums over all ranks. */
 static const double *sums_of(const tri_session *s) {
     const tri_instr *instr = s->engine.plan.train.program->instr;
     if (s->control < 0) return s->told;
@@ -45,7 +45,7 @@ void tri__session_hear(tri_session *s) {
 
 int tri__session_stopping(const tri_session *s) { return s->control < 0 ? is_asked(s) : s->stopping; }
 
-/* Only the stop: figures wait for their step. */
+/* Exchanges only the stop flag; figures wait for their step. */
 tri_status tri__session_ask(tri_session *s, int *stopping) {
     if (s->control >= 0) {
         const double told[TRI_TOLD_COUNT] = {[TRI_TOLD_STOP] = is_asked(s)};

@@ -1,4 +1,4 @@
-/* events.c - words for people as events of a run. */
+/* events.c - log messages as events of a run. */
 #include "train/events.h"
 
 #include "base/clock.h"

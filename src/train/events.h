@@ -1,5 +1,5 @@
-/* events.h - what a run tells the world. The loop emits events to a sink; progress lines, metrics files, traces and
- * tables are sinks (src/report/). */
+/* events.h - what a run reports. The loop emits events to a sink; progress lines, metrics files, traces and tables are
+ * sinks (src/report/). */
 #ifndef TRI_TRAIN_EVENTS_H
 #define TRI_TRAIN_EVENTS_H
 
@@ -12,11 +12,11 @@ typedef enum tri_event_kind {
     TRI_EVENT_START,       /* the run is planned and about to begin */
     TRI_EVENT_TRAIN,       /* a step was taken */
     TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
-    TRI_EVENT_CHECKPOINT,  /* one was committed */
-    TRI_EVENT_MESSAGE,     /* words: loaded, ignored, assumed, warned */
+    TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
+    TRI_EVENT_MESSAGE,     /* a log message or warning */
     TRI_EVENT_PROFILE,     /* the recorded steps, once */
     TRI_EVENT_END,
-    TRI_EVENT_UNCHANGED    /* instead of all others: the run had ended before, and nothing is trained or written */
+    TRI_EVENT_UNCHANGED    /* instead of all others: the run had already ended; nothing is trained or written */
 } tri_event_kind;
 
 /* One executed instruction of a profiled step. */
@@ -38,15 +38,16 @@ typedef struct tri_event {
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
     double comm_seconds,
-        idle_seconds;              /* in transfers: moving data, waiting for others; by their share of the time
-                                      from the last step's update to this one's. As loader_seconds the ranks' mean */
-    double device_seconds;         /* that a GPU was at work, of rank 0; 0: there is none */
-    int64_t device_bytes;          /* in use on that GPU, by all ranks that share it */
+        idle_seconds;              /* in transfers: moving data, waiting for others; from their share of the time
+                                      between the last step's update and this one's. Like loader_seconds, the mean over
+                                      ranks */
+    double device_seconds;         /* that rank 0's GPU was busy; 0: no GPU */
+    int64_t device_bytes;          /* used on that GPU by all ranks that share it */
     int64_t samples, tokens;       /* of the step */
     double flops;                  /* of the step, counted from the program */
     int64_t mem_bytes;             /* planned */
     double loss_scale;             /* of the next step; 0: the loss is not scaled */
-    int64_t skipped_steps;         /* so far, where it is: steps whose gradients overflowed */
+    int64_t skipped_steps;         /* with a loss scale: steps so far whose gradients overflowed */
     /* EPOCH */
     int64_t epoch_index, epochs;   /* 1-based index */
     double train_loss;             /* mean over the epoch's samples */
@@ -56,8 +57,8 @@ typedef struct tri_event {
     /* MESSAGE */
     tri_log_level level;
     const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */
-    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the summary
-     * there is */
+    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the existing
+     * summary */
     const tri_json *facts;
     /* PROFILE */
     const tri_span *spans;
@@ -71,7 +72,7 @@ typedef struct tri_sink {
     void *context;
 } tri_sink;
 
-/* A log whose words go to the sink as messages; sink NULL: to nobody. The sink must outlive it. */
+/* A log that sends messages to the sink; sink NULL: drops them. The sink must outlive it. */
 tri_log tri__sink_log(const tri_sink *sink);
 
 #endif

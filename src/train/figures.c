@@ -1,11 +1,11 @@
-/* figures.c - what the ranks of a run planned and took, gathered on the lead. */
+/* figures.c - planned and measured figures of all ranks, gathered on the lead. */
 #include "train/figures.h"
 #include "engine/facts.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* What a rank took, as a row of numbers, so that ranks can gather them. */
+/* A rank's measured figures, as plain numbers that ranks can gather. */
 typedef struct taken {
     double allocated, held, max_rss, device;          /* bytes */
     tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of one step, mean */

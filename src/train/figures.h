@@ -1,12 +1,12 @@
-/* figures.h - what ranks planned and what they took, as JSON. */
+/* figures.h - planned and measured figures of ranks, as JSON. */
 #ifndef TRI_TRAIN_FIGURES_H
 #define TRI_TRAIN_FIGURES_H
 
 #include "train/recorder.h"
 
-/* tri__programs_json of every rank's training program, with what it took: allocated_bytes, held_bytes, max_rss_bytes,
- * device_bytes and, of recorded steps, transfers. Every rank calls it; *ranks is an array (new reference) on the lead,
- * NULL elsewhere. */
+/* tri__programs_json of every rank's training program, with measured figures: allocated_bytes, held_bytes,
+ * max_rss_bytes, device_bytes and, of recorded steps, transfers. Every rank calls it; *ranks is an array (new
+ * reference) on the lead, NULL elsewhere. */
 tri_status tri__ranks_json(const tri_session *session, const tri_recorder *recorder, tri_json **ranks);
 
 #endif

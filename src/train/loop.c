@@ -16,9 +16,9 @@ typedef struct loop {
     tri_stage_clock clock;
     double epoch_begin;              /* tri__clock */
     int64_t samples, tokens;         /* of this process */
-    int64_t begun_step, saved_step;  /* of the last checkpoint that was begun, that was committed; -1 */
-    int64_t first_step;              /* that this process began at */
-    int failures;                    /* checkpoints in a row that could not be saved */
+    int64_t begun_step, saved_step;  /* of the last checkpoint begun, of the last committed; -1 */
+    int64_t first_step;              /* at which this process began */
+    int failures;                    /* consecutive checkpoints that could not be saved */
     char saved[TRI_PATH_MAX];
     tri_scores valid;                /* the last validation */
     int has_valid;
@@ -35,7 +35,7 @@ static tri_json *memory_json(const tri_engine *engine) {
     return bytes;
 }
 
-/* Rows that were left out of either table; NULL when none. */
+/* Rows dropped from either table; NULL when none. */
 static tri_json *bad_rows_json(const tri_session *s) {
     if (!s->train->n_bad && !(s->valid && s->valid->n_bad)) return NULL;
     tri_json *both = tri__json_pack("{s:o}", "train", tri__dataset_bad_json(s->train));
@@ -87,8 +87,8 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .epochs = l->s->settings->epochs});
 }
 
-/* What became of the checkpoint that is under way, if any; with `wait`, its end. A failure is said and the run goes on,
- * since the next one may succeed; the second in a row ends it. */
+/* Advances the checkpoint in flight, if any; with `wait`, until it ends. A failure is logged and the run continues,
+ * since the next checkpoint may succeed; a second consecutive failure ends the run. */
 static tri_status finish_save(loop *l, int wait) {
     tri_session *s = l->s;
     tri_saved saved;
@@ -109,7 +109,7 @@ static tri_status finish_save(loop *l, int wait) {
     return TRI_OK;
 }
 
-/* With --async-save it is under way when this returns. */
+/* With --async-save it is still in flight when this returns. */
 static tri_status save(loop *l) {
     if (l->begun_step == l->s->at.step) return TRI_OK;
     TRI_TRY(finish_save(l, 1));
@@ -118,7 +118,7 @@ static tri_status save(loop *l) {
     return finish_save(l, !l->s->settings->async_save);
 }
 
-/* There is no next one: it is tried again at once. */
+/* There is no next checkpoint, so a failure is retried at once. */
 static tri_status save_last(loop *l) {
     do {
         TRI_TRY(save(l));
@@ -127,7 +127,7 @@ static tri_status save_last(loop *l) {
     return TRI_OK;
 }
 
-/* *best: it is the best so far. */
+/* *best: whether it is the best so far. */
 static tri_status validate(loop *l, int *best) {
     tri_session *s = l->s;
     tri__scores_free(&l->valid);
@@ -144,12 +144,12 @@ static tri_status validate(loop *l, int *best) {
     return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* Of the epoch so far; NaN when every step was skipped. */
+/* The mean loss of the epoch so far; NaN when every step was skipped. */
 static double epoch_loss(const tri_session *s) {
     return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN;
 }
 
-/* Validation, the epoch's line, the best model. At an epoch's end, and at the run's. */
+/* Validation, the epoch's event, the best model. At the end of an epoch and of the run. */
 static tri_status end_epoch(loop *l, int last) {
     tri_session *s = l->s;
     int64_t epoch = (s->at.step + s->batches - 1) / s->batches;
@@ -170,7 +170,7 @@ static tri_status end_epoch(loop *l, int last) {
     return TRI_OK;
 }
 
-/* What comes after a step: an epoch's end, checkpoints that are due, the run's end. */
+/* After a step: the end of an epoch, checkpoints that are due, the end of the run. */
 static tri_status end_step(loop *l) {
     tri_session *s = l->s;
     int last = s->at.step == s->steps;
@@ -200,7 +200,7 @@ static tri_status one_step(loop *l) {
     return TRI_OK;
 }
 
-/* A long validation does not keep a run from stopping: it is begun again when the run goes on. */
+/* A run can stop during a long validation, which is repeated when the run continues. */
 static tri_status look_for_stop(void *context) {
     loop *l = context;
     int stop;
@@ -208,7 +208,7 @@ static tri_status look_for_stop(void *context) {
     return stop ? tri__fail(TRI_STOPPED, "stopped while validating") : TRI_OK;
 }
 
-/* Somebody asked for the end: what was computed is kept, unless checkpoints are off. */
+/* A stop was requested: saves the state, unless checkpoints are off. */
 static tri_status stop_here(loop *l) {
     tri_session *s = l->s;
     char why[32];
@@ -221,7 +221,8 @@ static tri_status stop_here(loop *l) {
                                      : "its state is saved; run again to continue");
 }
 
-/* Numbers went bad: weights still hold the last good step, which is kept unless checkpoints are off. */
+/* Numbers are not finite: the weights are still those of the last good step, and are saved unless checkpoints are
+ * off. */
 static tri_status keep_last_good(loop *l, tri_status status) {
     char text[1024];
     tri_session *s = l->s;
@@ -238,7 +239,7 @@ static tri_status keep_last_good(loop *l, tri_status status) {
     return tri__fail(status, "%s (kept in %s)", text, l->saved);
 }
 
-/* The best validation: its step, figures, and the checkpoint that is marked as the best, where it was saved. */
+/* The best validation: its step, figures, and the checkpoint marked as best, if it was saved. */
 static tri_json *best_json(const tri_session *s) {
     char path[TRI_PATH_MAX];
     int64_t marked;
@@ -256,7 +257,7 @@ static tri_json *summary_json(const loop *l) {
     getrusage(RUSAGE_SELF, &usage);
     double own = tri__clock() - s->opened, safe = own > 0 ? own : 1;
     tri_json *loss = isfinite(s->last.loss) ? tri__json_real(s->last.loss)
-                                            : tri__json_null(); /* of a skipped step: maybe none */
+                                            : tri__json_null(); /* a skipped step may have none */
     tri_json *summary = tri__json_pack(
         "{s:I, s:I, s:f, s:o, s:s, s:f, s:f, s:I, s:I, s:o}", "steps", (tri_json_int)s->at.step, "parameters",
         (tri_json_int)s->engine.model.n_elements, "seconds", tri__session_seconds(s), "loss", loss, "loss_of",
@@ -273,8 +274,8 @@ static tri_json *summary_json(const loop *l) {
     return summary;
 }
 
-/* The summary of a run that had ended before this process began: *summary is a new reference on the first rank, *ended
- * is the same on all. One that was killed between its last checkpoint and its summary has none, and is ended now. */
+/* The summary of a run that had already ended: *summary is a new reference on the first rank, *ended is the same on
+ * all. A run killed between its last checkpoint and its summary has none, and is completed now. */
 static tri_status find_summary(const tri_session *s, tri_json **summary, int *ended) {
     char path[TRI_PATH_MAX];
     int32_t there = 0;
@@ -291,7 +292,7 @@ static tri_status find_summary(const tri_session *s, tri_json **summary, int *en
     return TRI_OK;
 }
 
-/* Everything stays as it is; *ended: there was nothing to do. */
+/* Changes nothing; *ended: the run had already ended. */
 static tri_status look_for_end(const tri_session *s, int *ended) {
     tri_json *summary = NULL;
     tri_status status = find_summary(s, &summary, ended);
@@ -306,7 +307,7 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     return status;
 }
 
-/* All steps are taken, but the run did not come to its summary. */
+/* All steps are taken, but the summary was not written. */
 static tri_status catch_up(loop *l) {
     tri_session *s = l->s;
     l->saved_step = s->at.step;
@@ -330,7 +331,7 @@ static tri_status run(loop *l) {
     l->first_step = s->at.step;
     s->engine.between = look_for_stop, s->engine.between_context = l;
     tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
-    if (status == TRI_OK) TRI_TRY(tri__session_ask(s, &stop)); /* no update has told yet */
+    if (status == TRI_OK) TRI_TRY(tri__session_ask(s, &stop)); /* no update has exchanged it yet */
     while (status == TRI_OK) {
         if (tri__session_stopping(s) && s->at.step < s->steps) return stop_here(l);
         TRI_TRY(tri_next_batch(s, &more));
@@ -356,7 +357,7 @@ static tri_status run(loop *l) {
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop) {
     loop l = {.begun_step = -1, .saved_step = -1};
     tri_status status = tri__session_open(settings, world, sink, stop, &l.s);
-    int agreed = status == TRI_OK; /* a run under way stops by agreement; one that begins, when any rank hears of it */
+    int agreed = status == TRI_OK; /* once started, ranks agree on a stop; before that, any rank's stop ends the run */
     if (status == TRI_OK) status = run(&l);
     if (status != TRI_OK && !(agreed && status == TRI_STOPPED) && world && world->failed == TRI_OK)
         tri_world_fail(world, status, tri_error());

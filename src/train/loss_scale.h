@@ -1,9 +1,8 @@
-/* loss_scale.h - the scale of the loss where fp16 computes: lowered when a gradient overflows, raised after many steps
- * without.
+/* loss_scale.h - the loss scale for fp16: lowered when a gradient overflows, raised after many steps without overflow.
  *
  * A step: feed TRI_FIELD_loss_scale = &state.scale with every microbatch; run the program; read the `apply` slot, which
  * is the same on all ranks; call tri__loss_scale_next. A step that was not applied changed no weight, moment or master:
- * its hyper (the count of steps in 1 - beta^t) is used again for the next one. Both fields belong into checkpoints. */
+ * its hyper (the count of steps in 1 - beta^t) is reused for the next one. Both fields are saved in checkpoints. */
 #ifndef TRI_TRAIN_LOSS_SCALE_H
 #define TRI_TRAIN_LOSS_SCALE_H
 
@@ -15,8 +14,8 @@ typedef struct tri_loss_scale {
 } tri_loss_scale;
 
 tri_loss_scale tri__loss_scale_start(void);
-/* After a step. TRI_NOTFINITE when the gradients overflow at the least scale too: then the numbers themselves are
- * broken. */
+/* After a step. TRI_NOTFINITE when the gradients overflow even at the smallest scale: then the loss scale is not the
+ * cause. */
 tri_status tri__loss_scale_next(tri_loss_scale *state, int applied);
 
 #endif

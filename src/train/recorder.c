@@ -1,4 +1,4 @@
-/* recorder.c - all memory is taken when the profile opens. */
+/* recorder.c - records steps; all memory is allocated when the profile is opened. */
 #include "train/recorder.h"
 #include "base/clock.h"
 #include "settings/forms.h"
@@ -35,7 +35,7 @@ void tri__recorder_before(tri_recorder *p, tri_session *session) {
     if (p->active && p->seen == first) p->origin = p->begin - session->waited;
 }
 
-/* "[1024,384]": the first operand that is there (a send has no output), as it was bound. */
+/* "[1024,384]": the first operand given (a send has no output), as bound. */
 static char *shape_text(const tri_program *program, const tri_instr *instr, const tri_counts *counts) {
     int first = 0;
     while (first + 1 < TRI_MAX_ARGS && instr->slot[first] < 0) first++;
@@ -46,8 +46,8 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
     return text;
 }
 
-/* Posts begin in the program's order, so that what overlaps of a kind is what begins before the last one's end. Records
- * of hosts, which are under way for all of an update, do not count. */
+/* Posts begin in program order, so a transfer overlaps earlier ones of its kind if it begins before the latest end. The
+ * hosts' control, in flight during the whole update, does not count. */
 static void add_transfers(tri_recorder *p, const tri_program *program, int aside) {
     double until[TRI_COLLECTIVE_COUNT] = {0};
     for (int i = 0; i < program->n_instrs; i++) {
@@ -56,7 +56,7 @@ static void add_transfers(tri_recorder *p, const tri_program *program, int aside
         int wait = tri__transfer_wait_of(program, i);
         double begin = p->times[i].begin > until[kind] ? p->times[i].begin : until[kind], end = p->times[wait].end;
         if (end > begin) p->transfer[kind].seconds += end - begin, until[kind] = end;
-        /* A device that runs on has not waited while a transfer was on its own queue. */
+        /* An asynchronous device does not wait while a transfer is on its queue. */
         p->transfer[kind].exposed += (aside ? 0 : p->times[i].end - p->times[i].begin) + end - p->times[wait].begin;
     }
     p->kept++;

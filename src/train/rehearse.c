@@ -1,6 +1,6 @@
-/* rehearse.c - what training would refuse before its first step, found without tokenising a text: settings, folders of
- * encoders and their weights, columns, numbers and labels. The same functions decide as in a run, so the words are
- * those of the run. */
+/* rehearse.c - finds what training would refuse before its first step, without tokenising: settings, folders of
+ * encoders and their weights, columns, numbers and labels. It calls the functions of a run, so the messages are the
+ * same. */
 #include "checkpoint/huggingface.h"
 #include "data/table/columns.h"
 #include "engine/accept.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Weights that an encoder's folder has must be ones that can be read. */
+/* Weights in an encoder's folder must be readable. */
 static tri_status check_weights(const tri_assets *assets) {
     for (int branch = 0; branch < assets->n_texts; branch++) {
         tri_hf *weights = NULL;
@@ -39,8 +39,7 @@ static tri_status check_rows(const tri_table *table, const tri_preprocess *prepr
     return status == TRI_OK ? tri__table_check(table) : status;
 }
 
-/* The validation table by the training table's preprocessing. Rows that are left out when they are bad are no
- * obstacle. */
+/* Checks the validation table with the training table's preprocessing. Bad rows that a run would drop are accepted. */
 static tri_status check_valid(const tri_table_options *options, const char *path, const tri_preprocess *preprocess) {
     tri_table *table;
     float *numbers = malloc(((size_t)preprocess->width + 1) * sizeof *numbers);

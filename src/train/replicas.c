@@ -1,5 +1,4 @@
-/* replicas.c - ranks that hold the same weights compare hashes of them: a bit that flipped on one is found, and the
- * rank named. */
+/* replicas.c - ranks that hold the same weights compare hashes of them, to find a flipped bit and name its rank. */
 #include "base/hash.h"
 #include "train/session.h"
 
@@ -10,8 +9,8 @@ typedef struct held {
     uint64_t what, bits; /* hashes of which elements a rank holds, and of their values */
 } held;
 
-/* Weights in fp32, apart: tensors that ranks which share a layer have all of, and their parts of others; then those
- * that compute where they have fewer bits: these may be whole where their masters are shared out. */
+/* Kinds of weights, hashed separately: in fp32, tensors that tensor-parallel ranks replicate, and shares of the others;
+ * then 16-bit weights, which may be whole where their masters are sharded. */
 enum { SORTS = 3 };
 
 static int is_part(const tri_piece *piece) {
@@ -55,7 +54,7 @@ static void count_alike(const held (*all)[SORTS], int n, int sort, int r, int *h
         if (all[k][sort].what == all[r][sort].what) ++*holders, *alike += all[k][sort].bits == all[r][sort].bits;
 }
 
-/* The odd rank is the one that agrees with the fewest; of two that differ nobody can say which is right. */
+/* The faulty rank is the one that agrees with the fewest; of two that differ, it cannot be known which is right. */
 static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step) {
     int odd = -1, fewest = 0, of = 0;
     for (int r = 0; r < n; r++) {

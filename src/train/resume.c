@@ -1,7 +1,7 @@
-/* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank says which checkpoints
- * there are; a checkpoint that one rank finds damaged, none uses, and all go on to the one before it. One that cannot
- * be read for another reason (no memory, no descriptors, a disk that fails) ends the run: it may be whole, and nothing
- * may be built on an older one. */
+/* resume.c - continues from a checkpoint: weights, optimizer state, the position. The first rank lists the checkpoints.
+ * If any rank finds one damaged, no rank uses it, and all try the one before it. One that cannot be read for another
+ * reason (out of memory or descriptors, a failing disk) ends the run: it may be intact, and continuing from an older
+ * one would lose steps. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
 #include "settings/changes.h"
@@ -22,10 +22,9 @@ static int64_t integer(const tri_json *object, const char *key, int64_t otherwis
     return tri__json_is_integer(value) ? tri__json_integer_value(value) : otherwise;
 }
 
-/* ---- going on from one that all can read ---- */
+/* ---- Continuing from one that all can read ---- */
 
-/* What a manifest's state must have: without it a run would go on from somewhere else. What a run may do without is not
- * listed. */
+/* Fields that a manifest's state must have to continue at the right position. Optional ones are not listed. */
 static tri_status check_fields(const tri_checkpoint *checkpoint, const char *where, const tri_json *object,
                                const char *const *names, int (*is_kind)(const tri_json *), const char *kind) {
     for (; *names; names++)
@@ -94,15 +93,14 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .scale = tri__loss_scale_start()};
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
-    if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows, as --allow-change data allows */
+    if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
                                    (int32_t)integer(scale, "good", 0)};
     s->at.skipped = integer(scale, "skipped", 0);
 }
 
-/* An export has no optimizer state, and no position either. Every rank asks for the same tensor, whatever it holds
- * itself. */
+/* An export has no optimizer state and no position. Every rank looks for the same tensor, whatever it holds. */
 static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
     char name[256];
     snprintf(name, sizeof name, "%s%s", tri__moment_prefix[0], s->engine.model.param[0].name);
@@ -127,9 +125,9 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     return TRI_OK;
 }
 
-/* ---- finding it together ---- */
+/* ---- Finding it together ---- */
 
-/* What one rank thinks of a checkpoint. */
+/* One rank's result of opening a checkpoint. */
 typedef struct opinion {
     int64_t status, manifest; /* tri_status; hash of the manifest */
 } opinion;
@@ -146,12 +144,12 @@ static opinion form_opinion(const tri_world *world, const char *path, tri_checkp
     return own;
 }
 
-/* Which of two opinions counts: what is unknown to one rank is not proven damaged by another. */
+/* The higher of two ranks' results counts: a checkpoint that one rank cannot read is not proven damaged by another. */
 static int weight(int64_t status) {
     return status == TRI_OK ? 0 : status == TRI_DATA ? 1 : status == TRI_NOINPUT ? 2 : 3;
 }
 
-/* *verdict: TRI_OK when all ranks have it open; else the first reason against it, in words, and it is closed. */
+/* *verdict: TRI_OK when all ranks have it open; else the error of greatest weight and its message, and it is closed. */
 static tri_status open_together(const tri_session *s, const char *path, tri_checkpoint **checkpoint,
                                 tri_status *verdict, char words[static 1024]) {
     tri_world *world = s->place.world;
@@ -184,7 +182,7 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
 
 /* The first rank's list of candidates, newest first. */
 typedef struct candidates {
-    int32_t status, n;          /* n: steps of a run folder; 0 with TRI_OK and alone: the folder itself */
+    int32_t status, n;          /* n: steps of a run folder; 0 with TRI_OK and `alone`: the folder itself */
     int32_t alone;
     char words[1024], folder[TRI_PATH_MAX];
     int64_t *steps;             /* [n]; this rank's */
@@ -207,7 +205,7 @@ static tri_status list(const tri_session *s, candidates *c) {
     return c->n ? TRI_OK : tri__fail(TRI_NOINPUT, "--resume %s: it holds no checkpoint", c->folder);
 }
 
-/* The same on all ranks. */
+/* Broadcasts the candidates to all ranks. */
 static tri_status share(const tri_session *s, candidates *c) {
     tri_world *world = s->place.world;
     if (s->lead) {
@@ -217,7 +215,7 @@ static tri_status share(const tri_session *s, candidates *c) {
     if (!world) return TRI_OK;
     int64_t *steps = c->steps;
     TRI_TRY(tri_broadcast(tri_group_world(world), c, sizeof *c, TRI_U8, 0));
-    c->steps = steps; /* an address is its rank's own */
+    c->steps = steps; /* addresses are local to a rank */
     if (c->n == 0) return TRI_OK;
     if (!c->steps) c->steps = calloc((size_t)c->n, sizeof *c->steps);
     if (!c->steps) return tri__fail(TRI_RESOURCE, "out of memory");

@@ -1,4 +1,4 @@
-/* run.h - whole training runs, as the commands ask for them. */
+/* run.h - whole training runs, for the commands. */
 #ifndef TRI_TRAIN_RUN_H
 #define TRI_TRAIN_RUN_H
 
@@ -7,14 +7,15 @@
 #include "train/stop.h"
 
 /* Trains as the settings say, as one rank of the world (NULL: alone): epochs, validation, checkpoints, summary. facts
- * of the END event: the summary. TRI_STOPPED when `stop` (NULL: nobody asks) ended it early, with a checkpoint. */
+ * of the END event: the summary. TRI_STOPPED when `stop` (may be NULL) ended it early, with a checkpoint. */
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
-/* The mesh of a run may change, its batch does not: where the settings ask for the same samples on each of another
- * number of replicas, they get the global batch of the checkpoint that the run will continue. */
+/* The mesh of a run may change, its global batch does not: where the settings keep the samples a replica but change the
+ * number of replicas, they get the global batch of the checkpoint that the run continues. */
 tri_status tri__run_adopt(tri_settings *settings);
 
-/* What training with these settings would refuse before its first step, as far as that is known without tokenising. */
+/* Fails with what training with these settings would refuse before its first step, as far as known without
+ * tokenising. */
 tri_status tri__run_rehearse(const tri_settings *settings);
 
 #endif

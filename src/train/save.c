@@ -1,4 +1,4 @@
-/* save.c - what a checkpoint says of a run beside its tensors, and committing one. */
+/* save.c - what a checkpoint records of a run in addition to tensors; committing one. */
 #include "train/session.h"
 #include "engine/trained.h"
 
@@ -32,7 +32,7 @@ static tri_json *rate_json(const tri_session *s) {
                           tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step));
 }
 
-/* The position is counted in samples, so that it means the same for any batch split. */
+/* The position is in samples, so that it is the same for any split of the batch. */
 static tri_json *state_json(const tri_session *s) {
     char data[24];
     const tri_settings *set = s->settings;

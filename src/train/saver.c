@@ -1,7 +1,7 @@
-/* saver.c - the way of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit
- * (first rank) - tell. The two stretches of disk work, write and commit, are jobs: done at once, or each by a thread.
- * Older checkpoints are removed by a thread in any case: it takes half as long as writing one (0.25 s for 480 MB on
- * ext4), and nobody need wait for it. */
+/* saver.c - the steps of a checkpoint: begin (first rank) - write (each) - vote - gather the manifest's parts - commit
+ * (first rank) - broadcast the result. The two parts with disk work, write and commit, are jobs: done synchronously, or
+ * each by a thread. A thread always removes older checkpoints: that takes half as long as writing one (0.25 s for 480
+ * MB on ext4), and nothing has to wait for it. */
 #include "train/saver.h"
 
 #include "base/copy.h"
@@ -17,28 +17,28 @@
 #include <sys/mman.h>
 
 typedef enum stage { IDLE, WRITING, COMMITTING } stage;
-enum { PENDING = -1 }; /* in place of a status: not ended yet */
+enum { PENDING = -1 }; /* as a status: not ended yet */
 
 struct tri_saver {
     tri_world *world;
     int rank, lead, background;
-    const tri_piece *piece[2];   /* as they are in training: weights, optimizer */
+    const tri_piece *piece[2];   /* of training: weights, optimizer */
     tri_piece *copy[2];          /* [n] the same in `memory`; background only */
     int n[2];
-    char *memory;                /* [bytes], touched already */
+    char *memory;                /* [bytes], pages already touched */
     size_t bytes;
     stage stage;
     tri_save_spec what;
     tri_checkpoint_out out;
     char made[TRI_PATH_MAX];     /* temporary folder */
-    tri_json *part;                /* of the manifest: this rank's; on the first rank, after gathering, everybody's */
-    /* the job in hand: written by its thread until `ended` */
+    tri_json *part;                /* of the manifest: this rank's; on the first rank, after gathering, all ranks' */
+    /* the current job: written by its thread until `ended` */
     pthread_t thread;
     int running;                 /* 1: to be joined */
     atomic_int ended;
     tri_status status;
     char words[1024];
-    /* the thread that removes older checkpoints, on the first rank; what it works on is its own */
+    /* the thread that removes older checkpoints, on the first rank; it owns its data */
     struct cleaner {
         pthread_t thread;
         int running;             /* 1: to be joined */
@@ -46,12 +46,12 @@ struct tri_saver {
         char folder[TRI_PATH_MAX];
         int keep;
         int64_t last;
-        tri_proven proven;       /* checkpoints that are known to be valid */
+        tri_proven proven;       /* checkpoints known to be valid */
         char warning[1024];      /* "": all went well */
     } cleaner;
 };
 
-/* What the first rank tells all others. */
+/* What the first rank broadcasts. */
 typedef struct notice {
     int32_t status;              /* or PENDING */
     char words[1024], path[TRI_PATH_MAX];
@@ -61,7 +61,7 @@ static size_t piece_bytes(const tri_piece *piece) {
     return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
 }
 
-/* In the copy, where each begins on a cache line. */
+/* Bytes in the copy, where each piece begins on a cache line. */
 static size_t room_of(const tri_piece *piece) { return (piece_bytes(piece) + 63) & ~(size_t)63; }
 
 static void keep_words(char out[static 1024]) { snprintf(out, 1024, "%s", tri_error()); }
@@ -70,14 +70,14 @@ static tri_status tell(tri_saver *saver, notice *note) {
     return saver->world ? tri_broadcast(tri_group_world(saver->world), note, sizeof *note, TRI_U8, 0) : TRI_OK;
 }
 
-/* ---- jobs ---- */
+/* ---- Jobs ---- */
 
 static void write_pieces(tri_saver *saver) {
     saver->status = tri__checkpoint_write(&saver->out, saver->made, saver->rank, &saver->part);
     if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
-/* What fails after the commit is no failure of the save: `words` are a warning then. */
+/* A failure after the commit does not fail the save: `words` is then a warning. */
 static void commit(tri_saver *saver) {
     const tri_save_spec *what = &saver->what;
     saver->words[0] = 0;
@@ -94,7 +94,7 @@ static void *run_job(void *context) {
     return NULL;
 }
 
-/* Signals are for the thread that trains. */
+/* Signals go to the training thread. */
 static int start_thread(pthread_t *thread, void *(*main)(void *), void *context) {
     sigset_t all, before;
     sigfillset(&all);
@@ -122,7 +122,7 @@ static void start_cleaner(tri_saver *saver) {
     if (!c->running) clean(c);
 }
 
-/* Its warning, once, when it has ended; with `wait` it has. */
+/* Reports the cleaner's warning once it has ended; with `wait`, waits for its end. */
 static void end_cleaner(tri_saver *saver, int wait, char words[static 1024]) {
     struct cleaner *c = &saver->cleaner;
     if (!wait && !atomic_load(&c->ended)) return;
@@ -147,7 +147,7 @@ static void start_job(tri_saver *saver, stage stage) {
     atomic_store(&saver->ended, 1);
 }
 
-/* The job's status; PENDING when it has not ended and is not waited for. */
+/* The job's status; without `wait`, PENDING until it has ended. */
 static int32_t job_status(tri_saver *saver, int wait) {
     if (!wait && !atomic_load(&saver->ended)) return PENDING;
     if (saver->running) pthread_join(saver->thread, NULL);
@@ -155,7 +155,7 @@ static int32_t job_status(tri_saver *saver, int wait) {
     return (int32_t)saver->status;
 }
 
-/* ---- agreeing ---- */
+/* ---- Agreement ---- */
 
 static void forget(tri_saver *saver) {
     tri__json_decref(saver->what.config);
@@ -177,8 +177,8 @@ static void give_up(tri_saver *saver, tri_status status, const char *words, tri_
     forget(saver);
 }
 
-/* Everybody's status after writing: TRI_OK, PENDING while one is not ready, or the first failure with that rank's
- * words. */
+/* All ranks' status after writing: TRI_OK, PENDING while one is not ready, or the first failure with that rank's
+ * message. */
 static tri_status vote(tri_saver *saver, int wait, int32_t *outcome, char words[static 1024]) {
     tri_world *world = saver->world;
     int32_t own = job_status(saver, wait);
@@ -225,7 +225,7 @@ static tri_status gather_parts(tri_saver *saver) {
     return status;
 }
 
-/* From written to being committed, when all ranks are that far. */
+/* From written to committing, once all ranks have written. */
 static tri_status end_writing(tri_saver *saver, int wait, tri_saved *saved) {
     int32_t outcome = PENDING;
     char words[1024] = "";
@@ -278,7 +278,7 @@ tri_status tri__saver_advance(tri_saver *saver, int wait, tri_saved *saved) {
     return TRI_OK;
 }
 
-/* ---- beginning ---- */
+/* ---- Beginning ---- */
 
 static void copy_pieces(tri_saver *saver) {
     for (int k = 0; k < 2; k++)
@@ -289,7 +289,7 @@ static void copy_pieces(tri_saver *saver) {
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
     if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->step);
-    end_cleaner(saver, 1, saver->words); /* it would take the new temporary folder for an old one */
+    end_cleaner(saver, 1, saver->words); /* it would remove the new temporary folder as an old one */
     saver->what = *what;
     const tri_piece *const *from = saver->background ? (const tri_piece *const *)saver->copy : saver->piece;
     saver->out = (tri_checkpoint_out){.folder = what->folder,
@@ -312,7 +312,7 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     saver->stage = WRITING;
     TRI_TRY(tell(saver, &note));
     snprintf(saver->made, sizeof saver->made, "%s", note.path);
-    if (note.status != TRI_OK) { /* told by tri__saver_advance, as any other failure */
+    if (note.status != TRI_OK) { /* reported by tri__saver_advance, like any other failure */
         saver->status = (tri_status)note.status;
         memcpy(saver->words, note.words, sizeof note.words);
         atomic_store(&saver->ended, 1);
@@ -323,7 +323,7 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     return TRI_OK;
 }
 
-/* Room for a copy, touched now: a step that saves waits for no page. */
+/* Allocates the copy and touches its pages now, so that a save causes no page faults. */
 static tri_status open_copy(tri_saver *saver) {
     char need[32], have[32];
     int64_t free_bytes = tri__memory_available();
@@ -373,7 +373,7 @@ void tri__saver_close(tri_saver *saver) {
     if (saver->running) pthread_join(saver->thread, NULL);
     end_cleaner(saver, 1, unused);
     if (saver->lead && saver->stage != IDLE && saver->made[0])
-        tri__checkpoint_drop(saver->made); /* the run ends in the middle of it */
+        tri__checkpoint_drop(saver->made); /* the run ends during a save */
     forget(saver);
     tri__proven_free(&saver->cleaner.proven);
     if (saver->memory) munmap(saver->memory, saver->bytes + 1);

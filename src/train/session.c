@@ -28,7 +28,7 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event) {
 
 double tri__session_seconds(const tri_session *session) { return session->at.seconds + tri__clock() - session->opened; }
 
-/* Messages become events. A sink that fails on words will fail again on the next event, which is checked. */
+/* Messages become events. A sink that fails on a message will fail again on the next event, which is checked. */
 static void say(void *context, tri_log_level level, const char *text) {
     tri_session *session = context;
     tri_event event = {.kind = TRI_EVENT_MESSAGE, .level = level, .text = text};
@@ -43,8 +43,7 @@ static tri_status find_tables(const tri_session *s, tri_data_files *files) {
                : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
 }
 
-/* A warm-up that the run does not reach the end of, once. Where --max-steps ends the run it was said when options were
- * read. */
+/* Warns once about a warm-up longer than the run. With --max-steps the check of options has warned already. */
 static void say_warmup(tri_session *s, int64_t steps) {
     const tri_settings *set = s->settings;
     int known = set->max_steps && set->max_steps <= steps;
@@ -54,7 +53,7 @@ static void say_warmup(tri_session *s, int64_t steps) {
              tri__learning_rate(set->lr, set->warmup_steps, steps, steps - 1), set->lr);
 }
 
-/* Before they are tokenised. */
+/* Called before tokenising. */
 static void rows_counted(void *context, int64_t rows) {
     tri_session *s = context;
     say_warmup(s, (rows + s->place.batch - 1) / s->place.batch * s->settings->epochs);
@@ -70,14 +69,14 @@ static tri_status load_tables(tri_session *s) {
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
     if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
-        tri__say(&s->log, TRI_LOG_WARN, "no validation table beside the training data: no validation, no best model");
+        tri__say(&s->log, TRI_LOG_WARN, "no validation table next to the training data: no validation, no best model");
         return TRI_OK;
     }
     TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
     return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
 }
 
-/* Ranks of a machine share the token stores: its first rank makes them, the others then open what it made. */
+/* Ranks of a machine share the token stores: the first rank makes them, the others then open them. */
 static tri_status load_data(tri_session *s) {
     tri_world *world = s->place.world;
     if (!world) return load_tables(s);
@@ -99,11 +98,11 @@ static tri_status plan_steps(tri_session *s) {
     return TRI_OK;
 }
 
-/* Every rank must have been told the same and have read the same: settings, data, model, build. */
+/* All ranks must have the same settings, data, model and build. */
 static tri_status agree(const tri_session *s) {
     if (!s->place.world) return TRI_OK;
     tri_json *told = tri__settings_json(s->settings);
-    tri__json_del(told, "threads"); /* a matter of each rank */
+    tri__json_del(told, "threads"); /* may differ between ranks */
     char *text = told ? tri__json_line(told) : NULL;
     tri__json_decref(told);
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -126,7 +125,7 @@ static tri_status open_engine(tri_session *s) {
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
-    if (s->lead) { /* before any rank takes memory: none passes agree() earlier */
+    if (s->lead) { /* before any rank allocates memory: none passes agree() earlier */
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
@@ -137,7 +136,7 @@ static tri_status open_engine(tri_session *s) {
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     if (set->shard && s->place.mesh.dp == 1)
         tri__say(&s->log, TRI_LOG_WARN,
-                 "--shard: there is one replica, so there is no one to share with; everything stays whole");
+                 "--shard: there is one replica, so nothing is sharded");
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
     if (set->tune_products) TRI_TRY(tri__engine_tune(&s->engine, set->output_dir, &s->log));
     s->feed = calloc((size_t)s->engine.n_mb, sizeof *s->feed);
@@ -169,7 +168,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
     TRI_TRY(find_tables(s, &files));
-    TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* now rather than at the first checkpoint */
+    TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* not first at a checkpoint */
     TRI_TRY(load_data(s));
     TRI_TRY(plan_steps(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
@@ -277,11 +276,11 @@ static tri_status next_batch(tri_session *s, int *more) {
 
 tri_status tri_next_batch(tri_session *s, int *more) { return tri__done(next_batch(s, more)); }
 
-/* How sure a rank is that what went wrong began with it. */
+/* How certain a rank is that the bad value originated there. */
 enum { FOUND_NOTHING, FOUND_RECEIVED, FOUND_COMPUTED };
 
-/* The words of the first rank that is surest, on all ranks: they see the same loss and norm, so all of them are
- * here. */
+/* Gives all ranks the message of the first rank with the highest certainty. All ranks call it, since they see the same
+ * loss and norm. */
 static tri_status agree_on_words(const tri_session *s, int found, char words[static 1024]) {
     tri_world *world = s->place.world;
     int first = 0, n = tri_world_size(world);
@@ -295,7 +294,7 @@ static tri_status agree_on_words(const tri_session *s, int found, char words[sta
     return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first);
 }
 
-/* Says which value was the first to go wrong, and on which rank. */
+/* Fails, naming the first bad value and its rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
     char words[1024] = "", rank[32] = "";
@@ -319,7 +318,7 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
 
 static void *result(const tri_session *s, int slot) { return tri__exec_slot(s->engine.exec, s->engine.train, slot); }
 
-/* fp16: what overflows is scaled down and tried again with the next batch. */
+/* fp16: after an overflow the scale is lowered and the next batch is tried. */
 static int scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
 
 static tri_status read_loss(tri_session *s) {
@@ -335,7 +334,7 @@ static tri_status forward_backward(tri_session *s, double *loss) {
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, 0, planned->update, (uint32_t)s->at.step + 1, s->feed,
                           s->times));
     if (!loss && tri__exec_runs_on(s->engine.exec))
-        return TRI_OK; /* looked at when the update is done, which then changed nothing */
+        return TRI_OK; /* checked after the update, which then changed nothing */
     TRI_TRY(read_loss(s));
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
@@ -343,7 +342,7 @@ static tri_status forward_backward(tri_session *s, double *loss) {
 
 tri_status tri_forward_backward(tri_session *s, double *loss) { return tri__done(forward_backward(s, loss)); }
 
-/* The same on all ranks: they decide by the same norm. */
+/* The same on all ranks: they have the same norm. */
 static tri_status adapt_scale(tri_session *s, int applied) {
     float before = s->at.scale.scale;
     TRI_TRY(tri__loss_scale_next(&s->at.scale, applied));
@@ -355,7 +354,7 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     return TRI_OK;
 }
 
-enum { USED_EVERY = 64 }; /* steps: it hardly changes, and asking is a call to the driver */
+enum { USED_EVERY = 64 }; /* steps: it hardly changes, and a query is a driver call */
 
 static tri_status update(tri_session *s) {
     if (!s->batch)
@@ -381,7 +380,7 @@ static tri_status update(tri_session *s) {
     if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 
-    if (isfinite(s->last.loss)) { /* a skipped step's may not be, and would be all that is left of the epoch's mean */
+    if (isfinite(s->last.loss)) { /* a skipped step's may not be finite, and would ruin the epoch's mean */
         s->at.loss_sum += s->last.loss * s->batch->weight;
         s->at.weight_sum += s->batch->weight;
     }

@@ -1,5 +1,6 @@
-/* stage_report.c - a unit's time is that of its instructions: forward until its microbatch turns back, then weight
- * gradients and the rest, recomputation included. A stage is a place on the pipeline's axis: its ranks' mean. */
+/* stage_report.c - a unit's time is that of its instructions: forward until the backward of its microbatch begins, then
+ * weight gradients and the rest, including recomputation. A stage is a place on the pipeline's axis: the mean over its
+ * ranks. */
 #include "train/stage_report.h"
 
 #include "base/clock.h"
@@ -45,7 +46,7 @@ void tri__stage_clock_before(tri_stage_clock *clock, tri_session *s) {
     if (clock->times && !s->times) s->times = clock->times;
 }
 
-/* Adds an instruction to its unit's time; what belongs to no unit and microbatch counts as busy only. */
+/* Adds an instruction to its unit's time; without a unit or microbatch it only counts as busy. */
 static void add_instr(tri_stage_clock *clock, const tri_instr *instr, double seconds) {
     tri_op_phase phase = tri__op_row(instr->op)->phase;
     clock->busy += seconds;
@@ -75,21 +76,21 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double
     clock->steps++;
 }
 
-/* What each rank measured, of one step: a row of numbers, so that ranks can gather them. */
+/* One rank's measurements of a step, as plain numbers that ranks can gather. */
 typedef struct spent {
     double busy, moving, waiting, span;
-    double begin, end; /* of its microbatches: on a clock that ranks share */
+    double begin, end; /* of its microbatches: on a common clock */
 } spent;
 enum { NUMBERS = sizeof(spent) / sizeof(double), TIMES = sizeof(tri_stage_time) / sizeof(double) };
 
-/* Of all ranks; rank: [world], unit: [units] of one microbatch, the mean of those who hold it. */
+/* Of all ranks; rank: [world], unit: [units] of one microbatch, the mean over the ranks that hold it. */
 typedef struct measured {
     spent *rank;
     tri_stage_time *unit;
 } measured;
 
-/* What to take off this rank's clock so that all ranks' times compare. Machines count from times of their own; they
- * meet to find one. */
+/* What to subtract from this rank's clock so that all ranks' times are comparable. Machines' clocks have different
+ * origins; a barrier gives a common one. */
 static tri_status common_zero(const tri_session *s, double *zero) {
     tri_world *world = s->place.world;
     *zero = 0;
@@ -117,7 +118,7 @@ static tri_status gather(const tri_session *s, const tri_stage_clock *clock, tri
     return tri_all_reduce(world, all->unit, all->unit, (int64_t)TIMES * e->model.n_units, TRI_F64, TRI_SUM);
 }
 
-/* The ranks' mean at each place of the pipeline; [pp]. */
+/* The mean over ranks at each place of the pipeline; [pp]. */
 static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all) {
     spent *at = tri__arena_alloc(arena, (size_t)mesh->pp * sizeof *at);
     double n = mesh->tp * mesh->dp;
@@ -163,7 +164,8 @@ static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_p
     return list;
 }
 
-/* A slowest stage far over the mean, and a cut that is faster by the measured times: said, and kept. */
+/* Where the slowest stage is far above the mean and another cut is faster by the measured times: logs and returns that
+ * cut. */
 static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_in *now, const tri_hardware *hardware,
                          double span, const spent *at, tri_json *facts) {
     int pp = now->mesh.pp, slowest = 0;
@@ -206,7 +208,7 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
     return status;
 }
 
-/* Where ranks outnumber cores, what they wait for is mostly a core. */
+/* Where ranks outnumber cores, they mostly wait for a core. */
 static void say_crowded(const tri_session *s) {
     int ranks = s->place.world->segment.n, cores = tri__cores();
     if (ranks > cores)
@@ -222,7 +224,7 @@ static double flow_of(const tri_mesh *mesh, const measured *all) {
     return end - begin;
 }
 
-/* The lead's part: the plan's stages and programs, with the times that were measured. */
+/* On the lead: the plan's stages and programs with the measured times. */
 static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, tri_json **out) {
     const tri_engine *e = &s->engine;
     tri_plan_in in = e->in;
@@ -263,7 +265,7 @@ static tri_status report(tri_arena *scratch, void *data) {
 tri_status tri__pipeline_json(const tri_session *s, const tri_stage_clock *clock, tri_json **pipeline) {
     reported r = {s, clock, pipeline};
     *pipeline = NULL;
-    if (!clock->steps || !s->place.world) return TRI_OK; /* every rank has counted as many */
+    if (!clock->steps || !s->place.world) return TRI_OK; /* every rank has the same count */
     tri_status status = tri__arena_scratch(report, &r);
     if (status != TRI_OK) tri__json_decref(*pipeline), *pipeline = NULL;
     return status;
