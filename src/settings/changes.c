@@ -1,5 +1,5 @@
-/* changes.c - a run's configuration against its checkpoint's, key by key: each option's row says what a change means.
- * The run's length makes another run, unless the run had ended: then more steps can follow. */
+/* changes.c - compares a run's configuration with its checkpoint's, key by key: each option's row says what a change
+ * means. Another length is another run, unless the run had ended: then more steps can follow. */
 #include "settings/changes.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key that no row has changes the run. */
+/* A key without a row changes the run. */
 static tri_effect effect_of(const char *key) {
     const tri_option *const tables[] = {tri__model_options, tri__run_options};
     for (int t = 0; t < 2; t++)
@@ -18,7 +18,7 @@ static tri_effect effect_of(const char *key) {
     return TRI_EFFECT_RUN;
 }
 
-/* The member of a configuration; one that an older configuration lacks had its default. */
+/* A member of a configuration; where an older configuration lacks it, its default. */
 static const tri_json *member(const tri_json *config, const tri_json *defaults, const char *key) {
     const tri_json *value = tri__json_get(config, key);
     return value ? value : tri__json_get(defaults, key);
@@ -31,13 +31,13 @@ static int64_t length_of(const tri_changes *c, const tri_json *config, const tri
     return limit && limit < steps ? limit : steps;
 }
 
-/* What the keys of the run's length come to together: TRI_EFFECT_LENGTH when a run that had ended goes on. */
+/* The combined effect of the keys that give the run's length: TRI_EFFECT_LENGTH when a finished run is extended. */
 static tri_effect length_effect(const tri_changes *c, const tri_json *defaults) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
     return now == was ? TRI_EFFECT_NOTHING : now > was && c->step >= was ? TRI_EFFECT_LENGTH : TRI_EFFECT_RUN;
 }
 
-/* A run that had ended goes on: the learning rate, which had fallen to 0, is that of the longer run. */
+/* A finished run is extended: the learning rate, which had fallen to 0, becomes that of the longer run. */
 static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
     int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
@@ -50,7 +50,7 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
         (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
 }
 
-/* What is refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
+/* Changes refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
 typedef struct refusal {
     char what[900], keys[300];
 } refusal;
@@ -83,7 +83,8 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri
     snprintf(r->keys + k, sizeof r->keys - k, "%s%s", k ? "," : "", key);
 }
 
-/* The members of an object that another has otherwise, as text; of anything else all of it. NULL: out of memory. */
+/* The members of an object that differ from another's, as text; of other values, the whole value. NULL: out of
+ * memory. */
 static char *differing(const tri_json *of, const tri_json *other) {
     const char *key;
     tri_json *value, *members;
@@ -96,7 +97,7 @@ static char *differing(const tri_json *of, const tri_json *other) {
     return text;
 }
 
-/* Keys of `now` against `was`; a key that the older configuration lacks had its default. */
+/* Compares the keys of `now` with `was`; a key that the older configuration lacks had its default. */
 static tri_status compare(const tri_changes *c, const tri_json *defaults, const tri_texts *allowed, const tri_log *log,
                           refusal *r) {
     const char *key;
@@ -107,7 +108,7 @@ static tri_status compare(const tri_changes *c, const tri_json *defaults, const 
         if (effect == TRI_EFFECT_BATCH) continue; /* compared by the samples of a step */
         if (effect == TRI_EFFECT_LENGTH) effect = length_effect(c, defaults);
         char *a = old ? differing(old, value) : strdup("nothing"),
-             *b = differing(value, old); /* numbers to the digits that are kept */
+             *b = differing(value, old); /* numbers with the digits that are recorded */
         tri_status status = a && b ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
         if (status == TRI_OK && strcmp(a, b) != 0) differ(r, allowed, log, effect, key, a, b);
         free(a);

@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "settings/settings.h"
 
-/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: says every
+/* Compares the configuration of a checkpoint with that of the run that is to continue it, both as recorded: logs every
  * difference, and refuses (TRI_USAGE, naming all) those that change the run's numbers by more than rounding, unless
- * --allow-change names them. `data`: 1 when the training data is another; batch: samples of a step, then and now; step:
- * steps taken; batches: of an epoch. path: the checkpoint, for words. A run whose last step was taken may get more
- * epochs or max_steps; what that does to its learning rate is said. */
+ * --allow-change names them. `data`: 1 when the training data differs; batch: samples of a step, then and now; step:
+ * steps taken; batches: of an epoch. path: the checkpoint, for messages. A finished run may get more epochs or
+ * max_steps; the effect on its learning rate is logged. */
 typedef struct tri_changes {
     const tri_json *was, *now;
     int data;
@@ -17,7 +17,7 @@ typedef struct tri_changes {
     const char *path;
 } tri_changes;
 tri_status tri__changes_check(const tri_changes *changes, const tri_texts *allowed, const tri_log *log);
-/* Names of --allow-change where there is no checkpoint whose keys they might be: TRI_USAGE when one is not an
+/* Checks the names of --allow-change where there is no checkpoint to compare with: TRI_USAGE when one is not an
  * option. */
 tri_status tri__changes_check_names(const tri_texts *allowed);
 

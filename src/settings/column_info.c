@@ -1,5 +1,5 @@
 /* column_info.c - {"text_cols": [...], "num_cols": [...], "cat_cols": [...], "label_col": "...", "label_list": [...]}.
- * Labels may be numbers or true and false there: their JSON text is the label. */
+ * Labels may also be numbers, true or false: their JSON text is the label. */
 #include "settings/column_info.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static tri_status push(const char *path, char *copy, tri_texts *to) {
     return TRI_OK;
 }
 
-/* Adds an array of texts. With `scalars`, other values count by their JSON text. */
+/* Adds an array of texts. With `scalars`, other values are added as their JSON text. */
 static tri_status add(const tri_json *root, const char *path, const char *key, int scalars, tri_texts *to) {
     const tri_json *array = tri__json_get(root, key), *value;
     size_t i;

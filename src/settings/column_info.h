@@ -1,4 +1,4 @@
-/* column_info.h - the Multimodal-Toolkit's column_info.json: which columns of a table are what. */
+/* column_info.h - the Multimodal-Toolkit's column_info.json: the roles of a table's columns. */
 #ifndef TRI_SETTINGS_COLUMN_INFO_H
 #define TRI_SETTINGS_COLUMN_INFO_H
 
@@ -11,8 +11,7 @@ typedef struct tri_column_info {
     tri_texts categorical, labels; /* cat_cols, label_list */
 } tri_column_info;
 
-/* Keys that are not the Toolkit's are ignored; num_cols, cat_cols and label_list may be left out or empty.
- * TRI_USAGE. */
+/* Other keys are ignored; num_cols, cat_cols and label_list may be missing or empty. TRI_USAGE. */
 tri_status tri__column_info_read(const char *path, tri_column_info *out);
 void tri__column_info_free(tri_column_info *info);
 

@@ -1,17 +1,17 @@
-/* foreign.c - the table of other programs' options. A row takes one as an option of ours, says that it holds anyway, or
- * refuses it with the option that does it. Of several rows of one name the first whose value fits counts. An option of
- * ours is not listed, unless others write its value in a way that its own row does not know. */
+/* foreign.c - the table of other programs' options. A row maps one to an option of ours, accepts it because it always
+ * holds here, or refuses it and names the option to use. Of several rows of one name the first whose value matches
+ * counts. Our own options are not listed, unless others write a value in a form that our row does not accept. */
 #include "settings/foreign.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* Taken as an option of ours: with the same value; or, for one value, as another. */
+/* Mapped to an option of ours: with the same value; or one value to another. */
 #define SAME(name_, option_) {.name = name_, .option = option_}
 #define TAKE(name_, value_, option_, to_) {.name = name_, .value = value_, .option = option_, .to = to_}
 #define HELD(name_, value_, words_) {.name = name_, .value = value_, .held = 1, .words = words_}
 #define NOT(name_, value_, words_) {.name = name_, .value = value_, .words = words_}
-/* A switch: on, it sets an option; off, it asks for nothing. */
+/* A switch: on, it sets an option; off, it does nothing. */
 #define SWITCH(name_, option_, to_) TAKE(name_, "true", option_, to_), HELD(name_, "false", "off changes nothing")
 
 #define ACCUMULATE \
@@ -19,8 +19,8 @@
     "of B " \
     "samples give --batch-size NxB --num-microbatches N"
 #define BACKEND \
-    "ranks on GPUs (--device cuda) talk through NCCL, ranks on CPUs through shared memory, and MPI between machines, " \
-    "without being told; leave it out, or see --transport"
+    "ranks on GPUs (--device cuda) communicate through NCCL, ranks on CPUs through shared memory, and MPI between " \
+    "machines, without being told; leave it out, or see --transport"
 #define ENCODER "an encoder's architecture is its config.json, or the key primary_encoder of the configuration file: " \
                 "--primary-tokenizer names the folder"
 #define UNUSED "the plan knows the parameters of a step: none is unused"
@@ -92,8 +92,8 @@ const tri_foreign tri__foreign[] = {
     NOT("per_device_eval_batch_size", NULL, "validation takes batches of --batch-size; trident eval has its own"),
     NOT("eval_batch_size", NULL, "validation takes batches of --batch-size; trident eval has its own"),
     SAME("dataloader_num_workers", "num_workers"),
-    HELD("dataloader_pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
-    HELD("pin_memory", NULL, "what goes to a GPU goes through pinned memory"),
+    HELD("dataloader_pin_memory", NULL, "copies to a GPU go through pinned memory"),
+    HELD("pin_memory", NULL, "copies to a GPU go through pinned memory"),
     HELD("dataloader_drop_last", "false", "the last batch of an epoch has the rows that are left"),
     NOT("dataloader_drop_last", NULL,
         "the last batch of an epoch has the rows that are left; choose a --batch-size that divides them"),
@@ -118,12 +118,12 @@ const tri_foreign tri__foreign[] = {
     SAME("bucket_cap_mb", "bucket_mb"),
     SAME("ddp_timeout", "progress_timeout"),
     NOT("distributed_timeout_minutes", NULL, "--progress-timeout has it, in seconds"),
-    HELD("ddp_broadcast_buffers", NULL, "the model has no buffers: all that is trained is equal on all replicas"),
-    HELD("broadcast_buffers", NULL, "the model has no buffers: all that is trained is equal on all replicas"),
-    HELD("gradient_as_bucket_view", NULL, "gradients lie in their buckets"),
+    HELD("ddp_broadcast_buffers", NULL, "the model has no buffers: all trained values are equal on all replicas"),
+    HELD("broadcast_buffers", NULL, "the model has no buffers: all trained values are equal on all replicas"),
+    HELD("gradient_as_bucket_view", NULL, "gradients are stored in their buckets"),
     HELD("static_graph", NULL, "every step has the same plan"),
     NOT("ddp_comm_hook", NULL, "--reduce-dtype bf16 sends gradients in 16 bits"),
-    NOT("ddp_*", NULL, "replicas without sharing are --shard none, with --bucket-mb and --reduce-dtype for their sums"),
+    NOT("ddp_*", NULL, "unsharded replicas are --shard none, with --bucket-mb and --reduce-dtype for their sums"),
     HELD("overlap_grad_reduce", "true", OVERLAPPED),
     HELD("overlap_param_gather", "true", OVERLAPPED "; --prefetch says how far ahead"),
     NOT("overlap_grad_reduce", "false", OVERLAPPED "; one bucket of --bucket-mb waits for the whole backward pass"),
@@ -229,7 +229,7 @@ const tri_foreign tri__foreign[] = {
     TAKE("strategy", "deepspeed_stage_2", "shard", "zero2"),
     TAKE("strategy", "deepspeed_stage_3", "shard", "zero3"),
     NOT("strategy", NULL,
-        "--shard says what replicas share out (none is DDP, zero3 FSDP), --pp-size and --tp-size cut the model"),
+        "--shard says what replicas shard (none is DDP, zero3 FSDP), --pp-size and --tp-size cut the model"),
     SAME("max_epochs", "epochs"),
     NOT("min_epochs", NULL, "a run takes all of its --epochs"),
     SAME("gradient_clip_val", "max_grad_norm"),
@@ -284,12 +284,12 @@ const tri_foreign tri__foreign[] = {
     NOT("evaluation_strategy", NULL, VALIDATED),
     NOT("eval_steps", NULL, VALIDATED),
     SAME("logging_steps", "log_every"),
-    NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files lie in the run folder: --output-dir"),
-    HELD("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl lie in the run folder"),
+    NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files are in the run folder: --output-dir"),
+    HELD("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl are in the run folder"),
     NOT("report_to", NULL,
-        "TensorBoard's files and metrics.jsonl lie in the run folder (--output-dir); nothing is sent anywhere"),
+        "TensorBoard's files and metrics.jsonl are in the run folder (--output-dir); nothing is sent anywhere"),
     SWITCH("disable_tqdm", "quiet", "true"),
-    HELD("load_best_model_at_end", NULL, "the best checkpoint is kept beside the newest --keep"),
+    HELD("load_best_model_at_end", NULL, "the best checkpoint is kept in addition to the newest --keep"),
     HELD("metric_for_best_model", "loss", "the best checkpoint is that of the lowest validation loss"),
     HELD("metric_for_best_model", "eval_loss", "the best checkpoint is that of the lowest validation loss"),
     NOT("metric_for_best_model", NULL,
@@ -328,7 +328,7 @@ const tri_foreign tri__foreign[] = {
     SAME("data_parallel_size", "dp_size"),
     HELD("context_parallel_size", "1", "texts are not cut over ranks"),
     NOT("context_parallel_size", NULL,
-        "texts are not cut over ranks; --tp-size with --sequence-parallel shares out activations"),
+        "texts are not cut over ranks; --tp-size with --sequence-parallel shards activations"),
     HELD("expert_model_parallel_size", "1", "the model has no experts"),
     NOT("expert_model_parallel_size", NULL, "the model has no experts; --tp-size shares each layer"),
     NOT("num_layers_per_virtual_pipeline_stage", NULL,
@@ -398,7 +398,7 @@ int tri__foreign_is_switch(const char *name) {
     int is_switch = 0;
     for (const tri_foreign *row = tri__foreign; row->name; row++) {
         if (!is_name(row->name, name)) continue;
-        if (!row->value && row->option) return 0; /* takes other values too */
+        if (!row->value && row->option) return 0; /* accepts other values too */
         is_switch |= row->value && (!strcmp(row->value, "true") || !strcmp(row->value, "false"));
     }
     return is_switch;

@@ -1,5 +1,5 @@
-/* foreign.h - options that people bring from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: one
- * row says what a name (and value) is here. docs/guide/coming-from-pytorch.md lists the rows. */
+/* foreign.h - options known from torchrun, PyTorch, Lightning, Hugging Face, DeepSpeed and Megatron: a row says what a
+ * name (and value) means here. docs/guide/coming-from-pytorch.md lists the rows. */
 #ifndef TRI_SETTINGS_FOREIGN_H
 #define TRI_SETTINGS_FOREIGN_H
 
@@ -7,11 +7,11 @@
 
 typedef struct tri_foreign {
     const char *name;    /* with underscores; "ddp_*": any name that begins so */
-    const char *value;   /* that it answers, in any case; "true", "false": all words for them; NULL: any */
-    const char *option;  /* taken: as this one of ours; NULL: held or refused */
-    const char *to;      /* the value that ours gets; NULL: the one that was given */
-    int held;            /* 1: it is so here without being asked for; 0: refused */
-    const char *words;   /* held, refused: why, and which option does it */
+    const char *value;   /* value it matches, ignoring case; "true", "false": all words for them; NULL: any */
+    const char *option;  /* our option that it maps to; NULL: held or refused */
+    const char *to;      /* the value of our option; NULL: the given one */
+    int held;            /* 1: always the case here; 0: refused */
+    const char *words;   /* held, refused: why, and which option to use */
 } tri_foreign;
 
 extern const tri_foreign tri__foreign[]; /* ends with a NULL name */

@@ -1,4 +1,4 @@
-/* forms.c - reads values of options that are more than a word or a number. */
+/* forms.c - parses options whose values have a syntax. */
 #include "settings/forms.h"
 
 #include "base/text.h"

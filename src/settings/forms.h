@@ -1,5 +1,5 @@
-/* forms.h - values of options that are more than a word or a number: each has one function that reads it, TRI_USAGE
- * naming the option and what is expected. */
+/* forms.h - option values with a syntax: each has one function that parses it, or fails with TRI_USAGE, naming the
+ * option and what is expected. */
 #ifndef TRI_SETTINGS_FORMS_H
 #define TRI_SETTINGS_FORMS_H
 
@@ -9,10 +9,10 @@
 /* --separator: "auto" or NULL (0: recognise it), "comma", "semicolon", "tab", "pipe", or the character itself. */
 tri_status tri__separator_parse(const char *text, char *separator);
 
-/* --memory-limit: "8G" in bytes; NULL: 0, there is none. */
+/* --memory-limit: "8G" in bytes; NULL: 0, no limit. */
 tri_status tri__memory_limit_parse(const char *text, int64_t *bytes);
 
-/* --profile: "wait=1,warmup=1,active=3", PyTorch's words for steps not looked at, run but not kept, kept. */
+/* --profile: "wait=1,warmup=1,active=3", PyTorch's words for steps to skip, to run without recording, and to record. */
 typedef struct tri_profile_steps {
     int64_t wait, warmup, active;
 } tri_profile_steps;

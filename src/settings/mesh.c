@@ -1,5 +1,5 @@
-/* mesh.c - how many ranks there are, where, and what each replica's share of a step is: settings that follow from one
- * another. */
+/* mesh.c - settings that follow from one another: the number of ranks, their machines, and each replica's share of a
+ * step. */
 #include "settings/settings.h"
 
 #include "base/machine.h"
@@ -67,7 +67,7 @@ int64_t tri__settings_global_batch(const tri_settings *s) {
     return s->global_batch_size ? s->global_batch_size : s->batch_size * tri__settings_replicas(s);
 }
 
-/* A replica's samples, and the parts that it computes them in. */
+/* A replica's samples, and its microbatches. */
 static void share_batch(tri_settings *s) {
     int64_t replicas = tri__settings_replicas(s), parts = s->pp_size > 1 ? 2 * s->pp_size : 1;
     if (tri__settings_given(s, &s->global_batch_size) && !tri__settings_given(s, &s->batch_size) &&

@@ -1,6 +1,6 @@
 /* options.c - the run's options, one row each: type, default, help, commands, and the effect of a change, which makes a
- * row a key of the configuration file. Adding one: a row here and a field of tri_settings. Rows that a single command
- * other than train has, and that nothing below src/cli reads, stand beside that command. */
+ * row a key of the configuration file. Adding one: a row here and a field of tri_settings. Rows that only one command
+ * other than train has, and that nothing below src/cli reads, are in that command's file. */
 #include "settings/settings.h"
 
 #include "device/device.h"

@@ -1,5 +1,5 @@
-/* settings.c - everything a run is told, from defaults, then the configuration file, then the command line. A request
- * that this build cannot honour is refused by name; nothing is quietly replaced. */
+/* settings.c - all settings of a run: from defaults, then the configuration file, then the command line. A setting that
+ * this build does not support is refused by name; nothing is silently replaced. */
 #include "settings/settings.h"
 
 #include "base/file.h"
@@ -22,14 +22,14 @@ typedef struct place {
     void *into;
 } place;
 
-/* What a name and a value are here. */
+/* The meaning of a name and a value. */
 typedef struct meaning {
     place at;                   /* row NULL: nothing is set */
-    const char *to;             /* what it is set to; NULL: the value as it was given */
-    const tri_foreign *foreign; /* another program's name for it; NULL: our own */
+    const char *to;             /* the value to set; NULL: as given */
+    const tri_foreign *foreign; /* the row of another program's name; NULL: our own name */
 } meaning;
 
-/* Names under which rows were given by one source, the file or the command line. */
+/* The names by which one source (the file or the command line) gave rows. */
 typedef struct heard {
     struct {
         const tri_option *row;
@@ -48,14 +48,14 @@ tri_status tri__settings_init(tri_settings *settings) {
 
 static const tri_option no_rows[] = {{0}};
 
-/* All rows that may be given. */
+/* All sets of rows. */
 static void sets_of(const tri_settings *settings, tri_option_set out[static SETS]) {
     out[0] = (tri_option_set){tri__model_options, (void *)&settings->model};
     out[1] = (tri_option_set){tri__run_options, (void *)settings};
     out[2] = settings->own.rows ? settings->own : (tri_option_set){no_rows, NULL};
 }
 
-/* The bit of a row, or of the row that fills a field; -1 when there is none. One of the two is NULL. */
+/* The bit of a row, or of the row that fills a field (one of the two is NULL); -1 when there is none. */
 static int bit_of(const tri_settings *settings, const tri_option *of, const void *field) {
     tri_option_set sets[SETS];
     int bit = 0;
@@ -92,15 +92,15 @@ void tri__settings_free(tri_settings *settings) {
     settings->notes = (tri_texts){0};
 }
 
-/* The row of a name that is listed for `scope`; otherwise its first row. Two commands may mean different things by one
- * name. */
+/* The row of a name that is listed for `scope`; otherwise its first row. One name may mean different things for two
+ * commands. */
 static const tri_option *find_row(const tri_option *rows, const char *name, const char *scope) {
     const tri_option *first = tri__option_find(rows, name), *row = first;
     while (row && !tri__option_listed(row, scope)) row = tri__option_find(row + 1, name);
     return row ? row : first;
 }
 
-/* A name that is not the command's, but another's own, is found without a struct to fill. */
+/* A name that belongs to another command is found without a struct to fill. */
 static place find(tri_settings *settings, const char *name, const char *scope) {
     tri_option_set sets[SETS];
     place first = {0};
@@ -115,7 +115,7 @@ static place find(tri_settings *settings, const char *name, const char *scope) {
     return first;
 }
 
-/* The nearest name among those listed for `scope`; NULL when none is near. */
+/* The name listed for `scope` that is most similar; NULL when none is similar. */
 static const char *nearest(const tri_settings *settings, const char *name, const char *scope) {
     tri_option_set sets[SETS];
     const char *names[TRI_OPTIONS_MAX];
@@ -140,8 +140,8 @@ static void move_texts(tri_texts *from, tri_texts *to) {
     *to = *from, *from = (tri_texts){0};
 }
 
-/* Keys that are not given otherwise, from a column_info.json: the first text is the primary one, all others are joined
- * to the secondary. */
+/* Takes keys that are not given otherwise from a column_info.json: the first text is the primary one, all others form
+ * the secondary. */
 static void take_columns(tri_settings *settings, tri_column_info *info) {
     tri_model_config *model = &settings->model;
     int classes = info->labels.n;
@@ -166,7 +166,7 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
     if (classes > 1 && !tri__settings_given(settings, &model->is_binary)) model->is_binary = model->num_classes == 2;
 }
 
-/* A column_info.json that is named, or, where no text is, that the data folder has. */
+/* Reads the column_info.json that is named, or the data folder's where no text column is named. */
 static tri_status read_columns(tri_settings *settings) {
     char path[TRI_PATH_MAX] = "";
     if (settings->column_info) TRI_TRY(tri__path_join(path, "", settings->column_info));
@@ -191,7 +191,7 @@ static tri_status add_note(tri_settings *settings, char *text) {
     return tri__fail(TRI_RESOURCE, "out of memory while reading options");
 }
 
-/* Where epochs end the run, its length is known once rows are counted: then the session says it. */
+/* Where epochs end the run, its length is known once rows are counted: then the session warns. */
 static tri_status note_warmup(tri_settings *s) {
     char *text = NULL;
     if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
@@ -201,7 +201,7 @@ static tri_status note_warmup(tri_settings *s) {
     return add_note(s, text);
 }
 
-/* What is left out and follows from what is given. */
+/* Sets missing values that follow from given ones. */
 static tri_status complete(tri_settings *settings) {
     tri_model_config *model = &settings->model;
     char separator;
@@ -213,9 +213,9 @@ static tri_status complete(tri_settings *settings) {
     return tri__settings_ranks(settings);
 }
 
-/* ---- names: ours, and those that people bring ---- */
+/* ---- Names: ours, and other programs' ---- */
 
-/* Commands, and the file, in which a training run is described: there other programs' options have a meaning. */
+/* Commands (and the file) that describe a training run: there other programs' options are recognised. */
 static int describes_run(const char *scope) {
     return tri__option_listed(tri__option_find(tri__run_options, "epochs"), scope);
 }
@@ -242,13 +242,13 @@ static tri_status interpret(tri_settings *settings, const char *scope, const cha
     return TRI_OK;
 }
 
-/* Keeps what is to be said about an option that is another program's. `shown`: its value, "" where there is none. */
+/* Keeps the note on how another program's option was taken. `shown`: its value, "" for none. */
 static tri_status keep_note(tri_settings *settings, const char *scope, const char *origin, const char *name,
                             const char *shown, const meaning *meant) {
     const tri_foreign *foreign = meant->foreign;
     char flag[TRI_OPTION_FLAG], *text = NULL;
     if (!foreign || (foreign->option && meant->at.row == find(settings, name, scope).row))
-        return TRI_OK; /* its own value in other words */
+        return TRI_OK; /* the same value in another form */
     const char *between = *shown ? " " : "";
     int length = foreign->held ? asprintf(&text, "%s%s%.200s: %s", origin, between, shown, foreign->words)
                                : asprintf(&text, "%s%s%.200s is taken as %s %.200s", origin, between, shown,
@@ -256,13 +256,13 @@ static tri_status keep_note(tri_settings *settings, const char *scope, const cha
     return add_note(settings, length < 0 ? NULL : text);
 }
 
-/* Two names of one option, from one source: which of them counts would be a guess. */
+/* Refuses two names of one option from one source, since it is unclear which one counts. */
 static tri_status hear(heard *h, const tri_option *row, const char *origin, const char *name) {
     char one[TRI_OPTION_FLAG], other[TRI_OPTION_FLAG], ours[TRI_OPTION_FLAG];
     tri__option_flag(name, one);
     for (int i = 0; i < h->n; i++) {
         if (h->at[i].row != row) continue;
-        if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* given again: the last one counts */
+        if (!strcmp(tri__option_flag(h->at[i].name, other), one)) return TRI_OK; /* repeated: the last one counts */
         return tri__fail(TRI_USAGE, "%s and %s are the same option, %s: give one of them", origin,
                          other + (origin[0] == '-' ? 0 : 2), tri__option_flag(row->name, ours));
     }
@@ -272,9 +272,9 @@ static tri_status hear(heard *h, const tri_option *row, const char *origin, cons
     return TRI_OK;
 }
 
-/* ---- the configuration file ---- */
+/* ---- The configuration file ---- */
 
-/* A single value as it would be typed; NULL: it is not one. */
+/* A scalar as it would be typed; NULL: it is not a scalar. */
 static const char *typed(const tri_json *value, char out[static 64]) {
     if (tri__json_is_string(value)) return tri__json_string_value(value);
     if (tri__json_is_boolean(value)) return tri__json_is_true(value) ? "true" : "false";
@@ -319,7 +319,7 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
     tri__json_each_member(root, key, value) {
         if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0)
-            continue; /* the latter: in exports, for others */
+            continue; /* the latter: in exports, for other programs */
         status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
         if (status != TRI_OK) break;
     }
@@ -333,17 +333,17 @@ tri_status tri__settings_config(tri_settings *settings, const char *path) {
     return complete(settings);
 }
 
-/* ---- the command line ---- */
+/* ---- The command line ---- */
 
 /* One option of a command line. */
 typedef struct argument {
-    char name[TRI_OPTION_FLAG]; /* without dashes in front; cut when too long to be an option */
+    char name[TRI_OPTION_FLAG]; /* without leading dashes; truncated when too long to be an option */
     const char *value;         /* NULL: none */
     int used;                  /* arguments taken: 1 or 2 */
     meaning meant;
 } argument;
 
-/* A switch takes the next argument only if it says true or false; a digit there may be a file's name. */
+/* A switch takes the next argument only if it is a word for true or false; a digit may be a file's name. */
 static int is_truth(const char *word) { return tri__foreign_truth(word) >= 0 && word[0] != '0' && word[0] != '1'; }
 
 /* The value of an option whose text has no "=": the next argument, where it takes one. */
@@ -385,12 +385,12 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
     return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
 }
 
-/* Goes through the arguments. With `config`, only remembers the value of --config there; else sets what they say. */
+/* Walks through the arguments. With `config`, only stores the value of --config there; else sets all options. */
 static tri_status read_arguments(tri_settings *settings, const char *scope, int n, const char *const *args,
                                  const char **config) {
     heard h = {.n = 0};
     for (int i = 0; i < n;) {
-        if (args[i][0] != '-' || args[i][1] == 0) { /* a bare word; "-" is one too */
+        if (args[i][0] != '-' || args[i][1] == 0) { /* a positional word; "-" is one too */
             i++;
             continue;
         }
@@ -415,7 +415,7 @@ static tri_status read_arguments(tri_settings *settings, const char *scope, int 
     return TRI_OK;
 }
 
-/* The bare words, and all after "--". The arguments were accepted by read_arguments. */
+/* The positional words, and everything after "--". read_arguments has accepted the arguments. */
 static tri_status read_words(tri_settings *settings, const char *scope, int n, const char *const *args,
                              const char **words, int max_words, int *n_words) {
     int only_words = 0;

@@ -1,4 +1,4 @@
-/* settings.h - everything a run is told: the model's keys and the run's options, from the configuration file and the
+/* settings.h - all settings of a run: the model's keys and the run's options, from the configuration file and the
  * command line. */
 #ifndef TRI_SETTINGS_SETTINGS_H
 #define TRI_SETTINGS_SETTINGS_H
@@ -6,11 +6,11 @@
 #include "layout/mesh.h"
 #include "model/config.h"
 
-enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and its own */
+enum { TRI_OPTIONS_MAX = 256 }; /* rows of a command: the model's, the run's and the command's */
 
 typedef struct tri_settings {
     tri_model_config model;
-    /* optimisation: may stand in the configuration file or on the command line */
+    /* optimisation: in the configuration file or on the command line */
     double lr, weight_decay, adam_beta1, adam_beta2, adam_eps, max_grad_norm;
     int64_t warmup_steps;
     tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */
@@ -18,20 +18,20 @@ typedef struct tri_settings {
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
     int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
-    int64_t batch_asked;           /* batch_size as it was given, where tri__settings_adopt replaced it; 0 */
+    int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
     int async_save;
     tri_texts allow_change;
     int64_t max_restarts;
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
-    char *separator;               /* as written; tri__separator_parse reads it */
+    char *separator;               /* as given; tri__separator_parse parses it */
     int decimal_mark;              /* TRI_DECIMAL_AUTO, ...: index of its row's choices */
     /* the mesh */
     int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
     int64_t world_size, pp_size, tp_size, dp_size;
     char *mesh_order, *nnodes;
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
-    /* how ranks are started and talk */
+    /* how ranks start and communicate */
     int transport, bind_cores, rdzv_backend, standalone;   /* choices: indices of their rows' */
     double progress_timeout;       /* seconds */
     int64_t node_rank, master_port;
@@ -46,15 +46,15 @@ typedef struct tri_settings {
     int reduce_dtype;                            /* as precision */
     tri_texts offload;
     int tune_products;
-    char *memory_limit;                          /* as written; tri__room_limit reads it */
+    char *memory_limit;                          /* as given; tri__memory_limit_parse parses it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer;
     int64_t print_program;         /* plan: a rank; TRI_PRINT_NONE, TRI_PRINT_ALL */
     int print_kind;                /* plan: a tri_program_kind */
     char *print_after;             /* plan: a pass's name */
     tri_texts program;             /* simulate: files */
-    int timeline, csv, params;     /* plan: further things to show; simulate: timeline */
-    char *svg;                     /* simulate, plan: the file that the timeline is drawn into */
+    int timeline, csv, params;     /* plan: further views; simulate: timeline */
+    char *svg;                     /* simulate, plan: the file for a picture of the timeline */
     char *hardware;                /* simulate, plan: a name or a file */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* tokenize, vocab */
@@ -63,12 +63,13 @@ typedef struct tri_settings {
     int check, json, quiet, no_color;
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
-    const tri_option *const *others; /* own rows of all commands, NULL-ended, while options are read; NULL: unknown */
-    tri_texts notes;               /* how other programs' options were taken; owned, to be said once */
-    size_t guard;                  /* bytes after each class of memory: no option, for tests */
+    const tri_option *const *others; /* own rows of all commands, NULL-terminated, while options are parsed; NULL:
+                                        unknown */
+    tri_texts notes;               /* how other programs' options were taken; owned, to be logged once */
+    size_t guard;                  /* bytes after each memory class: not an option, for tests */
 } tri_settings;
 
-/* pipeline_shape, and options whose default follows from the layout: indices of their rows' choices. */
+/* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
 enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
@@ -76,33 +77,33 @@ enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };
 extern const tri_option tri__run_options[];
 
-tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to be freed */
-/* Frees also what the command's own rows hold. */
+tri_status tri__settings_init(tri_settings *settings); /* TRI_RESOURCE: nothing to free */
+/* Also frees the values of the command's own rows. */
 void tri__settings_free(tri_settings *settings);
 /* Whether the user gave the option of this field: of the settings, of their model, or of the struct of own rows. */
 int tri__settings_given(const tri_settings *settings, const void *field);
-/* From here on it counts as left at its default. */
+/* From now on it counts as not given. */
 void tri__settings_forget(tri_settings *settings, const void *field);
 /* One "--name value" or "--name=value" list, without the command's name. Sets *config first if --config is among them,
- * so that the command line wins over the file. Bare words (positional) are collected in `words` (at most max_words).
- * Unknown names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
+ * so that the command line wins over the file. Positional words are collected in `words` (at most max_words). Unknown
+ * names: TRI_USAGE with the nearest. `scope`: only rows listed for that command are accepted. */
 tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n, const char *const *args,
                                const char **words, int max_words, int *n_words);
 /* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the
  * nearest. */
 tri_status tri__settings_config(tri_settings *settings, const char *path);
-/* What decimal_mark asks for: '.', ','; 0: as recognised. */
+/* The character of decimal_mark: '.', ','; 0: detect it. */
 char tri__settings_decimal(const tri_settings *settings);
-/* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config
- * reads it again. NULL when out of memory. */
+/* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config can
+ * read it. NULL when out of memory. */
 tri_json *tri__settings_json(const tri_settings *settings);
 
-/* mesh.c: what follows from the number of ranks. Called at the end of parsing; again when options changed. TRI_USAGE
- * when nnodes, nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes what
- * the largest replica gets. */
+/* mesh.c: what follows from the number of ranks. Called at the end of parsing, and again when options change. TRI_USAGE
+ * when nnodes, nproc_per_node and world_size disagree. Where only the global batch is given, batch_size becomes the
+ * largest replica's share. */
 tri_status tri__settings_ranks(tri_settings *settings);
 /* A launcher started the ranks: `world` in all, `local` on each machine. TRI_USAGE with both numbers where the user
- * asked for others. */
+ * gave others. */
 tri_status tri__settings_launched(tri_settings *settings, int world, int local);
 tri_status tri__settings_mesh(const tri_settings *settings, tri_mesh *mesh);
 int64_t tri__settings_replicas(const tri_settings *settings);
