@@ -1,7 +1,7 @@
-/* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width.
- * Names and numerics are Hugging Face's: post-norm, exact-erf GELU. In a unit's memory stand what tensor parallelism
- * shares out, what it does not, and norms, in this order; and query, key and value side by side, so that they are one
- * [3H, H] operand. */
+/* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width. Names and
+ * numerics are Hugging Face's: post-norm, exact-erf GELU. A unit's memory has, in this order, parameters that tensor
+ * parallelism splits, those it does not, and norms; query, key and value are adjacent, so that they are one [3H, H]
+ * operand. */
 #include "base/random.h"
 #include "model/model.h"
 
@@ -71,18 +71,18 @@ void tri__bert_params(tri_model *model, int branch) {
     snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
     tri__model_params(model, prefix, rows, COUNT(rows));
     tri_param *table = &model->param[model->n_params - COUNT(rows)];
-    table[0].zero_row = e->pad_token_id + 1; /* as transformers' padding_idx */
+    table[0].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     table[1].zero_row = tri__encoder_position_base(e);
     for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
     pooling_params(model, branch);
 }
 
-/* What the functions below share. */
+/* State of the functions below. */
 typedef struct branch {
     tri_forward *f;
     const tri_encoder *e;
     int index;
-    tri_rows rows;            /* of what is computed: T0 or T1; N where only first tokens count */
+    tri_rows rows;            /* of computed values: T0 or T1; N where only first tokens are used */
     tri_field key;            /* random-number key of these rows */
     int seq;                  /* [N+1,1] */
     char prefix[64];          /* of logical names */
@@ -152,8 +152,8 @@ static int residual(branch *b, int x, int res, const char *label, const char *na
     return tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, label, name);
 }
 
-/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. What is taken
- * before all else of a layer gets its gradient last: it is added, row by row, to what the others gave. */
+/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. Taken before
+ * everything else in a layer, the rows get their gradient last: it is added, row by row, to the other gradients. */
 static int take_first(branch *b, int x) {
     tri_forward *f = b->f;
     b->rows = (tri_rows){.sym = TRI_SYM_N};

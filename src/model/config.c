@@ -1,11 +1,11 @@
-/* config.c - the model's keys as option rows, and what must hold between them. */
+/* config.c - the model's keys as option rows, and their consistency checks. */
 #include "model/config.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* All may stand in the configuration file; all but objects on the command line too. A change makes another run, but for
- * the positive label's, which only figures depend on. */
+/* All are allowed in the configuration file; all but objects also on the command line. A change makes another run,
+ * except for positive_label, on which only figures depend. */
 #define COMMANDS "train,plan,simulate,inspect"
 #define ROW_OF(commands_, effect_, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
@@ -21,7 +21,7 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, cat_field_list, .help = "columns of tab_field_list that are categories although they look like numbers"),
     ROW(TEXTS, label_list, .help = "labels in the order of the classes; default: as in the training data"),
     ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
-        .help = "fields of columns and labels, not of texts, that count as missing, beside empty ones"),
+        .help = "fields of columns and labels, not of texts, that count as missing, in addition to empty ones"),
     ROW_OF(COMMANDS ",eval", NOTHING, TEXT, positive_label,
            .help = "of two labels, the one that PR AUC, average precision and ROC AUC belong to; default: the rarer "
                    "one in training"),
@@ -53,7 +53,7 @@ static tri_status require(const char *name, const char *value, const char *what)
     return tri__fail(TRI_USAGE, "%s is not given: it names %s; set it in the configuration file", name, what);
 }
 
-/* A column has one part to play. */
+/* A column has one role. */
 static tri_status check_columns(const tri_model_config *config) {
     const tri_texts *fields = &config->tab_field_list;
     const char *label = config->label_name, *second = config->secondary_text_name;

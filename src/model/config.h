@@ -1,4 +1,4 @@
-/* config.h - what a model is made of: the keys of the configuration file, and of an encoder's config.json. */
+/* config.h - a model's description: keys of the configuration file and of an encoder's config.json. */
 #ifndef TRI_MODEL_CONFIG_H
 #define TRI_MODEL_CONFIG_H
 
@@ -9,10 +9,10 @@ typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN
 typedef struct tri_model_config {
     char *label_name, *primary_text_name, *secondary_text_name;
     tri_texts secondary_text_list;                /* further columns of the second text, joined with a space */
-    tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former that are categories by decree */
+    tri_texts tab_field_list, cat_field_list;     /* the latter: those of the former declared to be categories */
     tri_texts label_list;                         /* the classes' labels in order; empty: from the data */
     tri_texts missing;                            /* texts of columns and labels that mean a missing value */
-    char *positive_label; /* of two classes, the one that figures belong to; NULL: the rarer one */
+    char *positive_label; /* of two classes, the one that figures are for; NULL: the rarer one */
     int numeric_missing, numeric_transform;       /* indices of their rows' choices */
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;
@@ -27,7 +27,7 @@ typedef struct tri_model_config {
 
 extern const tri_option tri__model_options[];
 
-/* is_binary against num_classes, class_weights' length, names that must be given. TRI_USAGE. */
+/* Checks is_binary against num_classes, the length of class_weights, required names. TRI_USAGE. */
 tri_status tri__model_config_check(const tri_model_config *config);
 
 /* An encoder's architecture. */
@@ -42,15 +42,14 @@ typedef struct tri_encoder {
 
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
 int tri__encoder_preset(const char *name, tri_encoder *encoder);
-/* The known name with the same vocabulary, for one that has no folder of its own; NULL. */
+/* Another known name with the same vocabulary, for one without a folder; NULL. */
 const char *tri__encoder_vocabulary(const char *name);
-/* The same kind of encoder, 64 wide, with so many layers and, where 64 can be divided by them, at least so many
- * heads. */
+/* Shrinks an encoder to width 64, `layers` layers and, where that divides 64, at least `heads` heads. */
 void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
-/* Reads config.json keys over what *encoder holds. Unknown keys are ignored; a model_type other than bert or roberta,
- * an activation other than gelu, relative positions: TRI_USAGE. */
+/* Overrides *encoder with keys of a config.json. Unknown keys are ignored; a model_type other than bert or roberta, an
+ * activation other than gelu, relative positions: TRI_USAGE. */
 tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
-/* Divisibility of heads, max_len within the position table, sizes above 0. */
+/* Checks divisibility by heads, max_len within the position table, sizes above 0. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
 tri_json *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */

@@ -1,4 +1,4 @@
-/* fusion.c - the head: the branches side by side, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
+/* fusion.c - the head: concatenated branches, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
 #include "model/model.h"
 
 static int64_t fused_width(const tri_model *model) { return model->common * (model->n_texts + (model->n_columns > 0)); }

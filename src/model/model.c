@@ -1,4 +1,4 @@
-/* model.c - the tables of a model, and the pieces that its operation list is written with. */
+/* model.c - the tables of a model, and functions that write its operation list. */
 #include "model/model.h"
 #include "base/random.h"
 
@@ -55,7 +55,7 @@ void tri__model_params(tri_model *model, const char *prefix, const tri_param_row
     }
 }
 
-/* The box of place `place` of `n`; returns the elements that the largest box has. */
+/* Sets the box of place `place` of `n`; returns the size of the largest box in elements. */
 static int64_t cut(tri_param *param, int n, int place) {
     int dim = param->share == TRI_SHARE_ROWS ? 0 : param->shape.n - 1;
     if (param->share != TRI_SHARE_ROWS && param->share != TRI_SHARE_COLS) return param->count;

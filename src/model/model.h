@@ -10,32 +10,32 @@
 
 typedef enum tri_init { TRI_INIT_NORMAL, TRI_INIT_ZERO, TRI_INIT_ONE } tri_init;
 
-/* What ranks that share a layer do with a parameter. */
+/* How tensor-parallel ranks hold a parameter. */
 typedef enum tri_share {
-    TRI_SHARE_WHOLE,   /* each has all of it, and all get the same gradient */
+    TRI_SHARE_WHOLE,   /* replicated, and all ranks compute the same gradient */
     TRI_SHARE_ROWS,    /* each has some of its rows: outputs of a dense layer, words of a vocabulary */
     TRI_SHARE_COLS,    /* each has some of its columns: inputs of a dense layer */
-    TRI_SHARE_TOKENS   /* each has all of it, but with sequence parallelism the gradient of its own tokens only */
+    TRI_SHARE_TOKENS   /* replicated, but with sequence parallelism each rank's gradient is from its own tokens only */
 } tri_share;
 
 typedef struct tri_param {
     const char *name;   /* logical: primary.encoder.layer.0.output.dense.weight */
     tri_shape shape;    /* of the whole */
-    tri_slice part;     /* what is held here: a box */
+    tri_slice part;     /* the box that this rank holds */
     tri_share share;
     int unit;           /* index of tri_model.unit */
     int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
-    int64_t zero_row;   /* 1 + the row of the whole that begins as zeros; 0: none */
+    int64_t zero_row;   /* 1 + the row of the whole that is initially zero; 0: none */
     int decays;
 } tri_param;
 
 typedef struct tri_unit {
     const char *name;   /* primary.layer.3 */
-    int64_t count;      /* elements, with those that make the parts of all ranks alike */
-    int first, n;       /* parameters, in memory order: shared out, whole, summed over tokens */
-    int64_t split;      /* elements [0, split) are other ones on each rank that shares a layer, the rest the same */
+    int64_t count;      /* elements, including padding that makes all ranks' layouts equal */
+    int first, n;       /* parameters, in memory order: split, whole, summed over tokens */
+    int64_t split;      /* elements [0, split) differ between tensor-parallel ranks, the rest are replicated */
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
 } tri_unit;
 
@@ -48,28 +48,28 @@ typedef struct tri_model {
     int64_t max_len;
     double fusion_dropout;
     int pooling;               /* tri_pooling */
-    tri_texts no_decay;        /* borrowed while the model is made */
+    tri_texts no_decay;        /* borrowed while the model is built */
     tri_unit *unit;
     tri_param *param;
     int n_units, n_params, cap_units, cap_params;
     int64_t n_elements;        /* of all parameters */
 } tri_model;
 
-/* Lays out a Trimodal BERT: encoders as given, n_columns numbers a row. */
+/* Builds the tables of a Trimodal BERT: encoders as given, n_columns numbers a row. */
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_model *model);
 const tri_param *tri__model_find(const tri_model *model, const char *name); /* NULL */
-/* What one rank holds of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of what is shared
- * out. Parts of a row count that does not divide are alike in memory: the last one's is padded. Widths and encoders
- * stay the whole model's. Shares names. */
+/* One rank's share of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of split parameters.
+ * Where n does not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the
+ * whole model's. Names are shared, not copied. */
 tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place);
 
-/* What writing the operation list needs, and what it leaves behind. */
+/* Input and results of writing the operation list. */
 typedef struct tri_forward {
     tri_builder build;
     const tri_model *model;
     int training;                 /* 0: no dropout */
-    int first_rows; /* 1: an encoder's last layer makes only the rows that are pooled, the first of each sequence */
+    int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
     int loss, probs;              /* slots */

@@ -23,7 +23,7 @@
 static const struct {
     const char *name;
     tri_encoder encoder;
-    const char *vocabulary; /* another name whose vocabulary is the same; NULL */
+    const char *vocabulary; /* another name with the same vocabulary; NULL */
 } presets[] = {
     {"bert-base-cased", BERT(28996, 768, 12, 12, 3072), NULL},
     {"bert-base-uncased", BERT(30522, 768, 12, 12, 3072), NULL},
@@ -32,8 +32,8 @@ static const struct {
     {"roberta-large", ROBERTA(1024, 24, 16, 4096), "roberta-base"},
 };
 
-/* What a key that is left out means, by transformers' BertConfig and RobertaConfig; parse_family adds what else makes a
- * RoBERTa of the second. */
+/* Defaults of missing keys, as in transformers' BertConfig and RobertaConfig; parse_family sets RoBERTa's other
+ * differences. */
 static const tri_encoder class_defaults[2] = {BERT(30522, 768, 12, 12, 3072), BERT(50265, 768, 12, 12, 3072)};
 
 int tri__encoder_preset(const char *name, tri_encoder *encoder) {
@@ -76,7 +76,7 @@ static const tri_option rows[] = {
     ROW(REAL, layer_norm_eps, 1e-30, 1),
     {0}};
 
-/* A key that may only have one value here, or another name of the same. */
+/* A key for which only one value is supported, or an alias of it. */
 static tri_status require(const tri_json *json, const char *origin, const char *key, const char *value,
                           const char *same) {
     const tri_json *given = tri__json_get(json, key);

@@ -1,4 +1,4 @@
-/* tabular.c - the branch of numbers: norm, linear, ReLU. With one column the norm would erase it and is left out. */
+/* tabular.c - the tabular branch: norm, linear, ReLU. With one column the norm would erase it and is omitted. */
 #include "model/model.h"
 
 enum { MIN_COLUMNS_TO_NORM = 2 };

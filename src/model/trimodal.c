@@ -1,5 +1,4 @@
-/* trimodal.c - the model: text branches and the tabular branch, fused. Branches whose fields are left out are not
- * there. */
+/* trimodal.c - the model: text branches and the tabular branch, fused. Branches without fields are omitted. */
 #include "model/model.h"
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
