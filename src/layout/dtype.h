@@ -1,4 +1,4 @@
-/* dtype.h - element types of tensors: what is known of each tri_dtype. */
+/* dtype.h - properties of each element type, tri_dtype. */
 #ifndef TRI_LAYOUT_DTYPE_H
 #define TRI_LAYOUT_DTYPE_H
 
@@ -7,7 +7,7 @@
 size_t tri__dtype_bytes(tri_dtype dtype);
 const char *tri__dtype_name(tri_dtype dtype);       /* "f32" */
 const char *tri__dtype_file_name(tri_dtype dtype);  /* "F32", as safetensors writes it */
-/* Either form of the name; -1 when it is none of ours. */
+/* By either form of the name; -1 when unknown. */
 int tri__dtype_find(const char *name);
 
 #endif

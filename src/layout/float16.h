@@ -1,5 +1,4 @@
-/* float16.h - bf16 and f16 as f32 and back, rounded to nearest, ties to even. What is not a number becomes the quiet
- * one. */
+/* float16.h - bf16 and f16 as f32 and back, rounded to nearest, ties to even. NaNs become the quiet NaN. */
 #ifndef TRI_LAYOUT_FLOAT16_H
 #define TRI_LAYOUT_FLOAT16_H
 
@@ -40,8 +39,8 @@ static inline uint16_t tri__to_f16(float x) {
     if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* 65520 and above round to infinity */
     if (magnitude >= 0x38800000)
         return (uint16_t)(sign | (magnitude - (112u << 23) + 0xFFF + (magnitude >> 13 & 1)) >> 13);
-    /* Below 2^-14 results are multiples of 2^-24: adding 0.5, whose last bit is 2^-24, rounds to one, which stands in
-     * the low bits. */
+    /* Below 2^-14 results are multiples of 2^-24: adding 0.5, whose last bit is 2^-24, rounds to such a multiple, which
+     * is then in the low bits. */
     return (uint16_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0.5f) - 0x3F000000));
 }
 

@@ -157,7 +157,7 @@ int tri__mesh_next(const tri_mesh *mesh, int rank) {
 
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node) {
     int groups = 0, world = tri__mesh_world(mesh), last = mesh->size[axis] - 1;
-    for (int rank = 0; rank < world; rank++) /* ranks of a group ascend: its first and last one tell */
+    for (int rank = 0; rank < world; rank++) /* ranks of a group ascend: the first and last suffice */
         groups += tri__mesh_coords(mesh, rank).of[axis] == 0 &&
                   tri__mesh_beside(mesh, rank, axis, last) / per_node != rank / per_node;
     return groups;

@@ -1,7 +1,7 @@
-/* mesh.h - the grid of ranks: named axes, and which ranks form a group along them. Pure arithmetic: no rank is asked.
+/* mesh.h - the grid of ranks: named axes, and which ranks form a group along them. Pure arithmetic: no communication.
  *
- * With the default order, outermost first pp, tp, dp: rank = pp * (TP * DP) + tp * DP + dp. Another order exchanges the
- * axes in that formula; coordinates keep their meaning. A further axis is a row of TRI_AXES and a field of the two
+ * With the default order, outermost first pp, tp, dp: rank = pp * (TP * DP) + tp * DP + dp. Another order permutes the
+ * axes in that formula; coordinates keep their meaning. A new axis is a row of TRI_AXES and a field of the two
  * structs. */
 #ifndef TRI_LAYOUT_MESH_H
 #define TRI_LAYOUT_MESH_H
@@ -37,11 +37,10 @@ typedef union tri_coords {
     int of[TRI_AXIS_COUNT]; /* by tri_axis */
 } tri_coords;
 
-/* In the default order. dp = 0 asks for world / (pp * tp). Refuses sizes that do not multiply to `world`, with the
- * numbers. */
+/* In the default order. dp = 0: world / (pp * tp). Refuses sizes that do not multiply to `world`, with the numbers. */
 tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp);
 /* `text`: all axes, outermost first ("pp,dp,tp"), or "auto": the default unless its tensor groups cross nodes of
- * `per_node` ranks, then pp,dp,tp, with which fewest do. TRI_USAGE when an axis is missing, unknown or there twice. */
+ * `per_node` ranks, then pp,dp,tp, with which fewest do. TRI_USAGE when an axis is missing, unknown or repeated. */
 tri_status tri__mesh_set_order(tri_mesh *mesh, const char *text, int per_node);
 enum { TRI_MESH_ORDER_TEXT = 16 }; /* bytes */
 const char *tri__mesh_order(const tri_mesh *mesh,
@@ -57,23 +56,22 @@ int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
  * mesh's order slowest; this is ascending order. Returns how many. */
 int tri__mesh_group(const tri_mesh *mesh, int rank, unsigned axes, int *ranks);
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes);
-int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes); /* of `rank` in its group */
+int tri__mesh_group_place(const tri_mesh *mesh, int rank, unsigned axes); /* place of `rank` in its group */
 /* The rank at a place of `rank`'s group. */
 int tri__mesh_group_rank(const tri_mesh *mesh, int rank, unsigned axes, int place);
 
-/* The rank with the same coordinates but for `axis`; -1 when `at` is beyond that axis. */
+/* The rank with the same coordinates except `at` on `axis`; -1 when `at` is out of range. */
 int tri__mesh_beside(const tri_mesh *mesh, int rank, tri_axis axis, int at);
-/* Stages of the pipeline that `rank` belongs to: -1 where there is none. A rank is in the first stage when it is its
- * own first. */
+/* Ranks of the pipeline that `rank` is in; -1: none. A rank is in the first stage when it is its own first. */
 int tri__mesh_first(const tri_mesh *mesh, int rank);
 int tri__mesh_last(const tri_mesh *mesh, int rank);
 int tri__mesh_previous(const tri_mesh *mesh, int rank);
 int tri__mesh_next(const tri_mesh *mesh, int rank);
 
-/* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` ranks in a row. */
+/* Groups along `axis` whose ranks are on several nodes, when each node holds `per_node` consecutive ranks. */
 int tri__mesh_crossing(const tri_mesh *mesh, tri_axis axis, int per_node);
 enum { TRI_MESH_ADVICE = 256 }; /* bytes */
-/* What to say of tensor groups that cross nodes, with the order that avoids it; "" when none does. Into `out`, which is
+/* Advice on tensor groups that cross nodes, with an order that avoids it; "" when none does. Into `out`, which is
  * returned. */
 const char *tri__mesh_advice(const tri_mesh *mesh, int per_node, char out[static TRI_MESH_ADVICE]);
 

@@ -1,5 +1,5 @@
-/* shard.h - how a run of elements is cut into one shard for each member of a group: equal ones, but for the last that
- * are not empty.
+/* shard.h - cuts a run of elements into one shard for each member of a group: equal ones, except that the last
+ * non-empty one may be shorter and those after it are empty.
  *
  *   count 100 on 3 members:  [0,48) [48,96) [96,100)        count 20 on 3:  [0,16) [16,20) [20,20) */
 #ifndef TRI_LAYOUT_SHARD_H
@@ -16,7 +16,7 @@ typedef struct tri_range {
 /* The shard of member k of n. */
 tri_range tri__shard(int64_t count, int n, int k);
 static inline int64_t tri__range_count(tri_range range) { return range.end - range.begin; }
-/* What two ranges share; [0, 0) when that is nothing. */
+/* The intersection of two ranges; [0, 0) when empty. */
 tri_range tri__range_both(tri_range a, tri_range b);
 
 #endif

@@ -1,8 +1,8 @@
 /* slice.h - which part of which logical tensor a piece of memory or of a file holds.
  *
  * A slice is a box (start and extent in each dim) and a flat range [begin, end) of the box's elements in row-major
- * order. The flat range is what ZeRO cuts; the box is what tensor parallelism cuts: a ZeRO shard of a block of
- * columns is no box of the tensor, but it is a range of one. */
+ * order. ZeRO cuts the flat range, tensor parallelism cuts the box: a ZeRO shard of a block of columns is not a box of
+ * the tensor, but it is a range of one. */
 #ifndef TRI_LAYOUT_SLICE_H
 #define TRI_LAYOUT_SLICE_H
 
@@ -37,7 +37,7 @@ tri_shape tri__shape_1d(int64_t n);
 int tri__shape_equal(const tri_shape *a, const tri_shape *b);
 /* "[768, 3072]" into `text`, which is returned. */
 const char *tri__shape_text(const tri_shape *shape, char text[static 128]);
-/* The slice that is the whole tensor. */
+/* The slice that covers the whole tensor. */
 tri_slice tri__slice_whole(const tri_shape *shape);
 int tri__slice_is_whole(const tri_slice *slice, const tri_shape *shape);
 
