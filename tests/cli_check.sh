@@ -158,7 +158,7 @@ done
 run check start.txt good/r*.txt infer.txt
 expect_code 0
 expect "three kinds" test "$(cut -d: -f1 "$out" | xargs)" = "trimodal start trimodal train trimodal infer"
-refuses 65 '"trimodal infer" beside "trimodal train": one step is timed at a time' \
+refuses 65 '"trimodal infer" and "trimodal train": one step is timed at a time' \
     -- simulate --program start.txt good/r*.txt infer.txt
 run plan "${layout[@]}" "${mesh[@]}" --print-kind start --print-program all
 cp "$out" start.txt

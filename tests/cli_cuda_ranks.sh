@@ -109,7 +109,7 @@ else
     echo "left out: ranks that mpirun starts (no Open MPI here, or no plug-in for it)"
 fi
 
-# A rank that dies takes the others with it: nobody waits for ever, and all say who it was.
+# When a rank dies, the others end too: none waits indefinitely, and all name the rank that died.
 killed() { # FOLDER OPTIONS...
     local folder=$1 begin job p
     shift

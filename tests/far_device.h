@@ -1,7 +1,7 @@
 /* far_device.h - an asynchronous device, as far as its queues go: nothing is computed and no data moves, but what waits
  * for what is as on GPUs that have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and
  * lanes wait for each other's signals; a group's transfers are done one after another, each once all members have
- * reached theirs and ask for the same. Otherwise they wait for ever. Ranks are threads. */
+ * reached theirs and ask for the same. Otherwise they deadlock. Ranks are threads. */
 #ifndef TESTS_FAR_DEVICE_H
 #define TESTS_FAR_DEVICE_H
 

@@ -145,8 +145,8 @@ typedef struct tri_attr {
     X(class_weights, "[1,classes] f32")                                                            \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
-    X(loss_scale, "what gradients are multiplied by, where fp16 computes [1,1] f32")               \
-    X(control, "what a rank tells the others each step [1,TRI_TOLD_COUNT] f64")
+    X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
+    X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

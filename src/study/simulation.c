@@ -136,7 +136,7 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
         if (!start && is_start(step)) start = step, step = set;
         else if (!start && is_start(set)) start = set;
         else
-            return tri__fail(TRI_DATA, "%s:%d: \"%s\" beside \"%s\": one step is timed at a time", set->first.path,
+            return tri__fail(TRI_DATA, "%s:%d: \"%s\" and \"%s\": one step is timed at a time", set->first.path,
                              set->first.parsed->line, set->title, step->title);
     }
     const tri_program *first = step->first.parsed->program;
