@@ -1,4 +1,4 @@
-/* plan.c - the public interface of planning: all ranks' programs, without running any. */
+/* plan.c - the public interface of planning: programs of all ranks, none of which is run. */
 #include "engine/accept.h"
 #include "engine/memory_fit.h"
 #include "program/check.h"

@@ -1,4 +1,4 @@
-/* session.c - the public interface of training: over a session (train/session.h). */
+/* session.c - the public interface of training, on top of train/session.h. */
 #include "engine/metrics.h"
 #include "train/run.h"
 #include "train/session.h"
