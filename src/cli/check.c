@@ -1,4 +1,4 @@
-/* check.c - `trident check FILE...`: proves printed programs of all ranks, also such as were edited or written by hand.
+/* check.c - `trident check FILE...`: proves the printed programs of all ranks, even if edited or written by hand.
  */
 #include "cli/cli.h"
 

@@ -1,5 +1,5 @@
-/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: what a run folder holds, whether it is whole, how two
- * states differ, and fewer of them. */
+/* checkpoint.c - `trident checkpoint ls|verify|diff|prune`: lists checkpoints, checks their integrity, compares two of
+ * them, and removes old ones. */
 #include "cli/cli.h"
 
 #include "base/text.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Folders that a path stands for: itself, or the checkpoints of a run folder, newest first. */
+/* The checkpoint folders that a path denotes: itself, or the checkpoints of a run folder, newest first. */
 typedef struct found {
     char folder[TRI_PATH_MAX];
     int64_t *steps;     /* [n] */
@@ -50,8 +50,8 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     return bytes;
 }
 
-/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or the reason why it is none. deep: 1: all
- * hashes. */
+/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or why it is not a checkpoint. deep: 1:
+ * verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
     tri_json *manifest = NULL;
@@ -82,7 +82,7 @@ static void add_row(tri_text_table *table, const tri_json *row) {
     const tri_json *m = tri__json_get(row, "mesh");
     const char *engine = tri__json_string_value(tri__json_get(row, "engine")),
                *reason = tri__json_string_value(tri__json_get(row, "reason"));
-    if (tri__json_integer_value(tri__json_get(m, "pp"))) /* of an export: nobody's */
+    if (tri__json_integer_value(tri__json_get(m, "pp"))) /* absent from exports */
         snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__json_integer_value(tri__json_get(m, "pp")),
                  (int)tri__json_integer_value(tri__json_get(m, "tp")),
                  (int)tri__json_integer_value(tri__json_get(m, "dp")));
@@ -92,7 +92,7 @@ static void add_row(tri_text_table *table, const tri_json *row) {
                         reason ? reason : "ok");
 }
 
-/* ls and verify; the latter hashes everything and fails (TRI_DATA) when one is damaged. */
+/* ls and verify. verify hashes all files and fails (TRI_DATA) if a checkpoint is damaged. */
 static tri_status list(tri_cli *cli, const tri_settings *settings, const char *path, int deep) {
     found f;
     TRI_TRY(find(path, &f));
@@ -141,7 +141,7 @@ static int find_tensor(const tri_checkpoint *checkpoint, const char *name, tri_p
     return 0;
 }
 
-/* Elements that differ, and the largest difference. */
+/* Counts elements that differ, and finds the largest difference. */
 static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ, double *most) {
     size_t each = tri__dtype_bytes(a->dtype);
     *differ = 0, *most = 0;
@@ -157,7 +157,7 @@ static void compare_data(const tri_piece *a, const tri_piece *b, int64_t *differ
     }
 }
 
-/* An object more in `rows` for a tensor that differs. */
+/* Appends an object to `rows` if the tensor differs. */
 static tri_status compare_tensor(const tri_checkpoint *const both[2], tri_piece a, tri_json *rows) {
     tri_piece b;
     void *x = NULL, *y = NULL;

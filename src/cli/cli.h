@@ -1,6 +1,6 @@
-/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file; an option's row says which
- * commands take it, and options that only one command has are rows in its file. Errors are returned, and printed in one
- * place: main. stdout carries results only. */
+/* cli.h - what the commands share. A command is a row of tri__commands (main.c) and a file. An option's row lists the
+ * commands that take it; options of a single command are rows in that command's file. Errors are returned and printed
+ * only in main. stdout carries results only. */
 #ifndef TRI_CLI_CLI_H
 #define TRI_CLI_CLI_H
 
@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What the outside told us: the environment is read in main.c and nowhere else. */
+/* The process's environment, which is read only in main.c. */
 typedef struct tri_cli {
     FILE *out, *err;          /* results; progress and errors */
     int out_color, err_color; /* may be coloured */
-    int err_terminal;         /* someone watches err: a progress line may be redrawn */
+    int err_terminal;         /* err is a terminal: a progress line may be redrawn */
     int width;                /* of err, in columns; 0: unknown */
     const char *path;         /* $PATH; "" when unset */
-    char *(*lookup)(const char *name); /* getenv, for what launchers say */
-    char **argv, **environment; /* of this process, for ranks that it starts */
-    tri_stop *stop;           /* signals that asked for an end, where a command takes them (signals.h); NULL */
-    int reported;             /* set by a command whose failure has been said already */
+    char *(*lookup)(const char *name); /* getenv, for variables that launchers set */
+    char **argv, **environment; /* of this process; passed to the ranks it starts */
+    tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
+    int reported;             /* set by a command whose failure has already been printed */
 } tri_cli;
 
 typedef struct tri_command {
@@ -30,7 +30,7 @@ typedef struct tri_command {
     const char *summary; /* one line */
     const char *example; /* one line; NULL */
     const char *folder;  /* its own default of --output-dir; NULL: the row's */
-    const tri_option *own; /* rows that only it has; NULL: none */
+    const tri_option *own; /* rows of options that only this command has; NULL: none */
     int model;           /* also accepts the model's keys */
     int hidden;          /* left out of the short help */
     tri_status (*run)(tri_cli *cli, int n, const char *const *args);
@@ -45,9 +45,10 @@ typedef struct tri_exit_code {
 } tri_exit_code;
 extern const tri_exit_code tri__exit_codes[]; /* ends with a NULL meaning */
 
-/* "none, zero1, zero2" (other names of choices left out), with `join` between, into `out`, which is returned. */
+/* An option's choices without their aliases, joined by `join` ("none, zero1, zero2"), written to `out`, which is
+ * returned. */
 const char *tri__option_choices(const tri_option *row, const char *join, char out[static 256]);
-/* An option's default for a command as people read it, "" when unset. */
+/* An option's default for a command, formatted for help texts; "" if unset. */
 const char *tri__option_default(const tri_option *row, const tri_command *command);
 
 void tri__help_main(FILE *out);
@@ -55,14 +56,14 @@ void tri__help_command(FILE *out, const tri_command *command);
 
 /* One JSON object on one line of `out`. */
 tri_status tri__print_json(FILE *out, const tri_json *value);
-/* Reads options into fresh settings; the caller frees them in any case. At most max_words bare words. */
+/* Parses options into new settings, which the caller frees even after a failure. At most max_words bare words. */
 tri_status tri__cli_settings(tri_settings *settings, const char *command, int n, const char *const *args,
                              const char **words, int max_words, int *n_words);
-/* The same of a command that has rows of its own: they fill `own`, which tri__settings_free frees with the settings. */
+/* The same for a command with its own rows, which fill `own`; tri__settings_free frees it with the settings. */
 tri_status tri__cli_own_settings(tri_settings *settings, const char *command, void *own, int n,
                                  const char *const *args, const char **words, int max_words, int *n_words);
 
-/* A row of a command's own options; `type` is the struct that they fill. */
+/* A row of a command's own options; `type` is the struct that it fills. */
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
      .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}

@@ -19,7 +19,7 @@ static void choices(FILE *out, const tri_option *rows) {
                     tri__option_choices(row, " ", list));
 }
 
-/* What a command does, where its first word says so: `bench) words="comm lab step pipeline" ;;`. */
+/* The subcommands of commands that have them: `bench) words="comm lab step pipeline" ;;`. */
 static void verbs(FILE *out) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         const char *at = command->words ? command->words + 1 : "";

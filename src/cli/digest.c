@@ -1,4 +1,5 @@
-/* digest.c - `trident digest C`: one hash of the logical weights and optimizer state, the same whatever wrote them. */
+/* digest.c - `trident digest C`: one hash of the logical weights and optimizer state, independent of the mesh that
+ * wrote them. */
 #include "cli/cli.h"
 
 #include "checkpoint/checkpoint.h"

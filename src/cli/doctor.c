@@ -1,6 +1,5 @@
-/* doctor.c - `trident doctor`: what this machine offers, what is installed, and what an absence costs. Libraries are
- * probed by loading them; nothing is started but a GPU, which is asked for its name, and srun, which lists its types of
- * MPI. */
+/* doctor.c - `trident doctor`: what this machine offers, what is installed, and what does not work without it.
+ * Libraries are probed by loading them; only a GPU (for its name) and srun (to list its MPI types) are started. */
 #include "cli/cli.h"
 #include "cli/slurm_types.h"
 
@@ -27,7 +26,7 @@
 #define TRI_BLAS "unknown"
 #endif
 
-/* One line of the table; texts are the report's own. */
+/* One line of the table; owns its texts. */
 typedef struct finding {
     const char *name;
     int found;
@@ -86,7 +85,7 @@ static void probe_threads(const tri_cli *cli, finding *f) {
 }
 
 /* The number after `name` in a small system file, or the file's first number when `name` is ""; -1 when there is none,
- * as in "max". Such files have no length, so tri__file_read does not serve. */
+ * as in "max". Such files have no length, so tri__file_read cannot read them. */
 static double number_in(const char *path, const char *name) {
     char text[4096], *rest = text;
     double value = -1;
@@ -122,7 +121,7 @@ static void probe_shm(const tri_cli *cli, finding *f) {
         FOUND(f, "%s free", tri__text_bytes((double)fs.f_bavail * (double)fs.f_frsize, text));
 }
 
-/* The first of `names` that loads; NULL when none does. It stays loaded: not every library survives being unloaded. */
+/* The first of `names` that loads; NULL if none does. It stays loaded: unloading crashes some libraries. */
 static const char *loads(const char *const *names) {
     for (; *names; names++)
         if (dlopen(*names, RTLD_LAZY | RTLD_LOCAL)) return *names;
@@ -138,7 +137,7 @@ static int on_path(const char *path, const char *program, char out[static TRI_PA
     return 0;
 }
 
-/* A plug-in that loads is what counts: mpirun and MPI's library alone start nothing. */
+/* Only a plug-in that loads counts: mpirun and the MPI library alone are not enough. */
 static void probe_mpi(const tri_cli *cli, finding *f) {
     char program[TRI_PATH_MAX], plugins[200];
     int launcher = on_path(cli->path, "mpirun", program);
@@ -151,7 +150,7 @@ static void probe_mpi(const tri_cli *cli, finding *f) {
             launcher ? "mpirun is there (" : "no mpirun", launcher ? program : "", launcher ? ")" : "");
 }
 
-/* Which --mpi to give srun is a matter of the plug-in's MPI. */
+/* The --mpi value for srun depends on the MPI of the plug-in. */
 static void probe_slurm(const tri_cli *cli, finding *f) {
     char program[TRI_PATH_MAX], types[120];
     if (!on_path(cli->path, "srun", program)) return;
@@ -160,7 +159,7 @@ static void probe_slurm(const tri_cli *cli, finding *f) {
           types[0] ? types : "nothing that `srun --mpi=list` would say");
 }
 
-/* The plug-in, and a GPU that answers: then its name and free memory. */
+/* Checks that the plug-in loads and a GPU responds; then reports its name and free memory. */
 static void probe_cuda(const tri_cli *cli, finding *f) {
     static const char *const driver[] = {"libcuda.so.1", NULL}, *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL};
     (void)cli;

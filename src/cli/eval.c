@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8 };
-enum { SHOWN_MATRIX = 12 }; /* classes: a matrix of more is in --json only */
+enum { SHOWN_MATRIX = 12 }; /* classes: larger matrices are only in --json */
 
 static tri_status print_table(const tri_cli *cli, tri_text_table *table) {
     tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
@@ -24,7 +24,7 @@ static const char *name_of(const tri_scores *s, int class, char out[static NAME_
     return tri__text_brief(s->label[class], NAME_WIDTH, out, NAME_BYTES);
 }
 
-/* What is undefined (an area of a label without rows) is a dash. */
+/* A dash if undefined (the area of a label without rows). */
 static const char *area(double value, char out[static 32]) {
     snprintf(out, 32, isfinite(value) ? "%.4f" : "-", value);
     return out;
@@ -55,7 +55,7 @@ static tri_status print_classes(const tri_cli *cli, const tri_scores *s) {
     return print_table(cli, &table);
 }
 
-/* A row a label, a column a prediction. */
+/* A row per label, a column per prediction. */
 static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
     char name[NAME_BYTES], *line = NULL;
     size_t size;

@@ -36,7 +36,7 @@ static void print_row(FILE *out, const tri_option *row, const tri_command *comma
     fputc('\n', out);
 }
 
-/* Headings of rows: the row's word for it, and the text. */
+/* Headings of option rows: the name that rows use, and the text. */
 static const struct {
     const char *word, *heading;
 } groups[] = {
@@ -45,8 +45,8 @@ static const struct {
 };
 enum { GROUPS = sizeof groups / sizeof *groups };
 
-/* Rows of `rows` that the command takes, under a heading that is left out when there are none. group: only rows with
- * that heading; "": only rows without one. Returns the heading if it is still to be printed. */
+/* Prints the rows that the command takes under a heading, which is omitted if there are none. group: only rows with
+ * that heading; "": only rows without one. Returns the heading if it has not been printed yet. */
 static const char *print_group(FILE *out, const char *heading, const tri_option *rows, const tri_command *command,
                                const char *group) {
     for (const tri_option *row = rows; row && row->name; row++) {

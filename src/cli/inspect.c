@@ -55,7 +55,7 @@ static tri_status given_folder(const tri_settings *settings, tri_inspect_model *
     return tri__assets_folder(settings->models_dir, given, "--tokenizer", model->folder);
 }
 
-/* A tokenizer that only the configuration names may be missing here: lengths are estimated then. */
+/* A tokenizer that only the configuration names may be missing on this machine; lengths are then estimated. */
 static tri_status find_model(const tri_settings *settings, const char *name, tri_inspect_model *model) {
     char first[TRI_PATH_MAX] = "";
     if (settings->tokenizer) return given_folder(settings, model);
@@ -67,7 +67,7 @@ static tri_status find_model(const tri_settings *settings, const char *name, tri
     return TRI_OK;
 }
 
-/* A tokenizer that cannot be used stops inspect only where it was asked for by name. */
+/* An unusable tokenizer is an error only if it was requested by name. */
 static tri_status load_model(const tri_cli *cli, const tri_settings *settings, tri_inspect_model *model) {
     tri_status status = tri__tokenizer_load(model->folder, &model->tokenizer);
     if (settings->tokenizer || (status != TRI_USAGE && status != TRI_DATA)) return status;
@@ -80,7 +80,7 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
     for (int t = 0; t < 2; t++) {
         TRI_TRY(find_model(settings, names[t] ? names[t] : names[0], &model[t]));
         if (t == 1 && strcmp(model[0].folder, model[1].folder) == 0)
-            break; /* the same one: model[1] has no tokenizer of its own */
+            break; /* the same one: model[1] shares the primary's tokenizer */
         if (model[t].folder[0]) TRI_TRY(load_model(cli, settings, &model[t]));
         if (settings->quiet) continue;
         if (model[t].tokenizer)
@@ -91,7 +91,7 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
     return TRI_OK;
 }
 
-/* What a single table is by its name: valid, val, test; otherwise it counts as train. */
+/* The split of a single table, from its file name: valid, val or test; otherwise train. */
 static int split_of(const char *path) {
     static const struct {
         const char *name;
@@ -124,12 +124,12 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .skip_bad_rows = settings->bad_rows != 0,
     };
     TRI_TRY(tri__separator_parse(settings->separator, &spec.separator));
-    if (strcmp(files.train, files.valid) == 0) /* one file stands for all three */
+    if (strcmp(files.train, files.valid) == 0) /* one file serves as all three */
         for (int s = 0, only = split_of(data); s < TRI_SPLITS; s++) spec.path[s] = s == only ? files.train : NULL;
     return tri__inspect(&spec, out);
 }
 
-/* What is not as a file's ending says. */
+/* Notes where a file's format differs from what its extension implies. */
 static void say_form(const tri_cli *cli, const tri_inspection *in) {
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->split[s].path && in->split[s].recognised)
@@ -138,7 +138,8 @@ static void say_form(const tri_cli *cli, const tri_inspection *in) {
     if (in->decimal == ',') fprintf(cli->err, "%s: numbers have decimal commas\n", in->split[in->base].path);
 }
 
-/* Whether `trident train` would begin with the configuration just written: as the command line that it is for. */
+/* Tests whether `trident train` would start with the configuration just written: rehearses the suggested command
+ * line. */
 static tri_status try_config(const tri_settings *asked, const char *path, const char *data) {
     const char *args[] = {"--config", path, "--data-path", data, "--models-dir", asked->models_dir}, *word;
     tri_settings settings;

@@ -1,5 +1,5 @@
-/* inspect_config.c - a starter configuration: the columns as guessed or given, a model that fits what is there, and
- * in _comments the reason for each choice. It trains as it is, or inspect.c says why not. */
+/* inspect_config.c - a starter configuration: the columns as guessed or given, a model that suits the data, and in
+ * _comments the reason for each choice. It trains without changes, or inspect.c warns why not. */
 #include "cli/inspect.h"
 
 #include "base/text.h"
@@ -30,7 +30,7 @@ static void comment(tri_json *comments, const char *key, const char *format, ...
     free(text);
 }
 
-/* Room for the longest text, in steps of 32, at most 512; an estimate gets half as much again. */
+/* The length of the longest text, rounded up to a multiple of 32, at most 512; estimates are increased by half. */
 static int longest(const tri_inspection *in) {
     int most = 0;
     const int texts[] = {in->primary, in->secondary};
@@ -174,7 +174,7 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     describe_model(config, comments, settings, in, model);
     describe_training(config, comments, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);
-    char real[TRI_PATH_MAX]; /* a user's file may be a link: what it leads to is written */
+    char real[TRI_PATH_MAX]; /* the user's file may be a link: its target is written */
     const char *to = tri__is_file(path) && tri__path_real(path, real) ? real : path;
     tri_status status = config ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "no memory for a configuration");
     tri__json_decref(config);

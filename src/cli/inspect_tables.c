@@ -60,7 +60,7 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     return status;
 }
 
-/* Columns that play no part, and why. */
+/* Columns that are not used, and why. */
 static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4];
@@ -77,7 +77,7 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     return status;
 }
 
-/* Appends a count, or "-" for what a table does not have, to a row of cells. */
+/* Appends a count to a row of cells, or "-" if the table has none. */
 static void add_count(char *row, size_t size, int64_t count) {
     char text[32];
     size_t used = strlen(row);

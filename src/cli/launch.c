@@ -29,7 +29,7 @@ int tri__launch_speaks(char *(*lookup)(const char *name)) {
     return launch.launcher != TRI_LAUNCHER_OWN && launch.rank == 0;
 }
 
-/* What asks for more than this machine. */
+/* The option that requests more than one machine. */
 static const char *asks_for_machines(const tri_settings *s) {
     enum { STATIC };
     if (s->nodes > 1) return "--nnodes above 1";
@@ -64,14 +64,14 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
     int starts_here = tri__settings_given(settings, &settings->nproc_per_node) && settings->nproc_per_node > 1;
     launch->stop = cli->stop;
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
-    /* A launcher of one process started the one that starts ranks. */
+    /* A launcher started a single process, and that one starts the ranks. */
     if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
     const char *machines = asks_for_machines(settings);
     if (launch->launcher == TRI_LAUNCHER_NONE) {
         if (machines) return need_mpi(cli, settings, machines);
         return check_transport(settings, launch);
     }
-    /* The supervisor has compared already, with the whole machine's cores in view. */
+    /* The supervisor has already checked this, and it sees all cores of the machine. */
     if (launch->launcher == TRI_LAUNCHER_OWN) {
         tri__settings_forget(settings, &settings->world_size);
         tri__settings_forget(settings, &settings->nproc_per_node);
@@ -104,7 +104,7 @@ static tri_status read_logs(const tri_settings *s, const char *folder, char path
     return TRI_OK;
 }
 
-/* Best effort: the run has failed already. A folder that another run uses is not ours to write in. */
+/* Best effort: the run has failed already. Never writes to a folder that another run uses. */
 static void write_error(const char *folder, const tri_verdict *verdict) {
     char path[TRI_PATH_MAX];
     if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
@@ -134,7 +134,7 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     return tri__fail((tri_status)v->code, "%s", v->failure.text);
 }
 
-/* What another start may cure: a death, a hang, a defect, weights that went wrong. The rest would happen again. */
+/* Failures that a restart may cure: a crash, a hang, a bug, weights that diverged. Others would recur. */
 static int is_crash(const tri_verdict *v) {
     return v->failed && !v->stopped && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
 }
@@ -165,7 +165,7 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .stop = cli->stop,
                            .log = &log,
                            .stopping = folder ? tri__signals_text(words) : NULL};
-    char **resuming = NULL; /* the environment after a commit */
+    char **resuming = NULL; /* the environment once a checkpoint is committed */
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {
         tri_verdict verdict = {0};
@@ -188,7 +188,7 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
 
 /* ---- being a rank ---- */
 
-/* This rank's share of the cores that the machine's ranks have together. */
+/* This rank's share of the cores available to all ranks of the machine. */
 static int fair_threads(const tri_world *world) {
     int all = 0, own = tri__cores();
     for (int w = 0; w < TRI_CORE_WORDS; w++)
@@ -197,7 +197,7 @@ static int fair_threads(const tri_world *world) {
     return share < 1 ? 1 : share > own ? own : share;
 }
 
-/* --threads, OMP_NUM_THREADS, or a fair share. torchrun sets OMP_NUM_THREADS to 1 when the user has not. */
+/* --threads, OMP_NUM_THREADS, or a fair share. torchrun sets OMP_NUM_THREADS to 1 if the user has not set it. */
 static void resolve_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
     const char *asked = cli->lookup("OMP_NUM_THREADS"), *elastic = cli->lookup("TORCHELASTIC_RUN_ID");
     if (settings->threads) return;
@@ -226,8 +226,8 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
     return TRI_OK;
 }
 
-/* A rank of our supervisor that cannot join leaves its reason on the control page, unless one is there already: the
- * supervisor says it. page: the shared memory's descriptor. */
+/* A supervised rank that cannot join writes the reason to the control page, unless there already is one; the supervisor
+ * prints it. page: file descriptor of the shared memory. */
 static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri_status status) {
     tri_segment segment;
     char *text = strdup(tri_error());
@@ -241,19 +241,18 @@ static void report_no_join(tri_cli *cli, const tri_launch *launch, int page, tri
     free(text);
 }
 
-/* Transfers of several groups wait for other ranks side by side, and for the kernels before them. So each queue needs a
- * way to the GPU of its own (CUDA has 8 unless told otherwise); and in a pipeline, whose ranks wait for each other both
- * ways, no kernel may be loaded when it is first used: that waits for all that runs, also for transfers which wait for
- * what this rank would send next. CUDA learns both from the environment, when it starts. */
+/* Transfers of several groups wait concurrently for other ranks and for the kernels before them, so each queue needs
+ * its own hardware connection to the GPU (CUDA's default is 8). In a pipeline, whose ranks wait for each other in both
+ * directions, kernels must not be loaded lazily: loading synchronises with everything in flight, including transfers
+ * that wait for what this rank sends next, a deadlock. CUDA reads both settings from the environment when it starts. */
 static void prepare_gpu(const tri_settings *settings) {
     if (strcmp(settings->device, "cuda")) return;
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (settings->pp_size > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-/* NCCL takes ranks of one host for ranks of one GPU each, and refuses others. Where a machine has more ranks than GPUs,
- * for a test, each calls itself a host of its own, and they talk over the loopback. Only the environment can tell NCCL
- * so. */
+/* NCCL refuses two ranks of one host on the same GPU. If a machine has more ranks than GPUs, as in tests, each rank
+ * claims to be a separate host and communicates over loopback. NCCL takes this only from the environment. */
 static void share_gpus(const tri_settings *settings, const tri_world *world) {
     char host[32];
     int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
@@ -268,7 +267,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     *world = NULL;
     if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
     int own = launch->launcher == TRI_LAUNCHER_OWN, page = own ? fcntl(launch->fd, F_DUPFD_CLOEXEC, 0) : -1;
-    if (own) { /* executed as /proc/self/exe, which is no name to find a process by */
+    if (own) { /* executed as /proc/self/exe, a name that does not identify the process */
         char name[16];
         snprintf(name, sizeof name, "trident:%d", launch->rank);
         prctl(PR_SET_NAME, name);
@@ -286,7 +285,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);
 }
 
-/* torchrun's own form of an error file: read by it, and printed as the root cause. */
+/* Writes torchrun's error-file format, which torchrun prints as the root cause. */
 static void write_elastic(const char *path, tri_status status) {
     char time[32];
     snprintf(time, sizeof time, "%lld", (long long)tri__clock_wall());
@@ -299,8 +298,8 @@ static void write_elastic(const char *path, tri_status status) {
     free(text);
 }
 
-/* Under our supervisor, nobody: it speaks. Elsewhere the rank that failed; for one that died or stands still, another
- * as well. */
+/* Whether this rank prints the failure. Under our supervisor none does: the supervisor prints it. Otherwise the rank
+ * that failed does, and a peer as well for a rank that crashed or hangs. */
 static int speaks(const tri_launch *launch, const tri_world *world) {
     tri_failure failure;
     if (launch->launcher == TRI_LAUNCHER_OWN) return 0;

@@ -1,4 +1,4 @@
-/* machines.c - the same run on several machines: what mpirun and srun would be told. */
+/* machines.c - the mpirun and srun command lines for the same run on several machines. */
 #include "cli/launch.h"
 
 #include "base/text.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Options that said where and how many: the launcher says it instead. */
+/* Options that set hosts and rank counts: the launcher sets these instead. */
 static const char *const dropped[] = {"nnodes",    "nproc_per_node", "node_rank",     "standalone",  "rdzv_backend",
                                       "rdzv_id",   "rdzv_endpoint",  "rdzv_conf",     "master_addr", "master_port",
                                       "redirects", "tee",            "local_ranks_filter", "log_dir", "bind_cores"};
 
-/* The row of an argument that is one of the dropped; NULL: it stays. */
+/* The row of an argument that is dropped; NULL: it is kept. */
 static const tri_option *is_dropped(const char *argument) {
     char name[TRI_OPTION_FLAG];
     if (strncmp(argument, "--", 2)) return NULL;
@@ -26,7 +26,7 @@ static const tri_option *is_dropped(const char *argument) {
     return NULL;
 }
 
-/* As a shell reads it back; what there is no memory for is left out of a line that is advice. */
+/* Quotes the word for a shell. Out of memory, it is omitted: the line is only advice. */
 static void print_word(FILE *out, const char *word) {
     char *quoted = tri__text_quoted(word);
     fprintf(out, " %s", quoted ? quoted : "...");
@@ -44,7 +44,7 @@ static void print_command(tri_cli *cli) {
     fputc('\n', cli->err);
 }
 
-/* Names that are known: of Slurm's allocation, or of the place where the machines should have met. */
+/* Prints the host names that are known: from Slurm's allocation, or the rendezvous host. */
 static void print_hosts(tri_cli *cli, const tri_settings *s) {
     const char *list = cli->lookup("SLURM_JOB_NODELIST"), *first = s->master_addr ? s->master_addr : s->rdzv_endpoint;
     for (int i = 0; i < s->nodes; i++) {

@@ -14,7 +14,7 @@
 
 #define COMMAND(word, ...) {.name = #word, .run = tri__command_##word, __VA_ARGS__}
 
-/* Their order is that of the help. */
+/* In the order of the help text. */
 const tri_command tri__commands[] = {
     COMMAND(train, .model = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
@@ -122,7 +122,7 @@ tri_status tri__cli_settings(tri_settings *settings, const char *command, int n,
     return tri__cli_own_settings(settings, command, NULL, n, args, words, max_words, n_words);
 }
 
-/* NO_COLOR wins over FORCE_COLOR; both count when set to something (no-color.org, force-color.org). */
+/* NO_COLOR wins over FORCE_COLOR; both count if not empty (no-color.org, force-color.org). */
 static int wants_color(FILE *file, int refused) {
     const char *no = getenv("NO_COLOR"), *force = getenv("FORCE_COLOR"), *term = getenv("TERM");
     if (refused || (no && *no)) return 0;
@@ -130,7 +130,7 @@ static int wants_color(FILE *file, int refused) {
     return isatty(fileno(file)) && term && strcmp(term, "dumb") != 0;
 }
 
-/* Also "--no_color". Options after "--" are words. */
+/* Also "--no_color". Arguments after "--" are not options. */
 static int has_flag(int n, const char *const *args, const char *name) {
     for (int i = 0; i < n && strcmp(args[i], "--") != 0; i++) {
         const char *a = args[i], *b = name;
@@ -169,8 +169,7 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     return command->run(cli, n, args);
 }
 
-/* libgomp and the BLAS end the process themselves when they get no memory or no thread: exit(1), which Trident never
- * does. */
+/* libgomp and the BLAS call exit(1) if they get no memory or no thread; Trident itself never exits with 1. */
 static void ended_by_library(int code, void *context) {
     static const char words[] =
         "trident: ended by a library that got no memory or no thread; its own message is above\n";
@@ -180,7 +179,7 @@ static void ended_by_library(int code, void *context) {
     _exit(TRI_RESOURCE);
 }
 
-/* Of the terminal; where there is none, as $COLUMNS says. 0: unknown. */
+/* Columns of the terminal; without one, $COLUMNS. 0: unknown. */
 static int columns(void) {
     struct winsize window = {0};
     const char *said = getenv("COLUMNS");
@@ -189,9 +188,9 @@ static int columns(void) {
 }
 
 int main(int argc, char **argv) {
-    if (tri__standard_open() != TRI_OK) return TRI_IO; /* nobody could be told */
-    signal(SIGPIPE, SIG_IGN); /* a closed stdout is an error of write(), not a death */
-    signal(SIGXFSZ, SIG_IGN); /* so is a file that may grow no further */
+    if (tri__standard_open() != TRI_OK) return TRI_IO; /* no stream to print an error to */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed stdout is an error, not fatal */
+    signal(SIGXFSZ, SIG_IGN); /* likewise beyond the file size limit */
     const char **args = calloc((size_t)argc + 1, sizeof *args);
     if (!args || on_exit(ended_by_library, NULL)) {
         fputs("trident: no memory to begin\n", stderr);

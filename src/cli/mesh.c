@@ -1,5 +1,5 @@
 /* mesh.c - `trident mesh`: the grid of ranks as tables, ranks first and then groups, or as one JSON object. A group is
- * known by its axis and its first rank. */
+ * identified by its axis and its first rank. */
 #include "cli/cli.h"
 
 #include "base/text.h"
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 
 enum {
-    SHOWN = 16,          /* members of a group that a table lists before it says how many there are */
-    MEMBERS_MAX = 1 << 27 /* of all groups of all ranks in JSON: about 1 GB of text */
+    SHOWN = 16,          /* members of a group that a table lists; of more, it prints the count */
+    MEMBERS_MAX = 1 << 27 /* limit for JSON, over all groups of all ranks: about 1 GB of text */
 };
 
 /* A mesh and how its ranks are spread over machines. */
 typedef struct grid {
     tri_mesh mesh;
     int world, per_node;
-    int *members; /* [world] of the group last asked for */
+    int *members; /* [world], members of the group last queried */
 } grid;
 
 static int group_of(const grid *g, int rank, int axis) {
@@ -49,7 +49,7 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
     return status;
 }
 
-/* "{0, 4, 8}", cut short after SHOWN. */
+/* "{0, 4, 8}", truncated after SHOWN members. */
 static const char *members_text(const int *members, int n, char out[static 256]) {
     int used = 0;
     for (int i = 0; i < n && i < SHOWN; i++)
@@ -65,7 +65,7 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
     tri__text_table_add(&table, "group\tfirst rank\tsize\tranks");
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
         for (int rank = 0; rank < g->world; rank++) {
-            if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not its group's first */
+            if (tri__mesh_coords(&g->mesh, rank).of[axis]) continue; /* not the first of its group */
             int n = group_of(g, rank, axis);
             tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n,
                                 members_text(g->members, n, text));

@@ -1,4 +1,4 @@
-/* plan.c - `trident plan`: what a step does and needs, without doing it. A table of facts, or the program itself. */
+/* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
 #include "cli/cli.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory classes as people call them, by their keys in "bytes". */
+/* Printed names of memory classes, by their keys in "bytes". */
 static const struct {
     const char *key, *name;
 } classes[] = {
@@ -27,7 +27,7 @@ static tri_json_int whole(const tri_json *object, const char *key) {
     return tri__json_integer_value(tri__json_get(object, key));
 }
 
-/* One rank's training program beside the forward-only one. */
+/* One rank's training program next to its forward-only program. */
 static tri_status print_rank(const tri_cli *cli, const tri_json *train, const tri_json *infer) {
     tri_text_table table = {0};
     char a[32], b[32], c[32];
@@ -100,18 +100,18 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
     if (tri__json_size(ranks) == 1) TRI_TRY(print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")));
     else TRI_TRY(print_ranks(cli, ranks));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
-    fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory went to\n"
-          "another slot; no output lies on another operand; all slots lie inside their class's allocation\n",
+    fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
+          "reused; no output overlaps another operand; all slots are inside their class's allocation\n",
           cli->out);
     if (tri__json_size(ranks) > 1)
-        fputs("all ranks: every send meets its receive; groups agree on each transfer, its size and its order; nothing "
+        fputs("all ranks: every send matches its receive; groups agree on each transfer, its size and its order; nothing "
               "is\n"
               "touched while it is in flight; nothing deadlocks\n",
               cli->out);
     return TRI_OK;
 }
 
-/* What was asked for instead of the tables; *shown: whether anything was. */
+/* Prints the views requested instead of the tables; *shown: whether there were any. */
 static tri_status print_views(const tri_cli *cli, const tri_json *facts, int timeline, int *shown) {
     const tri_json *simulation = tri__json_get(facts, "simulation"), *csv = tri__json_get(facts, "csv");
     const tri_json *params = tri__json_get(facts, "params");

@@ -1,4 +1,4 @@
-/* plan_params.c - where each parameter lies, as a table; then what each stage has. */
+/* plan_params.c - a table of the ranks that hold each parameter; then the content of each stage. */
 #include "cli/plan_views.h"
 
 #include "base/text.h"

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 64, LABEL = 32 }; /* ranks that are drawn each; of more, a rank of each stage */
+enum { MOST_ROWS = 64, LABEL = 32 }; /* up to so many ranks are all drawn; of more, one rank per stage */
 
 typedef struct picture {
     tri_chart_row *row;          /* [n] */
-    char (*label)[2][LABEL];     /* [n] of the row, of its group */
+    char (*label)[2][LABEL];     /* [n], label of the row and of its group */
     tri_chart_span *span;        /* of all rows */
     int n;
     char title[160], note[512];
@@ -24,7 +24,7 @@ static double real(const tri_json *object, const char *key) {
 
 static double element(const tri_json *list, size_t i) { return tri__json_number_value(tri__json_at(list, i)); }
 
-/* Whether a rank is drawn: all of few, the first of each stage of many. */
+/* Whether a rank is drawn: all up to MOST_ROWS; of more, the first of each stage. */
 static int is_drawn(const tri_json *ranks, size_t rank) {
     int stage = (int)real(tri__json_at(ranks, rank), "stage");
     for (size_t i = 0; i < rank && tri__json_size(ranks) > MOST_ROWS; i++)
@@ -74,7 +74,7 @@ static tri_status fill(picture *p, const tri_json *ranks, int stages) {
     return TRI_OK;
 }
 
-/* "Training step on 16 ranks: pp 4 x tp 2 x dp 2, 1f1b, 16 microbatches"; axes of one rank are left out. */
+/* "Training step on 16 ranks: pp 4 x tp 2 x dp 2, 1f1b, 16 microbatches"; axes of size one are omitted. */
 static void write_title(picture *p, const tri_json *simulation) {
     static const char *const axes[] = {"pp", "tp", "dp"};
     const tri_json *mesh = tri__json_get(simulation, "mesh");

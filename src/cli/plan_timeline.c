@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 120, LEAST = 40 }; /* columns, where the terminal's are not known; of the drawing, at least */
+enum { WIDTH = 120, LEAST = 40 }; /* columns, if the terminal's width is unknown; least width of the drawing */
 
-/* One column of a row: what takes most of its time. */
+/* One column of a row: the leg that takes most of its time. */
 typedef struct cell {
     char kind;         /* 0: nothing */
     int mb;
@@ -21,8 +21,8 @@ static double real(const tri_json *object, const char *key) {
     return tri__json_number_value(tri__json_get(object, key));
 }
 
-/* How times of a step are shown: in seconds from ten on, else in milliseconds, and to as many digits as ranks differ
- * in. */
+/* How a step's times are printed: in seconds from 10 s on, else in milliseconds, with enough digits to tell ranks
+ * apart. */
 typedef struct time_unit {
     double per_second;
     const char *name;
@@ -50,7 +50,7 @@ static void add_leg(cell *cells, int n, double each, const tri_json *leg) {
     }
 }
 
-/* Columns that are alike: the letter, the number where it fits, the letter again. */
+/* A run of equal columns: the letter, the number if it fits, the letter repeated. */
 static void put_run(const tri_cli *cli, const cell *first, int n) {
     char number[16] = "";
     if (first->kind && first->mb >= 0) snprintf(number, sizeof number, "%d", first->mb);
@@ -85,7 +85,7 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation) {
     if (!cells) return tri__fail(TRI_RESOURCE, "out of memory");
     size_t i, k;
     tri_json *rank, *leg;
-    const tri_json *drawn = NULL; /* ranks that are alike share their legs */
+    const tri_json *drawn = NULL; /* ranks of one role share their legs */
     tri__json_each(ranks, i, rank) {
         const tri_json *legs = tri__json_get(rank, "legs");
         if (legs != drawn) {
@@ -132,7 +132,7 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     fputc('\n', cli->out);
 }
 
-/* Microbatches that a rank holds, where that is known. */
+/* Microbatches that a rank holds, if known. */
 static const char *held_text(const tri_json *rank, char text[static 32]) {
     snprintf(text, 32, "%.4g", real(rank, "microbatches_held"));
     return tri__json_get(rank, "microbatches_held") ? text : "-";

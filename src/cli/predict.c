@@ -1,5 +1,5 @@
 /* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
- * object a row. Kept columns stand first, then the row's number where rows were left out. */
+ * object per row. Kept columns come first, then the row's number if rows were skipped. */
 #include "cli/cli.h"
 #include "cli/sinks.h"
 
@@ -19,12 +19,12 @@ const tri_option tri__predict_options[] = {
 
 typedef enum form { CSV, TSV, JSON_LINES } form;
 
-/* What is written, and how. */
+/* The output and its format. */
 typedef struct writer {
     FILE *out;
     form form;
-    int numbered;     /* with the rows' numbers */
-    int top;          /* classes of a row; 0: all, in their order */
+    int numbered;     /* write row numbers */
+    int top;          /* classes written per row; 0: all, in class order */
     const tri_predictions *p;
     int *order;       /* [n_classes] of one row */
 } writer;
@@ -34,7 +34,7 @@ static int ends(const char *path, const char *ending) {
     return length >= n && strcasecmp(path + length - n, ending) == 0;
 }
 
-/* A file's format by its name. What cannot be written is refused, not written as something else. */
+/* Chooses the format from the file name. Unsupported formats are refused, never written as another format. */
 static tri_status choose_form(const char *path, int json, form *out) {
     static const struct {
         const char *ending;
@@ -59,7 +59,7 @@ static tri_status choose_form(const char *path, int json, form *out) {
     return TRI_OK;
 }
 
-/* Quoted when it holds what would end a field. */
+/* Quoted if it contains a character that would end a field. */
 static void put_field(const writer *w, const char *text, size_t length) {
     int quoted = 0;
     for (size_t i = 0; i < length && !quoted; i++)
@@ -76,7 +76,7 @@ static void put_text(const writer *w, const char *text) { put_field(w, text, str
 
 static void separate(const writer *w) { fputc(w->form == TSV ? '\t' : ',', w->out); }
 
-/* A column of ours; a kept one of the same name keeps it. */
+/* Writes the name of a generated column, renamed if a kept column has the same name. */
 static tri_status put_name(const writer *w, const char *prefix, const char *name) {
     char *full = NULL, *longer;
     if (asprintf(&full, "%s%s", prefix, name) < 0) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
@@ -92,8 +92,7 @@ static tri_status put_name(const writer *w, const char *prefix, const char *name
     return TRI_OK;
 }
 
-/* The classes of row i in the order in which they are written: the most probable first, the first of equals before
- * others. */
+/* Sorts the classes of row i into output order: by falling probability, ties in class order. */
 static const float *sort_classes(const writer *w, int64_t i) {
     const float *probs = w->p->probs + i * w->p->n_classes;
     int n = w->p->n_classes, most = w->top ? w->top : 1;
@@ -203,7 +202,7 @@ static tri_status put_rows(const writer *w) {
     return p->table ? tri__table_check(p->table) : TRI_OK;
 }
 
-/* To a file: whole or not at all. */
+/* Writes a file atomically: whole or not at all. */
 static tri_status write_file(const char *path, writer *w) {
     char *data = NULL;
     size_t size = 0;
@@ -211,7 +210,7 @@ static tri_status write_file(const char *path, writer *w) {
     if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = put_rows(w);
     int lost = ferror(w->out);
-    if ((fclose(w->out) || lost || !data) && status == TRI_OK) /* short of memory, it may close well, without data */
+    if ((fclose(w->out) || lost || !data) && status == TRI_OK) /* out of memory, fclose may succeed without data */
         status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_deliver(path, data, size);
     free(data);

@@ -1,5 +1,5 @@
-/* signals.c - the handler, and the one place that it can reach: a signal comes without any context of ours. All that a
- * handler may do to answer is to write a constant text. */
+/* signals.c - the signal handler and its static state, since a handler gets no context of ours. A handler may only
+ * write a constant text in reply. */
 #include "cli/signals.h"
 #include "cli/launch.h"
 
@@ -38,7 +38,7 @@ static const char *const texts[] = {
 
 const char *tri__signals_text(tri_signal_words words) { return texts[words]; }
 
-/* One write, so that no other process's words come between. */
+/* One write, so that output of other processes cannot interleave. */
 static void put(const char *text) {
     char line[256];
     size_t n = 0;
@@ -50,7 +50,7 @@ static void put(const char *text) {
     errno = before;
 }
 
-/* SIGUSR1 comes from `trident supervise`, which has spoken, or from a scheduler. */
+/* SIGUSR1 comes from `trident supervise`, which has already printed a message, or from a scheduler. */
 static void note(int signal, siginfo_t *info, void *context) {
     (void)context;
     int none = 0, key = info->si_code == SI_KERNEL, words = atomic_load(&taken.words),
@@ -83,7 +83,7 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words) {
     for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++) {
         struct sigaction before;
         sigaction(stop_signals[i], NULL, &before);
-        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal asks for nothing */
+        int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is not a stop request */
         if (stop_signals[i] != SIGHUP || !ignored) sigaction(stop_signals[i], &action, NULL);
     }
 }

@@ -1,5 +1,5 @@
-/* simulate.c - `trident simulate`: a training step of all ranks on described hardware, without any of it; that of a
- * plan, or of printed programs. */
+/* simulate.c - `trident simulate`: simulates a training step of all ranks on described hardware, from a plan or from
+ * printed programs. */
 #include "cli/cli.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
@@ -30,7 +30,7 @@ static tri_status simulate_plan(const tri_cli *cli, const tri_settings *settings
     return status;
 }
 
-/* Files are those of --program, and bare words: a shell turns `--program rank*.txt` into one and the others. */
+/* Files are the value of --program and bare words: a shell expands `--program rank*.txt` to both. */
 static tri_status simulate_files(const tri_cli *cli, const tri_settings *settings, const char *const *words,
                                  int n_words) {
     tri_json *simulation = NULL;

@@ -1,4 +1,4 @@
-/* sinks.c - opens what a run's events go to, and remembers how it ended. */
+/* sinks.c - opens the sinks of a run's events, and records how the run ended. */
 #include "cli/sinks.h"
 
 #include "base/clock.h"
@@ -23,12 +23,12 @@ void tri__outcome_free(tri_outcome *outcome) {
     *outcome = (tri_outcome){0};
 }
 
-/* A sink that keeps what the command needs to know after the run. */
+/* A sink that records what the command needs after the run. */
 typedef struct watch {
     tri_outcome *outcome;
     char error[TRI_PATH_MAX]; /* error.json of the run folder */
-    int started;              /* the run has taken its folder */
-    tri_signal_words words;   /* what a signal means from then on */
+    int started;              /* the run has acquired its folder */
+    tri_signal_words words;   /* the reply to a signal from then on */
 } watch;
 
 static tri_status watch_emit(void *context, const tri_event *event) {
@@ -38,7 +38,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     if (event->kind == TRI_EVENT_START) {
         w->started = 1;
         tri__signals_say(w->words);
-        (void)tri__file_remove(w->error); /* an earlier run's */
+        (void)tri__file_remove(w->error); /* of an earlier run */
     }
     const char *last = event->kind == TRI_EVENT_END ? tri__json_string_value(tri__json_get(event->facts, "checkpoint"))
                        : event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_UNCHANGED ? event->text
@@ -54,7 +54,7 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     return outcome->summary ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* Best effort: the run has failed already, and its own words matter more than ours. */
+/* Best effort: the run has already failed, and its own message matters more than an error here. */
 static void write_error(const watch *w, tri_status status) {
     char *message = strdup(tri_error());
     tri_json *object = tri__json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step",
@@ -78,13 +78,13 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
     return tri__cli_progress(cli, settings->quiet, &sinks[PROGRESS]);
 }
 
-/* Closing flushes; the first failure counts unless the run has failed already. */
+/* Closing flushes. Returns the first failure, that of the run before any other. */
 static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri__progress_close(&sinks[PROGRESS]);
     tri__profile_close(&sinks[PROFILE]);
     tri__summary_close(&sinks[SUMMARY]);
     tri__trace_close(&sinks[TRACE]);
-    if (status != TRI_OK) { /* keep the failure's words */
+    if (status != TRI_OK) { /* keep the text of the failure */
         char *message = strdup(tri_error());
         tri__tfevents_close(&sinks[TFEVENTS]);
         tri__metrics_close(&sinks[METRICS]);
@@ -96,7 +96,7 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     return metrics != TRI_OK ? metrics : tfevents;
 }
 
-/* Ranks but the first leave a trace of their own and nothing else. */
+/* Ranks other than the first write only a trace. */
 static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
     tri_sink trace;
     tri_status status = tri__trace_open(settings->output_dir, &trace);

@@ -1,5 +1,5 @@
-/* slurm_types.c - runs `srun --mpi=list`, with a deadline, and reads the types off its output: one on a line, after
- * "srun: " in older versions, among sentences. */
+/* slurm_types.c - runs `srun --mpi=list`, with a deadline, and parses the types from its output: one per line, after
+ * "srun: " in older versions, mixed with sentences. */
 #include "cli/slurm_types.h"
 
 #include "base/clock.h"
@@ -28,7 +28,7 @@ void tri__slurm_types_parse(const char *text, char *out, size_t size) {
     }
 }
 
-/* What can be read of fd until it ends, there is no more room, or the time is over. */
+/* Reads from fd until end of file, a full buffer, or the deadline. */
 static void read_until(int fd, double deadline, char *out, size_t size) {
     size_t used = 0;
     for (ssize_t n = 1; n != 0 && used < size - 1;) {
@@ -57,7 +57,7 @@ void tri__slurm_types(const char *srun, char *out, size_t size) {
     close(fds[1]);
     if (pid > 0) {
         read_until(fds[0], deadline, text, sizeof text);
-        kill(pid, SIGKILL); /* it has said what it had to say, or takes too long */
+        kill(pid, SIGKILL); /* its output is complete, or it takes too long */
         waitpid(pid, &status, 0);
         tri__slurm_types_parse(text, out, size);
     }

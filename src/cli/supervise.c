@@ -1,7 +1,7 @@
-/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. Their launcher ends a whole
- * job when it is asked to end itself, so a request to stop reaches the ranks as SIGUSR1, which launchers pass on; and
- * it is started again when the job crashed. A launcher may outlive its job (mpirun, when machines lost each other):
- * ranks that failed have written error.json, and then it is ended. */
+/* supervise.c - `trident supervise -- COMMAND...`: for ranks that mpirun or srun starts. A launcher that gets SIGTERM
+ * kills the whole job, so a request to stop is sent as SIGUSR1, which launchers pass on to the ranks. After a crash the
+ * launcher is restarted. A launcher may outlive its job (mpirun, after losing the connection to a machine): if ranks
+ * have written error.json, it is terminated. */
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CANNOT_START = 127, ERROR_BYTES = 1 << 20 }; /* as shells have it; most of an error.json */
-/* Seconds: that a launcher has to end after its ranks reported a failure, and while some of them are still to be seen
- * here; then after SIGTERM; and after SIGKILL, when nothing more can be done. */
+enum { CANNOT_START = 127, ERROR_BYTES = 1 << 20 }; /* exit code, as in shells; size limit of error.json */
+/* Seconds that a launcher gets to exit after its ranks reported a failure; the same while some of its ranks still run
+ * on this machine; after SIGTERM; and after SIGKILL, when nothing more can be done. */
 static const double LEAVE = 10, LEAVE_RANKS = 60, TERMINATE = 5, KILL = 5, LOOK = 0.2;
 
 typedef struct job {
@@ -26,9 +26,9 @@ typedef struct job {
     char *const *argv;
     pid_t pid;
     char error[TRI_PATH_MAX];  /* error.json of the run folder; "": not known */
-    char *before;              /* what stood in it when the job began; NULL: nothing */
-    int code;                  /* that the ranks failed with; 0: they have not */
-    double failed, terminated, killed, looked; /* tri__clock() of the stages of ending, and of the last look at
+    char *before;              /* its content when the job began; NULL: no such file */
+    int code;                  /* exit code of the ranks' failure; 0: none */
+    double failed, terminated, killed, looked; /* tri__clock() of each stage of termination, and of the last read of
                                                   error.json; 0: not yet */
 } job;
 
@@ -39,7 +39,7 @@ static const char *last_part(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* What `trident train ...` inside the command calls its run folder; 0 when there is no such thing in it. */
+/* The run folder of the `trident train ...` inside the command; returns 0 if there is none. */
 static int find_folder(char *const *argv, char out[static TRI_PATH_MAX]) {
     int n = 0, at = 0, n_words = 0;
     while (argv[n]) n++;
@@ -62,8 +62,8 @@ static char *read_error(const job *j) {
                : NULL;
 }
 
-/* Whether the ranks have reported a failure since the job began. A run that begins removes the report: its launcher
- * started it again. */
+/* Checks whether the ranks have reported a failure since the job began. A starting run removes the report: the launcher
+ * has restarted it. */
 static void look(job *j) {
     double now = tri__clock();
     if (now - j->looked < LOOK || j->terminated) return;
@@ -92,11 +92,11 @@ static tri_status start(job *j) {
     j->pid = fork();
     if (j->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setpgid(0, 0); /* a key on the terminal reaches this process alone */
+        setpgid(0, 0); /* keyboard signals reach only this process */
         execvp(j->argv[0], j->argv);
         _exit(CANNOT_START);
     }
-    if (j->pid > 0) setpgid(j->pid, j->pid); /* whoever comes first */
+    if (j->pid > 0) setpgid(j->pid, j->pid); /* set in parent and child, whichever runs first */
     return j->pid > 0 ? TRI_OK : tri__fail(TRI_RESOURCE, "cannot start %s: %s", j->argv[0], strerror(errno));
 }
 
@@ -106,7 +106,7 @@ static void list_children(pid_t pid, char *text, size_t size) {
     tri__file_start(path, text, size);
 }
 
-/* Every process that the launcher has left: one whose parent ended is a child of this process
+/* Kills all processes that the launcher has left behind: orphans become children of this process
  * (PR_SET_CHILD_SUBREAPER). */
 static void end_rest(void) {
     char text[4096];
@@ -119,8 +119,8 @@ static void end_rest(void) {
     }
 }
 
-/* Whether a process below this one, at most `depth` generations down, is a rank. Those of other machines, and of srun,
- * are not seen. */
+/* Whether a descendant, at most `depth` generations down, is a rank. Ranks on other machines, and those of srun, are
+ * not visible. */
 static int has_ranks(pid_t pid, int depth) {
     char children[4096], path[64], name[32], *at = children, *end;
     list_children(pid, children, sizeof children);
@@ -132,14 +132,14 @@ static int has_ranks(pid_t pid, int depth) {
     return 0;
 }
 
-/* SIGTERM, then SIGKILL, to a launcher that goes on although its ranks have reported a failure. */
+/* SIGTERM, then SIGKILL, to a launcher that keeps running although its ranks have reported a failure. */
 static void hasten(job *j) {
     enum { GENERATIONS = 8 };
     double now = tri__clock(), since = now - j->failed;
     if (!j->failed || j->killed) return;
     if (!j->terminated && since > LEAVE && (since > LEAVE_RANKS || !has_ranks(j->pid, GENERATIONS))) {
         j->terminated = now;
-        fprintf(j->cli->err, "trident: the ranks have failed (%s), but %s still runs after %.0f s: it is ended\n",
+        fprintf(j->cli->err, "trident: the ranks have failed (%s), but %s still runs after %.0f s: terminating it\n",
                 j->error, j->argv[0], since);
         kill(-j->pid, SIGTERM);
     } else if (j->terminated && now - j->terminated > TERMINATE) {
@@ -148,8 +148,8 @@ static void hasten(job *j) {
     }
 }
 
-/* Its exit code, or that of its ranks when it had to be ended; a request to stop is passed on, once. A second one ends
- * this process, and with it the command. */
+/* Returns the launcher's exit code, or that of its ranks if it had to be terminated. A request to stop is passed on
+ * once; a second one ends this process and with it the command. */
 static int wait_for(job *j) {
     int status = 0, told = 0;
     for (;; usleep(20 * 1000)) {
@@ -167,7 +167,7 @@ static int wait_for(job *j) {
     }
 }
 
-/* What the same command line would do again. */
+/* Exit codes that the same command line would produce again. */
 static int is_final(int code) {
     static const int final[] = {TRI_OK,   TRI_USAGE, TRI_DATA,    TRI_NOINPUT,   TRI_RESOURCE,
                                 TRI_BUSY, TRI_IO,    TRI_STOPPED, TRI_NOTFINITE, CANNOT_START};
@@ -185,7 +185,7 @@ static tri_status supervise(job *j, const tri_settings *settings) {
         int code = wait_for(j), asked = atomic_load(&j->cli->stop->signal);
         if (code == TRI_OK) return TRI_OK;
         if (code == CANNOT_START) return tri__fail(TRI_NOINPUT, "%s: cannot be started; is it on the PATH?", name);
-        end_rest(); /* it would be in the way of the next start, and is of no use after the last */
+        end_rest(); /* leftovers would interfere with the next start, and are useless after the last */
         if (is_final(code) || asked || restarts == settings->max_restarts)
             return tri__fail((tri_status)code, "%s ended with exit code %d%s", name, code,
                              code == TRI_STOPPED ? ": run again to continue" : "");

@@ -1,4 +1,4 @@
-/* texts.c - reading texts in batches, so that a file of any size takes little memory. */
+/* texts.c - reads texts in batches, so that a file of any size needs little memory. */
 #include "cli/texts.h"
 
 #include "base/limits.h"
@@ -56,12 +56,12 @@ static tri_status add_line(const tri_texts_from *from, tri_text_batch *batch, co
 
 /* A text being read. */
 typedef struct line {
-    char *text;   /* [room] */
+    char *text;   /* [capacity] */
     size_t length, room;
 } line;
 
-/* The next text, without what ends it. *more: 0 at the end of the file. What does not end within the limit is refused
- * before it is in memory: /dev/zero has no end. */
+/* The next text, without its terminator. *more: 0 at the end of the file. A text over the limit is refused before it is
+ * in memory: /dev/zero never ends. */
 static tri_status read_line(FILE *in, int end, const char *path, long long number, line *l, int *more) {
     int byte;
     l->length = 0;

@@ -1,5 +1,4 @@
-/* tokenize.c - `trident tokenize`: texts in, one line of token ids out for each, in order. Threads share a batch of
- * texts. */
+/* tokenize.c - `trident tokenize`: prints one line of token ids per text, in order. Threads share a batch of texts. */
 #include "cli/texts.h"
 
 #include "base/clock.h"
@@ -34,8 +33,8 @@ typedef struct job {
     int64_t texts, ids;
 } job;
 
-/* One text's ids; the caller frees them. Without --max-len there is room for all: normalisation makes 11 bytes of one
- * at most. */
+/* One text's ids; the caller frees them. Without --max-len the buffer fits all ids: normalisation expands a byte to at
+ * most 11. */
 static int32_t *encode(const job *j, const char *text, size_t length, int *n) {
     int64_t room = j->own->max_len ? j->own->max_len : 11 * (int64_t)length + 256;
     int32_t *ids = malloc((size_t)room * sizeof *ids);

@@ -20,7 +20,7 @@ static int find_best(const char *folder, char path[static TRI_PATH_MAX]) {
            tri__checkpoint_name(path, folder, step, "") == TRI_OK && tri__is_folder(path);
 }
 
-/* Where the model lies, and which checkpoint stands for the run folder. */
+/* Prints where the model is, and which checkpoint the run folder resolves to. */
 static void print_model(FILE *out, const char *folder, const char *last) {
     static const char taken[] = "what eval, predict and export take";
     char best[TRI_PATH_MAX];
@@ -33,7 +33,7 @@ static void print_model(FILE *out, const char *folder, const char *last) {
     }
 }
 
-/* A table that the model was trained on tells nothing. model: a run folder or a checkpoint. */
+/* Suggests a table other than the training table. model: a run folder or a checkpoint. */
 static tri_status print_hint(FILE *out, const tri_settings *settings, const char *model) {
     tri_data_files files;
     int held_out = !tri__is_file(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
@@ -73,8 +73,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     return tri__launch_leave(cli, launch, world, status);
 }
 
-/* A rank that is started again goes on from what its run has committed, whatever the command line said of the first
- * start. */
+/* A restarted rank resumes from the last checkpoint that its run committed, whatever the command line says about
+ * resuming. */
 static tri_status resolve_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
     const char *again = launch->launcher == TRI_LAUNCHER_OWN ? cli->lookup(TRI_RESUME_VARIABLE) : NULL;
     if (!again) return TRI_OK;

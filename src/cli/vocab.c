@@ -40,7 +40,7 @@ static tri_status collect(void *to, const tri_text_batch *batch) {
         const char *text = batch->data + batch->start[i];
         size_t length = tri__batch_length(batch, i);
         for (size_t k = 0; k < length; k++)
-            if (text[k]) c->data[c->used++] = text[k]; /* a 0 byte means nothing to BERT */
+            if (text[k]) c->data[c->used++] = text[k]; /* BERT ignores 0 bytes */
         c->data[c->used++] = 0;
     }
     c->n += batch->n;

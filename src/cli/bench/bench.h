@@ -1,4 +1,4 @@
-/* bench.h - what `trident bench` measures: a row of the table in bench.c and a file each. */
+/* bench.h - the benchmarks of `trident bench`, each a file and a row of the table in bench.c. */
 #ifndef TRI_CLI_BENCH_BENCH_H
 #define TRI_CLI_BENCH_BENCH_H
 
@@ -7,20 +7,20 @@
 /* Options that only `trident bench` has. */
 typedef struct tri_bench_options {
     tri_texts op, sizes, cases, schedules, layouts;
-    int lab_model; /* index of its row's choices */
+    int lab_model; /* index into its option's choices */
 } tri_bench_options;
 
-/* Starts ranks, or joins those that a launcher started, and times operations among them. */
+/* Starts ranks, or joins those that a launcher started, and times collectives between them. */
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
-/* Trains a made-up model in every layout, one after another. */
+/* Trains a synthetic model in every layout, one after another. */
 tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
-/* Takes steps of made-up models on one device. */
+/* Times training steps of synthetic models on one device. */
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
-/* Trains a made-up model of two encoders in a pipeline, one schedule and shape after another. */
+/* Trains a synthetic model of two encoders in a pipeline, one schedule and shape after another. */
 tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
-/* Of n >= 1 numbers, which it sorts. */
+/* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);
-/* Ranks to start here: as many as asked for, else one for each core, and two at least. */
+/* Ranks to start on this machine: as requested, else one per core, but at least two. */
 tri_status tri__bench_ranks(tri_settings *settings, int *n);
 
 #endif

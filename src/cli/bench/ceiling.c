@@ -18,7 +18,7 @@ typedef struct product {
     size_t bytes[OPERANDS], work_bytes;
 } product;
 
-/* Numbers in -1 .. 1, of which `block` are made and repeated. */
+/* Random numbers in -1 .. 1: a block of `block` numbers, repeated. */
 static tri_status fill(product *p, int k, tri_dtype dtype) {
     enum { BLOCK = 1 << 20 };
     size_t bytes = p->bytes[k];

@@ -1,11 +1,13 @@
-/* comm.c - `trident bench comm`: how fast ranks talk.
+/* comm.c - `trident bench comm`: how fast collectives are.
  *
- * For every operation and size, a number of calls. Before each, every rank writes its buffer anew (else small ones stay
- * in the cache of whoever reduced them last and look twice as fast) and all meet. A call's time is the slowest rank's,
- * the median of the calls counts, and each result is looked at. In between, so that all see the same weather, two
- * threads copy 128 MiB (memcpy_ratio), and under an MPI launcher MPI does the same operation on the same buffers.
+ * Every operation and size is called several times. Before each call every rank rewrites its buffer (else small buffers
+ * stay in the cache of the rank that reduced them last and look twice as fast), and a barrier follows. A call takes as
+ * long as its slowest rank; the median of the calls is reported, and every result is verified. Interleaved with the
+ * calls, so that all are measured under the same conditions, two threads copy 128 MiB (memcpy_ratio), and under an MPI
+ * launcher MPI runs the same operation on the same buffers.
  *
- * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for what an operation must move. */
+ * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for the bytes that an operation must
+ * move. */
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 
@@ -23,25 +25,25 @@
 #include <sys/mman.h>
 
 enum {
-    WARM = 3, /* calls before those that count */
+    WARM = 3, /* warm-up calls */
     CALLS_MAX = 500,
     CALLS_MIN = 11,
-    CALL_BYTES = 512 << 20, /* calls of a size: so many bytes in all, between the two above */
-    COPIES = 5,             /* memcpy samples of a size, at least, spread over its calls; one each of up to FEW calls */
+    CALL_BYTES = 512 << 20, /* a size gets as many calls as add up to this, within the two limits above */
+    COPIES = 5,             /* least memcpy samples of a size, spread over its calls; one per call up to FEW calls */
     FEW = 20,
     COPY_BYTES = 128 << 20,
-    HEAP_SLACK = 4 << 20 /* staging of the times */
+    HEAP_SLACK = 4 << 20 /* for staging the measured times */
 };
 static const int64_t SIZE_LEAST = 4, SIZE_MOST = (int64_t)8 << 30;
 
 typedef struct op_row {
     const char *name;
     tri_collective_kind kind;
-    int split;        /* each rank has bytes / ranks, and all of them together bytes */
+    int split;        /* each rank has bytes / ranks, all ranks together have bytes */
     int all_in, all_out; /* `in` / `out` holds the parts of all ranks */
     int in_place;
     int rooted;       /* only rank 0 has a result */
-    int steps;        /* busbw = steps * (n - 1) / n * algbw; 0: the same */
+    int steps;        /* busbw = steps * (n - 1) / n * algbw; 0: busbw = algbw */
 } op_row;
 
 static const op_row op_rows[] = {
@@ -58,28 +60,28 @@ static const op_row op_rows[] = {
 };
 enum { OPS = sizeof op_rows / sizeof *op_rows };
 
-/* What is measured; the same on all ranks. */
+/* The measurements to take; the same on all ranks. */
 typedef struct plan {
     tri_cli *cli;
     const tri_settings *settings;
     int asked[OPS];
     int64_t *bytes; /* [n_sizes] */
     int n_sizes;
-    int native;     /* compare with MPI's own */
+    int native;     /* compare with MPI's operations */
 } plan;
 
-/* One rank at work. */
+/* The state of one rank. */
 typedef struct rig {
     const plan *plan;
     tri_world *world;
     tri_group *all;
     int n, me;
     float *in, *out;      /* [largest size] in the shared heap; out NULL where every operation is in place */
-    char *from, *to;      /* [COPY_BYTES] of rank 0 */
+    char *from, *to;      /* [COPY_BYTES] on rank 0 */
     tri_text_table table;
 } rig;
 
-/* Times of the calls of one operation and size. */
+/* Measured times of one operation and size. */
 typedef struct samples {
     double own[CALLS_MAX], native[CALLS_MAX], copy[CALLS_MAX];
     int calls, copies;
@@ -123,7 +125,7 @@ static tri_status time_copy(const rig *r, double *seconds) {
 
 static float value(int rank, int call) { return (float)((rank + call + WARM) % 7 + 1); }
 
-/* What element `part` of the result must be, exactly. */
+/* The exact value that element `part` of the result must have. */
 static float expected(const rig *r, const op_row *op, int part, int call) {
     float sum = 0;
     switch (op->kind) {
@@ -153,8 +155,7 @@ static tri_status verify(const rig *r, const op_row *op, int64_t count, int call
     return TRI_OK;
 }
 
-/* Writes the inputs anew and lets all ranks begin together. The second meeting is for those that slept through the
- * first. */
+/* Rewrites the inputs and lets all ranks begin together. The second barrier is for ranks that slept in the first. */
 static tri_status prepare(const rig *r, const op_row *op, int64_t count, int call) {
     int64_t all = op->all_in ? count * r->n : count;
     float mine = value(r->me, call);
@@ -265,7 +266,7 @@ static int64_t largest(const plan *p) {
     return most;
 }
 
-/* Bytes of one buffer: a few more than the largest size, where its parts are rounded up. */
+/* Bytes of one buffer: slightly more than the largest size, because its parts are rounded up. */
 static size_t buffer_bytes(const plan *p, int n) { return (size_t)largest(p) + 4 * (size_t)n; }
 
 static int needs_out(const plan *p) {
@@ -352,7 +353,7 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
     if (launch.launcher == TRI_LAUNCHER_NONE) {
         settings->nproc_per_node = here;
-        settings->bind_cores = here <= tri__cores(); /* two ranks on one core would time the scheduler */
+        settings->bind_cores = here <= tri__cores(); /* with two ranks on a core the scheduler would be timed */
         return tri__launch_start(p->cli, settings, NULL, how.heap_bytes);
     }
     p->native = tri__launcher_has_mpi(launch.launcher);

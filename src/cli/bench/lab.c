@@ -1,9 +1,9 @@
 /* lab.c - `trident bench lab`: one model, every layout of its parallelism, one line each.
  *
- * A model from random weights and a table of texts of equal length are made in a temporary folder; each layout then
- * trains on it as `trident train` does, one thread a rank where ranks compute themselves, and its run folder says what
- * it took: summary.json memory and transfers, metrics.jsonl time. A layout that does not fit is refused before it
- * starts, or killed by the system when others take the memory meanwhile; its line says so. */
+ * A configuration with random weights and a table of texts of equal length are written to a temporary folder. Each
+ * layout then trains on them as `trident train` does, on CPUs with one thread per rank; memory and transfers are read
+ * from the run folder's summary.json, times from its metrics.jsonl. A layout that does not fit is refused before it
+ * starts, or is killed by the system if other processes take the memory meanwhile; its line says so. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/lab_data.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { ALONE /* one rank: what the others are compared with */, DATA, PIPELINE, TENSOR } kind;
+typedef enum kind { ALONE /* one rank, the reference for the others */, DATA, PIPELINE, TENSOR } kind;
 
 static const struct layout {
     const char *name, *title, *options[3]; /* options end with NULL */
@@ -41,18 +41,18 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "recv"};
 enum {
     KINDS = sizeof kinds / sizeof *kinds,
-    RUN_SECONDS = 300 /* without progress: large weights take long to make */
+    RUN_SECONDS = 300 /* timeout without progress: generating large weights takes long */
 };
 
-/* What became of a layout. Bytes are those of the rank that has most, seconds and shares means over ranks and timed
+/* The result of a layout. Bytes are those of the rank with the most; seconds and shares are means over ranks and timed
  * steps. */
 typedef struct result {
     int ran;
     char refusal[1024];
     double planned, offload, allocated, held, max_rss;  /* bytes; planned and allocated without offload memory */
-    double device; /* bytes of a GPU in use, for each rank that shares it; 0: there is none */
+    double device; /* GPU bytes in use, divided by the ranks that share it; 0: no GPU */
     tri_run_steps steps;
-    double rate, efficiency;                           /* samples a second of all ranks; 0: nothing to compare with */
+    double rate, efficiency;                           /* samples/s of all ranks; efficiency 0: no reference */
     struct { double seconds, exposed; } kind[KINDS];   /* of a step */
 } result;
 
@@ -61,7 +61,7 @@ typedef struct lab {
     const tri_settings *asked;
     const tri_bench_options *options;
     const tri_lab_model *model;
-    int n, sharing;            /* ranks; those that share a GPU */
+    int n, sharing;            /* ranks; ranks per GPU */
     int chosen[LAYOUTS];
     int64_t steps;             /* of a run, warm-up included */
     char folder[TRI_PATH_MAX];
@@ -88,7 +88,8 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
         tri__run_line_add(l, "--pp-size=%d", n), tri__run_line_add(l, "--num-microbatches=%d", 2 * n);
     if (layout->kind == TENSOR) tri__run_line_add(l, "--tp-size=%d", n);
     tri__run_line_add(l, "--threads=%d",
-                      b->sharing && tri__cores() > b->n ? tri__cores() / b->n : 1); /* on GPUs only to make weights */
+                      b->sharing && tri__cores() > b->n ? tri__cores() / b->n
+                                                        : 1); /* on GPUs, only for generating weights */
     tri__run_line_add(l, "--max-steps=%lld", (long long)b->steps);
     tri__run_line_add(l, "--profile=wait=%d,active=%lld", warmup, (long long)(b->steps - warmup));
     tri__run_line_add(l, "--bind-cores=%s", b->n <= tri__cores() ? "core" : "none");
@@ -165,12 +166,12 @@ static tri_status run(const lab *b, tri_run_line *l, tri_settings *settings, res
     if (status == TRI_OK) status = read_summary(settings->output_dir, r);
     if (status == TRI_OK) status = tri__run_steps(settings->output_dir, b->model->warmup, &r->steps);
     tri__bench_remove(settings->output_dir);
-    if (status == TRI_RESOURCE) { /* a GPU's memory is looked at by its rank */
+    if (status == TRI_RESOURCE) { /* only the ranks look at a GPU's memory */
         snprintf(r->refusal, sizeof r->refusal, "%s", tri_error());
         return TRI_OK;
     }
     if (b->sharing) r->device /= settings->nproc_per_node < b->sharing ? (double)settings->nproc_per_node : b->sharing;
-    if ((int)status == 128 + SIGKILL) { /* the others may fit all the same */
+    if ((int)status == 128 + SIGKILL) { /* the other layouts may still fit */
         snprintf(
             r->refusal, sizeof r->refusal,
             "a rank was killed, as systems do when memory runs out; --memory-limit refuses such a layout beforehand");
@@ -201,7 +202,7 @@ static tri_status run_layout(lab *b, int which) {
 
 /* ---- Telling ---- */
 
-/* The largest share of a step; what does not fit is bound by memory. */
+/* What limits a layout: the largest share of its step, or memory if it does not fit. */
 static const char *binds(const result *r) {
     double talking = r->steps.moving + r->steps.idle, computing = 1 - talking - r->steps.loading;
     if (!r->ran) return "memory";
@@ -294,7 +295,7 @@ static tri_status run_all(lab *b) {
     return status;
 }
 
-/* Heads, and layers with what comes before and after them, can be shared by so many. */
+/* Whether the model has enough heads (tp) and layers (pp, with embeddings and head) for the number of ranks. */
 static int is_possible(const lab *b, const struct layout *layout) {
     return layout->kind == TENSOR ? b->model->heads % b->n == 0
                                   : layout->kind != PIPELINE || b->model->layers + 2 >= b->n;

@@ -1,5 +1,5 @@
-/* lab_data.c - a vocabulary of words of one token each, texts of equal length made of them, and the configuration of
- * one encoder or of two alike. */
+/* lab_data.c - a vocabulary of one-token words, texts of equal length from these words, and the configuration of one
+ * encoder or of two equal ones. */
 #include "cli/bench/lab_data.h"
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* lab_data.h - the models of benches that train, and files to train them on. */
+/* lab_data.h - the models of benchmarks that train, and files to train them on. */
 #ifndef TRI_CLI_BENCH_LAB_DATA_H
 #define TRI_CLI_BENCH_LAB_DATA_H
 
@@ -9,13 +9,13 @@
 typedef struct tri_lab_model {
     const char *name;
     int layers, width, heads, vocabulary;
-    int samples, tokens;    /* of a rank in a step, or of a microbatch: so many texts of so many tokens */
+    int samples, tokens;    /* of a rank's step, or of a microbatch: number of texts, and tokens of each */
     int warmup, timed;      /* steps */
 } tri_lab_model;
 extern const tri_lab_model tri__lab_models[]; /* in the order of --lab-model's choices */
 
-/* Writes config.json, vocab/ and data/train.csv with so many rows into an existing folder. Every text has the model's
- * tokens; texts: 1 or 2, each with an encoder of its own. */
+/* Writes config.json, vocab/ and data/train.csv with `rows` rows into an existing folder. Every text has the model's
+ * number of tokens; texts: 1 or 2, each with its own encoder. */
 tri_status tri__lab_write(const tri_lab_model *model, int texts, const char *folder, int64_t rows);
 
 #endif

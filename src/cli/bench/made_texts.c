@@ -1,5 +1,4 @@
-/* made_texts.c - a vocabulary of words of one token each, and texts of any length made of them: the same ones every
- * time. */
+/* made_texts.c - a vocabulary of one-token words, and texts of any length from them, the same on every run. */
 #include "cli/bench/made_texts.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* made_texts.h - files that benches make for themselves: a vocabulary of words of one token each, and texts made of
- * them. */
+/* made_texts.h - synthetic data of benchmarks: a vocabulary of one-token words, and texts of these words. */
 #ifndef TRI_CLI_BENCH_MADE_TEXTS_H
 #define TRI_CLI_BENCH_MADE_TEXTS_H
 
@@ -7,14 +6,15 @@
 
 #include <stdio.h>
 
-/* A new file of a folder; its path is for the message of close. */
+/* Creates a file in a folder; `path` is used in error messages of the close. */
 tri_status tri__made_open(const char *folder, const char *name, char path[static TRI_PATH_MAX], FILE **out);
 tri_status tri__made_close(FILE *file, const char *path);
-/* Folders vocab, with a vocab.txt of n words, the special ones first, and data, which is empty; their paths. */
+/* Creates vocab/, with a vocab.txt of n words that begins with the special tokens, and an empty data/; returns their
+ * paths. */
 tri_status tri__made_folders(const char *folder, int n, char vocab[static TRI_PATH_MAX],
                              char data[static TRI_PATH_MAX]);
-/* A text of so many tokens, [CLS] and [SEP] among them, out of such a vocabulary. *random: carried from text to
- * text. */
+/* Writes a text of `tokens` tokens, including [CLS] and [SEP], from such a vocabulary. *random: generator state,
+ * carried from text to text. */
 void tri__made_text(FILE *out, int tokens, int vocabulary, uint32_t *random);
 
 #endif

@@ -1,8 +1,8 @@
 /* pipeline.c - `trident bench pipeline`: one model of two encoders, every schedule and shape, one line each.
  *
- * Each is a run of `trident train` on a table made for the occasion, whose summary.json says how long microbatches took
- * to flow through the pipeline, its bubble, and the bubble of the simulated step with the measured times. On the device
- * "timed" stages sleep as long as they would compute: so a pipeline of eight can be measured on two cores. */
+ * Each is a run of `trident train` on a generated table. Its summary.json has the time that microbatches took to flow
+ * through the pipeline, the measured bubble, and the bubble of a step simulated with the measured times. On the device
+ * "timed" stages sleep for as long as they would compute, so that a pipeline of eight can be measured on two cores. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/lab_data.h"
@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGES = 4 /* where they are left out */, MODEL_SMALL = 1, MODEL_DEEP = 3 /* of tri__lab_models */ };
-static const char *const shapes[] = {"auto", "chain", "branch"}; /* by TRI_SHAPE_ASKED */
+enum { STAGES = 4 /* default */, MODEL_SMALL = 1, MODEL_DEEP = 3 /* indices into tri__lab_models */ };
+static const char *const shapes[] = {"auto", "chain", "branch"}; /* indexed by TRI_SHAPE_ASKED */
 
-/* Seconds and shares are means over the timed steps, but for the step: a median. */
+/* Seconds and shares are means over the timed steps; `step` is a median. */
 typedef struct result {
     double step;           /* seconds */
     double flow;           /* seconds from the first forward to the last gradient */
-    double bubble, predicted; /* shares of the ranks' time in which they do not compute: measured; simulated */
-    double activations;    /* bytes, planned, of the rank that has most */
+    double bubble, predicted; /* share of the ranks' time spent not computing: measured; simulated */
+    double activations;    /* planned bytes of the rank with the most */
 } result;
 
 typedef struct layout {
@@ -155,7 +155,7 @@ static tri_status run_layout(const pipeline *b, layout *at) {
 
 /* ---- Telling ---- */
 
-/* Of a pipeline that never idles, as predicted, there is no ratio. */
+/* 0 if no bubble is predicted: there is no ratio then. */
 static double ratio_of(const result *r) { return r->predicted > 0 ? r->bubble / r->predicted : 0; }
 
 static tri_status print_json(const pipeline *b, const layout *at) {

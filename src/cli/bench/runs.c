@@ -1,4 +1,4 @@
-/* runs.c - runs of `trident train` as benches start and read them. */
+/* runs.c - starts runs of `trident train` for benchmarks and reads their results. */
 #include "cli/bench/runs.h"
 
 #include "base/json.h"
@@ -39,7 +39,7 @@ tri_status tri__run_line_start(const tri_cli *by, tri_run_line *line, const tri_
 typedef struct steps {
     const char *path;
     int warmup;
-    double *seconds;   /* [n] of the timed ones */
+    double *seconds;   /* [n], timed steps */
     size_t n, cap;
     tri_run_steps sum; /* of shares */
 } steps;
@@ -62,7 +62,7 @@ static tri_status keep(steps *s, const tri_json *event) {
     return TRI_OK;
 }
 
-/* Takes a timed step; other lines are passed over. */
+/* Adds a line's step if it is a timed one; skips other lines. */
 static tri_status take_line(steps *s, const char *text) {
     tri_json *event;
     TRI_TRY(tri__json_parse(text, strlen(text), s->path, TRI_DATA, &event));

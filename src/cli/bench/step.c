@@ -1,8 +1,8 @@
-/* step.c - `trident bench step`: a training step of each case on one device, against what its matrix products reach.
+/* step.c - `trident bench step`: a training step of each case on one device, compared with its matrix-product rate.
  *
- * The model from random weights and its table are made in a temporary folder; then steps are taken as `trident train`
- * takes them, in this process. MFU counts only real tokens, and the model as it is written: three times the products of
- * all layers' forward pass for every token, whatever is computed again or left out. */
+ * A configuration with random weights and its table are written to a temporary folder; then steps run as in `trident
+ * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs: three times the matrix
+ * products of all layers' forward pass per token, regardless of recomputed or skipped work. */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
 #include "cli/bench/ceiling.h"
@@ -17,17 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* made, and used in turn */ };
+enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* generated, and used in rotation */ };
 
 typedef struct result {
-    double step, least;              /* seconds: median, least */
+    double step, least;              /* seconds: median, minimum */
     double opened, first;            /* from opening the run to its first batch; to the end of its first step */
-    double waited, host;             /* of a step: for the batch; until all but the update was queued */
-    double flops, rate, mfu;         /* of a step, by the definition above; of samples a second */
-    double executed;                 /* FLOPs of a step's operations, all of them */
-    int64_t tokens;                  /* of a step, both texts, median step's */
-    double planned, used; /* bytes: the plan's; what the device has less than before, 0 where nobody can say */
-    double by_op[TRI_OP_COUNT];      /* seconds of one more, marked step */
+    double waited, host;             /* seconds per step: waiting for the batch; until all but the update was queued */
+    double flops, rate, mfu;         /* FLOPs of a step and MFU as defined above; rate: samples/s */
+    double executed;                 /* FLOPs of all operations of a step */
+    int64_t tokens;                  /* of the median step, both texts */
+    double planned, used; /* bytes: planned; decrease of the device's free memory, 0 if unknown */
+    double by_op[TRI_OP_COUNT];      /* seconds in one additional, instrumented step */
     double loss[2];                  /* of the first and the last step */
 } result;
 
@@ -38,7 +38,7 @@ typedef struct bench {
     const tri_step_case *at;
     const tri_device *device;
     double ceiling;                  /* FLOPs a second */
-    int64_t steps;                   /* with warm-up */
+    int64_t steps;                   /* including warm-up */
     char folder[TRI_PATH_MAX];
 } bench;
 
@@ -55,7 +55,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     ADD("--data-path=%s/data", b->folder);
     ADD("--output-dir=%s/run", b->folder);
     ADD("--batch-size=%d", b->at->samples);
-    ADD("--max-steps=%lld", (long long)b->steps + 1); /* one more, marked */
+    ADD("--max-steps=%lld", (long long)b->steps + 1); /* + 1: the instrumented step */
     ADD("--epochs=%lld", (long long)b->steps + 1);
     ADD("--device=%s", b->asked->device);
     ADD("--precision=%s", precisions[b->asked->precision]);
@@ -75,7 +75,8 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
 
 /* ---- Steps ---- */
 
-/* Of a layer forward: query, key, value and output, the two feed-forward products; scores and what they weigh. */
+/* A layer's forward pass: query, key, value and output projections, the two feed-forward products, attention scores and
+ * the weighted sum of values. */
 static double layer_flops(const tri_encoder *e, double tokens, double squares) {
     double h = (double)e->hidden_size;
     return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
@@ -136,7 +137,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
     return status;
 }
 
-/* One more step with a mark at each instruction. */
+/* Runs one additional step with a time mark at each instruction. */
 static tri_status mark_step(tri_session *s, result *r) {
     const tri_program *p = s->engine.plan.train.program;
     double host;

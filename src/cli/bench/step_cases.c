@@ -1,5 +1,4 @@
-/* step_cases.c - a vocabulary of words of one token each, a table of texts made of them, and the model's
- * configuration. */
+/* step_cases.c - a vocabulary of one-token words, a table of texts from them, and the model's configuration. */
 #include "cli/bench/step_cases.h"
 
 #include "base/json.h"
@@ -36,8 +35,8 @@ const tri_step_case *tri__step_case_find(const char *name) {
     return NULL;
 }
 
-/* Tokens of the k-th text. A power of numbers spread evenly over 0..1: few long texts, many short ones; its mean is 1
- * / 3.7. */
+/* Tokens of the k-th text: a power of evenly spread numbers in 0..1 gives few long texts and many short ones, with mean
+ * 1 / 3.7. */
 static int length_of(const tri_step_case *at, int64_t k) {
     double even = fmod(((double)k + 0.5) * 0.6180339887498949, 1);
     int length = (int)(at->tokens * pow(even, 2.7));

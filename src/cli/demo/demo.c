@@ -1,7 +1,6 @@
 /* demo.c - `trident demo`: writes a data set about deliveries, learns a vocabulary, trains a small Trimodal BERT on
- * four ranks and the same model with one input left out, and prints what each scores on rows none of them saw. What it
- * leaves behind is ordinary: data/, vocab/, a configuration and a run folder for each model, for use with train, eval
- * and predict. */
+ * four ranks and the same model with one input left out, and prints each model's scores on held-out rows. It leaves
+ * data/, vocab/, and a configuration and a run folder for each model, which train, eval and predict can use. */
 #include "cli/cli.h"
 #include "cli/demo/demo_data.h"
 #include "cli/launch.h"
@@ -22,7 +21,7 @@
 
 enum { RANKS = 4, BATCH = 32, VOCABULARY = 700, PROMISED_MARGIN = 8 /* points of accuracy over the best ablation */ };
 
-/* A model: which inputs it sees. The first text it sees is its primary text. */
+/* A model and the inputs it sees. The first text it sees is its primary text. */
 static const struct variant {
     const char *name, *folder, *title;
     int dialogue, track, numbers;
@@ -48,7 +47,7 @@ static tri_json *encoder(int positions) {
                           "max_position_embeddings", positions);
 }
 
-/* The vocabulary's folder is a model's, though without weights: other configurations may name it. */
+/* Makes the vocabulary's folder a model folder without weights, so that other configurations can name it. */
 static tri_status write_encoder(const demo *d) {
     enum { POSITIONS = 512 }; /* the default of max_sen_len */
     char path[TRI_PATH_MAX];
@@ -131,8 +130,7 @@ static tri_status line_of(const demo *d, const struct variant *v, line *out) {
     return TRI_OK;
 }
 
-/* The ranks are this program with that command line. What they print belongs to progress: results are the demo's
- * own. */
+/* Each rank is this program with that command line. Ranks print to stderr: stdout has only the demo's results. */
 static tri_status train_on_ranks(const demo *d, line *l, const tri_settings *settings) {
     tri_cli cli = *d->cli;
     cli.argv = l->argv;
@@ -169,7 +167,7 @@ static tri_status train_and_score(demo *d, int which) {
     return status;
 }
 
-/* Accuracy of the full model above the best of the others. */
+/* Accuracy of the full model minus that of the best other model. */
 static double margin(const demo *d) {
     double best = 0;
     for (int i = 1; i < VARIANTS; i++)

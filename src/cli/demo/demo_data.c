@@ -2,11 +2,13 @@
  *
  * Three hidden bits, each fair and independent:
  *   doubt    the customer does not accept the agent's answer; shown by how a reply is worded (dialogue)
- *   bounced  the parcel came back after it had gone out; shown by the order of two events (shiptrack), since both
- * always occur silent   more days late than updates sent; shown by comparing two columns, each of which alone says
- * little The label is their majority, turned over in TRI_DEMO_NOISE percent of the rows. Knowing one or two of the bits
- * gives at most 75 % of the labels (before noise), all three give all. Every number drawn is Philox of (seed, split,
- * row, draw). */
+ *   bounced  the parcel came back after it had gone out; shown by the order of two events (shiptrack), both of which
+ *            always occur
+ *   silent   more days late than updates sent; shown by comparing two columns, each of which alone says little
+ *
+ * The label is their majority, flipped in TRI_DEMO_NOISE percent of the rows. Knowing one or two of the bits gives at
+ * most 75 % of the labels (before noise), all three give all. Every random number is Philox of (seed, split, row,
+ * draw). */
 #include "cli/demo/demo_data.h"
 
 #include "base/file.h"
@@ -103,7 +105,7 @@ static const char *const scans[] = {"arrived at hub", "departed hub",    "sorted
 static const char *const goes[] = {"out for delivery", "loaded on van", "with courier"};
 static const char *const fails[] = {"held at depot", "address unclear", "sent back", "on hold"};
 
-/* Appends with {slots} filled; `line` has room (all texts are ours and short). */
+/* Appends with {slots} filled in; `line` is large enough (all texts are constants and short). */
 static void say(dice *d, char *line, size_t room, const char *pattern) {
     size_t at = strlen(line);
     while (*pattern && at + 1 < room) {
@@ -173,7 +175,7 @@ static void make(uint32_t seed, uint32_t split, uint32_t index, row *out) {
     int doubt = (int)roll(&d, 2), bounced = (int)roll(&d, 2), silent = (int)roll(&d, 2);
     dialogue(&d, doubt, out->dialogue, sizeof out->dialogue);
     track(&d, bounced, out->track, sizeof out->track);
-    int small = (int)roll(&d, 11), large = small + 2 + (int)roll(&d, 5); /* at least 2 apart */
+    int small = (int)roll(&d, 11), large = small + 2 + (int)roll(&d, 5); /* differ by at least 2 */
     out->late = silent ? large : small;
     out->updates = silent ? small : large;
     out->claims = (int)roll(&d, 4);
@@ -182,7 +184,7 @@ static void make(uint32_t seed, uint32_t split, uint32_t index, row *out) {
     out->label = (doubt + bounced + silent >= 2) ^ (roll(&d, 100) < TRI_DEMO_NOISE);
 }
 
-/* Texts never hold quotes; commas are why they are quoted. */
+/* Texts contain commas, so they are quoted; they never contain quotes. */
 static tri_status write_split(const char *folder, const char *name, uint32_t seed, uint32_t split, uint32_t rows,
                               char **texts) {
     char path[TRI_PATH_MAX];

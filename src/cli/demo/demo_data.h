@@ -8,7 +8,7 @@ enum {
     TRI_DEMO_TRAIN = 3000, /* rows */
     TRI_DEMO_VALID = 500,
     TRI_DEMO_TEST = 500,
-    TRI_DEMO_NOISE = 2 /* percent of labels that are turned over */
+    TRI_DEMO_NOISE = 2 /* percent of labels that are flipped */
 };
 
 /* The texts of all training rows, for a vocabulary. */
