@@ -1,5 +1,5 @@
-/* metrics.c - metrics.jsonl: everything measured, one flat JSON object a line, append-only. A run that resumes after
- * `step` steps first drops torn lines and those of later steps, which it is about to write again. */
+/* metrics.c - metrics.jsonl: everything measured, one flat JSON object per line, append-only. A run that resumes after
+ * `step` steps first drops incomplete lines and those of later steps, which it will write again. */
 #include "report/sinks.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@ static const double flush_seconds = 2;
 typedef struct metrics {
     char path[TRI_PATH_MAX];
     FILE *file;         /* NULL before START */
-    FILE *early;        /* what is said before START; into text */
+    FILE *early;        /* a stream into text: lines written before START */
     char *text;
     size_t size;
     double flushed;     /* tri__clock() of the last flush */
@@ -97,7 +97,7 @@ static void put_epoch(FILE *out, const tri_event *event) {
     fputs(event->best ? "true" : "false", out);
 }
 
-/* A whole object of a step that is not taken again. */
+/* Whether a line is a complete object of a step that will not be repeated. */
 static int keeps(const char *line, size_t length, const char *path, int64_t step) {
     tri_json *object;
     if (tri__json_parse(line, length, path, TRI_DATA, &object) != TRI_OK) return 0;
@@ -113,7 +113,7 @@ static tri_status drop_later(const char *path, int64_t step) {
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
     for (size_t at = 0; at < size;) {
         char *end = memchr(text + at, '\n', size - at);
-        if (!end) break; /* torn */
+        if (!end) break; /* incomplete */
         size_t length = (size_t)(end - (text + at)) + 1;
         if (keeps(text + at, length, path, step)) {
             memmove(text + kept, text + at, length);
@@ -122,12 +122,12 @@ static tri_status drop_later(const char *path, int64_t step) {
         at += length;
     }
     tri_status status = tri__file_write(
-        path, text, kept); /* a new file in any case: a hard-linked copy of the folder keeps its own */
+        path, text, kept); /* always a new file: a hard-linked copy of the folder keeps the old content */
     free(text);
     return status;
 }
 
-/* Begins the file, or goes on with it, and brings over what was said early. */
+/* Creates the file, or reopens it to append, and adds the lines from before START. */
 static tri_status start(metrics *m, int64_t step) {
     if (m->file) return TRI_OK;
     tri_kind kind;
@@ -202,7 +202,7 @@ tri_status tri__metrics_open(const char *folder, tri_sink *sink) {
     }
     *sink = (tri_sink){.emit = emit, .context = m};
     tri_status status = tri__path_join(m->path, folder, "metrics.jsonl");
-    if (status == TRI_OK) status = tri__file_check_own(m->path); /* now rather than after the data has been read */
+    if (status == TRI_OK) status = tri__file_check_own(m->path); /* fail now, not after reading the data */
     if (status != TRI_OK) tri__metrics_close(sink);
     return status;
 }

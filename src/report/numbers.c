@@ -1,4 +1,4 @@
-/* numbers.c - values as JSON text, written straight to a stream. */
+/* numbers.c - writes values as JSON text to a stream. */
 #include "report/numbers.h"
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
-/* profile_table.c - where the time of the recorded steps went: the ten costliest operations. Loading data overlaps with
- * them and is left out; metrics.jsonl has its share. */
+/* profile_table.c - the ten costliest operations of the recorded steps. Data loading overlaps with them and is omitted;
+ * metrics.jsonl has its share. */
 #include "report/sinks.h"
 
 #include "base/file.h"
@@ -29,7 +29,7 @@ static int dearest_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Sums by name; a program has a few dozen operations, so a list will do. NULL when out of memory. */
+/* Sums by name; a program has a few dozen operations, so a list suffices. NULL if out of memory. */
 static cost *sum_costs(const tri_event *event, int *n) {
     int capacity = 64;
     cost *costs = calloc((size_t)capacity, sizeof *costs);

@@ -1,5 +1,5 @@
-/* progress.c - what people watch while a run trains. A terminal shows one line that is redrawn; a file or a pipe gets
- * whole lines, few enough that a log of days stays readable. Time is the events' own. */
+/* progress.c - the progress display of a run. A terminal shows one line that is redrawn; a file or a pipe gets whole
+ * lines, few enough that a log of days stays readable. Times are those of the events. */
 #include "report/sinks.h"
 
 #include "base/text.h"
@@ -15,7 +15,7 @@
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
 enum { FIELDS = 8, BAR_MIN = 10, BAR_MAX = 20 };
 
-/* What a stream's colours are, so that no call needs a condition. */
+/* Colour codes of a stream; empty without colour, so that callers need no condition. */
 typedef struct paint {
     const char *good, *warn, *faint, *off;
 } paint;
@@ -24,15 +24,15 @@ static const paint plain = {"", "", "", ""}, coloured = {"\033[32m", "\033[33m",
 typedef struct progress {
     tri_progress_out out;
     paint paint;
-    int drawn;               /* a redrawn line stands on the screen */
+    int drawn;               /* a redrawn line is on the screen */
     int any;                 /* a step was shown */
-    double shown_time;       /* of the last one shown */
+    double shown_time;       /* of the last step shown */
     int64_t shown_step;
     /* Sums over past steps, each weighted by decay^age: their ratios are smoothed rates. */
     double steps, seconds, samples, tokens, flops;
 } progress;
 
-/* A part of the line; parts of a high rank are left out first when the window is narrow. */
+/* A part of the line; parts of a high rank are omitted first if the window is narrow. */
 typedef struct field {
     char text[48];
     int rank;
@@ -69,7 +69,7 @@ static void add_epoch(line *l, int64_t index, int64_t epochs) {
 
 static void fill(line *l, const progress *p, const tri_event *event) {
     char text[32];
-    int64_t epoch = (int64_t)ceil(event->epoch - 1e-9); /* the one being taken */
+    int64_t epoch = (int64_t)ceil(event->epoch - 1e-9); /* the current one */
     add_epoch(l, epoch < 1 ? 1 : epoch, event->epochs);
     add(l, 0, "step %lld/%lld", (long long)event->step, (long long)event->steps);
     add(l, 0, "loss %.4f", event->loss);
@@ -87,7 +87,7 @@ static int length_of(const line *l) {
     return length;
 }
 
-/* Leaves out fields, the least important first, until the line fits into `room` columns; one always stays. */
+/* Omits fields, the least important first, until the line fits into `room` columns; keeps at least one. */
 static void narrow(line *l, int room) {
     while (l->n > 1 && length_of(l) > room) {
         int least = 0;
@@ -119,7 +119,7 @@ static void erase(progress *p) {
     p->drawn = 0;
 }
 
-/* Is it time to show this step? */
+/* Whether it is time to show this step. */
 static int due(const progress *p, const tri_event *event) {
     double passed = event->time - p->shown_time;
     if (!p->any || passed < 0) return 1; /* the first, or the clock was set back */
@@ -180,7 +180,7 @@ static double number(const tri_json *object, const char *key) {
     return tri__json_number_value(tri__json_get(object, key));
 }
 
-/* Where a pipeline's step went; nothing without one. */
+/* How a pipeline's ranks spent their time; prints nothing without a pipeline. */
 static void show_stages(const progress *p, const tri_json *pipeline) {
     tri_text_table table = {0};
     size_t index;
@@ -213,7 +213,7 @@ static void show_other(const progress *p, const tri_event *event) {
     }
 }
 
-/* A stream that cannot be written to is no reason to stop a run. */
+/* Write errors are ignored: they must not stop a run. */
 static tri_status emit(void *context, const tri_event *event) {
     progress *p = context;
     int warning = event->kind == TRI_EVENT_MESSAGE && event->level == TRI_LOG_WARN;

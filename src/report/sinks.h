@@ -1,7 +1,7 @@
-/* sinks.h - the sinks a run's events go to. Each is opened into a tri_sink and closed by its own close, which accepts a
- * zeroed sink. Opening touches no file: the run folder may still belong to another run. Files are begun at the START
- * event, whose `step` is the number of steps already taken: above 0 the run is resumed, and what an earlier run wrote
- * about later steps is dropped. */
+/* sinks.h - the sinks that receive a run's events. Each is opened into a tri_sink and closed by its close function,
+ * which accepts a zeroed sink. Opening touches no file: the run folder may still belong to another run. Files are
+ * created at the START event, whose `step` is the number of steps already taken: above 0 the run is resumed, and
+ * records of later steps by an earlier run are dropped. */
 #ifndef TRI_REPORT_SINKS_H
 #define TRI_REPORT_SINKS_H
 
@@ -13,7 +13,8 @@
 tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
 void tri__tee_close(tri_sink *sink);
 
-/* metrics.jsonl in the folder: one flat object a line. Flushed at checkpoints, epochs, the end, and every 2 seconds. */
+/* metrics.jsonl in the folder: one flat object per line. Flushed at checkpoints, epochs, the end, and every 2
+ * seconds. */
 tri_status tri__metrics_open(const char *folder, tri_sink *sink);
 tri_status tri__metrics_close(tri_sink *sink);
 
@@ -21,11 +22,11 @@ tri_status tri__metrics_close(tri_sink *sink);
 tri_status tri__tfevents_open(const char *folder, tri_sink *sink);
 tri_status tri__tfevents_close(tri_sink *sink);
 
-/* What people watch. On a terminal one line is redrawn, at most 10 times a second, no wider than the window; elsewhere
- * whole lines, the first step and then every max(30 s, 1 % of the steps). */
+/* Progress. On a terminal one line is redrawn, at most 10 times a second, no wider than the window; elsewhere whole
+ * lines are printed, for the first step and then every max(30 s, 1 % of the steps). */
 typedef struct tri_progress_out {
     FILE *file;
-    int terminal, width;  /* width in columns, where the file is not a window itself; 0: 80 */
+    int terminal, width;  /* columns, used if the file's own width is unknown; 0: 80 */
     int color, quiet;     /* quiet: warnings only */
 } tri_progress_out;
 tri_status tri__progress_open(const tri_progress_out *out, tri_sink *sink);
@@ -35,8 +36,7 @@ void tri__progress_close(tri_sink *sink);
 tri_status tri__trace_open(const char *folder, tri_sink *sink);
 void tri__trace_close(tri_sink *sink);
 
-/* The ten costliest operations of the PROFILE event, to `out` (NULL: not) and to profile.txt in the folder (NULL:
- * not). */
+/* The ten costliest operations of the PROFILE event, to `out` and to profile.txt in the folder; either may be NULL. */
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
 void tri__profile_close(tri_sink *sink);
 

@@ -1,4 +1,4 @@
-/* summary.c - summary.json: what a run came to, for programs. */
+/* summary.c - summary.json: the result of a run, machine-readable. */
 #include "report/sinks.h"
 
 #include "base/file.h"
@@ -17,7 +17,7 @@ static tri_status emit(void *context, const tri_event *event) {
 tri_status tri__summary_open(const char *folder, tri_sink *sink) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(path, folder, "summary.json"));
-    TRI_TRY(tri__file_check_own(path)); /* now rather than after the last step */
+    TRI_TRY(tri__file_check_own(path)); /* fail now, not after the last step */
     *sink = (tri_sink){.emit = emit, .context = strdup(folder)};
     return sink->context ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the summary");
 }

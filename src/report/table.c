@@ -1,4 +1,4 @@
-/* table.c - columns as wide as their widest cell, two spaces between them. */
+/* table.c - pads columns to their widest cell, with two spaces between them. */
 #include "report/table.h"
 
 #include "base/text.h"
@@ -45,14 +45,14 @@ void tri__text_table_fold(tri_text_table *table) {
     if (table->n) table->n = kept;
 }
 
-/* The cell that begins at *at: its length, and *at moved to the next one, NULL after the last. */
+/* The length of the cell at *at; advances *at to the next cell, NULL after the last. */
 static size_t next_cell(const char **at) {
     size_t length = strcspn(*at, "\t");
     *at = (*at)[length] ? *at + length + 1 : NULL;
     return length;
 }
 
-/* Columns on the screen: one a code point. */
+/* Width on the screen: one column per code point. */
 static int cell_width(const char *cell, size_t length) {
     int width = 0;
     for (size_t at = 0; at < length; width++) tri__utf8_next(cell, length, &at);

@@ -1,4 +1,4 @@
-/* tee.c - one sink that is several. */
+/* tee.c - a sink that forwards to several. */
 #include "report/sinks.h"
 
 #include <stdlib.h>

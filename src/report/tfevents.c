@@ -33,8 +33,8 @@ enum {
     VALUE_TAG = 1 << 3 | 2,        /* string */
     VALUE_SIMPLE = 2 << 3 | 5,     /* float */
     VALUE_METADATA = 9 << 3 | 2,   /* message */
-    METADATA_TEXT = 3 << 3 | 2,    /* string: what TensorBoard says of a tag */
-    MESSAGE_MAX = 512              /* ours are shorter */
+    METADATA_TEXT = 3 << 3 | 2,    /* string: TensorBoard's description of a tag */
+    MESSAGE_MAX = 512              /* limit; all of ours are shorter */
 };
 
 typedef struct message {
@@ -61,7 +61,8 @@ static void put_block(message *m, uint8_t tag, const void *data, size_t size) {
     put_bytes(m, data, size);
 }
 
-/* CRC-32C, reflected polynomial 0x82F63B78, rotated and offset so that a CRC of data holding CRCs stays sound. */
+/* CRC-32C, reflected polynomial 0x82F63B78, rotated and offset so that a CRC over data that contains CRCs stays
+ * reliable. */
 static uint32_t masked_crc(const void *data, size_t size) {
     const uint8_t *byte = data;
     uint32_t crc = ~(uint32_t)0;
@@ -93,7 +94,7 @@ static message new_event(double time, int64_t step) {
     return m;
 }
 
-/* A point of a curve; text: what the curve is of, or NULL. */
+/* A point of a curve; text: description of the curve, or NULL. */
 static void write_described(FILE *out, const tri_event *event, const char *tag, double number, const char *text) {
     message value = {.size = 0}, metadata = {.size = 0}, summary = {.size = 0},
             record = new_event(event->time, event->step);
@@ -144,7 +145,7 @@ static tri_status start(tfevents *t, const tri_event *event) {
     message m = new_event(event->time, 0);
     put_block(&m, EVENT_VERSION, version, sizeof version - 1);
     write_record(t->file, &m);
-    if (event->step > 0) { /* resumed: TensorBoard forgets what earlier files say from this step on */
+    if (event->step > 0) { /* resumed: makes TensorBoard discard later steps of earlier files */
         const uint8_t session[] = {SESSION_STATUS, SESSION_START};
         m = new_event(event->time, event->step + 1);
         put_block(&m, EVENT_SESSION, session, sizeof session);

@@ -1,5 +1,5 @@
-/* trace.c - trace-rank<r>.json: the recorded steps in Chrome's trace format. One process a rank, one thread a track.
- * Times are cut to whole nanoseconds first, so that neighbouring spans never overlap by rounding. */
+/* trace.c - trace-rank<r>.json: the recorded steps in Chrome's trace format. One process per rank, one thread per
+ * track. Times are truncated to whole nanoseconds first, so that rounding never makes neighbouring spans overlap. */
 #include "report/sinks.h"
 
 #include "base/file.h"
