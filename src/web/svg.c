@@ -1,4 +1,4 @@
-/* svg.c - a text that grows, numbers without needless digits, and text that cannot break out of its tag. */
+/* svg.c - a growing text buffer, numbers without needless digits, and escaped text. */
 #include "web/svg.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for `more` bytes and a 0 behind them; NULL: out of memory, now or before. */
+/* Reserves `more` bytes and a terminating 0; NULL: out of memory, now or earlier. */
 static char *grow(tri_svg *svg, size_t more) {
     size_t want = svg->size + more + 1;
     if (svg->failed) return NULL;

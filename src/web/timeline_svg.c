@@ -1,8 +1,8 @@
-/* timeline_svg.c - lays a timeline out: title and note, rows in bands of a stage each, an axis, a legend.
+/* timeline_svg.c - lays a timeline out: title and note, rows grouped in one band per stage, an axis, a legend.
  *
- * What follows in the same row with the same kind and microbatch is one box, unless a gap between shows at this width;
- * a box that hides gaps is lower by their share, so that coloured area is time spent computing.
- * Colours keep apart for people who do not tell red from green, and in grey. */
+ * Consecutive legs of a row with the same kind and microbatch are one box, unless a gap between them is visible at this
+ * width. A box that hides gaps is reduced in height by their share, so that coloured area is proportional to time spent
+ * computing. Colours can be told apart by readers with red-green colour blindness, and in grey. */
 #include "web/timeline_svg.h"
 
 #include <math.h>
@@ -12,24 +12,24 @@
 /* Pixels. */
 enum {
     WIDTH = 1000,
-    LEFT = 132, RIGHT = 24, /* beside the rows */
+    LEFT = 132, RIGHT = 24, /* margins of the rows */
     TOP = 66,               /* above the first row: title and note */
     BAR = 15,               /* a box */
     LANE = 19,              /* a box, and the line of transfers below it */
     STEP = 22,              /* from row to row */
-    BAND = 8,               /* more between groups */
+    BAND = 8,               /* extra, between groups */
     FOOT = 88,              /* axis and legend */
-    LETTER = 7, DIGIT = 6,  /* wide, about: of the legend, of a microbatch's number */
-    DIGITS_HIGH = 8,        /* the least height of a box that has one */
-    TICKS = 10,             /* on the axis, at most */
+    LETTER = 7, DIGIT = 6,  /* approximate widths: in the legend, in a microbatch's number */
+    DIGITS_HIGH = 8,        /* least height of a box with a number */
+    TICKS = 10,             /* most ticks of the axis */
 };
 static const double PLOT = WIDTH - LEFT - RIGHT;
-static const double GAP = 1;     /* least between two boxes that are drawn apart */
+static const double GAP = 1;     /* least gap between two boxes that are drawn separately */
 static const double FULL = 0.97; /* a box that computes this share of its time is drawn in full height */
 
 static const struct {
     char kind, class;
-    const char *name, *alone; /* alone: where no gradients of weights are apart */
+    const char *name, *alone; /* alone: if W is not separate from B */
 } kinds[] = {
     {'F', 'f', "forward", "forward"},
     {'B', 'b', "backward: inputs", "backward"},
@@ -59,7 +59,7 @@ static const char style[] =
 typedef struct drawing {
     const tri_timeline_chart *chart;
     tri_svg *svg;
-    double scale;   /* pixels a second */
+    double scale;   /* pixels per second */
     int bottom;     /* of the last row */
 } drawing;
 
@@ -98,7 +98,7 @@ typedef struct box {
     double busy; /* seconds of its legs; the rest are gaps too short to show */
 } box;
 
-/* The box that begins with leg *at; *at moves behind it. */
+/* The box that begins with leg *at; advances *at past it. */
 static box next_box(const drawing *d, const tri_chart_row *row, int *at) {
     box b = {.span = row->leg[(*at)++]};
     b.busy = b.span.end - b.span.begin;
@@ -113,7 +113,7 @@ static box next_box(const drawing *d, const tri_chart_row *row, int *at) {
 
 static double length(const box *b) { return b->span.end - b->span.begin; }
 
-/* As high as the share of it that computes: what is coloured is what is computed. */
+/* Proportional to the share of the box that computes. */
 static double height_of(const box *b) {
     double share = length(b) > 0 ? b->busy / length(b) : 1;
     return share > FULL ? BAR : BAR * share;
@@ -130,7 +130,7 @@ static void draw_boxes(const drawing *d, const tri_chart_row *row, int top, int 
         tri__svg_put(d->svg, "\" y=\"");
         tri__svg_number(d->svg, top + (BAR - height_of(&b)) / 2);
         tri__svg_put(d->svg, "\" width=\"");
-        tri__svg_number(d->svg, fmax(0.4, length(&b) * d->scale - 0.5)); /* neighbours stay apart */
+        tri__svg_number(d->svg, fmax(0.4, length(&b) * d->scale - 0.5)); /* leaves space between neighbours */
         tri__svg_put(d->svg, "\" height=\"");
         tri__svg_number(d->svg, height_of(&b));
         tri__svg_put(d->svg, "\" rx=\"1.5\"/>");
@@ -149,7 +149,7 @@ static int has_low_boxes(const drawing *d) {
 
 static int digits_of(int n) { return snprintf(NULL, 0, "%d", n); }
 
-/* A microbatch's number, once for boxes in a row that have the same: in the widest. */
+/* Draws a microbatch's number once per run of boxes that have the same one: in the widest. */
 static void draw_numbers(const drawing *d, const tri_chart_row *row, int top) {
     int open = 0;
     for (int at = 0; at < row->n_legs;) {
