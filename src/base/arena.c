@@ -1,4 +1,5 @@
-/* arena.c - bump allocation in chunks of address space, each as large as all before it, within bounds. */
+/* arena.c - bump allocation in chunks of address space; each chunk is as large as all earlier ones together, within
+ * limits. */
 #include "base/arena.h"
 
 #include <errno.h>
@@ -12,13 +13,14 @@ enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26 }; /* bytes */
 
 typedef struct tri_arena_chunk {
     struct tri_arena_chunk *before;
-    size_t mapped;       /* bytes, this header included */
+    size_t mapped;       /* bytes, including this header */
     size_t first, where; /* arena->used of its first byte, and before the chunk was added */
 } tri_arena_chunk;
 
 _Static_assert(sizeof(tri_arena_chunk) % ALIGN == 0, "what follows the header is aligned");
 
-/* Where a shortage goes, for each thread: plans are made by one thread, from functions that cannot fail themselves. */
+/* The innermost guard of each thread, where out of memory jumps to: planning is single-threaded, and its functions
+ * cannot return failures. */
 static _Thread_local struct guard {
     jmp_buf place;
     struct guard *outer;
@@ -26,7 +28,7 @@ static _Thread_local struct guard {
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-/* A chunk with room for `bytes`. */
+/* Adds a chunk of at least `bytes`. */
 static tri_status add_chunk(tri_arena *arena, size_t bytes) {
     size_t first = aligned(arena->used), want = first < LEAST_CHUNK  ? LEAST_CHUNK
                                                 : first > MOST_CHUNK ? MOST_CHUNK
@@ -71,7 +73,7 @@ void tri__arena_close(tri_arena *arena) {
 
 tri_status tri__arena_guard(tri_status (*work)(void *data), void *data) {
     struct guard here = {.outer = innermost};
-    tri_status status = TRI_RESOURCE; /* the shortage has said why */
+    tri_status status = TRI_RESOURCE; /* the failed allocation has set the text */
     if (setjmp(here.place) == 0) {
         innermost = &here;
         status = work(data);
@@ -124,7 +126,7 @@ void *tri__arena_alloc(tri_arena *arena, size_t bytes) {
 }
 
 char *tri__arena_print(tri_arena *arena, const char *format, ...) {
-    char text[256]; /* names and labels are shorter: they are formatted once */
+    char text[256]; /* names and labels are shorter: formatted in one pass */
     va_list args;
     va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);

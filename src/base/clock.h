@@ -4,6 +4,6 @@
 
 double tri__clock(void);       /* seconds, monotonic */
 double tri__clock_wall(void);  /* seconds since 1970 */
-void tri__clock_sleep(double until); /* as tri__clock counts; returns at once when that is past */
+void tri__clock_sleep(double until); /* a tri__clock() time; returns immediately if past */
 
 #endif

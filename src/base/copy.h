@@ -1,10 +1,10 @@
-/* copy.h - copies of much memory that nobody reads again soon. */
+/* copy.h - large copies whose result is not read again soon. */
 #ifndef TRI_BASE_COPY_H
 #define TRI_BASE_COPY_H
 
 #include <stddef.h>
 
-/* As memcpy. Where the processor can write past its caches, and `to` is aligned to 64 bytes, it does. */
+/* Like memcpy, but bypasses the caches if the processor can and `to` is aligned to 64 bytes. */
 void tri__copy_large(void *to, const void *from, size_t n);
 
 #endif

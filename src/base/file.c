@@ -1,5 +1,6 @@
-/* file.c - files and paths on POSIX. Everything is opened without blocking and looked at through its descriptor, so
- * that a FIFO or a device given by mistake is refused instead of waited for, and what was looked at is what is used. */
+/* file.c - files and paths on POSIX. Everything is opened without blocking and checked through its descriptor, so that
+ * a FIFO or a device given by mistake is refused instead of waited for, and the file that was checked is the one that
+ * is used. */
 #include "base/file_parts.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ tri_status tri__file_open_any(const char *path, int *fd) {
     return tri__fail(TRI_IO, "%s is a folder; a file is expected", path);
 }
 
-/* Opens `part` of the open folder `at`, itself and not what it may point to; `path` stands in the message. */
+/* Opens `part` of the open folder `at` without following links; `path` is for the message. */
 static tri_status open_part(int at, const char *part, int flags, const char *path, int *fd) {
     struct stat info;
     *fd = tri__open_at(at, part, flags | O_NOFOLLOW, 0);
@@ -169,7 +170,7 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
     return TRI_OK;
 }
 
-/* TRI_OK when nothing or a regular file has the name. */
+/* TRI_OK if the name is free or a regular file. */
 static tri_status check_free(int at, const char *name, const char *path) {
     struct stat info;
     if (fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW))
@@ -179,7 +180,7 @@ static tri_status check_free(int at, const char *name, const char *path) {
 
 tri_status tri__file_check_own(const char *path) { return check_free(AT_FDCWD, path, path); }
 
-/* A new file beside `path`, whose name, with its folder's, goes into `whole`. */
+/* Creates a file in the folder of `path`; its full path goes to `whole`. */
 static tri_status make_sibling(const tri_spot *spot, const char *path, char whole[static TRI_PATH_MAX], int *fd) {
     size_t folder = strlen(path) - strlen(spot->name);
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -225,7 +226,7 @@ tri_status tri__file_write(const char *path, const void *data, size_t size) {
     return status;
 }
 
-/* Names of descriptors that are open already: what stands in their files before stays. */
+/* Names of descriptors that are already open: existing content of their files is kept. */
 static int is_descriptor(const char *path) {
     static const char *const starts[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
     for (int i = 0; i < 4; i++)
@@ -233,7 +234,7 @@ static int is_descriptor(const char *path) {
     return 0;
 }
 
-/* Into what is there: a pipe, a terminal, an open file. */
+/* Writes into an existing pipe, terminal or open file. */
 static tri_status write_into(const char *path, const void *data, size_t size) {
     int fd = tri__open_at(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0 && errno == ENXIO)
@@ -273,7 +274,7 @@ tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
         *fd = tri__open_at(spot.at, spot.name, flags[way] | O_NOFOLLOW | O_NONBLOCK, 0666);
         if (*fd < 0) status = tri__fail_errno("write", path, TRI_IO);
         else if (fstat(*fd, &info)) status = tri__fail_errno("write", path, TRI_IO);
-        else if (!S_ISREG(info.st_mode)) status = not_ours(path, info.st_mode); /* put there in between */
+        else if (!S_ISREG(info.st_mode)) status = not_ours(path, info.st_mode); /* replaced in the meantime */
     }
     tri__spot_close(&spot);
     if (status != TRI_OK && *fd >= 0) close(*fd);
@@ -287,9 +288,9 @@ tri_status tri__file_nameless(const char *folder, int *fd) {
     if (*fd >= 0) return TRI_OK;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
         return tri__fail_errno("make a file in", folder, TRI_IO);
-    TRI_TRY(tri__path_join(path, folder, ".offload")); /* a file system without nameless files */
+    TRI_TRY(tri__path_join(path, folder, ".offload")); /* the file system has no O_TMPFILE */
     TRI_TRY(tri__file_sibling(path, name, fd));
-    (void)tri__file_remove(name); /* else the next run does */
+    (void)tri__file_remove(name); /* else the next run removes it */
     return TRI_OK;
 }
 
@@ -301,7 +302,7 @@ tri_status tri__null_open(int *fd) {
 tri_status tri__standard_open(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0) continue;
-        int got; /* the lowest that is free: this one */
+        int got; /* open returns the lowest free descriptor: this one */
         TRI_TRY(tri__null_open(&got));
         fcntl(got, F_SETFD, 0);
     }

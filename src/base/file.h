@@ -1,9 +1,9 @@
-/* file.h - files, folders and paths: the only place where names are opened, made, renamed and removed (tools/lint).
- * Failures name the path and the cause: TRI_NOINPUT when it is missing, TRI_RESOURCE when out of memory or descriptors,
- * TRI_IO otherwise; so TRI_DATA always means that content is proven wrong.
+/* file.h - files, folders and paths: the only place where paths are opened, created, renamed and removed (tools/lint).
+ * Failures name the path and the cause: TRI_NOINPUT if it is missing, TRI_RESOURCE if out of memory or descriptors,
+ * TRI_IO otherwise; so TRI_DATA always means invalid content.
  *
- * A file of our own (in a run folder, a checkpoint, a cache) is a regular file: a symbolic link, a pipe or a device in
- * its place is refused, never followed, never waited for. The folder itself may be reached through links. */
+ * Trident's own files (in a run folder, a checkpoint, a cache) are regular files: a symbolic link, a pipe or a device
+ * in their place is refused, never followed or waited for. The path to the folder may contain links. */
 #ifndef TRI_BASE_FILE_H
 #define TRI_BASE_FILE_H
 
@@ -13,63 +13,65 @@ enum { TRI_PATH_MAX = 4096 };
 
 /* ---- reading ---- */
 
-/* A descriptor for reading, and the size. Refuses anything but a regular file, and does not wait for a pipe. */
+/* Opens a file for reading; also returns its size. Refuses anything but a regular file, without waiting for a pipe. */
 tri_status tri__file_open(const char *path, int *fd, size_t *size);
-/* The same for a name that comes out of a file (an index, a manifest): plain, or with plain folders before it. Symbolic
- * links are not followed in any part of the name, so it stays in `folder`; TRI_DATA naming what is
- * not a regular file. */
+/* The same for a name read from a file (an index, a manifest): a plain name, or a relative path of plain names.
+ * Symbolic links are not followed in any part, so the file is always inside `folder`; TRI_DATA, naming the part,
+ * otherwise. */
 tri_status tri__file_open_listed(const char *folder, const char *name, int *fd, size_t *size);
-/* A descriptor for what a user gives to be read from front to end: pipes as well, which are waited for. */
+/* Opens a user's input for sequential reading: a file, or a pipe, which is waited for. */
 tri_status tri__file_open_any(const char *path, int *fd);
-/* The whole file, a 0 byte after it; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and what is no
- * regular file. */
+/* The whole file and a terminating 0 byte; the caller frees it. Refuses more than `limit` bytes (TRI_DATA) and anything
+ * but a regular file. */
 tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *size);
-/* The first size - 1 bytes of one of the system's files, which have no length, and a 0 byte; "" when it cannot be
- * read. */
+/* The first size - 1 bytes of a system file (such as in /proc, where files have no length) and a 0 byte; "" if it
+ * cannot be read. */
 void tri__file_start(const char *path, char *text, size_t size);
-uint64_t tri__file_number(const char *path);                /* the inode; 0 when there is none */
+uint64_t tri__file_number(const char *path);                /* the inode; 0 if there is no such file */
 
 /* ---- writing ---- */
 
-/* A file of our own: to a temporary sibling, fsync, rename. */
+/* Writes one of our own files atomically: to a temporary sibling, fsync, rename. */
 tri_status tri__file_write(const char *path, const void *data, size_t size);
-/* Where a user says: through links, and into pipes (that somebody reads), terminals and /dev/stdout as well. A regular
- * file appears whole. */
+/* Writes to a user's path: follows links, and accepts pipes (with a reader), terminals and /dev/stdout. A regular file
+ * is replaced atomically. */
 tri_status tri__file_deliver(const char *path, const void *data, size_t size);
-/* TRI_OK when tri__file_write could put a file of our own there: nothing, or a regular file. */
+/* TRI_OK if tri__file_write could write there: the name is free or a regular file. */
 tri_status tri__file_check_own(const char *path);
 
 typedef enum tri_own_way {
-    TRI_OWN_NEW,    /* write; nothing may have the name */
-    TRI_OWN_FRESH,  /* write; a file of that name goes first, so that other names of it keep their content */
-    TRI_OWN_APPEND, /* write at the end; made where missing */
-    TRI_OWN_UPDATE  /* read and write; made where missing */
+    TRI_OWN_NEW,    /* write; the name must be free */
+    TRI_OWN_FRESH,  /* write; an existing file is removed first, so that its hard links keep their content */
+    TRI_OWN_APPEND, /* append; created if missing */
+    TRI_OWN_UPDATE  /* read and write; created if missing */
 } tri_own_way;
 tri_status tri__file_own(const char *path, tri_own_way way, int *fd);
-/* A new file "PATH.tmp-<process>-<n>", for reading and writing. */
+/* Creates "PATH.tmp-<process>-<n>" for reading and writing. */
 tri_status tri__file_sibling(const char *path, char name[static TRI_PATH_MAX], int *fd);
-tri_status tri__file_nameless(const char *folder, int *fd); /* gone when its last user is; for reading and writing */
+tri_status tri__file_nameless(const char *folder,
+                              int *fd); /* an unnamed file, freed on the last close; read and write */
 tri_status tri__null_open(int *fd);                         /* /dev/null, for reading and writing */
-/* Descriptors 0 to 2 that are closed get /dev/null: else the next file would be one of them, and be printed into. */
+/* Opens /dev/null on those of descriptors 0 to 2 that are closed: else the next file opened would become one of them,
+ * and output would go into it. */
 tri_status tri__standard_open(void);
-/* All of it or an error; restarts after signals and short writes. `path` stands in the message. */
+/* Writes all or fails; continues after signals and short writes. `path` is for the message. */
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path);
 
 /* ---- names ---- */
 
 /* Each 0, or -1 and errno. */
-int tri__file_remove(const char *path);                     /* the name, not what a link leads to; none there: fine */
-/* Replaces a file or an empty folder, or with `exchange` changes places with what is there. */
+int tri__file_remove(const char *path);                     /* a link itself, not its target; 0 if there is none */
+/* Replaces a file or an empty folder; with `exchange`, swaps the two names atomically. */
 int tri__path_rename(const char *from, const char *to, int exchange);
-int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* without links; 0: cannot be said */
+int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* with links resolved; 0: failed */
 
 typedef enum tri_kind { TRI_KIND_NONE, TRI_KIND_FILE, TRI_KIND_FOLDER, TRI_KIND_OTHER } tri_kind;
-/* What a path leads to, links followed. Fails when that cannot be found out, so that "none" means: there is none. */
+/* The kind of a path's target, following links. Fails if it cannot be determined, so that "none" is certain. */
 tri_status tri__path_kind(const char *path, tri_kind *kind);
-int tri__is_file(const char *path);                         /* for hints and defaults: 0 also when nobody knows */
+int tri__is_file(const char *path);                         /* for hints and defaults: 0 also if unknown */
 int tri__is_folder(const char *path);
 
-/* "folder/name" into `out`; an absolute name alone. TRI_USAGE when it is too long. */
+/* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);
 
 /* ---- folders ---- */
@@ -82,15 +84,15 @@ tri_status tri__folder_list(const char *path, tri_names *names); /* all, or an e
 void tri__names_free(tri_names *names);                     /* accepts a zeroed one */
 
 tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
-tri_status tri__folder_create(const char *path);            /* only it; nothing may have the name */
-/* The last six characters of the path, which are X, become a name that is free. */
+tri_status tri__folder_create(const char *path);            /* without parents; the name must be free */
+/* Replaces the last six characters of the path, XXXXXX, to get an unused name. */
 tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]);
-/* A link in place of the folder, or in it, is removed itself; what it points to stays. */
-tri_status tri__folder_remove(const char *path);            /* and the files in it; a folder in it is an error */
-tri_status tri__folder_remove_all(const char *path);        /* and all that is in it; none there: fine */
+/* Links, at the path or inside the folder, are removed; their targets are not. */
+tri_status tri__folder_remove(const char *path);            /* and its files; a subfolder is an error */
+tri_status tri__folder_remove_all(const char *path);        /* recursively; TRI_OK if missing */
 tri_status tri__folder_sync(const char *path);              /* fsync of a folder */
-/* Writes some bytes to a file of its own in the folder, which it makes where it is missing, brings them to disk and
- * removes them: TRI_IO when that is not possible. `who` tells apart those who do so at the same time. */
+/* Checks that the folder, created if missing, is writable: writes a temporary file, syncs and removes it; TRI_IO if
+ * that fails. `who` makes the file name unique among concurrent callers. */
 tri_status tri__folder_probe(const char *path, int who);
 
 #endif

@@ -6,18 +6,18 @@
 
 #include <sys/types.h>
 
-/* Fails with "cannot VERB PATH: cause" and the status that errno means; `missing` when there is no such thing. */
+/* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
 tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
-/* openat() that does not give up when a signal comes; closed in programs that are started. */
+/* openat() that retries after signals; close-on-exec. */
 int tri__open_at(int at, const char *name, int flags, mode_t mode);
 
-/* The folder that holds `path`, open, and the name in it: so that looking, making, renaming and removing all mean the
- * same place. Links on the way to the folder are followed, the last name itself is not. */
+/* The open folder that holds `path`, and the name in it, so that checking, creating, renaming and removing all refer to
+ * the same place. Links on the way to the folder are followed, the last name itself is not. */
 typedef struct tri_spot {
     int at;
     char name[256];
 } tri_spot;
-tri_status tri__spot_open(const char *path, tri_spot *spot); /* TRI_NOINPUT when the folder is missing */
+tri_status tri__spot_open(const char *path, tri_spot *spot); /* TRI_NOINPUT if the folder is missing */
 void tri__spot_close(tri_spot *spot);
 
 #endif

@@ -1,5 +1,5 @@
-/* folder.c - folders: listing, making, removing. What is removed is removed through the descriptor of its folder, and
- * links are removed themselves: nothing outside is ever touched, whatever somebody puts there. */
+/* folder.c - lists, creates and removes folders. Entries are removed through the descriptor of their folder, and links
+ * without following them: nothing outside is ever touched, even if the content changes concurrently. */
 #include "base/file_parts.h"
 
 #include <dirent.h>
@@ -58,7 +58,8 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
     while (status == TRI_OK) {
         errno = 0;
         const struct dirent *entry = readdir(folder);
-        if (!entry && errno) status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be hidden */
+        if (!entry && errno)
+            status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be missed silently */
         if (!entry) break;
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
             status = add_name(names, &capacity, entry->d_name, path);
@@ -120,16 +121,16 @@ enum { DEPTH_MAX = 16, ATTEMPTS = 4 };
 
 static tri_status empty_open(int fd, const char *path, int depth);
 
-/* `name` in the open folder `at`, and what it holds: `depth` levels of folders. `path`: all of it, for messages. What
- * is not there was removed by somebody else. */
+/* Removes `name` in the open folder `at` and its content, `depth` levels deep. `path`: the full path, for messages. A
+ * missing entry was removed concurrently: not an error. */
 static tri_status remove_at(int at, const char *name, const char *path, int depth) {
     int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or a link: itself */
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or the link itself */
         return unlinkat(at, name, 0) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
     tri_status status = TRI_OK;
     int gone = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* others may still write */
+    for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* others may still add files */
         status = empty_open(fd, path, depth);
         gone = status == TRI_OK && (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
         if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
@@ -139,7 +140,7 @@ static tri_status remove_at(int at, const char *name, const char *path, int dept
     return status;
 }
 
-/* Removes what the open folder `fd` holds. */
+/* Removes the content of the open folder `fd`. */
 static tri_status empty_open(int fd, const char *path, int depth) {
     tri_names names;
     tri_status status = list_open(fd, path, &names);
@@ -179,7 +180,7 @@ tri_status tri__folder_sync(const char *path) {
     int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
     tri_status status = TRI_OK;
-    /* EINVAL: this file system has nothing to synchronise for a folder. */
+    /* EINVAL: this file system cannot sync folders. */
     if (fsync(fd) && errno != EINVAL) status = tri__fail_errno("synchronise the folder", path, TRI_IO);
     close(fd);
     return status;

@@ -1,4 +1,4 @@
-/* hash.h - a 64-bit hash of bytes, for comparing and finding; seeds chain: hash(hash(s, a), b). Not for adversaries. */
+/* hash.h - a 64-bit hash of bytes, for comparing and finding; seeds chain: hash(hash(s, a), b). Not cryptographic. */
 #ifndef TRI_BASE_HASH_H
 #define TRI_BASE_HASH_H
 

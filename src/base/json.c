@@ -22,7 +22,7 @@ tri_status tri__json_save(const char *path, const tri_json *value) {
     char *text = tri__json_text(value, TRI_JSON_INDENT(2) | TRI_JSON_REAL_PRECISION(9));
     if (!text) return tri__fail(TRI_RESOURCE, "no memory to write %s", path);
     size_t length = strlen(text);
-    text[length] = '\n'; /* in place of the 0 byte, which is not written */
+    text[length] = '\n'; /* replaces the 0 byte, which is not written */
     tri_status status = tri__file_write(path, text, length + 1);
     free(text);
     return status;

@@ -1,12 +1,12 @@
-/* json.h - JSON values and files, with our limits (depth 64, strings of 1 MiB) and errors that say file, line, column.
+/* json.h - JSON values and files, with our limits (depth 64, strings of 1 MiB) and errors with file, line and column.
  *
- * Memory can be short at any call, and no shortage is lost. What makes a value returns NULL; a list or an object that
- * had to do without a value, because that was NULL or its own memory did not suffice, remembers it, and no text is ever
- * made of it or of anything that holds it. So builders need not check each call: whoever writes the document finds out
- * (TRI_RESOURCE); whoever only reads what was built in memory asks tri__json_is_whole.
+ * Any call can run out of memory, and this never goes unnoticed. Constructors return NULL. A list or an object that
+ * misses a value, because the value was NULL or the container could not grow, is marked incomplete; neither it nor
+ * anything that contains it is ever written as text. So builders need not check each call: writing the document fails
+ * (TRI_RESOURCE), and code that only reads values in memory calls tri__json_is_whole.
  *
- * Strings are bytes. Those that are not UTF-8 (names of files may be anything) are written as Python's surrogateescape
- * does: each such byte 0xNN as \uDCNN; they are read back as the byte. A number that is not finite becomes null. */
+ * Strings are bytes. Bytes that are not UTF-8 (file names may contain any) are written as in Python's surrogateescape:
+ * byte 0xNN as \uDCNN, which is read back as the byte. Numbers that are not finite become null. */
 #ifndef TRI_BASE_JSON_H
 #define TRI_BASE_JSON_H
 
@@ -21,7 +21,7 @@ typedef enum tri_json_type {
     TRI_JSON_TRUE, TRI_JSON_FALSE, TRI_JSON_NULL
 } tri_json_type;
 
-/* New references; NULL: no memory. Values are counted; the count may be changed from several threads, the value may
+/* New references; NULL: out of memory. Values are reference-counted; counting is thread-safe, changing a value is
  * not. */
 tri_json *tri__json_object(void);
 tri_json *tri__json_array(void);
@@ -31,16 +31,16 @@ tri_json *tri__json_integer(tri_json_int value);
 tri_json *tri__json_real(double value);
 tri_json *tri__json_boolean(int value);
 tri_json *tri__json_null(void);
-/* The whole tree is copied; NULL also when something of it was lost. */
+/* Copies the whole tree; NULL also if it is incomplete. */
 tri_json *tri__json_deep_copy(const tri_json *value);
-/* By a template: {s:X, ...} and [X, ...] nest; X is s a string, i an int, I a tri_json_int, f a double, b a truth
- * value, n null, o a value that is taken over, O one that is shared. s? and O? stand for null when NULL, s* for no
- * member at all. NULL: no memory, and then values for `o` are released too. */
+/* By a template: {s:X, ...} and [X, ...] nest; X is s a string, i an int, I a tri_json_int, f a double, b a boolean, n
+ * null, o a value whose reference is taken over, O one that is shared. If the argument is NULL, s? and O? give null and
+ * s* omits the member. NULL: out of memory; values for `o` are then released too. */
 tri_json *tri__json_pack(const char *format, ...);
 tri_json *tri__json_incref(tri_json *value);
 void tri__json_decref(tri_json *value); /* accepts NULL */
 
-/* -1 where a value is of another kind, or NULL. */
+/* A tri_json_type, or -1 for NULL. The is_ functions return 0 for NULL. */
 int tri__json_typeof(const tri_json *value);
 int tri__json_is_object(const tri_json *value);
 int tri__json_is_array(const tri_json *value);
@@ -50,21 +50,21 @@ int tri__json_is_number(const tri_json *value);
 int tri__json_is_true(const tri_json *value);
 int tri__json_is_boolean(const tri_json *value);
 int tri__json_is_null(const tri_json *value);
-const char *tri__json_string_value(const tri_json *value);     /* NULL when it is not a string */
+const char *tri__json_string_value(const tri_json *value);     /* NULL if it is not a string */
 size_t tri__json_string_length(const tri_json *value);
-tri_json_int tri__json_integer_value(const tri_json *value);     /* 0 when it is not an integer */
-double tri__json_real_value(const tri_json *value);            /* 0 when it is not a real number */
+tri_json_int tri__json_integer_value(const tri_json *value);     /* 0 if it is not an integer */
+double tri__json_real_value(const tri_json *value);            /* 0 if it is not a real number */
 double tri__json_number_value(const tri_json *value);          /* of either kind */
 int tri__json_equal(const tri_json *a, const tri_json *b);
-/* 1: nothing in it was lost; 0 also for NULL. */
+/* 1: the whole tree is complete; 0 also for NULL. */
 int tri__json_is_whole(const tri_json *value);
 
-/* Members keep the order in which they were first set. -1 on failure, which the object remembers; `_new` takes the
- * value over in any case. */
+/* Members keep the order in which they were first set. -1 on failure, which marks the object incomplete; `_new` takes
+ * over the value's reference even then. */
 tri_json *tri__json_get(const tri_json *object, const char *key); /* borrowed; NULL when absent */
 int tri__json_set(tri_json *object, const char *key, const tri_json *value);
 int tri__json_set_new(tri_json *object, const char *key, tri_json *value);
-/* The same, but a list or an object with nothing in it, and nothing lost, is left out. */
+/* The same, but an empty, complete list or object is omitted. */
 int tri__json_set_filled(tri_json *object, const char *key, tri_json *container);
 int tri__json_update(tri_json *object, const tri_json *other);
 int tri__json_del(tri_json *object, const char *key);
@@ -85,26 +85,25 @@ int tri__json_extend(tri_json *array, const tri_json *other);
                          ((value) = tri__json_object_value((object), at_)) != NULL; \
          at_++)
 
-/* How text is made: blanks for each level (INDENT 0: one line, with blanks between members unless COMPACT), digits of
- * real numbers (0: 17). */
+/* Text format: blanks per level (INDENT 0: one line, with blanks between members unless COMPACT), digits of real
+ * numbers (0: 17). */
 enum { TRI_JSON_COMPACT = 1 << 5, TRI_JSON_ENSURE_ASCII = 1 << 6, TRI_JSON_SORT_KEYS = 1 << 7 };
 #define TRI_JSON_INDENT(n) ((n) & 31)
 #define TRI_JSON_REAL_PRECISION(n) (((n) & 31) << 11)
-/* The caller frees it. NULL: no memory now, or something of the value was lost. */
+/* The caller frees it. NULL: out of memory, or the value is incomplete. */
 char *tri__json_text(const tri_json *value, unsigned flags);
 /* One line, no newline at its end, 9 significant digits; the caller frees it. NULL as above. */
 char *tri__json_line(const tri_json *value);
 
-/* The root must be an object. Duplicate keys are refused. Syntax errors are TRI_USAGE or TRI_DATA, as `bad` says;
- * TRI_RESOURCE when there is no memory for the values. */
+/* The root must be an object. Duplicate keys are refused. Syntax errors are TRI_USAGE or TRI_DATA, as given by `bad`;
+ * TRI_RESOURCE if out of memory. */
 tri_status tri__json_load(const char *path, tri_status bad, tri_json **out);
 tri_status tri__json_parse(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
 /* The same for a root of any kind; strings that are not keys may hold U+0000. */
 tri_status tri__json_parse_any(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
-/* The line, from 1, on which a key of the root stands in the text of a file; 0: it is not written there letter by
- * letter. */
+/* The line, from 1, of a key of the root in the text of a file; 0: not found verbatim (it may be escaped). */
 int tri__json_line_of(const char *text, size_t length, const char *key);
-/* Numbers with 9 significant digits, so that a float comes back the same. Written beside, then renamed. */
+/* Numbers with 9 significant digits, so that a float round-trips. Replaces the file atomically. */
 tri_status tri__json_save(const char *path, const tri_json *value);
 
 #endif

@@ -1,10 +1,10 @@
-/* json_line.c - where a key stands in a file that was parsed: values that a parser accepted and a program refuses are
- * named with their line. */
+/* json_line.c - finds the line of a key in a parsed file, for messages about values that the parser accepts and the
+ * program refuses. */
 #include "base/json.h"
 
 #include <string.h>
 
-/* The place after the string that begins at text[i]. */
+/* The position after the string that begins at text[i]. */
 static size_t skip_string(const char *text, size_t length, size_t i) {
     for (i++; i < length && text[i] != '"'; i++) i += text[i] == '\\';
     return i < length ? i + 1 : length;

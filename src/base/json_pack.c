@@ -1,5 +1,5 @@
-/* tri__json_pack.c - values by a template (json.h). A fault in a template is ours: TRI_ASSERT. All arguments are walked
- * even after a failure, so that values handed over are released. */
+/* tri__json_pack.c - builds values from a template (json.h). An invalid template is a bug: TRI_ASSERT. All arguments
+ * are read even after a failure, so that references taken over are released. */
 #include "base/json.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@ typedef struct template {
     va_list args;
 } template;
 
-/* The next character that means something. */
+/* The next significant character. */
 static char next(template *t) {
     t->at += strspn(t->at, " ,:");
     return *t->at ? *t->at++ : 0;

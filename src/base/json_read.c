@@ -1,6 +1,6 @@
-/* json_read.c - RFC 8259 with our limits (limits.h). One scan bounds the memory before any is asked for: "{}," is 3
- * bytes of text and hundreds of memory. Then one walk, which checks depth and length of strings as it goes. Refused
- * besides: duplicate keys, U+0000, numbers that do not fit (an integer in 64 bits, a real number in a double). */
+/* json_read.c - RFC 8259 with our limits (limits.h). A first scan bounds the memory needed before any is allocated:
+ * "{}," is 3 bytes of text but hundreds in memory. The parse then checks depth and string lengths. Also refused:
+ * duplicate keys, U+0000, numbers out of range (64-bit integers, doubles). */
 #include "base/json.h"
 
 #include "base/limits.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 
-/* Bytes of memory, at most, for what such a character begins: an object, a list, another member (a value under a key).
- * Long strings take at most what their text does, twice. */
+/* Upper bounds of the bytes of memory per object, list, and member (a value under a key). Long strings need at most
+ * twice the bytes of their text. */
 enum { OBJECT_BYTES = 304, LIST_BYTES = 176, MEMBER_BYTES = 160 };
 static int64_t memory_of(char c) {
     return c == '{' ? OBJECT_BYTES : c == '[' ? LIST_BYTES : c == ',' ? MEMBER_BYTES : 0;
@@ -27,11 +27,11 @@ typedef struct reader {
     size_t length, at;
     tri_status bad, status;
     int depth, nul;    /* nul: \u0000 is accepted in strings that are not keys */
-    char *string;      /* [room] the string being read */
+    char *string;      /* [room], the string being read */
     size_t n, room;
 } reader;
 
-/* The first fault stays: name:line:column, as people count, of the byte at `at`. Returns NULL. */
+/* Records a fault, unless there already is one: name:line:column, from 1, of the byte at `at`. Returns NULL. */
 __attribute__((format(printf, 3, 4))) static tri_json *fault(reader *r, size_t at, const char *format, ...) {
     int line = 1, column = 1;
     char why[256];
@@ -39,7 +39,7 @@ __attribute__((format(printf, 3, 4))) static tri_json *fault(reader *r, size_t a
     if (r->status != TRI_OK) return NULL;
     for (size_t i = 0; i < at; i++) {
         if (r->text[i] == '\n') line++, column = 1;
-        else if (((unsigned char)r->text[i] & 0xC0) != 0x80) column++; /* a character, not each byte of it */
+        else if (((unsigned char)r->text[i] & 0xC0) != 0x80) column++; /* counts characters, not bytes */
     }
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
@@ -94,7 +94,7 @@ static int keep(reader *r, const char *bytes, size_t n) {
     return 1;
 }
 
-/* Four hexadecimal digits at text[at]; -1 when they are not. */
+/* Four hexadecimal digits at text[at]; -1 if invalid. */
 static int hex4(const reader *r, size_t at) {
     int code = 0;
     for (size_t i = at; i < at + 4; i++) {
@@ -106,7 +106,7 @@ static int hex4(const reader *r, size_t at) {
     return code;
 }
 
-/* \u and four digits, of which text[at] is the backslash: a character, two of them for one beyond 0xFFFF, or a byte
+/* \u and four digits, with the backslash at text[at]: a character, a surrogate pair for one beyond 0xFFFF, or a byte
  * (json.h). */
 static int unicode_escape(reader *r) {
     size_t at = r->at;
@@ -126,7 +126,7 @@ static int unicode_escape(reader *r) {
 }
 
 static int escape(reader *r) {
-    static const char named[] = "\"\"\\\\//b\bf\fn\nr\rt\t"; /* the letter behind a backslash and what it stands for */
+    static const char named[] = "\"\"\\\\//b\bf\fn\nr\rt\t"; /* the letter after a backslash, and its meaning */
     int letter = r->at + 1 < r->length ? r->text[r->at + 1] : 0;
     if (letter == 'u') return unicode_escape(r);
     for (const char *c = named; letter && *c; c += 2)
@@ -134,7 +134,7 @@ static int escape(reader *r) {
     return fault(r, r->at, "a backslash before what cannot be escaped"), 0;
 }
 
-/* A string, text[at] its quote, into r->string, with a 0 byte behind it. */
+/* Reads a string, with its quote at text[at], into r->string, 0-terminated. */
 static int read_string(reader *r) {
     size_t start = r->at++;
     r->n = 0;
@@ -165,7 +165,7 @@ static size_t digits(reader *r) {
     return r->at - from;
 }
 
-/* text: a number's, and its own. */
+/* text: a 0-terminated copy of the number. */
 static tri_json *number_of(reader *r, size_t start, char *text, int real) {
     errno = 0;
     if (!real) {
@@ -219,7 +219,7 @@ static tri_json *read_word(reader *r) {
 
 static tri_json *read_value(reader *r);
 
-/* What follows a member or an item: 1 a comma, 0 the end, -1 a fault. */
+/* Reads what follows a member or an item: 1 a comma, 0 the end, -1 a fault. */
 static int goes_on(reader *r, char end) {
     blanks(r);
     int byte = peek(r);
@@ -228,7 +228,7 @@ static int goes_on(reader *r, char end) {
     return byte == ',';
 }
 
-/* Takes a bracket; 1 when the container is empty and closed at once. */
+/* Reads the opening bracket; 1 if the container is empty. */
 static int is_empty(reader *r, char end) {
     r->at++;
     blanks(r);

@@ -1,5 +1,5 @@
-/* json_value.c - JSON values in memory. Objects keep their members in a list, in order, and from 9 members on an index
- * into it: open addressing, at most half full. A container that lost a value stays marked (json.h). */
+/* json_value.c - JSON values in memory. Objects keep their members in an ordered list, and from 9 members on also a
+ * hash index into it: open addressing, at most half full. A container that misses a value stays marked (json.h). */
 #include "base/json.h"
 
 #include "base/hash.h"
@@ -21,9 +21,13 @@ struct tri_json {
     union {
         tri_json_int integer;
         double real;
-        struct { size_t length; char *text; } string;   /* text lies behind the value */
+        struct { size_t length; char *text; } string;   /* text is stored after the value */
         struct { size_t n, room; tri_json **item; } list;
-        struct { size_t n, room, slots; member *item; uint32_t *slot; } object; /* slot: 1 + a member; 0: empty */
+        struct {
+            size_t n, room, slots;
+            member *item;
+            uint32_t *slot;
+        } object; /* slot: 1 + index of a member; 0: empty */
     };
 };
 
@@ -112,14 +116,14 @@ double tri__json_number_value(const tri_json *value) {
     return is(value, TRI_JSON_INTEGER) ? (double)value->integer : tri__json_real_value(value);
 }
 
-/* Marks a container, if it is one, as incomplete, and releases the value that it does not get. */
+/* Marks `container`, if it is one, as incomplete, and releases the value that could not be added. */
 static int lose(tri_json *container, tri_json *value) {
     if (is(container, TRI_JSON_OBJECT) || is(container, TRI_JSON_ARRAY)) container->lost = 1;
     tri__json_decref(value);
     return -1;
 }
 
-/* Room for one more of `size` bytes each, doubling; 0 when there is no memory, and then all is as before. */
+/* Grows an array by doubling, for one more item of `size` bytes; 0 if out of memory, with nothing changed. */
 static int grow(void **items, size_t n, size_t *room, size_t size) {
     if (n < *room) return 1;
     size_t wanted = *room ? 2 * *room : 4;
@@ -129,7 +133,7 @@ static int grow(void **items, size_t n, size_t *room, size_t size) {
     return 1;
 }
 
-/* Seeded by the place of the object in memory, so that nobody can prepare keys that collide. */
+/* Seeded with the object's address, so that colliding keys cannot be prepared. */
 static uint64_t hash_of(const tri_json *object, const char *key) {
     return tri__hash64((uint64_t)(uintptr_t)object, key, strlen(key));
 }
@@ -140,7 +144,7 @@ static void put_slot(tri_json *object, size_t at) {
     object->object.slot[i] = (uint32_t)at + 1;
 }
 
-/* An index of `slots` entries over all members; 0 when there is no memory, and then the old one stays. */
+/* Builds an index of `slots` entries over all members; 0 if out of memory: the old index stays. */
 static int index_members(tri_json *object, size_t slots) {
     uint32_t *slot = calloc(slots, sizeof *slot);
     if (!slot) return 0;
@@ -150,7 +154,7 @@ static int index_members(tri_json *object, size_t slots) {
     return 1;
 }
 
-/* The member of that key; n when there is none. */
+/* The index of the member with that key; n if there is none. */
 static size_t find(const tri_json *object, const char *key, uint64_t hash) {
     const member *item = object->object.item;
     size_t n = object->object.n;
@@ -172,7 +176,7 @@ tri_json *tri__json_get(const tri_json *object, const char *key) {
     return at < object->object.n ? object->object.item[at].value : NULL;
 }
 
-/* A member at the end. Memory is had before anything changes. */
+/* Appends a member. All memory is allocated before anything changes. */
 static int add_member(tri_json *object, const char *key, uint64_t hash, tri_json *value) {
     size_t n = object->object.n, slots = object->object.slots;
     char *copy = n < MOST_MEMBERS ? strdup(key) : NULL;
@@ -216,7 +220,7 @@ int tri__json_update(tri_json *object, const tri_json *other) {
     return failed;
 }
 
-/* Takes all members after it one place forward; the index is made anew in its own memory. */
+/* Moves all later members forward by one; the index is rebuilt in place. */
 int tri__json_del(tri_json *object, const char *key) {
     size_t at = is(object, TRI_JSON_OBJECT) ? find(object, key, hash_of(object, key)) : 0;
     if (!is(object, TRI_JSON_OBJECT) || at == object->object.n) return -1;

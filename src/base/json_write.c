@@ -1,5 +1,5 @@
-/* json_write.c - text of JSON values. One buffer grows; when it cannot, or a value lost something, there is no text at
- * all. */
+/* json_write.c - text of JSON values, in one growing buffer. No text at all if it cannot grow or the value is
+ * incomplete. */
 #include "base/json.h"
 
 #include "base/text.h"
@@ -18,7 +18,7 @@ typedef struct writer {
 
 static void put(writer *w, const char *bytes, size_t n) {
     if (w->failed) return;
-    if (w->room - w->n <= n) { /* one more for the 0 byte */
+    if (w->room - w->n <= n) { /* plus one for the 0 byte */
         size_t room = 2 * w->room > w->n + n ? 2 * w->room : w->n + n + 64;
         char *larger = realloc(w->text, room);
         if (!larger) {
@@ -34,9 +34,9 @@ static void put(writer *w, const char *bytes, size_t n) {
 
 static void put_text(writer *w, const char *text) { put(w, text, strlen(text)); }
 
-/* What is written for a character, or for a byte that is part of none (code -1); 0 where it stands for itself. */
+/* The escape of a character, or of a byte that is not part of one (code -1); 0 if it needs none. */
 static size_t escape(unsigned flags, int code, unsigned char byte, char out[static 16]) {
-    static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* a character and the letter behind its backslash */
+    static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* a character, and the letter after its backslash */
     if (code < 0) return (size_t)snprintf(out, 16, "\\uDC%02X", byte);
     for (const char *c = named; *c; c += 2)
         if (code == *c) return out[0] = '\\', out[1] = c[1], 2;
@@ -48,7 +48,7 @@ static size_t escape(unsigned flags, int code, unsigned char byte, char out[stat
 
 static void put_string(writer *w, const char *text, size_t length) {
     char escaped[16];
-    size_t done = 0; /* what is before is written */
+    size_t done = 0; /* bytes before this are written */
     put(w, "\"", 1);
     for (size_t at = 0; at < length;) {
         size_t from = at;
@@ -63,7 +63,7 @@ static void put_string(writer *w, const char *text, size_t length) {
     put(w, "\"", 1);
 }
 
-/* As short as %g, but always a real number, with a point in any locale: 1.0, 1e20, 1e-7. */
+/* As short as %g, but always recognisable as a real number, with a point in any locale: 1.0, 1e20, 1e-7. */
 static void put_real(writer *w, double number) {
     int digits = (int)(w->flags >> 11 & 31);
     char text[64], *exponent, *from;
@@ -80,7 +80,7 @@ static void put_real(writer *w, double number) {
     put_text(w, text);
 }
 
-/* A new line at that depth; or the blank that stands in its place between members. */
+/* A newline and the indent of that depth; on one line, the blank between members. */
 static void put_break(writer *w, int depth, const char *otherwise) {
     int blanks = (int)(w->flags & 31) * depth;
     if (!(w->flags & 31)) {

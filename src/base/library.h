@@ -1,9 +1,9 @@
-/* library.h - plug-ins: shared libraries of ours that are found and loaded at run time. */
+/* library.h - plug-ins: our own shared libraries, found and loaded at run time. */
 #ifndef TRI_BASE_LIBRARY_H
 #define TRI_BASE_LIBRARY_H
 
-/* Opens the plug-in of that name: from beside this library or program, then ../lib and .. of either, then where the
- * system looks. Its symbols are everybody's if `global`. NULL when it does not load; *why then says so, until the next
+/* Opens the plug-in of that name: from the folder of this library or program, then ../lib and .. of either, then the
+ * system's search path. global: RTLD_GLOBAL. NULL if it does not load; *why is the reason, valid until the next
  * call. */
 void *tri__library_open(const char *name, int global, const char **why);
 

@@ -1,5 +1,5 @@
-/* lock.c - flock without blocking, tried again every few milliseconds: a blocking one cannot be given a deadline
- * without signals. */
+/* lock.c - non-blocking flock, retried every few milliseconds: a blocking one cannot have a deadline without
+ * signals. */
 #include "base/lock.h"
 
 #include "base/clock.h"
@@ -41,7 +41,7 @@ static long holder_in(char *text, const struct stat *file) {
 }
 
 const char *tri__lock_holder(int fd, char out[static 32]) {
-    char text[16384]; /* more locks than fit are not looked at: it is only for words */
+    char text[16384]; /* locks beyond that are not seen: only a message depends on it */
     struct stat file;
     long process = 0;
     tri__file_start("/proc/locks", text, sizeof text);

@@ -1,5 +1,5 @@
-/* lock.h - advisory locks on open files (flock), waited for with a deadline: a lock that somebody else holds for good
- * never blocks. */
+/* lock.h - advisory locks on open files (flock), acquired with a timeout: a lock that is never released does not block
+ * us indefinitely. */
 #ifndef TRI_BASE_LOCK_H
 #define TRI_BASE_LOCK_H
 
@@ -7,15 +7,15 @@
 
 typedef enum tri_lock_result {
     TRI_LOCK_TAKEN,
-    TRI_LOCK_HELD,        /* by somebody else, for all of the time */
+    TRI_LOCK_HELD,        /* by another process, until the timeout */
     TRI_LOCK_STOPPED,     /* a signal ended the wait */
-    TRI_LOCK_NONE         /* this file system has no locks, or none left: errno says which */
+    TRI_LOCK_NONE         /* the file system does not support locks, or has none left: see errno */
 } tri_lock_result;
 
-/* operation: LOCK_SH or LOCK_EX. Released when the last descriptor of this opening is closed. */
+/* operation: LOCK_SH or LOCK_EX. Released when the last duplicate of this descriptor is closed. */
 tri_lock_result tri__lock(int fd, int operation, double seconds, const tri_stop *stop);
-/* "process 1234" for whoever holds a lock on the open file, "another process" where that cannot be seen. Into out,
- * which is returned. */
+/* The holder of a lock on the open file: "process 1234", or "another process" if unknown. Written to `out`, which is
+ * returned. */
 const char *tri__lock_holder(int fd, char out[static 32]);
 
 #endif

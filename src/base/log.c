@@ -1,10 +1,10 @@
-/* log.c - formats a line for people and hands it on. */
+/* log.c - formats a line and passes it to the log. */
 #include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LINE_BYTES = 2048 }; /* longer lines are cut */
+enum { LINE_BYTES = 2048 }; /* longer lines are truncated */
 
 int tri__log_heard(const tri_log *log) { return log && log->say; }
 

@@ -1,4 +1,4 @@
-/* log.h - words for people, handed to whoever opened the session. The library itself prints nothing. */
+/* log.h - messages to users, passed to the code that opened the session. The library itself prints nothing. */
 #ifndef TRI_BASE_LOG_H
 #define TRI_BASE_LOG_H
 
@@ -9,7 +9,7 @@ typedef struct tri_log {
     void *context;
 } tri_log;
 
-/* 1 when somebody hears it. A log may be NULL. */
+/* 1 if the log has a receiver. A log may be NULL. */
 int tri__log_heard(const tri_log *log);
 /* One line, without its newline. */
 void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,4 +1,4 @@
-/* machine.c - what this process may use of the machine. */
+/* machine.c - the machine's resources that this process may use. */
 #include "base/machine.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@ int tri__cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
-/* A number in a file of its own; -1 when there is none ("max" included). */
+/* The number that a file consists of; -1 if it is not a number ("max"). */
 static int64_t number_in(const char *path) {
     char text[32], *end;
     tri__file_start(path, text, sizeof text);
@@ -59,7 +59,7 @@ uint64_t tri__process_ticks(int pid) {
     unsigned long long user, system;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     tri__file_start(path, text, sizeof text);
-    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *at = strrchr(text, ')'); /* the process name before it may contain anything */
     if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
     return user + system;
 }

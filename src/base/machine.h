@@ -1,18 +1,19 @@
-/* machine.h - what this process may use of the machine. */
+/* machine.h - the machine's resources that this process may use. */
 #ifndef TRI_BASE_MACHINE_H
 #define TRI_BASE_MACHINE_H
 
 #include <stdint.h>
 
-/* Bytes that this process may still take: the least of MemAvailable and the control group's limit less its usage. */
+/* Bytes that this process may still allocate: the lesser of MemAvailable and the control group's limit minus its
+ * usage. */
 int64_t tri__memory_available(void);
-/* Bytes that this process holds now, of shared pages its share: over the processes that share them it adds up. 0 when
- * it cannot be seen. */
+/* Bytes of memory of this process, counting its proportional share of shared pages (PSS), so that processes add up. 0
+ * if unknown. */
 int64_t tri__memory_held(void);
-/* Processes of the control group that the system has killed for want of memory so far; 0 where that is not counted. */
+/* Processes of the control group that the OOM killer has killed so far; 0 if unknown. */
 int64_t tri__oom_kills(void);
 int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
-/* Computing time that a process has taken so far, in the system's ticks; 0 when it cannot be seen. */
+/* CPU time of a process so far, in clock ticks; 0 if unknown. */
 uint64_t tri__process_ticks(int pid);
 /* Cores that this process may use. */
 int tri__cores(void);

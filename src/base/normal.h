@@ -1,11 +1,11 @@
-/* normal.h - normal numbers many at a time: the body of base/normal_*.c, which compile it for one sort of machine each,
- * and bring `roots`: square roots of x [TRI_NORMAL_LANES], in place. (Compilers take sqrt one by one, as it may set
- * errno.)
+/* normal.h - vectorised normal random numbers: the body of base/normal_*.c, each of which compiles it for one
+ * instruction set and defines `roots`: square roots of x [TRI_NORMAL_LANES], in place. (Compilers do not vectorise
+ * sqrt, as it may set errno.)
  *
- * The numbers are those of base/random.c to the bit, which takes logarithm, sine and cosine from the system. Here these
- * are polynomials (those of FreeBSD's msun, which err by less than a unit in the last place) in loops over lanes. A
- * result whose rounding to float could depend on such errors, one in a hundred thousand, is told: the caller then
- * computes it as base/random.c does. */
+ * The numbers are bitwise those of base/random.c, which uses the system's logarithm, sine and cosine. Here these are
+ * polynomials (those of FreeBSD's msun, with errors below one unit in the last place) in loops over lanes. Results
+ * whose rounding to float could depend on such errors, one in a hundred thousand, are counted; the caller then computes
+ * them as base/random.c does. */
 #include "base/random.h"
 
 #include <math.h>
@@ -25,10 +25,11 @@ static inline uint64_t as_bits(double value) {
     return bits;
 }
 
-/* A number below 2^52, by the exponent whose last place is 1: machines convert few types many at a time. */
+/* Converts an integer below 2^52 by adding an exponent whose last place is 1: few conversions have vector
+ * instructions. */
 static inline double from_whole(uint64_t number) { return as_double(number | 0x4330000000000000) - 0x1p52; }
 
-/* u = m * 2^k with m in [sqrt(1/2), sqrt(2)); the logarithm of m by its series in (m - 1) / (m + 1). */
+/* u = m * 2^k with m in [sqrt(1/2), sqrt(2)); the logarithm of m from its series in (m - 1) / (m + 1). */
 static inline double logarithm(double u) {
     const uint64_t root = 0x3fe6a09e00000000, one = 0x3ff0000000000000;
     uint64_t shifted = as_bits(u) + (one - root);
@@ -40,7 +41,7 @@ static inline double logarithm(double u) {
     return k * 6.93147180369123816490e-01 - ((half - (s * (half + (even + odd)) + k * 1.90821492927058770002e-10)) - f);
 }
 
-/* Both within a quarter of pi to either side of 0. */
+/* Sine and cosine for |x| <= pi / 4. */
 static inline double sine(double x) {
     double z = x * x;
     double rest = 8.33333333332248946124e-03 +
@@ -60,11 +61,10 @@ static inline double cosine(double x) {
     return near + (((1 - near) - half) + z * z * rest);
 }
 
-/* Whether rounding to float could go the other way: results err by less than 2^-49 of their value, here and in
- * base/random.c. */
+/* Whether rounding to float could differ: the relative error is below 2^-49, here and in base/random.c. */
 static inline int is_doubtful(double value) { return (float)(value * (1 - 0x1p-46)) != (float)(value * (1 + 0x1p-46)); }
 
-/* Counters [TRI_NORMAL_LANES] to random words, in place: word k of lane i is word[k][i] (tri__philox). */
+/* Turns counters [TRI_NORMAL_LANES] into random words, in place: word k of lane i is word[k][i] (tri__philox). */
 static inline void mix(uint32_t key0, uint32_t key1, uint64_t word[4][TRI_NORMAL_LANES]) {
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u)
         for (int i = 0; i < TRI_NORMAL_LANES; i++) {
@@ -74,7 +74,7 @@ static inline void mix(uint32_t key0, uint32_t key1, uint64_t word[4][TRI_NORMAL
         }
 }
 
-/* Two words to two normals of a deviation, x and y [TRI_NORMAL_LANES]; returns how many of them are in doubt. */
+/* Turns two words into two normals of a deviation, x and y [TRI_NORMAL_LANES]; returns how many are doubtful. */
 static inline int64_t box_muller(const uint64_t *first, const uint64_t *second, double deviation, float *x, float *y) {
     double radius[TRI_NORMAL_LANES];
     int64_t doubts = 0;
@@ -91,13 +91,14 @@ static inline int64_t box_muller(const uint64_t *first, const uint64_t *second, 
         double u = deviation * (radius[i] * ((quarter + 1) & 2 ? -along : along)),
                v = deviation * (radius[i] * (quarter & 2 ? -across : across));
         x[i] = (float)u, y[i] = (float)v;
-        doubts += is_doubtful(u) | is_doubtful(v) | (fabs(rest) < 1e-10); /* of a rest that small few digits are left */
+        doubts += is_doubtful(u) | is_doubtful(v) |
+                  (fabs(rest) < 1e-10); /* so small a remainder has few significant digits left */
     }
     return doubts;
 }
 
-/* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are in
- * doubt. */
+/* The normals of TRI_NORMAL_LANES groups of four elements, out [4 * TRI_NORMAL_LANES]; returns how many are
+ * doubtful. */
 static inline int64_t draw(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out) {
     uint64_t word[4][TRI_NORMAL_LANES];
     float normal[4][TRI_NORMAL_LANES];

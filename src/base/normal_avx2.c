@@ -1,4 +1,4 @@
-/* normal_avx2.c - normal numbers with AVX2, where the machine has it. */
+/* normal_avx2.c - normal random numbers with AVX2, if the machine has it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 

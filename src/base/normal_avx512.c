@@ -1,4 +1,4 @@
-/* normal_avx512.c - normal numbers with AVX-512, where the machine has it. */
+/* normal_avx512.c - normal random numbers with AVX-512, if the machine has it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 

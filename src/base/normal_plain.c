@@ -1,4 +1,4 @@
-/* normal_plain.c - normal numbers with what every machine of its kind has. */
+/* normal_plain.c - normal random numbers with the baseline instruction set. */
 #include "base/normal.h"
 
 static inline void roots(double *x) {

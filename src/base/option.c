@@ -1,5 +1,5 @@
-/* option.c - reads and writes the fields that option rows describe. Every kind has one function that reads text and
- * one that reads JSON; a field is only changed when its value was accepted. */
+/* option.c - reads and writes the fields that option rows describe. Every kind has one function that reads text and one
+ * that reads JSON; a field changes only if its value was accepted. */
 #include "base/option.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ enum { LIST_MAX = 100 * 1000 }; /* items of a list, as TRI_LIMIT_COLUMNS */
 
 static void *field(const tri_option *row, const void *of) { return (char *)of + row->offset; }
 
-/* Equal, with case ignored where asked and dashes = underscores; compares n bytes of `b`, which must be all of `a`. */
+/* Whether `a` equals the first n bytes of `b`; dashes equal underscores, and case is optionally ignored. */
 static int same_word(const char *a, const char *b, size_t n, int any_case) {
     if (strlen(a) != n) return 0;
     for (size_t i = 0; i < n; i++) {
@@ -62,7 +62,7 @@ static tri_status set_real(const tri_option *row, const char *origin, double *in
     return TRI_OK;
 }
 
-/* The check's own words name the option as on the command line. */
+/* The check's message is prefixed with the option as on the command line. */
 static tri_status set_string(const tri_option *row, const char *origin, char **into, const char *text) {
     if (!*text) return tri__fail(TRI_USAGE, "%s: the value is empty", origin);
     tri_status status = row->check ? row->check(text) : TRI_OK;
@@ -74,8 +74,8 @@ static tri_status set_string(const tri_option *row, const char *origin, char **i
     return TRI_OK;
 }
 
-/* One item of "none|zero1|NO_SHARD=none" at *at: its name [*name, *name + *n), and what it is another name of, or NULL.
- * Moves *at; 0 at the end. */
+/* One item of "none|zero1|NO_SHARD=none" at *at: its name [*name, *name + *n), and the choice it is an alias of, or
+ * NULL. Advances *at; 0 at the end. */
 static int next_choice(const char **at, const char **name, size_t *n, const char **of, size_t *of_n) {
     if (!**at) return 0;
     size_t length = strcspn(*at, "|"), equal = strcspn(*at, "=|");
@@ -86,7 +86,7 @@ static int next_choice(const char **at, const char **name, size_t *n, const char
     return 1;
 }
 
-/* Is `text` one of the row's words for numbers? They need not be in its range. */
+/* Whether `text` is one of the row's words for numbers, which need not be in its range. */
 static int is_number_word(const tri_option *row, int64_t *into, const char *text) {
     const char *name, *of;
     size_t n, of_n;
@@ -111,7 +111,7 @@ static tri_status set_int(const tri_option *row, const char *origin, int64_t *in
     return TRI_OK;
 }
 
-/* The index among the real choices, -1 when there is none. */
+/* The index among the choices without aliases; -1 if there is none. */
 static int find_choice(const char *choices, const char *text, size_t length) {
     const char *name, *of;
     size_t n, of_n;
@@ -153,7 +153,7 @@ static tri_status set_choice(const tri_option *row, const char *origin, int *int
     return TRI_OK;
 }
 
-/* The name of a choice by its index, not ended by a 0 byte; *n: its bytes. */
+/* The name of a choice by its index, not 0-terminated; *n: its length. */
 static const char *choice_name(const tri_option *row, int index, size_t *n) {
     const char *name, *of;
     size_t of_n;
@@ -168,8 +168,8 @@ static void free_texts(tri_texts *texts) {
     *texts = (tri_texts){0};
 }
 
-/* Appends the `length` bytes at `text`, where the row has choices the name of the one that they are; the caller made
- * room. */
+/* Appends the `length` bytes at `text`, or, if the row has choices, the name of the matching choice; the array has
+ * capacity. */
 static tri_status add_text(const tri_option *row, const char *origin, tri_texts *texts, const char *text,
                            size_t length) {
     if (row->kind == TRI_OPTION_TEXTS && row->choices) {
@@ -306,7 +306,7 @@ static tri_status int_from_json(const tri_option *row, const char *origin, int64
     return set_int(row, origin, into, text);
 }
 
-/* null unsets what can be unset. */
+/* null unsets the option, if it can be unset. */
 static tri_status null_from_json(const tri_option *row, void *to, const char *origin, const tri_json *value) {
     if (row->kind == TRI_OPTION_TEXT) {
         free(*(char **)to);
@@ -384,7 +384,7 @@ tri_status tri__options_init(const tri_option *rows, void *into) {
     for (const tri_option *row = rows; row->name; row++) memset(field(row, into), 0, field_bytes[row->kind]);
     for (const tri_option *row = rows; row->name && status == TRI_OK; row++)
         if (row->value) status = tri__option_set_text(row, into, row->name, row->value);
-    TRI_ASSERT(status == TRI_OK || status == TRI_RESOURCE); /* the defaults of our own tables are right */
+    TRI_ASSERT(status == TRI_OK || status == TRI_RESOURCE); /* defaults in our tables are valid */
     if (status != TRI_OK) tri__options_free(rows, into);
     return status;
 }

@@ -1,6 +1,6 @@
-/* option.h - options as rows: one row has everything, and drives parsing of the command line and of the configuration
- * file, help, the man page, shell completion, the recorded configuration, and what a change of it means for a run that
- * goes on. A module that reads options owns their rows and the struct they fill. Adding an option: a row and a field.
+/* option.h - options as table rows. One row drives parsing of the command line and of the configuration file, help, the
+ * man page, shell completion, the recorded configuration, and the effect of a change on a resumed run. A module that
+ * reads options owns their rows and the struct they fill. Adding an option: a row and a field.
  * docs/extending/adding-an-option.md */
 #ifndef TRI_BASE_OPTION_H
 #define TRI_BASE_OPTION_H
@@ -18,15 +18,15 @@ typedef enum tri_option_kind {
     TRI_OPTION_OBJECT   /* tri_json *, owned: an object; not on the command line */
 } tri_option_kind;
 
-/* What a value other than the checkpoint's means for a run that goes on. Rows of all but the first kind are keys of the
- * configuration file, and are recorded. */
+/* The effect on a resumed run of a value that differs from the checkpoint's. Rows of all kinds but the first are keys
+ * of the configuration file and are recorded. */
 typedef enum tri_effect {
-    TRI_EFFECT_UNRECORDED = 1, /* not a key of the configuration file: how to start, show or write things */
-    TRI_EFFECT_NOTHING,        /* the same numbers */
-    TRI_EFFECT_ROUNDING,       /* the same sums in another order or place */
-    TRI_EFFECT_LENGTH,         /* the run's length: more steps may follow when it had ended, else it is another run */
-    TRI_EFFECT_BATCH,          /* the samples of a step, compared as such whichever option said how many */
-    TRI_EFFECT_RUN             /* another run */
+    TRI_EFFECT_UNRECORDED = 1, /* not a key of the configuration file: how to start, print or write */
+    TRI_EFFECT_NOTHING,        /* none: the same numbers */
+    TRI_EFFECT_ROUNDING,       /* the same sums in another order, or on other ranks */
+    TRI_EFFECT_LENGTH,         /* the run's length: a finished run may be extended; else it is a different run */
+    TRI_EFFECT_BATCH,          /* the samples of a step: compared by their number, whichever options set it */
+    TRI_EFFECT_RUN             /* a different run */
 } tri_effect;
 
 typedef struct tri_texts {
@@ -40,19 +40,19 @@ typedef struct tri_reals {
 } tri_reals;
 
 typedef struct tri_option {
-    const char *name;      /* with underscores; dashes are equal to them */
+    const char *name;      /* with underscores; dashes are equivalent */
     tri_option_kind kind;
     size_t offset;         /* of the field in the module's struct */
     const char *value;     /* default, as text; NULL: unset / 0 / empty */
     double min, max;       /* INT and REAL; both 0: any */
-    int repeats;           /* TEXTS: 1: given again on the command line, it adds to the list */
-    const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" accepts a as another name of b;
-                              INT: "auto=0", words for numbers */
-    tri_status (*check)(const char *text); /* TEXT with a form of its own: refuses what has another; NULL: any */
+    int repeats;           /* TEXTS: 1: repeating it on the command line appends to the list */
+    const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" makes a an alias of b; INT: "auto=0",
+                              words for numbers */
+    tri_status (*check)(const char *text); /* TEXT: validates the format; NULL: accepts any */
     const char *alias;     /* another name, e.g. PyTorch's; NULL */
     const char *commands;  /* that take it, comma-separated */
     tri_effect effect;
-    const char *heading;   /* that help lists it under (cli/help.c); NULL: with the command's other options */
+    const char *heading;   /* heading in help (cli/help.c); NULL: with the command's other options */
     const char *help;      /* one line */
 } tri_option;
 
@@ -63,16 +63,16 @@ typedef struct tri_option_set {
 } tri_option_set;
 
 /* Rows end with a NULL name. */
-tri_status tri__options_init(const tri_option *rows, void *into); /* sets the defaults; TRI_RESOURCE: all is unset */
+tri_status tri__options_init(const tri_option *rows, void *into); /* sets defaults; TRI_RESOURCE: all are unset */
 void tri__options_free(const tri_option *rows, void *into);    /* frees what is owned */
-/* NULL when there is none; names and aliases, dashes = underscores. */
+/* Finds a row by name or alias, dashes = underscores; NULL if there is none. */
 const tri_option *tri__option_find(const tri_option *rows, const char *name);
-/* TRI_USAGE with option, value and what is expected. `origin`: "--lr", or "config.json: lr". */
+/* TRI_USAGE with option, value and the expected form. `origin`: "--lr", or "config.json: lr". */
 tri_status tri__option_set_text(const tri_option *row, void *into, const char *origin, const char *text);
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value);
 /* A new reference; JSON null when unset. */
 tri_json *tri__option_json(const tri_option *row, const void *from);
-/* Is it an option of this command, or, of "config", a key of the configuration file? */
+/* Whether it is an option of this command or, for "config", a key of the configuration file. */
 int tri__option_listed(const tri_option *row, const char *command);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 /* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */

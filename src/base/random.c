@@ -1,6 +1,6 @@
-/* random.c - names to stream numbers, and normal numbers by Box-Muller: two 32-bit words give two normals. Computed in
- * double and rounded once, so that any part of a tensor can be drawn alone and equals that part of the whole; and so
- * that many can be drawn at a time by other code (base/normal.h), with a look at the few whose rounding is near. */
+/* random.c - stream ids from names, and normal numbers by Box-Muller: two 32-bit words give two normals. They are
+ * computed in double and rounded once, so that vector code (base/normal.h) gives the same floats, except for a few with
+ * doubtful rounding. Any part of a tensor can be drawn separately and equals that part of the whole. */
 #include "base/random.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 uint32_t tri__random_id(const char *name) { return XXH32(name, strlen(name), 0); }
 
-/* The normals of elements 4 * group .. 4 * group + 3, of deviation 1. */
+/* The normals of elements 4 * group .. 4 * group + 3, with standard deviation 1. */
 static void normals(uint32_t seed, uint32_t id, uint64_t group, double out[4]) {
     tri_random random = tri__philox(seed, id, (uint32_t)group, (uint32_t)(group >> 32), 0, 1);
     for (int pair = 0; pair < 4; pair += 2) {
@@ -22,7 +22,7 @@ static void normals(uint32_t seed, uint32_t id, uint64_t group, double out[4]) {
     }
 }
 
-/* The definition: each group by itself. */
+/* The reference: group by group. */
 static void draw_slowly(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out) {
     for (int64_t i = 0; i < n;) {
         double normal[4];

@@ -1,5 +1,5 @@
-/* random.h - counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). The same everywhere, whatever the
- * mesh: a number depends on what it is for, never on a rank or on what was drawn before it.
+/* random.h - counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). Independent of the mesh: a number
+ * depends only on its purpose, never on a rank or on numbers drawn before it.
  *
  *   dropout   key (seed, logical operation), counter (step, sample, position, feature / 8); decision feature % 8 is 16
  *             bits of the output: word (feature % 8) / 2, low half first. Dropped when below tri__random_threshold(p).
@@ -25,23 +25,23 @@ static inline tri_random tri__philox(uint32_t key0, uint32_t key1, uint32_t c0, 
     return (tri_random){{c0, c1, c2, c3}};
 }
 
-/* A decision is a number below 65536; it drops when below this. */
+/* A decision is a number below 65536; the value is dropped if the decision is below this. */
 static inline uint32_t tri__random_threshold(float p) { return (uint32_t)lrintf(p * 65536.0f); }
-/* What a kept value is multiplied by, so that the mean stays: 1 / (1 - p) for the p that 16 bits can give. */
+/* The factor of kept values, which preserves the mean: 1 / (1 - p), for p rounded to 16 bits. */
 static inline float tri__random_scale(uint32_t threshold) { return 65536.0f / (float)(65536u - threshold); }
 /* Decision `lane` (0..7) of one output. */
 static inline uint32_t tri__random_decision(const tri_random *random, unsigned lane) {
     return (random->word[lane >> 1] >> (16 * (lane & 1))) & 0xFFFFu;
 }
 
-/* A logical operation's or parameter's number, from its name. */
+/* The id of a logical operation or parameter, from its name. */
 uint32_t tri__random_id(const char *name);
-/* Elements 4 * group .. 4 * (group + TRI_NORMAL_LANES) - 1 of such a tensor, many at a time (base/normal.h). 0: they
- * are those of tri__random_normal; else that many may not be. */
+/* Elements 4 * group .. 4 * (group + TRI_NORMAL_LANES) - 1 of such a tensor, vectorised (base/normal.h). Returns how
+ * many may differ from tri__random_normal; 0: none. */
 enum { TRI_NORMAL_LANES = 16 };
 typedef int64_t tri_normal(uint32_t seed, uint32_t id, float deviation, uint64_t group, float *out);
 tri_normal tri__normal_plain, tri__normal_avx2, tri__normal_avx512;
-/* Elements [begin, begin + n) of a tensor of normal numbers of mean 0. */
+/* Elements [begin, begin + n) of a tensor of normal numbers with mean 0. */
 void tri__random_normal(uint32_t seed, uint32_t id, float deviation, int64_t begin, int64_t n, float *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* read_at.c - pread until all is there. */
+/* read_at.c - pread until complete. */
 #include "base/read_at.h"
 
 #include <errno.h>

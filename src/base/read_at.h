@@ -1,5 +1,5 @@
-/* read_at.h - parts of an open file, by position. Files that others may cut short are read this way and not mapped:
- * what is no longer there is an error, and not a SIGBUS. */
+/* read_at.h - parts of an open file, by position. Files that other processes may truncate are read this way and not
+ * mapped, so that missing bytes are an error and not a SIGBUS. */
 #ifndef TRI_BASE_READ_AT_H
 #define TRI_BASE_READ_AT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All of bytes [at, at + bytes) or an error: TRI_IO when the file ends before; `path` stands in the message. */
+/* Reads all of bytes [at, at + bytes) or fails: TRI_IO if the file is shorter; `path` is for the message. */
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path);
 
 #endif

@@ -27,7 +27,7 @@ tri_status tri__fail_in(tri_status code, const char *format, ...) {
     va_start(args, format);
     int used = vsnprintf(error_text, TEXT_BYTES, format, args);
     va_end(args);
-    int room = TEXT_BYTES - used - 3; /* for the text, after ": " and before the 0 byte */
+    int room = TEXT_BYTES - used - 3; /* for the text, between ": " and the 0 byte */
     if (used >= 0 && room > 0) snprintf(error_text + used, (size_t)(TEXT_BYTES - used), ": %.*s", room, text);
     return code;
 }
@@ -41,6 +41,6 @@ void tri__words_keep(tri_words *kept) { memcpy(kept->text, error_text, TEXT_BYTE
 void tri__words_restore(const tri_words *kept) { memcpy(error_text, kept->text, TEXT_BYTES); }
 
 void tri__assert_failed(const char *file, int line, const char *condition) {
-    fprintf(stderr, "trident: defect at %s:%d: %s\n", file, line, condition);
+    fprintf(stderr, "trident: bug at %s:%d: %s\n", file, line, condition);
     abort();
 }

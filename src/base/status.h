@@ -1,5 +1,5 @@
-/* status.h - how functions fail. The world failed: return a status, its text kept per thread, passed on by TRI_TRY.
- * We have a bug: TRI_ASSERT, always on, which says where and aborts. "Not applicable" is an ordinary answer. */
+/* status.h - how functions fail. External failures return a status, with a text kept per thread, and are passed on by
+ * TRI_TRY. Bugs abort: TRI_ASSERT, always on, prints where. "Not applicable" is an ordinary result. */
 #ifndef TRI_BASE_STATUS_H
 #define TRI_BASE_STATUS_H
 
@@ -9,9 +9,9 @@
 tri_status tri__fail(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " in front of the recorded text and returns `code`. */
 tri_status tri__fail_in(tri_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends a public function, returning `status`: a call that succeeded leaves no text of what was tried on its way. */
+/* Ends a public function, returning `status`: a successful call clears the text of failures it recovered from. */
 tri_status tri__done(tri_status status);
-/* Around what tidies up after a failure and cannot fail itself: the failure's text stays. */
+/* Used around cleanup after a failure, to keep the failure's text. */
 enum { TRI_ERROR_BYTES = 2048 };
 typedef struct tri_words {
     char text[TRI_ERROR_BYTES];

@@ -1,4 +1,4 @@
-/* stop.c - whether an early end was asked for. */
+/* stop.c - whether a stop was requested. */
 #include "base/stop.h"
 
 #include <signal.h>

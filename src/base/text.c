@@ -1,4 +1,4 @@
-/* text.c - the nearest name (edit distance with swaps of neighbours), UTF-8, and numbers as people read them. */
+/* text.c - the nearest name (edit distance with transpositions), UTF-8, and human-readable numbers. */
 #include "base/text.h"
 
 #include <ctype.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_MAX = 128 }; /* bytes compared; longer words have no nearest */
+enum { WORD_MAX = 128 }; /* longest word compared, in bytes */
 
-/* Lower case, without dashes and underscores. Returns the length; -1 when it is too long. */
+/* Lower case, without dashes and underscores. Returns the length; -1 if too long. */
 static int fold(const char *word, char out[WORD_MAX]) {
     int n = 0;
     for (; *word; word++) {
@@ -22,7 +22,7 @@ static int fold(const char *word, char out[WORD_MAX]) {
 
 static int min2(int a, int b) { return a < b ? a : b; }
 
-/* Insertions, deletions, replacements and swaps of neighbours that lead from a[n] to b[m]. */
+/* Insertions, deletions, replacements and transpositions that turn a[n] into b[m]. */
 static int distance(const char *a, int n, const char *b, int m) {
     int rows[3][WORD_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
     for (int j = 0; j <= m; j++) last[j] = j;
@@ -43,7 +43,7 @@ const char *tri__text_nearest(const char *word, const char *const *names, int n)
     char folded[WORD_MAX], other[WORD_MAX];
     int length = fold(word, folded), least = 0;
     if (length <= 0) return NULL;
-    /* A third of the letters wrong is still a slip; of a very short word, one, as long as a letter is left. */
+    /* Up to a third of the letters may be wrong; in a very short word one, if a letter remains. */
     int slack = length < 3 ? 1 : length / 3;
     const char *nearest = NULL;
     for (int i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ int tri__text_begins(const char *text, const char *start) { return strncmp(text,
 /* How a word must be written. */
 typedef enum quoting { AS_IT_IS, IN_QUOTES, ESCAPED } quoting;
 
-/* Control characters and bytes that are not UTF-8 would not survive a terminal: they are written as \ooo in $'...'. */
+/* Control characters and bytes that are not UTF-8 cannot be printed safely: they are written as \ooo in $'...'. */
 static quoting quoting_of(const char *word) {
     size_t length = strlen(word), at = 0;
     quoting need = length ? AS_IT_IS : IN_QUOTES;
@@ -179,7 +179,7 @@ const char *tri__text_brief(const char *text, int width, char *out, size_t size)
         }
         if (code < 0x20 || code == 0x7F) out[used++] = code < 0 ? '?' : ' ';
         else memcpy(out + used, text + begin, at - begin), used += at - begin;
-        if (n < width - 3) cut = used; /* where dots would follow */
+        if (n < width - 3) cut = used; /* where "..." would go */
     }
     out[used] = 0;
     return out;
