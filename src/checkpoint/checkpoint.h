@@ -1,11 +1,11 @@
-/* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors carry logical names; which
- * slice lies in which file is in the manifest, so that any mesh can read what any other wrote.
+/* checkpoint.h - a folder checkpoint-<step>/ of safetensors shards and a manifest. Tensors have logical names; the
+ * manifest maps each slice to its file, so that any mesh can read what another one wrote.
  *
- *   manifest.json              version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128), files
- * (bytes, xxh3-128), state weights-00000.safetensors  parameters             optimizer-00000.safetensors  exp_avg.*,
- * exp_avg_sq.*      (one pair a rank) config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval
- * and predict need
- */
+ *   manifest.json                 version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128),
+ *                                 files (bytes, xxh3-128), state
+ *   weights-00000.safetensors     parameters; one file per rank
+ *   optimizer-00000.safetensors   exp_avg.*, exp_avg_sq.*; one file per rank
+ *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need */
 #ifndef TRI_CHECKPOINT_CHECKPOINT_H
 #define TRI_CHECKPOINT_CHECKPOINT_H
 
@@ -14,36 +14,35 @@
 #include "layout/slice.h"
 
 typedef struct tri_checkpoint_out {
-    const char *folder;        /* the run folder; checkpoint-<step> is made in it */
+    const char *folder;        /* the run folder; checkpoint-<step> is created in it */
     int64_t step;
-    int64_t sequence;          /* one higher with every checkpoint of a run folder: says which is newest; 0: none */
+    int64_t sequence;          /* increases with every checkpoint of a run folder: the highest is the newest; 0: none */
     const tri_piece *weights, *optimizer;  /* this rank's pieces; optimizer may be NULL */
     int n_weights, n_optimizer;
     const tri_json *config, *preprocessing, *state; /* borrowed; state: sampler position, metrics, seeds, ... */
-    /* Writes vocabularies and the like into the folder being made, as tri__file_write does: to the disk; NULL: none. */
+    /* Writes vocabularies and other files into the new folder, synced like tri__file_write; NULL: none. */
     tri_status (*extras)(void *context, const char *folder);
     void *context;
 } tri_checkpoint_out;
 
 /* Temporary folder, fsync of each file, manifest last, rename, fsync of the parent. An existing checkpoint of the same
- * step is replaced only by the rename. */
+ * step stays intact until the rename. */
 tri_status tri__checkpoint_save(const tri_checkpoint_out *out);
 
-/* The same in three parts, for many ranks: the first rank begins; each writes its own pieces and gets its part of the
- * manifest, {tensors, files}, a new reference; the first rank joins all ranks' parts and ends. When one of them fails,
- * the first rank drops what was made. */
+/* The same in three parts, for many ranks: the first rank begins; each rank writes its own pieces and gets its part of
+ * the manifest, {tensors, files}, a new reference; the first rank merges all parts and commits. If any rank fails, the
+ * first rank drops the temporary folder. */
 tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static TRI_PATH_MAX]);
 tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made, int rank, tri_json **part);
-tri_status tri__checkpoint_join(tri_json *part,
-                                const tri_json *more); /* adds another rank's part, slices of one tensor to one row */
+/* Merges another rank's part: all slices of a tensor go to one row. */
+tri_status tri__checkpoint_join(tri_json *part, const tri_json *more);
 tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, const tri_json *part);
-/* The weights alone, in one model.safetensors, as a folder `out->folder` that appears whole: a checkpoint like others,
- * but for the optimizer's state. TRI_BUSY when the folder is there and not empty. */
+/* Writes only the weights, in one model.safetensors, to a folder `out->folder` that appears atomically: a checkpoint
+ * without optimizer state. TRI_BUSY if the folder exists and is not empty. */
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
-void tri__checkpoint_drop(const char *made); /* keeps the failure's words */
+void tri__checkpoint_drop(const char *made); /* keeps the text of the failure */
 
-/* What the names of the optimizer's moments of a parameter begin with: exp_avg., exp_avg_sq. The parameter's name
- * follows. */
+/* Prefixes of the names of optimizer moments, exp_avg. and exp_avg_sq., followed by the parameter's name. */
 enum { TRI_MOMENTS = 2 };
 extern const char *const tri__moment_prefix[TRI_MOMENTS];
 
@@ -52,8 +51,8 @@ typedef struct tri_checkpoint tri_checkpoint;
 /* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that
  * best_checkpoint.json names, if there). Verifies sizes and checksums; TRI_DATA naming file and reason. */
 tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out);
-/* One checkpoint's folder, of whose files only those that fall to `part` of `of` are hashed: `of` readers prove it
- * whole together. */
+/* Opens a checkpoint folder, but hashes only the files assigned to `part` of `of`: `of` readers together verify it
+ * all. */
 tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out);
 void tri__checkpoint_close(tri_checkpoint *checkpoint);
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
@@ -64,19 +63,19 @@ const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
-/* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice; data is NULL:
+/* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice. data is NULL;
  * tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor);
-/* Fills piece->data with the piece's slice. TRI_DATA when name, shape or dtype do not fit. */
+/* Fills piece->data with the piece's slice. TRI_DATA if name, shape or dtype do not match. */
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece);
 
-/* Names which checkpoint of a run folder was best; atomic. */
+/* Records which checkpoint of a run folder is the best; atomic. */
 tri_status tri__checkpoint_mark_best(const char *folder, int64_t step);
-/* Removes all checkpoints of a run folder but the newest `keep` that are proven valid and the best; and stray temporary
- * folders. `last`: the step that the run has just saved; later ones are damaged or of a run that was begun anew, and go
- * as well (INT64_MAX: nobody knows). When one of those that could stay can be neither proven valid nor damaged, nothing
- * is removed: TRI_RESOURCE or TRI_IO. */
+/* Removes stray temporary folders and all checkpoints of a run folder except the best and the newest `keep` that are
+ * proven valid. `last`: the step that the run has just saved; later checkpoints are damaged or from before a restart,
+ * and are removed too (INT64_MAX: unknown). If a checkpoint that might be kept can be proven neither valid nor damaged,
+ * nothing is removed: TRI_RESOURCE or TRI_IO. */
 tri_status tri__checkpoint_prune(const char *folder, int keep, int64_t last);
 
 /* Checkpoints that this process has proven valid, or written: they are not hashed again at every prune. */
@@ -88,7 +87,7 @@ void tri__proven_add(tri_proven *proven, int64_t step);
 void tri__proven_free(tri_proven *proven);
 tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t last, tri_proven *proven);
 
-/* Temporary folders and files that a killed run left. Nobody else may be saving there. */
+/* Removes temporary folders and files that a killed run left. No other process may be saving there. */
 tri_status tri__checkpoint_sweep(const char *folder);
 
 /* 32 hex digits: one hash of all logical tensors (weights and optimizer state), independent of files and slices:

@@ -1,5 +1,5 @@
-/* checkpoint_open.c - opens a checkpoint after proving it whole: manifest, sizes and hashes of all files, and that
- * every slice the manifest lists lies where it says. Reading a piece then only copies. */
+/* checkpoint_open.c - opens a checkpoint after verifying it: manifest, sizes and hashes of all files, and that every
+ * listed slice is where the manifest says. Reading a piece then only copies. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* of a tensor; of those that do not continue each other */
+enum { SLICES_MAX = 1 << 16, RUNS_MAX = 1 << 8 }; /* slices of a tensor; contiguous runs of slices */
 
 struct tri_checkpoint {
     char *path;
@@ -24,7 +24,7 @@ struct tri_checkpoint {
     int n_shards;
 };
 
-/* A slice as it is stored. */
+/* A stored slice. */
 typedef struct stored {
     const tri_st_file *file;
     const tri_st_entry *entry;
@@ -35,7 +35,7 @@ static tri_status bad_row(const tri_checkpoint *checkpoint, const char *name, co
     return tri__fail(TRI_DATA, "%s/manifest.json: tensor '%s': %s", checkpoint->path, name ? name : "?", why);
 }
 
-/* A list of sizes, at most TRI_MAX_DIMS; returns how many, -1 when it is none. */
+/* Parses a list of at most TRI_MAX_DIMS sizes; returns their number, -1 if invalid. */
 static int parse_sizes(const tri_json *list, int64_t *out) {
     size_t i, n = tri__json_size(list);
     const tri_json *value;
@@ -91,7 +91,7 @@ static tri_status parse_slice(const tri_checkpoint *checkpoint, const tri_json *
     return TRI_OK;
 }
 
-/* By box, and ranges of one box in order. Dims that the tensor does not have are 0. */
+/* Orders by box, then by range within a box. Dims beyond the tensor's are 0. */
 static int by_place(const void *a, const void *b) {
     const tri_slice *x = a, *y = b;
     int order = memcmp(x->start, y->start, sizeof x->start);
@@ -99,8 +99,8 @@ static int by_place(const void *a, const void *b) {
     return order ? order : (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Joins ranges of one box that continue each other; returns how many are left. So what thousands of replicas wrote is
- * compared box by box, not each with each. */
+/* Merges adjacent ranges of one box; returns how many slices remain. Slices from thousands of replicas are thus
+ * compared by box, not pairwise. */
 static size_t join_slices(tri_slice *slice, size_t n) {
     size_t runs = 0;
     qsort(slice, n, sizeof *slice, by_place);
@@ -115,7 +115,7 @@ static size_t join_slices(tri_slice *slice, size_t n) {
     return runs;
 }
 
-/* The slices of a tensor: each lies in its file, no two share an element, together they have as many as the tensor. */
+/* Checks the slices of a tensor: each is in its file, no two overlap, and together they cover the tensor. */
 static tri_status check_slices(const tri_checkpoint *checkpoint, const tri_piece *tensor, const tri_json *rows,
                                tri_slice *slice) {
     int64_t elements = 0;
@@ -160,8 +160,7 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
     return TRI_OK;
 }
 
-/* Every shard stays open. Where that is more than the soft limit of open files, it is raised as far as this process
- * may. */
+/* Every shard stays open. If that exceeds the soft limit of open files, the limit is raised up to the hard limit. */
 static tri_status need_files(const char *path, size_t shards) {
     enum { OTHERS = 64 };
     rlim_t need = (rlim_t)shards + OTHERS;
@@ -175,7 +174,7 @@ static tri_status need_files(const char *path, size_t shards) {
                      (unsigned long long)need);
 }
 
-/* Opens the shards among the files, whose names tri__manifest_check has found plain. */
+/* Opens the listed shards; tri__manifest_check has verified that their names are plain. */
 static tri_status open_shards(tri_checkpoint *checkpoint) {
     static const char suffix[] = ".safetensors";
     const tri_json *files = tri__json_get(checkpoint->manifest, "files"), *row;
@@ -195,7 +194,7 @@ static tri_status open_shards(tri_checkpoint *checkpoint) {
     return TRI_OK;
 }
 
-/* config.json and preprocessing.json count only when the manifest lists them. */
+/* config.json and preprocessing.json are used only if the manifest lists them. */
 static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name, tri_json **out) {
     const tri_json *row;
     size_t i;
@@ -208,7 +207,7 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
     return TRI_OK;
 }
 
-static const int64_t STEP_MAX = (int64_t)1 << 53; /* whoever counts on from it stays far from the end of 64 bits */
+static const int64_t STEP_MAX = (int64_t)1 << 53; /* counting on from here cannot overflow 64 bits */
 
 static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
@@ -242,7 +241,7 @@ static tri_status open_folder(const char *path, tri_checkpoint **out) {
     return tri__checkpoint_open_part(path, 0, 1, out);
 }
 
-/* The newest valid one; the first reason stands in the message when there is none. */
+/* Opens the newest valid checkpoint; if there is none, the message has the first reason. */
 static tri_status open_newest(const char *folder, tri_checkpoint **out) {
     int64_t *steps;
     int n;
@@ -319,7 +318,7 @@ tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, t
 typedef struct copy {
     char *into;
     const stored *from;
-    int64_t bytes; /* an element */
+    int64_t bytes; /* per element */
 } copy;
 
 static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t count) {

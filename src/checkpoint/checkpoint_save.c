@@ -1,6 +1,6 @@
-/* checkpoint_save.c - a checkpoint appears whole or not at all. Everything is written into a temporary folder and
- * brought to disk; the manifest comes last; one rename makes it a checkpoint. A kill at any point leaves the old state
- * or the new one, and perhaps a temporary folder that the next prune removes. */
+/* checkpoint_save.c - saves a checkpoint atomically. Everything is written into a temporary folder and synced, the
+ * manifest last; one rename makes it a checkpoint. A kill at any point leaves the old state or the new one, and perhaps
+ * a temporary folder, which the next prune removes. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/arena.h"
@@ -21,7 +21,8 @@ static tri_json *sizes_json(const int64_t *value, int n) {
     return list;
 }
 
-/* One row a logical tensor, one slice a piece. `stored`: the pieces as they lie in `file`; hash: [n] of their data. */
+/* One row per logical tensor, one slice per piece. `stored`: the pieces as stored in `file`; hash: [n], of their
+ * data. */
 static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33],
                                int n, tri_json *tensors) {
     tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
@@ -47,7 +48,7 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
-/* Whole tensors keep name and shape; a slice is stored flat under a name of its own. */
+/* Whole tensors keep name and shape; a slice is stored flat as name@number. */
 static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, tri_json *part) {
     char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
@@ -127,8 +128,8 @@ tri_status tri__checkpoint_join(tri_json *part, const tri_json *added) {
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
-/* `made` takes the name `final`. An older one of that name changes places with it in one step and is removed then;
- * where the file system cannot exchange names, it is moved away first, and back if the second rename fails. */
+/* Renames `made` to `final`. An older checkpoint of that name is exchanged atomically and then removed; if the file
+ * system cannot exchange names, it is moved away first, and back if the second rename fails. */
 static tri_status commit(const tri_checkpoint_out *out, const char *made, const char *final) {
     char away[TRI_PATH_MAX], suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
@@ -155,8 +156,8 @@ tri_status tri__checkpoint_begin(const tri_checkpoint_out *out, char made[static
     return tri__folder_create(made);
 }
 
-/* Opens what was made as a reader does, without hashing again what was hashed on the way, before it takes the place of
- * anything. */
+/* Opens the new checkpoint as a reader does, before it replaces anything; hashes taken while writing are not
+ * repeated. */
 static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
     tri_checkpoint *checkpoint;
     tri_status status = tri__checkpoint_open_part(made, 0, 0, &checkpoint);
@@ -168,7 +169,7 @@ static tri_status read_back(const tri_checkpoint_out *out, const char *made) {
     return status;
 }
 
-/* All but the shards; the manifest last; and then it is read. */
+/* Writes all but the shards, the manifest last, and reads it back. */
 static tri_status save_rest(const tri_checkpoint_out *out, const char *made, const tri_json *part) {
     TRI_TRY(save_json(made, "config.json", out->config));
     TRI_TRY(save_json(made, "preprocessing.json", out->preprocessing));
@@ -188,7 +189,7 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 void tri__checkpoint_drop(const char *made) {
     char text[2048];
     snprintf(text, sizeof text, "%s", tri_error());
-    (void)tri__folder_remove_all(made); /* what is left, the next prune removes */
+    (void)tri__folder_remove_all(made); /* the next prune removes leftovers */
     tri__fail(TRI_IO, "%s", text);
 }
 

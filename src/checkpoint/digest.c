@@ -1,4 +1,4 @@
-/* digest.c - one hash for a state, whatever files, slices or mesh hold it: the xxh3-128 of one line a tensor, sorted by
+/* digest.c - one hash of a state, independent of files, slices and mesh: the xxh3-128 of one line per tensor, sorted by
  * name: "<name> <dtype> <shape> <xxh3-128 of its bytes>\n", e.g. "fusion.output.bias F32 [2] 1f0c...". */
 #include "checkpoint/checkpoint.h"
 
@@ -12,7 +12,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const tri_piece *)a)->name, ((const tri_piece *)b)->name);
 }
 
-/* The tensor's bytes come from where they lie in memory, or from the checkpoint through a buffer. */
+/* Reads the tensor's bytes from memory if they are there, else from the checkpoint through a buffer. */
 static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor, char hex[static 33]) {
     size_t bytes = (size_t)tri__shape_count(&tensor.shape) * tri__dtype_bytes(tensor.dtype);
     void *buffer = NULL;
@@ -27,7 +27,7 @@ static tri_status tensor_hash(const tri_checkpoint *checkpoint, tri_piece tensor
     return status;
 }
 
-/* Sorts the tensors. `checkpoint`: where those without data are read. */
+/* Sorts the tensors. `checkpoint`: the source of tensors without data. */
 static tri_status digest(const tri_checkpoint *checkpoint, tri_piece *tensors, int n, char hex[static 33]) {
     tri_hasher *hasher;
     TRI_TRY(tri__hasher_open(&hasher));

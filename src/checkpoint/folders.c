@@ -1,10 +1,10 @@
-/* folders.c - finding, marking and removing checkpoints. The newest is found by looking at the folders, never by a
- * pointer that could be stale: the one whose manifest has the highest sequence. What is being made or removed has
- * ".tmp." in its name, and no reader looks at it.
+/* folders.c - finding, marking and removing checkpoints. The newest is the one whose manifest has the highest sequence;
+ * there is no pointer file that could be stale. Folders being created or removed have ".tmp." in their names, and
+ * readers ignore them.
  *
- * A checkpoint is valid, damaged, or unknown. Damaged is only what is proven to be: a hash, a size or a listed file is
- * wrong or missing. Whatever else goes wrong while one is looked at - no memory, no descriptors, a disk or a network
- * that fails - says nothing about it, and ends what was to be done: it is neither removed nor passed over. */
+ * A checkpoint is valid, damaged, or unknown. Damaged means proven damaged: a hash, a size or a listed file is wrong or
+ * missing. Any other error while checking it (no memory, no descriptors, a failing disk or network) proves nothing and
+ * aborts the operation: the checkpoint is neither removed nor skipped. */
 #include "checkpoint/folders.h"
 
 #include "checkpoint/checkpoint.h"
@@ -34,16 +34,16 @@ static int64_t parse_name(const char *name, const char **rest) {
     return strtoll(digits, NULL, 10);
 }
 
-/* A checkpoint's place in the order. */
+/* A checkpoint and its sort keys. */
 typedef struct candidate {
-    int damaged;      /* its manifest is: before all others, so that somebody says so */
-    int64_t sequence; /* as the manifest has it; 0 in those of older builds */
-    double began;     /* seconds since 1970 when its run began: the order of those */
+    int damaged;      /* its manifest is: sorted first, so that it is reported */
+    int64_t sequence; /* from the manifest; 0 if an older build wrote it */
+    double began;     /* seconds since 1970 when its run began: orders those of older builds */
     int64_t step;
 } candidate;
 
-/* A run that was begun anew in the folder of a longer one has the newer checkpoints, whatever their steps and whatever
- * the clock says. */
+/* A run restarted from scratch in the folder of a longer one has the newer checkpoints, regardless of steps and
+ * clocks. */
 static int newest_first(const void *a, const void *b) {
     const candidate *x = a, *y = b;
     if (x->damaged != y->damaged) return y->damaged - x->damaged;
@@ -75,7 +75,7 @@ static tri_status add_candidate(const char *folder, int64_t step, candidate **al
     return find_place(folder, &grown[(*n)++]);
 }
 
-/* All checkpoints, newest first; the caller frees *all, whatever comes back. */
+/* All checkpoints, newest first; the caller frees *all even after a failure. */
 static tri_status find_all(const char *folder, candidate **all, int *n) {
     tri_names names;
     *all = NULL, *n = 0;
@@ -144,7 +144,7 @@ tri_status tri__checkpoint_mark_best(const char *folder, int64_t step) {
     return status;
 }
 
-/* Renamed first, so that a half-removed checkpoint is never found. A link goes itself; what it leads to stays. */
+/* Renamed first, so that a half-removed checkpoint is never found. A link is removed, not its target. */
 static tri_status retire(const char *folder, int64_t step) {
     char path[TRI_PATH_MAX], gone[TRI_PATH_MAX], suffix[64];
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
@@ -155,8 +155,7 @@ static tri_status retire(const char *folder, int64_t step) {
     return tri__folder_remove_all(gone);
 }
 
-/* A file that another process was writing or trying when it ended: "NAME.tmp-<pid>-<n>" of tri__file_write,
- * ".probe-<n>". */
+/* A temporary file that a process left when it was killed: "NAME.tmp-<pid>-<n>" of tri__file_write, ".probe-<n>". */
 static int is_stray_file(const char *name) {
     const char *mark = strstr(name, ".tmp-");
     int n, end = -1;
@@ -182,7 +181,7 @@ tri_status tri__checkpoint_sweep(const char *folder) {
     return status;
 }
 
-/* The manifest is sound and all files have their sizes: what an interrupted or failed disk leaves behind is neither. */
+/* Checks the manifest and the sizes of all files, without hashing: this detects interrupted writes and full disks. */
 static tri_status look(const char *path, tri_json **manifest) {
     TRI_TRY(tri__manifest_load(path, manifest));
     tri_status status = tri__manifest_check(path, *manifest, 0, 0);
@@ -215,7 +214,7 @@ tri_status tri__checkpoint_glance(const char *path, tri_json **manifest) {
 
 void tri__proven_add(tri_proven *proven, int64_t step) {
     int64_t *grown = realloc(proven->step, ((size_t)proven->n + 1) * sizeof *grown);
-    if (!grown) return; /* it will be proven again */
+    if (!grown) return; /* it will be verified again */
     proven->step = grown;
     grown[proven->n++] = step;
 }
@@ -225,7 +224,7 @@ void tri__proven_free(tri_proven *proven) {
     *proven = (tri_proven){0};
 }
 
-/* All hashes the first time, sizes from then on. */
+/* Verifies all hashes the first time, only sizes after that. */
 static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
     char path[TRI_PATH_MAX];
     tri_json *manifest = NULL;
@@ -243,8 +242,8 @@ static tri_status prove(const char *folder, int64_t step, tri_proven *proven) {
     return status;
 }
 
-/* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; later ones than `last` only when there
- * is none. One that can be proven neither way ends it, before anything is removed. */
+/* stays[i] of steps[i], newest first: the newest `keep` that are proven valid; those later than `last` only if there is
+ * no other. Fails before anything is removed if one can be proven neither valid nor damaged. */
 static tri_status choose(const char *folder, int keep, int64_t last, const int64_t *steps, int n, tri_proven *proven,
                          char *stays) {
     int kept = 0;

@@ -26,7 +26,7 @@ struct tri_hasher {
 };
 
 tri_status tri__hasher_open(tri_hasher **out) {
-    *out = (tri_hasher *)XXH3_createState(); /* aligned as it needs */
+    *out = (tri_hasher *)XXH3_createState(); /* with the alignment it needs */
     if (!*out) return tri__fail(TRI_RESOURCE, "no memory for a hash");
     XXH3_128bits_reset(&(*out)->state);
     return TRI_OK;

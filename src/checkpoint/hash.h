@@ -8,10 +8,10 @@
 
 void tri__hash(const void *data, size_t size, char hex[static 33]);
 
-/* Of bytes [at, at + size) of an open file; `path` stands in messages. */
+/* Hash of bytes [at, at + size) of an open file; `path` is for messages. */
 tri_status tri__hash_file(int fd, uint64_t at, uint64_t size, const char *path, char hex[static 33]);
 
-/* In parts: open, add, close. */
+/* Incremental: open, add, close. */
 typedef struct tri_hasher tri_hasher;
 tri_status tri__hasher_open(tri_hasher **out);
 void tri__hasher_add(tri_hasher *hasher, const void *data, size_t size);

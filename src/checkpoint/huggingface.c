@@ -1,6 +1,6 @@
 /* huggingface.c - fills a model's pieces from a Hugging Face folder. Files of the same weights differ in small ways: a
  * leading bert. or roberta., gamma and beta for weight and bias, heads that the encoder does not have. Each tensor is
- * brought to its base-model name first; what is then left over on either side is said, one line each. */
+ * first mapped to its base-model name; unmatched tensors on either side are then reported, one line each. */
 #include "checkpoint/huggingface.h"
 
 #include "base/text.h"
@@ -20,7 +20,7 @@ struct tri_hf {
 
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
-/* Parts of a pretraining or classification model that an encoder leaves out. */
+/* Parts of a pretraining or classification model that an encoder lacks. */
 static const char *const heads[] = {"cls.", "lm_head.", "classifier.", "pooler.", "embeddings.position_ids"};
 
 static int ends(const char *text, const char *end) {
@@ -41,7 +41,7 @@ static tri_status open_shards(tri_hf *hf, const tri_json *names) {
     return TRI_OK;
 }
 
-/* A single file has a known name, so it may be a link, as it is in Hugging Face's cache. */
+/* A single file has a fixed name, so it may be a link, as in Hugging Face's cache. */
 static tri_status open_single(tri_hf *hf, const char *path) {
     hf->file = calloc(1, sizeof *hf->file);
     if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
@@ -50,7 +50,7 @@ static tri_status open_single(tri_hf *hf, const char *path) {
     return TRI_OK;
 }
 
-/* The shards that the index names; each tensor must be in the shard it is mapped to. */
+/* Opens the shards that the index names; each tensor must be in the shard it is mapped to. */
 static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index) {
     const tri_json *map = tri__json_get(index, "weight_map");
     const char *tensor;
@@ -123,7 +123,7 @@ void tri__hf_close(tri_hf *hf) {
     free(hf);
 }
 
-/* The base model's name of a tensor, into out. */
+/* Writes the base-model name of a tensor to `out`. */
 static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
     static const char *const prefixes[] = {"bert.", "roberta."};
     static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"},
@@ -140,7 +140,7 @@ static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
     }
 }
 
-/* Base names -> [file, entry]. Two tensors of one base name would make the result depend on their order: refused. */
+/* Base names -> [file, entry]. Two tensors with one base name are refused: the result would depend on their order. */
 static tri_status map_names(const tri_hf *hf, tri_json *map) {
     char name[TRI_PATH_MAX];
     for (int f = 0; f < hf->n_files; f++)
@@ -202,7 +202,7 @@ static int is_head(const char *name) {
     return 0;
 }
 
-/* `map` holds what was not used. */
+/* `map` holds the unused tensors. */
 static void say_rest(const tri_log *log, const char *branch, const tri_json *map, const names *fresh, int gaps) {
     names ignored = {{0}, 0}, unknown = {{0}, 0};
     const char *name;

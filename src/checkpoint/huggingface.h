@@ -9,13 +9,13 @@
 
 typedef struct tri_hf tri_hf;
 
-/* *out is NULL, with TRI_OK, when the folder has no weights. pytorch_model.bin alone is TRI_USAGE with how to convert
- * it. */
+/* *out is NULL, with TRI_OK, if the folder has no weights. TRI_USAGE if it has only pytorch_model.bin; the text says
+ * how to convert it. */
 tri_status tri__hf_open(const char *folder, tri_hf **out);
 void tri__hf_close(tri_hf *hf);
 /* Fills the pieces whose name is prefix + a tensor of the folder, e.g. prefix "primary.". Accepts a leading bert. or
- * roberta., gamma/beta, and ignores position_ids and heads. filled[i] is set to 1. One line each through log on what
- * was loaded, ignored, and left newly initialised. TRI_DATA naming tensor and shapes when they differ. */
+ * roberta., gamma/beta, and ignores position_ids and heads. filled[i] is set to 1. Logs one line each on tensors that
+ * were loaded, ignored and newly initialised. TRI_DATA, naming tensor and shapes, if they differ. */
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled,
                         const tri_log *log);
 

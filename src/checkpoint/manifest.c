@@ -108,7 +108,7 @@ tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_js
     return status;
 }
 
-/* The part of a damaged shard whose bytes are wrong, in words: a tensor, or its header. */
+/* Names the damaged part of a shard: a tensor, or its header. */
 static void name_tensor(const char *folder, const char *name, const tri_json *manifest, char words[static 256]) {
     tri_st_file file;
     const tri_json *row, *slice;
@@ -166,7 +166,7 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
     return status;
 }
 
-/* Files go, in their order, to the part that has the fewest bytes so far. */
+/* Each file, in order, goes to the part with the fewest bytes so far. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of) {
     const tri_json *files = tri__json_get(manifest, "files"), *row;
     size_t i;
@@ -208,7 +208,7 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     size_t length = text ? strlen(text) : 0;
     tri_status status = TRI_OK;
     if (!text) status = tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    else if (length > TRI_LIMIT_JSON_FILE) /* nobody could open it again */
+    else if (length > TRI_LIMIT_JSON_FILE) /* it could not be opened again */
         status = tri__fail(
             TRI_RESOURCE,
             "%s would have %zu bytes, at most %d are read: too many slices; take --shard hybrid with a lower "
@@ -219,7 +219,7 @@ tri_status tri__manifest_save(const char *folder, tri_json *manifest) {
     return status;
 }
 
-/* The text without the checksum's line, in place; its hash must be what that line says. */
+/* Removes the checksum's line from the text, in place, and checks the hash of the rest against it. */
 static tri_status take_checksum(const char *path, char *text, size_t *size) {
     enum { FRONT = sizeof opening - 1 + sizeof sum_begin - 1, LINE = sizeof sum_begin - 1 + HEX + sizeof sum_end - 1 };
     char hex[33];
@@ -242,7 +242,7 @@ static tri_status check_manifest(const char *path, tri_json *manifest) {
     if (!format || strcmp(format, format_name) != 0)
         return tri__fail(TRI_DATA, "%s is not a checkpoint's manifest", path);
     tri_json_int version = tri__json_integer_value(tri__json_get(manifest, "version"));
-    if (version != VERSION) /* whole, as its checksum says */
+    if (version != VERSION) /* intact, since its checksum matches */
         return tri__fail(TRI_USAGE, "%s has version %lld; this build reads version %d", path, (long long)version,
                          VERSION);
     return TRI_OK;

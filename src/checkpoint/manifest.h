@@ -5,23 +5,23 @@
 
 #include "base/json.h"
 
-/* 1 for a file name that cannot lead out of its folder: no separators, not "." or "..", nothing unprintable. */
+/* 1 for a file name that stays inside its folder: no separators, not "." or "..", nothing unprintable. */
 int tri__is_plain_name(const char *name);
 
-/* Numbers with 17 significant digits, so that a double comes back the same. Written beside, then renamed. */
+/* Numbers with 17 significant digits, so that a double round-trips. Replaces the file atomically. */
 tri_status tri__json_save_exact(const char *path, const tri_json *value);
-/* All files of a folder and of the folders in it, which are on disk: [{name, bytes, xxh3}], sorted; a new reference.
- * Those with a row in `known` (a list of such rows) need not be hashed again. The folders are brought to disk. */
+/* Lists all files of a folder and its subfolders, which must be synced: [{name, bytes, xxh3}], sorted; a new reference.
+ * Files with a row in `known` (a list of such rows) are not hashed again. Syncs the folders. */
 tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_json **files);
-/* Compares each listed file's size, and the hashes of those that fall to `part` of `of`, which share the bytes out
- * evenly (0 of 1: all; of 0: none). TRI_DATA naming the file, and for a shard the tensor whose bytes are wrong. */
+/* Checks each listed file's size, and the hashes of the files assigned to `part` of `of`, which divide the bytes evenly
+ * (0 of 1: all; of 0: none). TRI_DATA naming the file, and for a shard the damaged tensor. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of);
 /* Writes manifest.json with its checksum in front. */
 tri_status tri__manifest_save(const char *folder, tri_json *manifest);
-/* A new reference. TRI_NOINPUT when there is none, TRI_DATA when format or checksum are wrong, TRI_USAGE when another
- * build wrote it. */
+/* A new reference. TRI_NOINPUT if there is none, TRI_DATA if format or checksum are wrong, TRI_USAGE if its version is
+ * of another build. */
 tri_status tri__manifest_load(const char *folder, tri_json **manifest);
-/* manifest.json as it stands in the file: the text, to be freed, behind its checksum. */
+/* The text of manifest.json after the checksum; the caller frees it. */
 char *tri__manifest_text(const tri_json *manifest);
 
 #endif

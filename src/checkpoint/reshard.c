@@ -1,6 +1,6 @@
 /* reshard.c - walks the intersection of two boxes row by row. In each box a row is a contiguous range of elements, so a
- * row, cut to both flat ranges, is one run. Trailing dims that both boxes span whole are folded into the one before:
- * two whole tensors are a single run. */
+ * row, clipped to both flat ranges, is one run. Trailing dims that both boxes span completely are folded into the dim
+ * before: two whole tensors give a single run. */
 #include "checkpoint/reshard.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ int tri__slice_fits(const tri_slice *slice, const tri_shape *shape) {
     return slice->begin >= 0 && slice->begin <= slice->end && slice->end <= count;
 }
 
-/* Leaves at least one dim, a scalar's too; returns how many. */
+/* Returns the number of dims left, at least one, even for a scalar. */
 static int fold(const tri_shape *shape, tri_slice *a, tri_slice *b) {
     int n = shape->n;
     if (n == 0) {
@@ -35,7 +35,7 @@ static int fold(const tri_shape *shape, tri_slice *a, tri_slice *b) {
     return n;
 }
 
-/* The element of `at` in the slice's box. */
+/* The flat index of `at` in the slice's box. */
 static int64_t box_offset(const tri_slice *slice, int n, const int64_t *at) {
     int64_t offset = 0;
     for (int d = 0; d < n; d++) offset = offset * slice->extent[d] + at[d] - slice->start[d];
@@ -67,7 +67,7 @@ tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, con
     }
 }
 
-/* A run was found: what is shared is not asked for. */
+/* Stops at the first run: only its existence matters. */
 static tri_status stop_run(void *context, int64_t into, int64_t from, int64_t count) {
     (void)context, (void)into, (void)from, (void)count;
     return TRI_STOPPED;

@@ -1,15 +1,17 @@
-/* reshard.h - which elements two slices of one tensor share, so that any mesh can read what another wrote. */
+/* reshard.h - finds the elements that two slices of a tensor share, so that any mesh can read what another one
+ * wrote. */
 #ifndef TRI_CHECKPOINT_RESHARD_H
 #define TRI_CHECKPOINT_RESHARD_H
 
 #include "layout/slice.h"
 
-/* `count` elements at `from` of the stored slice belong at `into` of the wanted one; both from the slice's begin. */
+/* `count` elements at `from` of the stored slice belong at `into` of the requested one; both relative to the slice's
+ * begin. */
 typedef tri_status (*tri_run_fn)(void *context, int64_t into, int64_t from, int64_t count);
 
-/* 1 when the box lies within the shape and [begin, end) within the box. */
+/* 1 if the box is within the shape and [begin, end) within the box. */
 int tri__slice_fits(const tri_slice *slice, const tri_shape *shape);
-/* 1 when two slices that fit `shape` have an element in common. */
+/* 1 if two slices that fit `shape` overlap. */
 int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice *b);
 /* Calls `run` for each contiguous run that `into` and `from` share; both fit `shape`. Adds the elements to *shared. */
 tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,

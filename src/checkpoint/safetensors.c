@@ -1,7 +1,6 @@
-/* safetensors.c - reads the format in which models are exchanged: an 8-byte length, a JSON header, packed little-endian
- * data. A file is untrusted input, so every rule of docs/reference/formats.md is checked when it is opened, with
- * overflow-checked arithmetic and against the file's length; afterwards an entry's [begin, end) can be used as it
- * stands. */
+/* safetensors.c - reads safetensors files: an 8-byte length, a JSON header, packed little-endian data. A file is
+ * untrusted input, so every rule of docs/reference/formats.md is checked when it is opened, with overflow-checked
+ * arithmetic and against the file's length; afterwards an entry's [begin, end) can be used without checks. */
 #include "checkpoint/safetensors.h"
 
 #include "base/limits.h"
@@ -15,14 +14,14 @@
 enum { LENGTH_BYTES = 8 };
 static const char metadata_key[] = "__metadata__";
 
-/* File names only: "f32" is ours, not the format's. */
+/* Only the format's names: "f32" is ours. */
 static int find_dtype(const char *name) {
     int dtype = tri__dtype_find(name);
     return dtype >= 0 && strcmp(name, tri__dtype_file_name((tri_dtype)dtype)) == 0 ? dtype : -1;
 }
 
-/* The format has no negative numbers. "-0" is one to the reference reader, and 0 to a parser of integers: it must be
- * seen in the text. */
+/* The format has no negative numbers. The reference reader rejects "-0", which an integer parser reads as 0, so the
+ * text itself is checked. */
 static tri_status check_signs(const char *path, const char *text, size_t length) {
     int quoted = 0;
     for (size_t i = 0; i < length; i++) {
@@ -92,7 +91,7 @@ static int by_offset(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Ranges start at 0, touch, and end where the file ends. */
+/* Ranges must start at 0, be adjacent, and end at the end of the file. */
 static tri_status check_ranges(const tri_st_file *file, size_t data_bytes) {
     int64_t cursor = 0;
     for (int i = 0; i < file->n; i++) {
@@ -110,7 +109,7 @@ static tri_status check_ranges(const tri_st_file *file, size_t data_bytes) {
     return TRI_OK;
 }
 
-/* The header becomes a map from name to index of `entry`, beside __metadata__; it keeps owning the names. */
+/* Turns the header into a map from name to index of `entry`, plus __metadata__; it still owns the names. */
 static tri_status index_entries(tri_st_file *file) {
     for (int i = 0; i < file->n; i++)
         if (tri__json_set_new(file->header, file->entry[i].name, tri__json_integer(i)))
@@ -133,7 +132,7 @@ static tri_status parse_header(tri_st_file *file) {
     return TRI_OK;
 }
 
-/* text: room for the header, and a byte more. */
+/* text: a buffer for the header and one more byte. */
 static tri_status read_header(tri_st_file *file, uint64_t header_bytes, char *text) {
     const char *path = file->path;
     TRI_TRY(tri__read_at(file->fd, LENGTH_BYTES, text, header_bytes, path));
@@ -166,7 +165,7 @@ static tri_status check_file(tri_st_file *file) {
     return status;
 }
 
-/* Takes the descriptor. */
+/* Takes ownership of the descriptor. */
 static tri_status take(const char *path, int fd, size_t size, tri_st_file *file) {
     *file = (tri_st_file){.path = strdup(path), .fd = fd, .size = size};
     if (!file->path) {

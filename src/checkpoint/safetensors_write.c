@@ -1,5 +1,5 @@
-/* safetensors_write.c - writes whole tensors byte for byte as the reference writer does: wide dtypes first, then by
- * name, so that data stays aligned; the header padded with spaces to a multiple of 8. */
+/* safetensors_write.c - writes whole tensors, byte-identical to the reference writer: wide dtypes first, then by name,
+ * so that data stays aligned; the header is padded with spaces to a multiple of 8. */
 #include "checkpoint/safetensors.h"
 
 #include "checkpoint/hash.h"
@@ -32,7 +32,7 @@ static tri_json *entry_json(const tri_piece *piece, tri_json_int begin) {
                           "data_offsets", begin, begin + (tri_json_int)piece_bytes(piece));
 }
 
-/* The header's text, padded, after the 8 bytes of its length; NULL when out of memory. */
+/* The padded header text, preceded by the 8 bytes of its length; NULL if out of memory. */
 static char *header_text(const tri_piece *const *order, int n, const tri_json *metadata, size_t *size) {
     tri_json *header = tri__json_object();
     int failed = header == NULL;
@@ -59,16 +59,16 @@ static char *header_text(const tri_piece *const *order, int n, const tri_json *m
     return text;
 }
 
-/* A file being written: how far it is, and the hash of all of it. */
+/* A file being written: its size so far, and the hash of all of it. */
 typedef struct output {
     int fd;
     const char *path;
     tri_hasher *hasher;
-    int64_t bytes, told; /* written; of these, those that the system was told to begin bringing to disk */
+    int64_t bytes, told; /* written; bytes whose writeback has been started */
 } output;
 
-/* In chunks that stay in a cache between the two hashes and the copy to the page cache. The disk begins with a stretch
- * of the file while the next one is hashed, so that little is left for fsync. */
+/* Writes in chunks that stay cached between the two hashes and the copy to the page cache. Writeback of one range runs
+ * while the next is hashed, so that little is left for fsync. */
 static tri_status put(output *out, const char *data, size_t size, tri_hasher *piece) {
     enum { CHUNK = 1 << 20, STRETCH = 16 << 20 };
     for (size_t at = 0; at < size;) {
@@ -79,7 +79,7 @@ static tri_status put(output *out, const char *data, size_t size, tri_hasher *pi
         at += part, out->bytes += (int64_t)part;
         if (out->bytes - out->told >= STRETCH) {
             sync_file_range(out->fd, out->told, out->bytes - out->told,
-                            SYNC_FILE_RANGE_WRITE); /* a hint: only fsync decides */
+                            SYNC_FILE_RANGE_WRITE); /* a hint: only fsync guarantees */
             out->told = out->bytes;
         }
     }
@@ -94,7 +94,7 @@ static tri_status put_piece(output *out, const tri_piece *piece, char hex[static
     return status;
 }
 
-/* order[i] is one of `pieces`, whose hashes are in the same places. */
+/* order[i] points into `pieces`; hashes have the same indices as `pieces`. */
 static tri_status put_all(output *out, const char *header, size_t header_bytes, const tri_piece *const *order,
                           const tri_piece *pieces, int n, tri_st_written *written) {
     TRI_TRY(put(out, header, header_bytes, NULL));
@@ -116,8 +116,8 @@ static tri_status write_file(const char *path, const char *header, size_t header
         status = put_all(&out, header, header_bytes, order, pieces, n, written);
         tri__hasher_close(out.hasher, hex);
     }
-    /* After a failed fsync the pages count as clean, and a second one would succeed without them: the file is given
-     * up. */
+    /* After a failed fsync the kernel marks the pages clean, and a second fsync would succeed without writing them: the
+     * file is abandoned. */
     if (status == TRI_OK && fsync(out.fd))
         status = tri__fail(TRI_IO, "%s: cannot sync to disk: %s", path, strerror(errno));
     if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
