@@ -1,10 +1,9 @@
-/* export.c - a checkpoint as folders that others open: the whole model in one file, each encoder as a Hugging Face
- * folder, and a card that says what it is. What is left has the checkpoint's own form, so that evaluation, prediction
- * and further training start from it.
+/* export.c - a checkpoint in formats that other tools open: the whole model in one file, each encoder as a Hugging Face
+ * folder, and a model card. The result is also a checkpoint, which evaluation, prediction and further training accept.
  *
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
- *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files: AutoModel.from_pretrained
- * opens them */
+ *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
+ */
 #include "base/arena.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -17,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table's columns may be many */
+enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table may have many columns */
 
 typedef struct exporter {
     tri_checkpoint *checkpoint;
@@ -25,7 +24,7 @@ typedef struct exporter {
     tri_assets assets;
     tri_arena arena;          /* of the pieces */
     tri_piece *weights;       /* whole tensors */
-    void **held;              /* [n_weights] their memory */
+    void **held;              /* [n_weights], their buffers */
     int n_weights;
 } exporter;
 
@@ -53,7 +52,7 @@ static tri_status read_weights(exporter *e) {
     return TRI_OK;
 }
 
-/* Tensors of a branch that its encoder has under Hugging Face's name, which is the logical one without the branch. */
+/* Writes the encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
 static tri_status write_encoder(exporter *e, int branch, const char *folder) {
     char prefix[32], path[TRI_PATH_MAX];
     int n = 0;
@@ -146,7 +145,8 @@ static tri_status write_folder(exporter *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert")))
         return tri__fail(TRI_RESOURCE, "out of memory");
-    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint), "data"); /* eval knows the table by it */
+    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint),
+                                         "data"); /* eval recognises the training table by it */
     tri_json *state = data ? tri__json_pack("{s:O}", "data", data) : NULL;
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),

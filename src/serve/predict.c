@@ -1,4 +1,5 @@
-/* predict.c - evaluation and prediction with a checkpoint: it carries configuration, vocabularies and preprocessing. */
+/* predict.c - evaluation and prediction with a checkpoint, which contains configuration, vocabularies and
+ * preprocessing. */
 #include "data/table/columns.h"
 #include "engine/evaluate.h"
 #include "engine/files.h"
@@ -21,8 +22,8 @@ typedef struct served {
     tri_assets assets;
     tri_preprocess *preprocess;
     tri_dataset *data;
-    char table[TRI_PATH_MAX];     /* that data is of */
-    int positive;                 /* class that figures belong to; -1: of more than two classes none */
+    char table[TRI_PATH_MAX];     /* path of the data */
+    int positive;                 /* class that the figures belong to; -1: more than two classes */
     tri_engine engine;
     float *probs;                 /* [n, classes] */
     double seconds;
@@ -55,11 +56,11 @@ static tri_status replace_text(char **field, const char *text) {
     return TRI_OK;
 }
 
-/* How this machine and this call differ from the run that trained the model. */
+/* Overrides the training run's settings with those of this call and machine. */
 static tri_status take_asked(served *v, const tri_settings *asked) {
     tri_settings *s = &v->settings;
     s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size =
-        1;                              /* one rank serves, however many trained */
+        1;                              /* serving uses one rank, however many trained */
     s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
     s->schedule = TRI_SCHEDULE_1F1B, s->virtual_stages = 0, s->pipeline_shape = TRI_SHAPE_ASKED_AUTO;
     tri_texts *const lists[] = {&s->offload, &s->stages};
@@ -73,7 +74,7 @@ static tri_status take_asked(served *v, const tri_settings *asked) {
     s->num_workers = asked->num_workers;
     s->bad_rows = asked->bad_rows;
     if (tri__settings_given(asked, &asked->separator)) TRI_TRY(replace_text(&s->separator, asked->separator));
-    free(s->cache_dir); /* the run's own folder may be gone */
+    free(s->cache_dir); /* the run's folder may no longer exist */
     s->cache_dir = NULL;
     if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
     return replace_text(&s->device, asked->device);
@@ -86,7 +87,7 @@ static tri_status load_data(served *v, const char *path, int need_labels, const 
     return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
 }
 
-/* Names of the classes are the preprocessing's, their number is the configuration's: do they agree? */
+/* Checks that the classes in preprocessing match the number in the configuration. */
 static tri_status check_classes(const served *v) {
     if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
     return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
@@ -112,8 +113,8 @@ static tri_status find_positive(served *v, const char *asked, const tri_log *log
     return TRI_OK;
 }
 
-/* Rows that the model was trained on, in whatever file they stand: all of them when the tables' digests are the same,
- * else as many as the checkpoint's hashes of rows say. An export has the digest only. */
+/* Counts rows that the model was trained on, in any file: all of them if the tables' digests are equal, else those that
+ * match the checkpoint's row hashes. An export has only the digest. */
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
     static const char advice[] = "scores on rows that the model was trained on do not say how it does on others";
     const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
@@ -128,7 +129,7 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
     if (sample.found == v->data->n)
         tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table,
                  advice);
-    else if (*rows > 0) /* a few are normal: rows without a text, say, are often equal */
+    else if (*rows > 0) /* a few are normal: e.g. rows without a text are often equal */
         tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO,
                  "%s%lld of the %lld rows of %s equal rows that the model "
                  "was trained on: %s",
@@ -136,7 +137,7 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
     return TRI_OK;
 }
 
-/* The model and the data. */
+/* Opens the model and the data. */
 static tri_status open_served(const tri_settings *asked, const tri_log *log, int need_labels, served *v) {
     char path[TRI_PATH_MAX];
     TRI_TRY(tri__settings_init(&v->settings));
@@ -145,7 +146,7 @@ static tri_status open_served(const tri_settings *asked, const tri_log *log, int
     const char *folder = tri__checkpoint_path(v->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&v->settings, path));
-    TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint may come from elsewhere */
+    TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint is untrusted input */
     TRI_TRY(take_asked(v, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
@@ -155,7 +156,7 @@ static tri_status open_served(const tri_settings *asked, const tri_log *log, int
     return load_data(v, asked->data_path, need_labels, log);
 }
 
-/* A checkpoint whose weights are not finite predicts nothing. */
+/* Refuses a checkpoint with weights that are not finite. */
 static tri_status check_weights(const served *v) {
     for (int i = 0; i < v->engine.n_weights; i++) {
         const tri_piece *piece = &v->engine.weights[i];
@@ -173,7 +174,7 @@ static tri_status check_weights(const served *v) {
     return TRI_OK;
 }
 
-/* Finite weights may still be so large that what they compute is not. */
+/* Finite weights may still be so large that their results are not. */
 static tri_status check_probs(const served *v) {
     int classes = v->preprocess->n_classes;
     for (int64_t i = 0; i < v->data->n * classes; i++)
@@ -206,7 +207,7 @@ static tri_status compute(served *v) {
     return TRI_OK;
 }
 
-/* Which checkpoint it is; of a run folder, also why it is that one. */
+/* Prints which checkpoint is used; for a run folder, also why. */
 static void say_model(const tri_log *log, const char *asked, const served *v) {
     int64_t best = -1;
     const char *path = tri__checkpoint_path(v->checkpoint);
@@ -256,7 +257,7 @@ static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
     return TRI_OK;
 }
 
-/* Which rows of the table the data has: those whose numbers can be read, as when it was made. */
+/* Finds the table's rows that are in the data: those whose numbers can be parsed, as when the data was made. */
 static tri_status find_rows(const served *v, tri_predictions *out) {
     tri_fields fields;
     int64_t rows = tri__table_rows(out->table), n = 0;
@@ -278,7 +279,8 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
     return status;
 }
 
-/* What a prediction is joined back by. Before anything is computed: a column that is not there is said at once. */
+/* Finds the columns and rows that predictions are joined with. Called before computing, so that a missing column fails
+ * early. */
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
     char file[TRI_PATH_MAX];
     if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
@@ -310,7 +312,7 @@ tri_status tri__serve_predict(const tri_settings *asked, const tri_predict_optio
     if (status == TRI_OK) {
         out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
         out->probs = v.probs;
-        v.preprocess->label = NULL; /* handed over */
+        v.preprocess->label = NULL; /* now owned by `out` */
         v.preprocess->n_classes = 0;
         v.probs = NULL;
     }

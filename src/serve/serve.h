@@ -1,4 +1,4 @@
-/* serve.h - a trained model put to use, as the commands ask for it. */
+/* serve.h - using a trained model: evaluation, prediction, export; called by commands. */
 #ifndef TRI_SERVE_SERVE_H
 #define TRI_SERVE_SERVE_H
 
@@ -10,11 +10,11 @@
 /* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
     tri_scores scores;
-    int64_t trained_on; /* rows that the model was trained on, of a large training table estimated; -1: unknown */
+    int64_t trained_on; /* rows that the model was trained on, an estimate for large training tables; -1: unknown */
 } tri_evaluation;
 tri_status tri__serve_eval(const tri_settings *settings, const tri_log *log, tri_evaluation *out);
 
-/* What of a prediction is written beside the label. */
+/* What is written in addition to the label. */
 typedef struct tri_predict_options {
     tri_texts keep; /* columns of the table to write, or "all" */
     int64_t top_k;  /* classes to write; 0: all */
@@ -26,7 +26,7 @@ typedef struct tri_predictions {
     int n_classes;
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes]; owned */
-    tri_table *table;  /* that they were made for; owned. NULL unless columns are kept or bad rows left out */
+    tri_table *table;  /* the input; owned. NULL unless columns are kept or bad rows skipped */
     int64_t *row;      /* [n] of table; owned */
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;
@@ -35,8 +35,8 @@ tri_status tri__serve_predict(const tri_settings *settings, const tri_predict_op
                               tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
-/* Writes settings->checkpoint as folders that others open, into settings->output_dir: docs/guide/exporting.md. facts
- * (new reference): what was written. */
+/* Exports settings->checkpoint to settings->output_dir, for other tools: docs/guide/exporting.md. facts (new
+ * reference): what was written. */
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
 
 #endif
