@@ -453,8 +453,8 @@ def classes():
 
     each = [0 if 0xD800 <= code < 0xE000 else flags(chr(code)) for code in range(0x110000)]
     print("""\
-/* unicode_classes.c - the classes of all characters as the tokenizers library (0.23) has them, found by asking it about
- * each code point: tools/golden_tokenizer.py --classes prints this file. */
+/* unicode_classes.c - the classes of all characters as in the tokenizers library (0.23), determined by testing each
+ * code point: tools/golden_tokenizer.py --classes prints this file. */
 #include "data/text/unicode.h"
 
 const uint8_t tri__ascii_class[128] = {""")

@@ -1,6 +1,6 @@
-/* dataset.c - opens the token store of a table, or makes it. A store's name is the hash of the table's bytes, the
- * tokenizers, the length limit, the preprocessing (or what it is fitted by), the separator and the policy for bad rows:
- * what changed any of them is another store, and no store is ever out of date. */
+/* dataset.c - opens the token store of a table, or builds it. A store's name is the hash of the table's bytes, the
+ * tokenizers, the length limit, the preprocessing (or its fitting options), the separator and the policy for bad rows.
+ * Any change gives another store, so a store is never out of date. */
 #include "data/dataset/dataset.h"
 
 #include "base/clock.h"
@@ -22,13 +22,13 @@ enum { KEY_VERSION = 3, READ_BYTES = 1 << 20 };
 
 /* A dataset, and the store it reads. */
 typedef struct whole {
-    tri_dataset data; /* first: what the outside sees */
+    tri_dataset data; /* first: the public part */
     tri_store store;
     tri_json *notes;
     tri_bad_row bad[TRI_BAD_DESCRIBED];
 } whole;
 
-/* What tells that a file is still the one that was hashed. */
+/* Identifies the file that was hashed, to detect changes. */
 typedef struct stamp {
     dev_t device;
     ino_t inode;
@@ -59,7 +59,7 @@ static tri_status check_stamp(const char *path, const stamp *was) {
 
 static void add_bytes(XXH3_state_t *hash, const void *data, size_t bytes) {
     uint64_t length = bytes;
-    XXH3_128bits_update(hash, &length, sizeof length); /* so that neighbours cannot trade bytes */
+    XXH3_128bits_update(hash, &length, sizeof length); /* so that field boundaries are part of the hash */
     XXH3_128bits_update(hash, data, bytes);
 }
 
@@ -70,7 +70,7 @@ static tri_key digest(const XXH3_state_t *hash) {
     return (tri_key){value.low64, value.high64};
 }
 
-/* By read, not by a map: a file that shrinks meanwhile is only short. `hash` is used up. */
+/* Reads, does not map: a file that shrinks meanwhile is only short. `hash` is consumed. */
 static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
     int fd;
     size_t size;
@@ -90,7 +90,7 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tr
     return status;
 }
 
-/* The same for every name of a file. */
+/* The same for all paths of a file. */
 static uint64_t hash_place(const char *path) {
     char real[TRI_PATH_MAX];
     const char *text = tri__path_real(path, real) ? real : path;
@@ -133,7 +133,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     return status;
 }
 
-/* Rows left out, as the notes have them. */
+/* The skipped rows that the store's notes list. */
 static tri_status read_bad(const char *path, whole *w) {
     const tri_json *bad = tri__json_get(w->notes, "bad"), *first = tri__json_get(bad, "first"), *row;
     size_t i;
@@ -161,7 +161,7 @@ static tri_status parse_notes(whole *w) {
     return status;
 }
 
-/* What the store's rows must keep to; preprocess: of these rows. */
+/* Limits for the store's rows; preprocess: of these rows. */
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
     tri_row_limits limits = {.max_len = spec->max_len,
                              .n_classes = preprocess->n_classes,
@@ -172,7 +172,7 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
     return limits;
 }
 
-/* An open store as a dataset. fitted: preprocessing from the store, NULL: it is at hand. */
+/* Opens a store as a dataset. fitted: receives the preprocessing from the store; NULL: the caller has it. */
 static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const tri_preprocess *at_hand,
                           whole *w, tri_preprocess **fitted) {
     TRI_TRY(parse_notes(w));
@@ -204,7 +204,7 @@ tri_json *tri__dataset_bad_json(const tri_dataset *dataset) {
     return bad_json(dataset->n_bad, dataset->bad, dataset->n_described);
 }
 
-/* What is unusual in a table's form, for people; "" when nothing is. */
+/* Describes what is unusual about a table's format; "" if nothing is. */
 static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
     const char *separated = tri__table_recognised(table) ? tri__separator_words(tri__table_separator(table)) : "";
     const char *decimal =
@@ -226,7 +226,7 @@ static tri_status write_notes(const tri_bad_list *bad, const char *form, const t
     return status;
 }
 
-/* A place for the store, in a cache without files that no run can use. */
+/* Creates the cache folder if needed, and removes files from it that no run can use. */
 static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_origin *origin) {
     TRI_TRY(tri__folder_make(spec->cache));
     int removed = tri__store_clean(spec->cache, origin);
@@ -236,7 +236,7 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
     return TRI_OK;
 }
 
-/* Makes the store; path NULL: in memory. fitted: where to put a fit's result. */
+/* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing. */
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
                        const tri_store_origin *origin, const stamp *stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
@@ -275,7 +275,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     return status;
 }
 
-/* What there is, for people: rows, tokens, what was left out. */
+/* Logs rows, tokens and skipped rows. */
 static void describe(const tri_dataset_spec *spec, const whole *w, double seconds) {
     const tri_dataset *d = &w->data;
     char rows[32], tokens[32], time[32], text[600] = "";

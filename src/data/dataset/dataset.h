@@ -1,6 +1,6 @@
-/* dataset.h - a table tokenised and preprocessed: what training reads. Kept in a token store, a file named by the hash
- * of everything it came from, so that a second start, or another rank, tokenises nothing. A store is not trusted: all
- * of it is checked when it is opened, and every row again when it is read. */
+/* dataset.h - a tokenised and preprocessed table, the input of training. Stored in a token store, a file named by the
+ * hash of all its inputs, so that a second start, or another rank, need not tokenise. A store is not trusted: all of it
+ * is checked when it is opened, and every row again when it is read. */
 #ifndef TRI_DATA_DATASET_DATASET_H
 #define TRI_DATA_DATASET_DATASET_H
 
@@ -25,8 +25,8 @@ typedef struct tri_dataset {
     int32_t *labels;          /* [n]; NULL when the table has no labels (predict) */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
     uint64_t digest;          /* of texts, numbers and labels: equal data has equal digests, in any file */
-    int64_t memory;           /* bytes of memory held; a store in a file counts as file */
-    int64_t n_bad;            /* rows of the file that were left out */
+    int64_t memory;           /* bytes of memory used, not counting a store's file */
+    int64_t n_bad;            /* skipped rows of the file */
     const tri_bad_row *bad;   /* [n_described] the first of them, at most 100 */
     int n_described;
     int from_store;           /* 1: nothing was parsed or tokenised */
@@ -37,30 +37,30 @@ typedef struct tri_dataset_spec {
     const tri_preprocess *preprocess;
     tri_tokenizer *const *tokenizer;        /* [2] */
     int max_len;
-    int need_labels; /* 0: labels that are absent, empty or unknown are fine: there are none then */
+    int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
-    char separator;                         /* of the table's fields; 0: as recognised */
-    size_t keep; /* bytes of a table that are held in memory while it is read; 0: as tables think best */
+    char separator;                         /* of the table's fields; 0: detected */
+    size_t keep; /* tri_table_options.keep; 0: the default */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
-    const tri_stop *stop; /* ends tokenising, and the wait for a store's lock, early; NULL: nobody asks */
+    const tri_stop *stop; /* a request to stop tokenising or waiting for a store's lock; may be NULL */
     const tri_log *log;
     void (*counted)(void *context,
-                    int64_t rows); /* a table that is to be tokenised has so many rows, bad ones too; NULL */
+                    int64_t rows); /* called before tokenising, with the number of rows including bad ones; NULL */
     void *counted_context;
 } tri_dataset_spec;
 
 /* A text of zero pieces is still [CLS] [SEP]. */
 tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
-/* The same for training data: preprocessing is fitted on the table first (spec->preprocess is not looked at, the
- * policies for bad rows must agree), and comes from the store together with the rows. */
+/* The same for training data: preprocessing is fitted on the table first (spec->preprocess is ignored, the policies for
+ * bad rows must agree), or comes from the store with the rows. */
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
                             tri_dataset **out);
-/* A row's token ids, as many as text[text].start says, and its numbers [n_columns]. TRI_IO when the store was cut short
- * since it was opened, TRI_DATA when it was changed. For any number of threads. */
+/* A row's token ids, as many as text[text].start gives, and its numbers [n_columns]. TRI_IO if the store was truncated
+ * since it was opened, TRI_DATA if it was changed. Thread-safe. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers);
-/* Gives take() a digest of each row in turn: of its texts, numbers and label. Errors as above. */
+/* Calls take() with a digest of each row, in order: of its texts, numbers and label. Errors as above. */
 tri_status tri__dataset_row_digests(const tri_dataset *data, void (*take)(void *context, uint64_t digest),
                                     void *context);
 void tri__dataset_close(tri_dataset *dataset);

@@ -1,6 +1,6 @@
-/* dataset_build.c - two kinds of passes over a table: one for numbers and labels, which also finds bad rows, then one
- * for each text. A pass takes a piece of rows at a time, cut into blocks of a fixed size; threads do blocks, and what
- * they made is written in order, so nothing depends on the number of threads. */
+/* dataset_build.c - builds the sections in passes over a table: one for numbers and labels, which also finds bad rows,
+ * then one for each text. A pass processes a piece of rows at a time, divided into blocks of a fixed size; threads
+ * process blocks, whose results are written in order, so nothing depends on the number of threads. */
 #include "data/dataset/dataset_build.h"
 
 #include "data/table/columns.h"
@@ -10,7 +10,7 @@
 
 enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; blocks; rows */
 
-/* What a thread makes of one block of rows. */
+/* A thread's result for one block of rows. */
 typedef struct block {
     int32_t *ids;     /* [used] of one text, row after row */
     int64_t used, room;
@@ -26,7 +26,7 @@ typedef struct build {
     tri_bad_list *bad;
     int64_t table_rows, rows; /* rows: kept so far */
     uint8_t *skip;            /* [table_rows] */
-    int32_t *labels;          /* [table_rows], kept ones first; NULL: none */
+    int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
     float *numbers;           /* [PIECE, width] */
     int64_t *start;           /* [rows + 1] */
     block *blocks;            /* [PIECE_BLOCKS] */
@@ -56,7 +56,7 @@ static tri_status list_bad(tri_bad_list *bad, int64_t line, int64_t column, cons
     return TRI_OK;
 }
 
-/* A row with a bad field: an error, or noted. `described` counts those of this kind. */
+/* A row with a bad field: fails, or records it. `described` counts those of this kind. */
 static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int *described) {
     const tri_table *table = b->fields.table;
     if (b->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(table, row, field->column, field->what);
@@ -69,8 +69,7 @@ static tri_status refuse(build *b, int64_t row, const tri_bad_field *field, int 
     return list_bad(b->bad, line, at, tri__field_words(table, row, field->column, field->what, text, sizeof text));
 }
 
-/* What is wrong with a row that the parallel pass marked. The piece's numbers are written already: their place is
- * free. */
+/* Diagnoses a row that the parallel pass marked. The piece's numbers are already written, so their buffer is free. */
 static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]) {
     tri_bad_field bad = {0};
     if (tri__fields_numbers(&b->fields, row, b->numbers, &bad))
@@ -80,7 +79,7 @@ static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]
     return bad;
 }
 
-/* Labels may be left out altogether where they are not needed: tells whether the table has one for every row. */
+/* Whether every row has a label; where labels are not required, a table may lack them altogether. */
 static int has_labels(const build *b) {
     if (b->fields.label < 0) return 0;
     int64_t unknown = 0;
@@ -108,7 +107,7 @@ static void read_piece(build *b, int64_t first, int64_t count) {
     }
 }
 
-/* Moves the kept rows of a piece together and writes their numbers. */
+/* Compacts the kept rows of a piece and writes their numbers. */
 static tri_status write_piece(build *b, int64_t first, int64_t count) {
     size_t width = (size_t)b->fields.preprocess->width;
     int64_t kept = 0;
@@ -197,7 +196,7 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
     return tri__store_append(b->writer, b->start, (size_t)(b->rows + 1) * sizeof *b->start);
 }
 
-/* Rows that the table itself left out. */
+/* Adds the rows that the table itself skipped. */
 static tri_status take_bad(build *b) {
     const tri_bad_row *rows;
     int described;

@@ -7,15 +7,16 @@
 
 enum { TRI_BAD_DESCRIBED = 100 };
 
-/* Rows that were left out, in file order; the texts are owned. */
+/* Skipped rows, in file order; owns the texts. */
 typedef struct tri_bad_list {
     int64_t count;
     int n;
     tri_bad_row row[TRI_BAD_DESCRIBED];
 } tri_bad_list;
 
-/* Writes numbers, labels and tokens of a table. Memory does not grow with the texts: rows are read, written and let go
- * in pieces. *rows: how many were kept. Bad rows are added to `bad` (or, with the policy fail, are an error). */
+/* Writes numbers, labels and tokens of a table. Memory does not grow with the texts: rows are read, written and
+ * released in pieces. *rows: how many were kept. Bad rows are added to `bad` (or, with the policy fail, are an
+ * error). */
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
                               tri_store_writer *writer, tri_bad_list *bad, int64_t *rows);
 void tri__bad_list_free(tri_bad_list *bad);

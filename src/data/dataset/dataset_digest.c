@@ -1,12 +1,12 @@
-/* dataset_digest.c - one number for all that training reads of a row. That of a whole table is made when its rows are
- * checked (dataset_rows.c). */
+/* dataset_digest.c - a digest of everything that training reads from a row. The digest of a whole table is computed
+ * when its rows are checked (dataset_rows.c). */
 #include "data/dataset/dataset.h"
 
 #include "base/hash.h"
 
 #include <stdlib.h>
 
-/* Room for the longest row. */
+/* Buffers for the longest row. */
 typedef struct row_buffer {
     int32_t *ids;
     float *numbers;

@@ -1,7 +1,7 @@
-/* dataset_rows.c - rows of a token store. Where rows begin, and labels, are held in memory; ids and numbers are read
- * when a batch is made (about 2 us a row: they are in the page cache). Ids are compared with the
- * vocabulary twice: all of them at the start, so that a bad store is found before training, and each row's when it is
- * read, since the file may have changed. */
+/* dataset_rows.c - rows of a token store. Row starts and labels are kept in memory; ids and numbers are read when a
+ * batch is assembled (about 2 us per row, from the page cache). Ids are compared with the vocabulary twice: all of them
+ * when the store is opened, so that a bad store is found before training, and each row's when it is read, since the
+ * file may have changed. */
 #include "data/dataset/dataset_rows.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { PIECE = 1 << 16 }; /* numbers of 4 bytes that are read at once */
+enum { PIECE = 1 << 16 }; /* 4-byte numbers per read */
 
 static const tri_section IDS[] = {TRI_SECTION_IDS0, TRI_SECTION_IDS1},
                          STARTS[] = {TRI_SECTION_START0, TRI_SECTION_START1};
@@ -22,20 +22,20 @@ static tri_status no_memory(const tri_store *store) {
     return tri__fail(TRI_RESOURCE, "%s: out of memory for its rows", store->path);
 }
 
-/* The largest as a number without sign: a negative one is larger than any limit. */
+/* The largest value, compared as unsigned: negative values exceed any limit. */
 static uint32_t largest(const int32_t *values, size_t n) {
     uint32_t most = 0;
     for (size_t i = 0; i < n; i++) most = (uint32_t)values[i] > most ? (uint32_t)values[i] : most;
     return most;
 }
 
-/* A section into memory of its own, with room for one element more. */
+/* Loads a section into new memory, with space for one extra element. */
 static tri_status load(const tri_store *store, tri_section section, size_t element, void **out) {
     *out = malloc(store->bytes[section] + element);
     return *out ? tri__store_read(store, section, 0, store->bytes[section], *out) : no_memory(store);
 }
 
-/* Starts rise from 0 to the number of ids, by 1 to max_len. */
+/* Checks that starts increase from 0 to the number of ids, by 1 to max_len each. */
 static tri_status check_starts(const tri_store *store, const int64_t *start, tri_section ids, int max_len) {
     int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t));
     int bad = start[0] != 0 || start[store->rows] != tokens;
@@ -46,7 +46,7 @@ static tri_status check_starts(const tri_store *store, const int64_t *start, tri
     return bad ? wrong(store, "its rows are out of order, or too long") : TRI_OK;
 }
 
-/* Reads a section of numbers of 4 bytes in pieces, into the hash. Their largest goes to *most. */
+/* Reads a section of 4-byte numbers in pieces and hashes them. The largest goes to *most. */
 static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece,
                        uint32_t *most) {
     for (size_t at = 0; at < store->bytes[section];) {
@@ -60,7 +60,7 @@ static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t
     return TRI_OK;
 }
 
-/* The digest goes on from its value so far, as tri__hash64 with that for its seed would. */
+/* Continues the digest, as tri__hash64 seeded with its value so far. */
 static tri_status add(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint64_t *digest,
                       uint32_t *most) {
     *most = 0;

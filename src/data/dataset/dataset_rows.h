@@ -1,11 +1,11 @@
-/* dataset_rows.h - a token store as rows that can be computed with. */
+/* dataset_rows.h - a token store as validated rows. */
 #ifndef TRI_DATA_DATASET_DATASET_ROWS_H
 #define TRI_DATA_DATASET_DATASET_ROWS_H
 
 #include "data/dataset/dataset.h"
 #include "data/dataset/store.h"
 
-/* What rows must keep to: kernels index by ids, labels and places without a look. */
+/* Limits that rows must obey: kernels index by ids, labels and positions without bounds checks. */
 typedef struct tri_row_limits {
     int vocabulary[2];       /* ids are below it */
     int max_len;             /* tokens of a text, from 1 */
@@ -13,8 +13,8 @@ typedef struct tri_row_limits {
     int n_texts, width, need_labels;
 } tri_row_limits;
 
-/* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming what
- * is wrong. */
+/* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming the
+ * fault. */
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data);
 /* Frees what that allocated; accepts a zeroed one. */
 void tri__dataset_drop(tri_dataset *data);

@@ -1,5 +1,5 @@
-/* labels.c - the classes of a label column. "1" and "1.0" are the same label when the classes are 0, 1, 2, ...;
- * otherwise labels are texts, and classes their sorted order, or the order of a given list. */
+/* labels.c - the classes of a label column. "1" and "1.0" are the same label if the classes are 0, 1, 2, ...; otherwise
+ * labels are texts, with classes in sorted order or in the order of a given list. */
 #include "data/table/columns.h"
 
 #include <limits.h>
@@ -17,8 +17,8 @@ static int64_t whole_number(const tri_reading *reading, tri_field_text field) {
     return (int64_t)value;
 }
 
-/* The first row whose label is outside the classes: where some labels are class numbers, one that is none; among texts,
- * the first that follows n_classes different ones. -1: there is none, labels are too few. */
+/* The first row whose label is not a class: if some labels are class numbers, the first that is not; for texts, the
+ * first after n_classes distinct ones. -1: none; there are too few labels. */
 static int64_t first_outside(const tri_table *table, int column, const tri_reading *reading, int n_classes) {
     int64_t rows = tri__table_rows(table), outside = -1, inside = 0;
     for (int64_t row = 0; row < rows; row++) {
@@ -34,7 +34,7 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
     for (int64_t row = 0; row < rows && outside < 0; row++) {
         tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
         int added = tri__field_missing(reading, field) ? 0 : tri__values_add(&seen, field);
-        if (added < 0) break; /* out of memory: the message only loses the place */
+        if (added < 0) break; /* out of memory: the message only lacks the position */
         if (added && seen.n > n_classes) outside = row;
         tri__rows_passed(table, row);
     }
@@ -67,7 +67,7 @@ static tri_status take(const tri_table *table, char *copy, char **to) {
     return copy ? TRI_OK : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
 }
 
-/* A label that is listed is one, whatever it looks like. */
+/* A listed label is never missing, whatever its text. */
 static int is_missing(const tri_reading *reading, const tri_texts *label_list, tri_field_text field) {
     field = tri__field_trim(field);
     for (int i = 0; i < label_list->n; i++)
@@ -82,7 +82,7 @@ static const char *missing_words(tri_field_text field) {
                : "is missing; every row needs a label (--bad-rows skip leaves such rows out)";
 }
 
-/* Labels that are there, and how many of them are one of 0..n_classes-1. A missing one is bad. */
+/* Counts labels, and those in 0..n_classes-1. A missing label is bad. */
 static tri_status count_labels(const tri_table *table, int column, const tri_preprocess_spec *spec,
                                const tri_reading *reading, uint8_t *bad, int64_t *filled, int64_t *whole) {
     *filled = *whole = 0;
@@ -119,7 +119,7 @@ static tri_status fit_list(const tri_table *table, const tri_preprocess_spec *sp
 
 static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad,
                             tri_preprocess *made) {
-    enum { SURPLUS = 1000 }; /* what is counted beyond the classes, for the message */
+    enum { SURPLUS = 1000 }; /* extra labels counted beyond the classes, for the message */
     tri_values found = {0};
     tri_status status = TRI_OK;
     int64_t row = 0, rows = tri__table_rows(table);
@@ -138,7 +138,7 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
     return status;
 }
 
-/* Rows whose label is not a class, now that classes are known. */
+/* Marks rows whose label is not a class, now that classes are known. */
 static tri_status mark_unknown(const tri_table *table, int column, const tri_preprocess_spec *spec,
                                const tri_preprocess *made, uint8_t *bad) {
     for (int64_t row = 0; row < tri__table_rows(table); row++) {

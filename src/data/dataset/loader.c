@@ -1,7 +1,7 @@
-/* loader.c - threads that fill batches while another is in use. A worker takes the next batch in turn: it waits for
- * that batch's buffer, asks the sampler for its rows and their split, and copies both; then it fills the buffer while
- * others take theirs. All buffers are laid out once, from the sampler's maxima, in one block; after that nothing
- * allocates. What a batch holds depends on the sampler alone, never on timing. */
+/* loader.c - threads that fill batches while another one is in use. A worker takes the next batch: it waits for that
+ * batch's buffer, gets its rows and their split from the sampler, and copies both; then it fills the buffer while other
+ * workers take the next batches. All buffers are allocated once, in one block sized by the sampler's maxima. A batch's
+ * content depends only on the sampler, never on timing. */
 #include "data/dataset/loader.h"
 
 #include "base/clock.h"
@@ -16,38 +16,38 @@ typedef enum stage { EMPTY, TAKEN, FULL } stage; /* TAKEN: a worker is filling i
 
 typedef struct buffer {
     tri_batch batch;
-    int64_t *rows;         /* [batch] of the batch, in its order */
+    int64_t *rows;         /* [batch], in the order of the batch */
     int32_t *part;         /* [batch] the part of each */
     stage stage;           /* guarded by the lock */
 } buffer;
 
 struct tri_loader {
     tri_loader_spec spec;
-    char *block;           /* what all buffers' arrays lie in */
+    char *block;           /* holds the arrays of all buffers */
     buffer *buffers;       /* [n_buffers] batch i of the run is in buffer i % n_buffers */
-    int n_buffers;         /* workers + 1: one is in the user's hands */
-    int64_t given;         /* batches that tri__loader_next gave; the last is held until the next call */
+    int n_buffers;         /* workers + 1: the caller uses one */
+    int64_t given;         /* batches returned by tri__loader_next; the last is in use until the next call */
     int held;
     int started;           /* threads */
     pthread_t thread[TRI_LOADER_WORKERS];
-    pthread_mutex_t turn;  /* who holds it takes the next batch; guards the sampler and: */
+    pthread_mutex_t turn;  /* held to take the next batch; guards the sampler and: */
     int64_t epoch, index, taken;  /* the batch to take; batches taken */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t last;          /* guarded by the lock: batches in all, once it is known; -1 */
+    int64_t last;          /* guarded by the lock: number of batches, once known; else -1 */
     int stop;              /* guarded by the lock */
-    tri_status failed;     /* guarded by the lock: why there are no more batches than those that are full; TRI_OK */
+    tri_status failed;     /* guarded by the lock: why no further batches are filled; TRI_OK: no failure */
     char why[512];
 };
 
-/* Takes bytes, aligned to 64, at *at; with base NULL only counts. */
+/* Carves out bytes at *at, aligned to 64; with base NULL it only counts. */
 static void *carve(char *base, size_t *at, size_t bytes) {
     void *here = base ? base + *at : NULL;
     *at += (bytes + 63) & ~(size_t)63;
     return here;
 }
 
-/* Tokens with those that fill the granule. */
+/* Tokens rounded up to the granule. */
 static int64_t rounded(const tri_loader *loader, int64_t tokens) {
     int64_t granule = loader->spec.granule > 1 ? loader->spec.granule : 1;
     return (tokens + granule - 1) / granule * granule;
@@ -145,7 +145,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
     return TRI_OK;
 }
 
-/* Waits until the buffer is empty and takes it; 0 when the loader is being closed. */
+/* Waits until the buffer is empty and takes it; 0 if the loader is being closed. */
 static int wait_empty(tri_loader *loader, buffer *into) {
     pthread_mutex_lock(&loader->lock);
     while (into->stage != EMPTY && !loader->stop) pthread_cond_wait(&loader->changed, &loader->lock);
@@ -155,7 +155,7 @@ static int wait_empty(tri_loader *loader, buffer *into) {
     return go_on;
 }
 
-/* Takes the next batch: its rows and their split, in a buffer that is free. NULL: there is none, or the loader is being
+/* Takes the next batch: its rows and their split, in a free buffer. NULL: no more batches, or the loader is being
  * closed. */
 static buffer *take(tri_loader *loader) {
     tri_sampler *sampler = loader->spec.sampler;
@@ -189,7 +189,7 @@ static void *work(void *context) {
         if (status == TRI_OK) into->stage = FULL;
         else if (loader->failed == TRI_OK) {
             loader->failed = status;
-            snprintf(loader->why, sizeof loader->why, "%s", tri_error()); /* its text is this thread's */
+            snprintf(loader->why, sizeof loader->why, "%s", tri_error()); /* error texts are per thread */
         }
         pthread_cond_broadcast(&loader->changed);
         pthread_mutex_unlock(&loader->lock);
@@ -197,7 +197,8 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* Signals are for the program's own threads: these block them all. One thread is enough; more are welcome. */
+/* Workers block all signals, which are for the program's own threads. Starting one thread suffices; more are
+ * optional. */
 static tri_status start(tri_loader *loader) {
     sigset_t all, before;
     int failed = 0;

@@ -1,6 +1,6 @@
-/* preprocess.c - fitting what turns columns into numbers and labels. Statistics are computed in double, in row order;
- * the deviation is the population's. Rows that are bad in any column count in none. Everything wrong in the data is
- * reported by file, line and column. */
+/* preprocess.c - fits the preprocessing of columns into numbers and labels. Statistics are computed in double, in row
+ * order; the standard deviation is that of the population. A row that is bad in any column is ignored in all. Faults in
+ * the data are reported with file, line and column. */
 #include "data/dataset/preprocess.h"
 
 #include "data/table/columns.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A fit in hand. */
+/* A fit in progress. */
 typedef struct fit {
     const tri_table *table;
     const tri_preprocess_spec *spec;
     int threads;
     tri_preprocess *made;
     uint8_t *bad;     /* [rows] */
-    int *place;       /* [n_columns] in the table */
+    int *place;       /* [n_columns], column indices in the table */
 } fit;
 
 static tri_status no_memory(const char *what) { return tri__fail(TRI_RESOURCE, "%s: out of memory", what); }
@@ -28,7 +28,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of n > 0 sorted values; of an even number, the mean of the middle two. */
+/* The median of n > 0 sorted values; for even n, the mean of the middle two. */
 static double median(const double *sorted, int64_t n) {
     return n % 2 ? sorted[n / 2] : sorted[n / 2 - 1] / 2 + sorted[n / 2] / 2;
 }
@@ -136,7 +136,7 @@ static int is_listed(const tri_texts *list, const char *name) {
     return 0;
 }
 
-/* How many values of a column are there, how many of them are decimal numbers, how many no usable one. */
+/* Counts of a column's values, of its decimal numbers, and of values that are not usable numbers. */
 typedef struct tally {
     int64_t filled, numbers, wrong;
 } tally;
@@ -160,7 +160,7 @@ static tally count_numbers(const fit *f, int column) {
     return (tally){filled, numbers, wrong};
 }
 
-/* Whether a column holds categories. In a column of numbers, marks the rows that have none. */
+/* Determines whether a column is categorical. In a numeric column, marks the rows without a valid number. */
 static tri_status find_kind(const fit *f, const char *name, int column, int *categorical) {
     *categorical = is_listed(&f->spec->categorical, name);
     if (*categorical) return TRI_OK;
@@ -191,7 +191,7 @@ static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
     return TRI_OK;
 }
 
-/* Names, and that the table has them. */
+/* Copies the names and checks that the table has them. */
 static tri_status fit_names(fit *f, int *label) {
     const tri_preprocess_spec *spec = f->spec;
     TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
@@ -208,7 +208,7 @@ static tri_status fit_names(fit *f, int *label) {
     return TRI_OK;
 }
 
-/* How fields are read: as asked for, or as the columns of numbers have their fractions. */
+/* Sets how fields are read: as requested, or with the decimal mark detected in numeric columns. */
 static tri_status fit_reading(fit *f) {
     tri_reading *reading = &f->made->reading;
     tri_decimal found;
@@ -237,7 +237,7 @@ static tri_status run(fit *f, int *categorical) {
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
     TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
-    int positive; /* refused now rather than when all is tokenised */
+    int positive; /* fail now, not after tokenising */
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
     for (int c = 0; c < f->made->n_columns; c++)
         TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
@@ -296,7 +296,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     free(preprocess);
 }
 
-/* Of what is not shown, how many are what. */
+/* Summarises the columns that are not listed: how many are of which kind. */
 static char *describe_rest(const tri_preprocess *preprocess, int first, const char *text) {
     int categorical = 0, missing = 0, n = preprocess->n_columns;
     for (int c = first; c < n; c++) {

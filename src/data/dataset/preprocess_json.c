@@ -1,6 +1,5 @@
-/* preprocess_json.c - preprocessing as JSON, version 2: kept in checkpoints as preprocessing.json and in token stores.
- * What is read back is checked as any input: a checkpoint may come from elsewhere. docs/guide/data.md lists the
- * keys. */
+/* preprocess_json.c - preprocessing as JSON, version 2: stored in checkpoints as preprocessing.json and in token
+ * stores. It is validated like any input when read: a checkpoint is not trusted. docs/guide/data.md lists the keys. */
 #include "data/dataset/preprocess.h"
 
 #include <math.h>
@@ -90,7 +89,7 @@ static tri_status parse_number(const tri_json *object, const char *key, const ch
     return TRI_OK;
 }
 
-/* *n counts what *out owns, also when it fails. */
+/* *n counts what *out owns, even after a failure. */
 static tri_status parse_texts(const tri_json *object, const char *key, const char *name, char ***out, int *n) {
     const tri_json *array = tri__json_get(object, key);
     if (!tri__json_is_array(array)) return tri__fail(TRI_DATA, "%s: %s must be an array of texts", name, key);
@@ -116,7 +115,7 @@ static tri_status parse_categories(const tri_json *from, const char *name, tri_c
 
 static tri_status parse_quantiles(const tri_json *from, const char *name, tri_column_stats *to) {
     const tri_json *array = tri__json_get(from, "quantiles");
-    size_t n = tri__json_size(array); /* 0 when it is none */
+    size_t n = tri__json_size(array); /* 0 if it is not an array */
     if (n < 1 || n > TRI_QUANTILES_MAX)
         return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be an array of 1 to %d numbers", name, to->name,
                          TRI_QUANTILES_MAX);

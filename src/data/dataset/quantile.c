@@ -1,8 +1,10 @@
 /* quantile.c - sklearn.preprocessing.QuantileTransformer(output_distribution="normal", n_quantiles=min(1000, n),
- * subsample=None): references r_i = i / (m - 1); quantiles q_i = numpy's linear percentile of r_i, made monotonous u(x)
- * = (up + down) / 2, where up interpolates (q, r) at x and takes the last of equal q, down the first x < q_0 + 1e-7: u
- * = 0; otherwise x > q_last - 1e-7: u = 1 y = inverse normal of u, kept within the inverse of 1e-7 - 2^-52 and of 1
- * less that */
+ * subsample=None):
+ *   references  r_i = i / (m - 1)
+ *   quantiles   q_i = numpy's linear percentile of r_i, made monotonic
+ *   u(x) = (up + down) / 2, where up interpolates (q, r) at x, taking the last of equal q, and down the first;
+ *          0 if x < q_0 + 1e-7; otherwise 1 if x > q_last - 1e-7
+ *   y = inverse normal of u, clipped to the inverse of 1e-7 - 2^-52 and of 1 minus that */
 #include "data/dataset/quantile.h"
 
 #include "data/dataset/preprocess.h"
@@ -26,7 +28,7 @@ int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile) {
     return m;
 }
 
-/* The number of quantiles below a value, or not above it. */
+/* The number of quantiles below a value, or at most equal to it. */
 static int rank(double value, const double *quantile, int m, int equal_too) {
     int low = 0, high = m;
     while (low < high) {

@@ -1,4 +1,4 @@
-/* quantile.h - numbers to a standard normal distribution by rank, as scikit-learn's QuantileTransformer does it. */
+/* quantile.h - maps numbers to a standard normal distribution by rank, like scikit-learn's QuantileTransformer. */
 #ifndef TRI_DATA_DATASET_QUANTILE_H
 #define TRI_DATA_DATASET_QUANTILE_H
 
@@ -9,7 +9,7 @@
 int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile);
 /* The normal quantile of a value's rank, within +-5.1993. */
 double tri__quantile_normal(double value, const double *quantile, int m);
-/* The standard normal distribution's inverse, 0 < p < 1 (Wichura 1988, AS 241). */
+/* The inverse of the standard normal distribution function, 0 < p < 1 (Wichura 1988, AS 241). */
 double tri__normal_inverse(double p);
 
 #endif

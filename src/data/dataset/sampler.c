@@ -1,6 +1,6 @@
 /* sampler.c - batches as a pure function of (seed, epoch, k). The order of an epoch is a Fisher-Yates shuffle whose
  * draw i is the high half of (64 random bits) x (i + 1), from Philox at counter (i, epoch, 0, 2): the bias, at most
- * rows / 2^64, is of no account. The split takes rows from one heap (longest first) and parts from another (emptiest
+ * rows / 2^64, is negligible. The split takes rows from one heap (longest first) and parts from another (emptiest
  * first). */
 #include "data/dataset/sampler.h"
 
@@ -110,7 +110,7 @@ static void raise_to(int64_t *maximum, int64_t value) {
     if (value > *maximum) *maximum = value;
 }
 
-/* Sums rows and tokens by part in the split's scratch, which is free again by now. */
+/* Sums rows and tokens per part, in the split's scratch memory, which is free by then. */
 static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
     entry *sum = sampler->heap; /* [parts] tokens of either text, rows */
     memset(sum, 0, (size_t)sampler->parts * sizeof *sum);

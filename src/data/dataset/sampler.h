@@ -1,4 +1,5 @@
-/* sampler.h - which rows make global batch k of epoch e, and how it is split. Pure: every rank computes the same. */
+/* sampler.h - which rows form global batch k of epoch e, and how it is split. Pure: every rank computes the same
+ * result. */
 #ifndef TRI_DATA_DATASET_SAMPLER_H
 #define TRI_DATA_DATASET_SAMPLER_H
 
@@ -9,9 +10,9 @@ typedef struct tri_sampler {
     int64_t batch;     /* global batch size; the last batch of an epoch may be smaller */
     uint32_t seed;
     int shuffle;       /* 0: rows in file order */
-    int parts;         /* microbatches of a batch: replicas times those of each; a replica's lie together */
+    int parts; /* microbatches of a batch: replicas times microbatches per replica; those of a replica are contiguous */
     int64_t *order;    /* [n] rows of the epoch below */
-    int64_t epoch;     /* whose order is held; -1 none */
+    int64_t epoch;     /* the epoch of `order`; -1: none */
     int32_t *part;     /* [batch] scratch: the parts of a batch's rows */
     void *heap;        /* [batch + parts] scratch of the split */
 } tri_sampler;
@@ -26,7 +27,7 @@ int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const
  * the fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's
  * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
-/* The largest microbatch of epochs [0, epochs): rows and tokens of each text, each maximum on its own. */
+/* The largest microbatch of epochs [0, epochs): rows, and tokens of each text, each maximised separately. */
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];
 } tri_sampler_maxima;

@@ -1,8 +1,7 @@
 /* store.c - header, then sections aligned to 64 bytes. The header holds sizes, the key, the hash of all after it, and
- * its own hash; it is written last. A file appears under its name by rename, so readers see a whole store or none, and
- * of several builders the last wins. Byte order is the machine's own: another one fails the version. A store is read
- * and never mapped: whoever may write to the cache may also cut a file short, and a map of it would then end the
- * process with SIGBUS. */
+ * its own hash; it is written last. A file is renamed into place, so readers see a complete store or none, and of
+ * several builders the last wins. Byte order is native: another byte order fails the version check. A store is read and
+ * never mapped: another process could truncate it, and accessing a map would then raise SIGBUS. */
 #include "data/dataset/store.h"
 
 #include "base/read_at.h"
@@ -20,7 +19,8 @@
 #include <xxhash.h>
 
 enum { ALIGN = 64, VERSION = 2, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
-static const double LOCK_SECONDS = 5, QUIET_SECONDS = 0.2; /* for a lock; of these, without a word */
+static const double LOCK_SECONDS = 5,
+                    QUIET_SECONDS = 0.2; /* timeout for a lock; waiting time before a message is logged */
 static const char MAGIC[8] = "TRITOKEN";
 
 typedef struct header {
@@ -32,7 +32,7 @@ typedef struct header {
     struct {
         uint64_t offset, bytes;
     } section[TRI_SECTION_COUNT];
-    uint64_t zero[6]; /* fills the header up to a multiple of ALIGN: no byte of a store is outside the hashes */
+    uint64_t zero[6]; /* pads the header to a multiple of ALIGN: every byte of a store is hashed */
     uint64_t header_hash;           /* of all before it */
 } header;
 
@@ -42,7 +42,7 @@ _Static_assert(BODY % ALIGN == 0, "sections are aligned");
 struct tri_store_writer {
     header header;
     int fd;
-    uint64_t at;                      /* bytes written, the header's among them */
+    uint64_t at;                      /* bytes written, including the header */
     tri_section current;
     XXH3_state_t *hash;               /* of the body so far */
     char path[TRI_PATH_MAX];          /* "": in memory */
@@ -66,7 +66,7 @@ static uint64_t hash_header(const header *h) { return XXH3_64bits(h, offsetof(he
 
 static tri_status damaged(const char *path, const char *what) { return tri__fail(TRI_DATA, "%s: %s", path, what); }
 
-/* Whether a section has the size that rows and width ask for. */
+/* Whether a section has the size implied by rows and width. */
 static int fits(const header *h, tri_section section) {
     uint64_t rows = (uint64_t)h->rows, bytes = h->section[section].bytes;
     switch (section) {
@@ -105,7 +105,7 @@ int tri__store_superseded(int fd, const tri_store_origin *origin) {
     return h.version == VERSION && h.header_hash == hash_header(&h) && h.origin.place == origin->place && other;
 }
 
-/* Takes the descriptor. */
+/* Takes ownership of the descriptor. */
 static tri_status take_store(const char *path, int fd, const header *h, tri_store *out) {
     *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"),
                        .fd = fd,
@@ -119,9 +119,8 @@ static tri_status take_store(const char *path, int fd, const header *h, tri_stor
     return tri__fail(TRI_RESOURCE, "out of memory for a token store");
 }
 
-/* Who reads or makes a store shares a lock on it, and who removes one needs it alone (store_clean.c), for a moment. On
- * a file system without locks there is none, and nothing is removed. TRI_NOINPUT when the file was removed before it
- * was locked. */
+/* Readers and builders of a store hold a shared lock on it; removing one needs a brief exclusive lock (store_clean.c).
+ * On a file system without locks, nothing is removed. TRI_NOINPUT if the file was removed before it was locked. */
 static tri_status keep(int fd, const char *path, const tri_store_wait *wait) {
     static const tri_store_wait usual = {0};
     if (!wait) wait = &usual;
@@ -227,7 +226,7 @@ tri_status tri__store_create(const char *path, const tri_store_origin *origin, c
         status = fail_errno("create", w->path);
     }
     static const char blank[BODY] = {0};
-    if (status == TRI_OK) status = tri__write_all(w->fd, blank, BODY, w->path); /* the header's place */
+    if (status == TRI_OK) status = tri__write_all(w->fd, blank, BODY, w->path); /* reserves the header */
     w->at = BODY;
     if (status == TRI_OK) *out = w;
     else tri__store_abandon(w);
@@ -254,7 +253,7 @@ tri_status tri__store_begin(tri_store_writer *w, tri_section section) {
     return TRI_OK;
 }
 
-/* Header, to the disk, under its name. */
+/* Writes the header, syncs, and renames into place. */
 static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
     w->header.rows = rows, w->header.width = width;
     w->header.file_bytes = w->at;
@@ -277,7 +276,7 @@ tri_status tri__store_commit(tri_store_writer *w, int64_t rows, int64_t width, t
     tri_status status = finish(w, rows, width);
     if (status == TRI_OK) {
         status = take_store(w->path, w->fd, &w->header, out);
-        w->fd = -1; /* the store's now, or closed */
+        w->fd = -1; /* now owned by the store, or closed */
     }
     tri__store_abandon(w);
     return status;

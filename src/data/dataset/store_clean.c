@@ -1,6 +1,6 @@
-/* store_clean.c - a cache must not grow without limit: files that no run can use are removed when the next store is
- * made. A file is removed only under an exclusive lock, and readers and writers of a store hold a shared one (store.c);
- * so a file in use is never touched. */
+/* store_clean.c - keeps the cache from growing without limit: files that no run can use are removed when the next store
+ * is built. A file is removed only under an exclusive lock, and readers and writers of a store hold a shared one
+ * (store.c); so a file in use is never touched. */
 #include "data/dataset/store.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 static const char ending[] = ".tokens", temporary[] = ".tmp-";
 enum { KEY_DIGITS = 32 };
 
-/* What follows "<key>.tokens", NULL for other names: the folder may be anybody's. */
+/* What follows "<key>.tokens"; NULL for other names: the folder may contain unrelated files. */
 static const char *after_name(const char *name) {
     size_t digits = strspn(name, "0123456789abcdef");
     if (digits != KEY_DIGITS || strncmp(name + digits, ending, sizeof ending - 1) != 0) return NULL;

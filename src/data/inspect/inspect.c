@@ -1,4 +1,4 @@
-/* inspect.c - an inspection from beginning to end: opens the tables, takes its steps in order. */
+/* inspect.c - runs an inspection: opens the tables and executes its steps in order. */
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static tri_status name_columns(tri_inspector *in) {
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
 }
 
-/* How numbers are written, in all of base's columns. What is not clear is a point here, and a warning: training looks
- * at its own columns only. */
+/* Detects the decimal mark over all of base's columns. If ambiguous, a point is assumed and a warning given: training
+ * considers only the columns it uses. */
 static tri_status find_reading(tri_inspector *in) {
     tri_inspection *out = in->out;
     tri_decimal found;
@@ -100,7 +100,7 @@ static tri_status take_steps(tri_inspector *in) {
     TRI_TRY(tri__inspect_rules(in));
     TRI_TRY(tri__inspect_warnings(in));
     for (int s = 0; s < TRI_SPLITS; s++)
-        if (in->table[s]) TRI_TRY(tri__table_check(in->table[s])); /* a file that changed meanwhile */
+        if (in->table[s]) TRI_TRY(tri__table_check(in->table[s])); /* fails if the file changed meanwhile */
     return TRI_OK;
 }
 

@@ -12,7 +12,7 @@ typedef struct value {
     int64_t entry; /* of the tally */
 } value;
 
-/* Whole numbers by size, as class numbers are; texts in byte order. */
+/* Integers in numeric order, like class numbers; texts in byte order. */
 static int by_number(const void *a, const void *b) {
     double x = ((const value *)a)->number, y = ((const value *)b)->number;
     return (x > y) - (x < y);
@@ -69,7 +69,7 @@ static tri_status order_classes(tri_inspector *in, const tri_tally *tally, int32
     return status;
 }
 
-/* The class of every row of a table; values that base does not have are added as far as there is room. */
+/* The class of every row of a table; values that base does not have are added up to the limit. */
 static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, int32_t *klass) {
     tri_inspection *out = in->out;
     int64_t rows = tri__table_rows(in->table[split]);

@@ -1,5 +1,5 @@
-/* inspect_columns.c - counts what each column holds and says of which kind it is. One pass over the rows, in blocks; in
- * a block, columns in parallel. */
+/* inspect_columns.c - counts the values of each column and determines its kind. One pass over the rows, in blocks;
+ * within a block, columns in parallel. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -18,7 +18,7 @@ tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t ro
     return tri__field_trim(tri__table_field(in->table[split], row, in->at[split][column]));
 }
 
-/* One of the labels that were given, which are labels whatever they look like. */
+/* Whether it is one of the given labels, which are never "missing". */
 static int is_listed(const tri_inspector *in, int column, tri_field_text field) {
     const tri_texts *labels = &in->spec->label_list;
     if (!labels->n || !in->spec->label || strcmp(in->spec->label, in->out->column[column].name)) return 0;
@@ -35,7 +35,7 @@ int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text fie
 
 uint64_t tri__inspect_hash(tri_field_text field) { return XXH3_64bits(field.text, field.length); }
 
-/* What a character is to a word: 0 a blank, 1 part of one, 2 one by itself (punctuation, Chinese and the like). */
+/* A character's role in words: 0 a blank, 1 part of a word, 2 a word by itself (punctuation, Chinese etc.). */
 static int word_part(int32_t code) {
     if (code >= 0x2E80) return 2;
     if (code >= 0x80) return 1;
@@ -44,7 +44,7 @@ static int word_part(int32_t code) {
 }
 
 int64_t tri__inspect_words(tri_field_text field, int64_t *pieces) {
-    enum { LETTERS = 9 }; /* of one piece: what makes the estimate right for English reviews */
+    enum { LETTERS = 9 }; /* letters per piece, calibrated on English reviews */
     int64_t words = 0, run = 0;
     int blank = 1;
     *pieces = 0;
@@ -95,7 +95,7 @@ static char *make_example(tri_field_text field) {
     return strndup(text, used);
 }
 
-/* The most typical of a column: its first value, or of a text the first with a few words. */
+/* An example value: the column's first value, or for a text the first with several words. */
 static tri_field_text find_example(const tri_inspector *in, int column) {
     const tri_inspection *out = in->out;
     tri_field_text best = {"", 0};
@@ -149,7 +149,7 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
 
 static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
     static const char *const id_words[] = {"id", "ids", "uuid", "guid", "index", "key", "hash", NULL};
-    enum { MANY = 20 }; /* values, before "each is another" means something */
+    enum { MANY = 20 }; /* least number of values for "all distinct" to be meaningful */
     int named = c->name[0] == 0 || tri__inspect_named(c->name, id_words);
     if (c->filled == 0) return TRI_INSPECT_EMPTY;
     if (c->distinct == 1 && c->filled == rows && rows > 1) return TRI_INSPECT_CONSTANT;
@@ -158,7 +158,7 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
     }
     if ((double)c->numbers >= 0.9 * (double)c->filled)
-        return TRI_INSPECT_NUMERIC; /* as training sees it: the others are bad */
+        return TRI_INSPECT_NUMERIC; /* as in training: the others are bad */
     if (10 * (c->dates + c->numbers) >= 9 * c->filled && 2 * c->dates > c->filled) return TRI_INSPECT_DATE;
     if (10 * (c->amounts + c->numbers) >= 9 * c->filled && c->amounts) return TRI_INSPECT_AMOUNT;
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
@@ -191,11 +191,11 @@ static void count_missing(const tri_inspector *in, int split) {
 }
 
 tri_status tri__inspect_columns(tri_inspector *in) {
-    enum { BLOCK = 1 << 14 }; /* rows whose text is in memory at a time, of a file that is larger */
+    enum { BLOCK = 1 << 14 }; /* rows of a large file whose text is in memory at a time */
     tri_inspection *out = in->out;
     int failed = 0, threads = in->spec->threads > 0 ? in->spec->threads : 1;
     int64_t rows = out->split[out->base].rows;
-    (void)threads; /* of a build without OpenMP */
+    (void)threads; /* unused without OpenMP */
     count *counts = calloc((size_t)out->n_columns + 1, sizeof *counts);
     if (!counts) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
     for (int c = 0; c < out->n_columns; c++) counts[c].whole = counts[c].rising = 1;

@@ -1,7 +1,7 @@
 /* inspect_json.c - an inspection as one JSON object; docs/guide/inspecting.md lists its keys. */
 #include "data/inspect/inspect.h"
 
-/* A share to four digits: more would be noise, and the same on every machine. */
+/* A share with four digits: equal on every machine, and more would be noise. */
 static tri_json *share(double value) { return tri__json_real((double)(int64_t)(value * 10000 + 0.5) / 10000); }
 
 static tri_json *splits_json(const tri_inspection *in) {

@@ -1,5 +1,5 @@
-/* inspect_lengths.c - how long texts are in tokens, and what padding them would waste. Trident packs tokens and pads
- * nothing; the waste says what that saves, and what other programs would pay. */
+/* inspect_lengths.c - lengths of texts in tokens, and the share of padding if they were padded. Trident packs tokens
+ * without padding; the figure shows what that saves. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -10,7 +10,7 @@ enum {
     ROWS_MAX = 100 * 1000,
     TOKENS_MAX = 1 << 16,
     BLOCK = 1 << 14
-}; /* measured, at most; of one text; rows at a time */
+}; /* most rows measured; most tokens of a text; rows at a time */
 
 static int by_size(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
@@ -28,7 +28,7 @@ typedef struct source {
     const tri_tokenizer *tokenizer; /* NULL: estimated */
 } source;
 
-/* Fills length [begin, end) with those of rows begin * step, (begin + 1) * step, ... Returns 0 when out of memory. */
+/* Fills length [begin, end) with those of rows begin * step, (begin + 1) * step, ... Returns 0 if out of memory. */
 static int measure_rows(const tri_inspector *in, const source *of, int64_t step, int64_t begin, int64_t end,
                         int *length) {
     const tri_table *table = in->table[in->out->base];
@@ -53,7 +53,7 @@ static int measure_rows(const tri_inspector *in, const source *of, int64_t step,
     return !failed;
 }
 
-/* length [n] in the rows' order; sorted when this returns. */
+/* length [n] in row order; sorted on return. */
 static void summarise(int *length, int64_t n, tri_inspect_lengths *out) {
     double tokens = 0, batch_slots = 0, long_slots = 0, kept = 0;
     for (int64_t begin = 0; begin < n; begin += TRI_INSPECT_BATCH) {

@@ -1,11 +1,11 @@
-/* inspect_parts.h - the steps of an inspection, one file each. They share the tables and what is known so far. */
+/* inspect_parts.h - the steps of an inspection, one file each. They share the tables and the results so far. */
 #ifndef TRI_DATA_INSPECT_INSPECT_PARTS_H
 #define TRI_DATA_INSPECT_INSPECT_PARTS_H
 
 #include "data/inspect/inspect.h"
 #include "data/table/table.h"
 
-/* Different values and how often each occurs, by 64-bit hash: values that share one count as the same. */
+/* Counts of distinct values, by 64-bit hash: values with equal hashes count as equal. */
 typedef struct tri_tally {
     struct tri_tally_entry {
         uint64_t hash;
@@ -16,7 +16,7 @@ typedef struct tri_tally {
     uint64_t mask;
 } tri_tally;
 
-/* Counts a value; its entry's index, -1 when out of memory. Starts from a zeroed tally. */
+/* Counts a value; returns its entry's index, -1 if out of memory. A tally is initialised with zeros. */
 int64_t tri__tally_add(tri_tally *tally, uint64_t hash, int64_t row);
 int64_t tri__tally_find(const tri_tally *tally, uint64_t hash); /* -1 */
 void tri__tally_free(tri_tally *tally);
@@ -24,20 +24,21 @@ void tri__tally_free(tri_tally *tally);
 typedef struct tri_inspector {
     const tri_inspect_spec *spec;
     tri_table *table[TRI_SPLITS];     /* NULL: none */
-    int *at[TRI_SPLITS];              /* [n_columns] each column's place in that table; -1 */
+    int *at[TRI_SPLITS];              /* [n_columns], each column's index in that table; -1: none */
     int32_t *klass[TRI_SPLITS];       /* [rows] each row's class; -1: no label. NULL without a label */
-    tri_reading reading;              /* the spec's, its decimal mark known */
+    tri_reading reading;              /* the spec's, with the decimal mark resolved */
     tri_inspection *out;
 } tri_inspector;
 
 /* A field without the blanks around it. */
 tri_field_text tri__inspect_field(const tri_inspector *in, int split, int64_t row, int column);
 uint64_t tri__inspect_hash(tri_field_text field);
-/* Words between blanks, and about how many tokens a subword vocabulary makes of the text. */
+/* Counts words between blanks, and estimates the tokens of a subword vocabulary. */
 int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
-/* Does a name hold one of the words (a NULL ends them), as a whole word? "row_id", "rowId" and "Row ID" hold "id". */
+/* Whether a name contains one of the words (NULL-terminated list) as a whole word: "row_id", "rowId" and "Row ID"
+ * contain "id". */
 int tri__inspect_named(const char *name, const char *const *words);
-/* Is a value missing? A text's is when it is empty. */
+/* Whether a value is missing. A text is missing only if empty. */
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
 /* inspect_shapes.c: a date or a time; an amount that is not a plain number. */
 int tri__inspect_date(tri_field_text field);
@@ -51,6 +52,6 @@ tri_status tri__inspect_roles(tri_inspector *in);    /* label, texts, tabular co
 tri_status tri__inspect_classes(tri_inspector *in);  /* label balance */
 tri_status tri__inspect_lengths(tri_inspector *in);  /* tokens and padding */
 tri_status tri__inspect_rules(tri_inspector *in);    /* columns that decide the label */
-tri_status tri__inspect_warnings(tri_inspector *in); /* all warnings, those of the rules among them */
+tri_status tri__inspect_warnings(tri_inspector *in); /* all warnings, including those from rules */
 
 #endif

@@ -1,5 +1,5 @@
-/* inspect_roles.c - which column is the label, which are the texts, which go into the table branch: as configured, else
- * guessed from kinds and names. A guess is a score for each column; the highest wins, ties go to the first. */
+/* inspect_roles.c - finds the label, the texts and the tabular columns: as configured, else guessed from kinds and
+ * names. A guess is a score for each column; the highest wins, ties go to the first. */
 #include "base/text.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -9,7 +9,7 @@
 #include <strings.h>
 
 static tri_status find_column(const tri_inspector *in, const char *name, int *column) {
-    return tri__table_find(in->table[in->out->base], name, column); /* columns are base's, in its order */
+    return tri__table_find(in->table[in->out->base], name, column); /* columns are those of base, in order */
 }
 
 static int is_alone(const char *name, const char *const *words) {
@@ -18,8 +18,8 @@ static int is_alone(const char *name, const char *const *words) {
     return 0;
 }
 
-/* How likely a column is the label; 0: it cannot be. A label has few values; a few rows, or with a label's own name
- * many, may lack it. */
+/* How likely a column is the label; 0: it cannot be. A label has few distinct values, and may be missing in a few rows,
+ * or in many if the column's name suggests a label. */
 static int label_score(const tri_inspection *out, int index) {
     static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
                                         "outcome", "response", "answer", "sentiment", "category", NULL};
@@ -60,8 +60,7 @@ static tri_status find_label(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* The text column with the most words that has no part yet; where there is none, a column of several words. -1:
- * neither. */
+/* The text column with the most words that has no role yet; if none, a column of several words. -1: neither. */
 static int longest_text(const tri_inspection *out, int also_categories) {
     int best = -1;
     for (int c = 0; c < out->n_columns; c++) {
@@ -101,7 +100,7 @@ static tri_status find_texts(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* Numbers, and categories of which training sees enough rows each. */
+/* Numbers, and categories with enough rows each. */
 static int is_tabular(const tri_inspect_column *c) {
     enum { CATEGORIES = 50 };
     if (c->kind == TRI_INSPECT_NUMERIC) return c->numbers == c->filled;
@@ -125,7 +124,7 @@ static tri_status find_tabular(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* Why a column plays no part. */
+/* Why a column is unused. */
 static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static 160]) {
     char count[32];
     for (int s = 0; s < TRI_SPLITS; s++)

@@ -1,6 +1,6 @@
 /* inspect_rules.c - finds columns that give the label away. For each column a rule is learned, the most frequent class
- * of each of its values (of each range of values, where a numeric column has many), and scored on rows that it was not
- * learned from: another table's, or, where there is none, one half of the rows after learning from the other. */
+ * of each of its values (or of each range of values, if a numeric column has many), and scored on rows that it was not
+ * learned from: another table's or, if there is none, one half of the rows after learning from the other. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -22,14 +22,14 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Is a row learned from (score = 0), or scored? */
+/* Whether a row is learned from (score = 0) or scored (1). */
 static int takes_part(const tri_inspection *out, int split, int64_t row, int score) {
     if (out->scored != out->base) return split == (score ? out->scored : out->base);
-    return split == out->base &&
-           (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) == score; /* half of them, in no period of the table */
+    return split == out->base && (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) ==
+                                     score; /* a pseudo-random half, so that periodic tables do no harm */
 }
 
-/* Cuts the column's numbers into ranges of about equally many rows. */
+/* Divides the column's numbers into ranges with about equal numbers of rows. */
 static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     const tri_inspection *out = in->out;
     int64_t rows = out->split[out->base].rows, n = 0;
@@ -51,7 +51,7 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     return TRI_OK;
 }
 
-/* What the rule looks at: the value's hash, or the number of its range; a missing value is one too. */
+/* The rule's key: the value's hash, or the number of its range; missing values have a key too. */
 static uint64_t rule_key(const tri_inspector *in, const rule *rule, tri_field_text field) {
     double number;
     if (tri__field_missing(&in->reading, field)) field.length = 0;
@@ -94,7 +94,7 @@ static int32_t most_frequent(const int32_t *seen, int classes) {
     return best;
 }
 
-/* The share of scored rows that the rule is right on; a value that it does not know: `otherwise`. */
+/* The share of scored rows that the rule predicts correctly; it predicts `otherwise` for unknown values. */
 static double score(const tri_inspector *in, int column, const rule *rule, int32_t otherwise) {
     const tri_inspection *out = in->out;
     int64_t right = 0, rows = 0;
@@ -122,7 +122,7 @@ static tri_status try_column(const tri_inspector *in, int index, int32_t otherwi
     return status;
 }
 
-/* A text, or a code that is another in each row, has no values to learn from. */
+/* A text, or an id that differs in each row, has no values to learn from. */
 static int can_decide(const tri_inspection *out, int index) {
     const tri_inspect_column *c = &out->column[index];
     if (index == out->label || c->missing[out->scored] < 0) return 0;

@@ -1,5 +1,5 @@
-/* inspect_shapes.c - values that people take for numbers and training does not: dates and times, amounts with a
- * currency, a percent sign or thousands separators. They are only recognised, never converted. */
+/* inspect_shapes.c - values that look like numbers but are not to training: dates and times, amounts with a currency, a
+ * percent sign or thousands separators. They are detected, never converted. */
 #include "data/inspect/inspect_parts.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 
 enum { LONGEST = 40 }; /* bytes of such a value */
 
-/* Digits at the front, which are cut off. */
+/* Counts leading digits and removes them. */
 static int take_digits(tri_field_text *field) {
     int n = 0;
     for (; field->length && isdigit((unsigned char)field->text[0]); n++) field->text++, field->length--;
@@ -21,7 +21,7 @@ static int take_one_of(tri_field_text *field, const char *bytes) {
     return 1;
 }
 
-/* 12:30, 12:30:05.25, 12:30:05+01:00, 12:30 PM: two digits behind the colon, then digits and signs of time. */
+/* 12:30, 12:30:05.25, 12:30:05+01:00, 12:30 PM: two digits after the colon, then more time characters. */
 static int is_time(tri_field_text field) {
     int hours = take_digits(&field);
     if (hours < 1 || hours > 2 || !take_one_of(&field, ":") || take_digits(&field) != 2) return 0;

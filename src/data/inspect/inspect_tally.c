@@ -1,11 +1,10 @@
-/* inspect_tally.c - counts different values by hash: open addressing over a dense list of entries, at most half
- * full. */
+/* inspect_tally.c - counts distinct values by hash: open addressing over a dense list of entries, at most half full. */
 #include "data/inspect/inspect_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The slot of a hash: its own, or the free one where it belongs. */
+/* The slot of a hash, or the free slot where it would go. */
 static int64_t *find_slot(const tri_tally *tally, uint64_t hash) {
     uint64_t at = hash & tally->mask;
     while (tally->slot[at] && tally->entry[tally->slot[at] - 1].hash != hash) at = (at + 1) & tally->mask;

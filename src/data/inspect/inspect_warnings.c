@@ -1,5 +1,5 @@
-/* inspect_warnings.c - what a person should know before training: columns that give the label away or say nothing, rows
- * that two tables share, labels that are missing, rare or unknown, texts that will be cut. */
+/* inspect_warnings.c - warnings before training: columns that give the label away or carry no information, rows that
+ * two tables share, labels that are missing, rare or unknown, texts that will be truncated. */
 #include "data/table/columns.h"
 #include "data/inspect/inspect_parts.h"
 
@@ -27,7 +27,8 @@ tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, co
     return TRI_OK;
 }
 
-/* Right on nine rows in ten, and wrong at most half as often as always saying the most frequent class. */
+/* Warns if a rule is right on nine rows in ten, and wrong at most half as often as always predicting the most frequent
+ * class. */
 static tri_status warn_deciding(tri_inspector *in) {
     tri_inspection *out = in->out;
     for (int c = 0; c < out->n_columns; c++) {
@@ -43,7 +44,7 @@ static tri_status warn_deciding(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* A row's hash over all columns but keys, as far as all tables have them. */
+/* A row's hash over all columns that every table has, except keys. */
 static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const uint8_t *counts) {
     uint64_t hash = 0;
     for (int c = 0; c < in->out->n_columns; c++) {
@@ -58,7 +59,7 @@ static tri_status no_memory(const tri_inspector *in) {
     return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
 }
 
-/* Names of the columns that do not count, as "but ..."; "" when all do. */
+/* Names of the ignored columns, as "but ..."; "" if there are none. */
 static void name_keys(const tri_inspection *out, const uint8_t *counts, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;

@@ -43,7 +43,7 @@ static int compare(const char *known, tri_field_text field) {
     return order ? order : (length > field.length) - (length < field.length);
 }
 
-/* Where a sorted list has a text, or where it would have to be put. */
+/* The index of a text in a sorted list, or where it would be inserted. */
 static int find(char *const *list, int n, tri_field_text text, int *there) {
     int low = 0, high = n;
     *there = 0;

@@ -4,31 +4,31 @@
 
 #include "data/dataset/preprocess.h"
 
-/* In a pass over all rows, when `row` is done with: now and then lets the table free the text of those before it. */
+/* Called in a pass over all rows, after `row`: periodically lets the table free the text of earlier rows. */
 void tri__rows_passed(const tri_table *table, int64_t row);
 
-/* Different texts in byte order. */
+/* Distinct texts in byte order. */
 typedef struct tri_values {
     char **at;                /* [n], owned */
     int n, room;
 } tri_values;
-/* 1: it is new; 0: it was there; -1: out of memory. */
+/* 1: added; 0: already present; -1: out of memory. */
 int tri__values_add(tri_values *values, tri_field_text text);
 void tri__values_free(tri_values *values);
 
-/* The number of a filled field, transformed. 0 when it does not fit a float. */
+/* Transforms the number of a filled field. 0 if it does not fit a float. */
 int tri__column_transform(const tri_column_stats *stats, double value, float *out);
-/* The place of a categorical column's 1: of the value, or n_categories. */
+/* The one-hot index of a categorical value; n_categories if unknown. */
 int tri__column_category(const tri_column_stats *stats, tri_field_text field);
 
 /* labels.c: the classes' texts from a table's column; see tri__preprocess_fit. Marks rows whose label is bad in bad
  * [rows] (with bad_rows fail: an error). */
 tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
                            tri_preprocess *made);
-/* The class of a field; -1 when it is none. */
+/* The class of a field; -1 if it is not a label. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
 
-/* Why a field is bad, in words that follow its text: "is not a decimal number ...". */
+/* Why a field is bad, as a phrase that follows its text: "is not a decimal number ...". */
 typedef struct tri_bad_field {
     int column;               /* of the table */
     const char *what;
@@ -36,13 +36,13 @@ typedef struct tri_bad_field {
 
 /* TRI_DATA "file:line:column: "text" in column "name" what". */
 tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what);
-/* The same text without its place. `out` is returned. */
+/* The same text without the position. `out` is returned. */
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size);
-const char *tri__number_words(tri_number number, const tri_reading *reading); /* what is wrong with it */
-/* "is none of the known labels: ...", or that it is missing. */
+const char *tri__number_words(tri_number number, const tri_reading *reading); /* why it is bad */
+/* "is none of the known labels: ...", or a text for a missing label. */
 const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
 
-/* Where a table has what a preprocessing needs. */
+/* The table's columns that a preprocessing needs. */
 typedef struct tri_fields {
     const tri_table *table;
     const tri_preprocess *preprocess;
@@ -51,16 +51,16 @@ typedef struct tri_fields {
     int label;                /* -1: none */
 } tri_fields;
 
-/* TRI_DATA naming the columns there are. Without need_labels a missing label column is fine. */
+/* TRI_DATA, listing the existing columns, if one is missing. Without need_labels the label column may be missing. */
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels, tri_fields *out);
 void tri__fields_free(tri_fields *fields);
-/* The numbers [width] of a row. 0 when a field is bad: `bad` says which. */
+/* The numbers [width] of a row. 0 if a field is bad: `bad` tells which. */
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
-/* The fields of some columns with a space between, empty ones left out; of several in *buffer, which grows. A NULL text
- * with length 1: out of memory. */
+/* The non-empty fields of some columns, joined by spaces; several are joined in *buffer, which grows. A NULL text with
+ * length 1: out of memory. */
 tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer,
                                 size_t *room);
-/* A row's text; joined ones in *buffer, which grows. A NULL text with length 1: out of memory. */
+/* A row's text; joined fields are in *buffer, which grows. A NULL text with length 1: out of memory. */
 tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room);
 
 #endif

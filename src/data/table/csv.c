@@ -1,6 +1,6 @@
-/* csv.c - CSV after RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in
+/* csv.c - CSV as in RFC 4180, and TSV, which is the same with tabs. A quote inside an unquoted field is data, as in
  * Python's csv; a carriage return outside quotes must end a line. A record ends at the first line feed outside quotes,
- * whatever is wrong with it: behind a closing quote that does not end its field, the rest of the field counts as
+ * even if it is malformed: after a closing quote that does not end its field, the rest of the field counts as
  * unquoted. */
 #include "data/table/csv.h"
 
@@ -12,19 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where in a record a byte stands. Not 0: tri_table_piece.skipping holds one. */
+/* Parser states within a record. Not 0: tri_table_piece.skipping stores one. */
 enum { START = 1, UNQUOTED, QUOTED, CLOSED };
 
-/* A record on its way. */
+/* A record being parsed. */
 typedef struct record {
     const tri_table *table;
     const tri_window *window;
     size_t row, at;
-    size_t character;   /* where the one at `at` begins */
+    size_t character;   /* start of the character at `at` */
     int state;
-    size_t quote;       /* where the quoted field begins */
+    size_t quote;       /* start of the quoted field */
     int64_t fields;     /* ended so far */
-    uint32_t *end;      /* [limit] where, from the row's start */
+    uint32_t *end;      /* [limit], ends of fields, relative to the row's start */
     int64_t limit;
     tri_fault fault;    /* the first; why[0] = 0: none */
 } record;
@@ -45,8 +45,8 @@ static void end_field(record *r, size_t at) {
     r->state = START;
 }
 
-/* A byte that is neither in quotes nor plain text. 1: the record ends before it; *next is then the start of the next.
- * 2: the window ends before that is known. */
+/* Handles a byte that is neither quoted nor plain text. 1: the record ends before it, and *next is the start of the
+ * next one. 2: the window ends before that is known. */
 static int special(record *r, char byte, size_t *next) {
     const tri_window *w = r->window;
     if (byte == r->table->delimiter) {
@@ -57,7 +57,7 @@ static int special(record *r, char byte, size_t *next) {
         return 1;
     } else if (byte == '\r') {
         if (r->at + 1 == w->size && !w->last) {
-            r->state = UNQUOTED; /* for a row that is skipped: a line feed ends it all the same */
+            r->state = UNQUOTED; /* for a skipped row: a line feed still ends it */
             return 2;
         }
         if (r->at + 1 < w->size && w->text[r->at + 1] == '\n') {
@@ -76,7 +76,7 @@ static int special(record *r, char byte, size_t *next) {
     return 0;
 }
 
-/* 0 bytes and bytes beyond ASCII, which it steps over. 2: the window ends before it is known. */
+/* Checks 0 bytes and non-ASCII characters, and advances past them. 2: the window ends before the result is known. */
 static int check_byte(record *r, char byte) {
     const tri_window *w = r->window;
     if (byte == 0) {
@@ -85,7 +85,7 @@ static int check_byte(record *r, char byte) {
     }
     size_t next = r->at;
     if (tri__utf8_next(w->text, w->size, &next) >= 0) {
-        r->at = next - 1; /* the last byte of a character is an ordinary one */
+        r->at = next - 1; /* the caller advances past a character's last byte */
         return 0;
     }
     if (w->size - r->at < 4 && !w->last) return 2;
@@ -102,7 +102,7 @@ static void check_length(record *r) {
     else blame(r, r->row, "row is longer than %d MiB", TRI_LIMIT_CSV_ROW >> 20);
 }
 
-/* Goes on to the record's end. 1: *next is the start of the next record; 2: the window ends first. */
+/* Continues to the record's end. 1: *next is the start of the next record; 2: the window ends first. */
 static int walk(record *r, size_t *next) {
     const tri_window *w = r->window;
     for (; r->at < w->size; r->at++) {
@@ -142,7 +142,7 @@ tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, si
                 .end = piece->value + piece->values,
                 .limit = table->columns};
     if (walk(&r, next) == 2) {
-        /* Eight bytes more than the limit: the fault has shown, though the window may end within a character. */
+        /* Eight bytes beyond the limit, in case the window ends within a character: the fault is certain. */
         if (window->size - row < TRI_LIMIT_CSV_ROW + 8) return TRI_CSV_CUT;
         tri__piece_bad(piece, r.fault.at, "%s", r.fault.why);
         piece->skipping = r.state;
@@ -169,8 +169,8 @@ static size_t skip(const tri_table *table, const tri_window *window, int *state)
     return SIZE_MAX;
 }
 
-/* Reads on from the window's front as if it stood inside quotes, or outside: how many quotes are out of place, and
- * where the first record starts. */
+/* Parses from the window's front, assuming that it is inside or outside quotes: counts misplaced quotes, and finds the
+ * first record's start. */
 static int try_from(const tri_table *table, const tri_window *window, size_t size, int state, size_t *first) {
     int doubts = 0;
     *first = SIZE_MAX;
@@ -188,7 +188,7 @@ static int try_from(const tri_table *table, const tri_window *window, size_t siz
     return doubts;
 }
 
-/* The wrong one of the two soon meets a quote that opens or closes in the midst of text. */
+/* The wrong one of the two assumptions soon finds a quote that opens or closes in the middle of text. */
 static size_t guess(const tri_table *table, const tri_window *window, size_t end) {
     enum { ENOUGH = 8192 };
     size_t size = window->size < ENOUGH ? window->size : ENOUGH, first[2];
@@ -223,12 +223,12 @@ static size_t length(const tri_table *table, int64_t row) {
     return table->value[(uint64_t)row * (uint64_t)table->columns + (uint64_t)table->columns - 1];
 }
 
-/* Takes the second quote of each pair out of a quoted field. */
+/* Removes the second quote of each doubled quote in a quoted field. */
 static void decode_field(char *text, uint32_t begin, uint32_t end) {
     if (end - begin < 2 || text[begin] != '"') return;
     char *stop = text + end - 1, *to = memchr(text + begin + 1, '"', (size_t)(stop - text - begin - 1));
     if (!to) return;
-    /* Each run up to and with a quote; the quote's twin is left behind. */
+    /* Copies each run up to and including a quote; skips the second quote. */
     for (const char *from = to; from < stop;) {
         const char *quote = memchr(from, '"', (size_t)(stop - from));
         size_t run = quote ? (size_t)(quote + 1 - from) : (size_t)(stop - from);
@@ -245,7 +245,7 @@ static void decode(const tri_table *table, int64_t row, char *text) {
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* end: [columns] where each name ends. */
+/* end: [columns], ends of the names. */
 static tri_status check_names(const tri_table *table, const uint32_t *end) {
     for (int c = 1; c < table->columns; c++)
         if (!table->name[c][0])
@@ -266,7 +266,7 @@ static tri_status check_names(const tri_table *table, const uint32_t *end) {
     return tri__table_fail(table, at, "column name \"%.80s\" appears twice in the header", twice);
 }
 
-/* The header's names from its text; end: [columns] where each ends. */
+/* The column names from the header's text; end: [columns], where each ends. */
 static tri_status take_names(tri_table *table, char *text, const uint32_t *end, int64_t fields) {
     if (fields > TRI_LIMIT_COLUMNS)
         return tri__table_fail(table, table->top + end[TRI_LIMIT_COLUMNS - 1] + 1, "more than %d columns",
@@ -282,7 +282,7 @@ static tri_status take_names(tri_table *table, char *text, const uint32_t *end, 
     return check_names(table, end);
 }
 
-/* The header is a record of any number of fields; more of the file is read until its end is in sight. */
+/* The header is a record of any number of fields; more of the file is read until the header is complete. */
 static tri_status open_csv(tri_table *table) {
     tri_status status = TRI_OK;
     uint32_t *end = NULL;
@@ -310,7 +310,7 @@ static tri_status open_csv(tri_table *table) {
     }
     free(text);
     free(end);
-    /* Of a table with one column, an empty line is a row with an empty field. */
+    /* In a table with one column, an empty line is a row with an empty field. */
     if (status == TRI_OK && table->columns > 1) status = tri__table_trim(table, &table->end);
     return status;
 }

@@ -1,4 +1,4 @@
-/* csv.h - records of CSV and TSV: one byte at a time, which says what is right, and 64 at a time. */
+/* csv.h - parses records of CSV and TSV: the reference, byte by byte, and vector code, 64 bytes at a time. */
 #ifndef TRI_DATA_TABLE_CSV_H
 #define TRI_DATA_TABLE_CSV_H
 
@@ -6,16 +6,16 @@
 
 typedef enum tri_csv_end {
     TRI_CSV_GOOD, /* its fields were added to the piece, *next is the start of the next one */
-    TRI_CSV_BAD,  /* noted as such, *next likewise */
-    TRI_CSV_CUT /* the window ends first, *next is the record's start; or, with piece->skipping set, the record is noted
-                   as bad, and *next is the window's end */
+    TRI_CSV_BAD,  /* recorded as bad, *next likewise */
+    TRI_CSV_CUT /* the window ends first, *next is the record's start; or, with piece->skipping set, the record is
+                   recorded as bad, and *next is the window's end */
 } tri_csv_end;
 
-/* The record at text[row]. The only place that knows what is wrong with one. */
+/* Parses the record at text[row]. The only function that diagnoses faults. */
 tri_csv_end tri__csv_record(const tri_table *table, const tri_window *window, size_t row, tri_table_piece *piece,
                             size_t *next);
 
-/* Parses the records that start in text[from] up to piece->end. All give the same. */
+/* Parses the records that start in text[from] up to piece->end. All versions give the same result. */
 typedef void tri_csv_scan(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);
 tri_csv_scan tri__csv_scan_plain;
 #if defined(__aarch64__)

@@ -1,10 +1,10 @@
-/* csv_scan.h - records of CSV, 64 bytes at a time: the body that each kind of vectors compiles for itself. The file
- * that includes this defines `look`, which says where in 64 bytes quotes, delimiters and line feeds stand, as bits.
+/* csv_scan.h - parses records of CSV 64 bytes at a time: the body that is compiled for each vector instruction set. The
+ * including file defines `look`, which returns bit masks of the quotes, delimiters and line feeds in 64 bytes.
  *
- * The running exclusive-or of the quotes' bits tells what stands inside quotes. That is right only as long as every
- * quote that opens stands at the start of a field (or right behind a closing one: a doubled quote) and every quote that
- * closes stands at the end of one. Where this, or anything else, is not so plain, tri__csv_record takes over for one
- * record. After Langdale and Lemire, Parsing gigabytes of JSON per second (2019), and simdcsv. */
+ * The prefix exclusive-or of the quote mask marks bytes inside quotes. This is valid only if every opening quote is at
+ * the start of a field (or directly after a closing one: a doubled quote) and every closing quote is at the end of one.
+ * For any record that is not so plain, tri__csv_record takes over. After Langdale and Lemire, Parsing gigabytes of JSON
+ * per second (2019), and simdcsv. */
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/csv.h"
@@ -12,7 +12,7 @@
 
 typedef struct marks {
     uint64_t quote, delimiter, feed;
-    int rare; /* a carriage return, a 0 byte, or one beyond ASCII is among them */
+    int rare; /* the block contains a carriage return, a 0 byte or a non-ASCII byte */
 } marks;
 
 typedef struct rare_marks {
@@ -22,14 +22,14 @@ typedef struct rare_marks {
 static inline void look(const char *text, char delimiter, marks *out);
 static inline void look_closer(const char *text, rare_marks *out);
 
-/* What the blocks before leave behind; bits at the bottom. */
+/* State carried over from earlier blocks; single bits are the lowest. */
 typedef struct carry {
     uint64_t inside;    /* all bits: within quotes */
     uint64_t ended;     /* the last byte ended a field */
     uint64_t closed;    /* the last byte was a closing quote */
     uint64_t carriage;  /* the last byte was a carriage return outside of quotes */
     int high;           /* the last block was not all ASCII */
-    size_t over;        /* bytes of the next block that belong to a character of the last */
+    size_t over;        /* bytes of the next block that complete a character of the last */
 } carry;
 
 static inline uint64_t running_xor(uint64_t bits) {
@@ -41,7 +41,7 @@ static inline uint64_t running_xor(uint64_t bits) {
     return bits ^ bits << 32;
 }
 
-/* Bytes that are no UTF-8. `first`: nothing stands before the block. */
+/* Mask of bytes that are not UTF-8. `first`: nothing precedes the block. */
 static inline uint64_t wrong_utf8(const char *text, int first, carry *c) {
 #ifdef TRI_UTF8_VECTOR
     static const char nothing[16];
@@ -57,7 +57,7 @@ static inline uint64_t wrong_utf8(const char *text, int first, carry *c) {
 #endif
 }
 
-/* What is wrong in a block with rare bytes, or behind one: bits of bytes at which, at the latest, it shows. */
+/* Mask of faults in a block with rare bytes, or after one: each is at or after the faulty byte. */
 static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int first, const marks *m, uint64_t inside,
                                                        uint64_t close, carry *c) {
     rare_marks r;
@@ -70,8 +70,8 @@ static __attribute__((noinline)) uint64_t wrong_rarely(const char *text, int fir
     return wrong;
 }
 
-/* Adds whole plain records from text[row] on. Returns the start of the first that is not plain, is not whole, or starts
- * behind text[last]. */
+/* Adds complete plain records from text[row] on. Returns the start of the first that is not plain, not complete, or
+ * starts after text[last]. */
 static size_t plain_records(const tri_table *table, const tri_window *window, size_t row, size_t last,
                             tri_table_piece *piece) {
     const size_t start = row, size = window->size, columns = (size_t)table->columns;
@@ -104,7 +104,7 @@ static size_t plain_records(const tri_table *table, const tri_window *window, si
             if (row > last) return row;
         }
         if (wrong) return row;
-        if (k - piece->values > columns) k = piece->values + columns + 1; /* too many already: no need to keep them */
+        if (k - piece->values > columns) k = piece->values + columns + 1; /* already too many: no need to keep them */
         c.inside = (uint64_t)((int64_t)inside >> 63), c.ended = ends >> 63, c.closed = close >> 63;
     }
     return row;

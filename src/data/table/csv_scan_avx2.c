@@ -1,4 +1,4 @@
-/* csv_scan_avx2.c - records of CSV with AVX2, where the machine has it. */
+/* csv_scan_avx2.c - parses CSV with AVX2, if the machine has it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
-/* csv_scan_neon.c - records of CSV with NEON. The load deals 64 bytes out to four vectors, byte by byte, so that
- * narrowing shifts can put four comparisons together to 64 bits in their order. */
+/* csv_scan_neon.c - parses CSV with NEON. The load deinterleaves 64 bytes into four vectors, so that narrowing shifts
+ * can combine four comparisons into 64 bits in byte order. */
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #include <string.h>
 
 #include "data/table/csv_scan.h"
 
-/* One bit for each byte, from all bits or none. */
+/* One bit per byte, from bytes that are all ones or zero. */
 static inline uint64_t bits_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
     uint8x16_t all = vsriq_n_u8(vsriq_n_u8(d, c, 1), vsriq_n_u8(b, a, 1), 2);
     uint8x8_t packed = vshrn_n_u16(vreinterpretq_u16_u8(vsriq_n_u8(all, all, 4)), 4);

@@ -1,12 +1,12 @@
-/* csv_scan_plain.c - records of CSV with 64-bit words, for machines without vectors we know, and to compare vectors
- * with. */
+/* csv_scan_plain.c - parses CSV with 64-bit words, for machines without a vector version, and as the reference for
+ * vector versions. */
 #include "data/table/csv_scan.h"
 
 static const uint64_t ONES = 0x0101010101010101u, TOPS = 0x8080808080808080u;
 
-/* The top bits of bytes that are 0, and no others. */
+/* The top bit of each byte that is 0. */
 static inline uint64_t zeros(uint64_t word) { return ~(((word & ~TOPS) + ~TOPS) | word) & TOPS; }
-/* Top bits of eight bytes, side by side. */
+/* Gathers the top bits of eight bytes into one byte. */
 static inline uint64_t gather(uint64_t tops) { return (tops >> 7) * 0x0102040810204080u >> 56; }
 
 static inline uint64_t word_at(const char *text, int i) {

@@ -1,4 +1,4 @@
-/* csv_scan_sse2.c - records of CSV with SSE2, which every x86-64 has. */
+/* csv_scan_sse2.c - parses CSV with SSE2, which every x86-64 has. */
 #if defined(__x86_64__)
 #include <emmintrin.h>
 

@@ -1,6 +1,7 @@
-/* jsonl.c - JSON lines: one flat object a line, strictly RFC 8259 (no NaN, no comments, no trailing commas). A row
- * keeps where its values stand, sorted by column; strings are checked now and decoded when their text is read. Columns
- * are numbered in the order in which good rows bring them: first within a piece, then, piece by piece, in the table. */
+/* jsonl.c - JSON lines: one flat object per line, strictly RFC 8259 (no NaN, no comments, no trailing commas). A row
+ * stores the positions of its values, sorted by column; strings are validated now and decoded when their text is read.
+ * Columns are numbered in order of first appearance in good rows: first within a piece, then, piece by piece, in the
+ * table. */
 #include "base/limits.h"
 #include "data/table/jsonl.h"
 #include "data/table/table_parts.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value of a row, where it stands from the row's start: a string with its quotes, anything else as it is. */
+/* The position of a value, relative to the row's start: a string including its quotes, anything else as it is. */
 typedef struct entry {
     uint32_t column, begin, end;
 } entry;
@@ -27,7 +28,7 @@ static int by_column(const void *a, const void *b) {
 }
 
 /* The number of a key in the piece; most objects have the keys of the first one, in its order. A key with an escape is
- * decoded before it is compared: as it stands it may be the same as another key's decoded text. */
+ * decoded before it is compared: undecoded, it may equal another key's decoded text. */
 static int number_of(tri_keys *keys, const char *text, size_t length, int likely) {
     if (!memchr(text, '\\', length)) {
         int same = likely < keys->n && keys->key[likely].length == length &&
@@ -42,7 +43,7 @@ static int number_of(tri_keys *keys, const char *text, size_t length, int likely
     return number;
 }
 
-/* Numbers the members' keys. A key that stands twice is a fault; then the piece's keys are as before. */
+/* Numbers the members' keys. A duplicate key is a fault, and the piece's keys are then unchanged. */
 static int number_keys(tri_table_piece *piece, tri_jsonl_line *line) {
     int before = piece->keys.n, sorted = 1;
     for (uint32_t i = 0; i < line->n; i++) {

@@ -1,5 +1,5 @@
-/* jsonl_line.c - a flat JSON object, checked to the letter of RFC 8259 in one walk without recursion: a nested value is
- * a fault where it begins. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
+/* jsonl_line.c - a flat JSON object, validated strictly against RFC 8259 in one pass without recursion: a nested value
+ * is a fault at its first byte. Further faults: half a surrogate pair, U+0000, a string of more than 1 MiB. */
 #include "base/limits.h"
 #include "base/text.h"
 #include "data/table/jsonl.h"
@@ -28,14 +28,14 @@ int tri__jsonl_shown(const tri_jsonl_line *line, const tri_jsonl_member *member)
     return (int)length;
 }
 
-/* The byte here; -1 at the end. */
+/* The current byte; -1 at the end. */
 static int peek(const tri_jsonl_line *line) { return line->at < line->size ? (unsigned char)line->text[line->at] : -1; }
 
 static void blanks(tri_jsonl_line *line) {
     while (peek(line) == ' ' || peek(line) == '\t' || peek(line) == '\r') line->at++;
 }
 
-/* Blames the byte here for not being what was expected. */
+/* Records the current byte as unexpected. */
 static void unexpected(tri_jsonl_line *line, const char *expected) {
     int byte = peek(line);
     if (byte < 0) tri__jsonl_blame(line, line->at, "the line ends where %s was expected", expected);
@@ -46,7 +46,7 @@ static void unexpected(tri_jsonl_line *line, const char *expected) {
     else tri__jsonl_blame(line, line->at, "byte 0x%02x where %s was expected", byte, expected);
 }
 
-/* Four hexadecimal digits; -1: they are not. */
+/* Four hexadecimal digits; -1: invalid. */
 static int hex4(const char *text, size_t left) {
     int code = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ static int hex4(const char *text, size_t left) {
     return code;
 }
 
-/* The escape at the backslash here, which it steps over. 0: a fault. */
+/* Reads the escape at the current backslash. 0: a fault. */
 static int escape(tri_jsonl_line *line) {
     const char *text = line->text + line->at;
     size_t left = line->size - line->at;
@@ -81,7 +81,7 @@ static int escape(tri_jsonl_line *line) {
     return !line->why[0];
 }
 
-/* Where the next quote, backslash or control character stands, or the end. Eight bytes at a time. */
+/* The position of the next quote, backslash or control character, or the end. Eight bytes at a time. */
 static size_t plain_run(const char *text, size_t at, size_t size) {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
     for (; size - at >= 8; at += 8) {
@@ -95,7 +95,7 @@ static size_t plain_run(const char *text, size_t at, size_t size) {
     return at;
 }
 
-/* The string at the quote here, which it steps over. 0: a fault. */
+/* Reads the string at the current quote. 0: a fault. */
 static int string(tri_jsonl_line *line) {
     size_t begin = line->at++;
     for (;;) {
@@ -127,7 +127,7 @@ static size_t digits(tri_jsonl_line *line) {
     return line->at - from;
 }
 
-/* The number here, which it steps over. 0: a fault. */
+/* Reads the number here. 0: a fault. */
 static int number(tri_jsonl_line *line) {
     size_t begin = line->at;
     if (peek(line) == '-') line->at++;
@@ -143,7 +143,7 @@ static int number(tri_jsonl_line *line) {
     return good;
 }
 
-/* The value here, which it steps over; m has its key. 0: a fault. */
+/* Reads the value here; m has its key. 0: a fault. */
 static int value(tri_jsonl_line *line, tri_jsonl_member *m) {
     static const char *const words[] = {"true", "false", "null"};
     size_t begin = line->at;
@@ -196,7 +196,7 @@ static int member(tri_jsonl_line *line, tri_jsonl_member *m) {
     return value(line, m);
 }
 
-/* The object; leaves a fault behind, or `at` behind it. 0 when out of memory. */
+/* Reads the object: records a fault, or advances `at` past it. 0 if out of memory. */
 static int object(tri_jsonl_line *line) {
     if (peek(line) != '{') {
         unexpected(line, "an object ('{')");

@@ -1,5 +1,5 @@
-/* reading.c - fields as numbers. A number is checked against a decimal grammar before strtod sees it, so that neither
- * its extras (hexadecimal, nan, inf) nor a locale's comma get in. */
+/* reading.c - fields as numbers. A number is checked against a decimal grammar before strtod sees it, which excludes
+ * strtod's extensions (hexadecimal, nan, inf) and a locale's comma. */
 #include "data/table/reading.h"
 
 #include "data/table/columns.h"
@@ -34,8 +34,8 @@ static size_t digits(const char *text, size_t length, size_t at) {
     return at - start;
 }
 
-/* [+-] digits [mark digits] [e [+-] digits], with a digit before or after the mark. *at_mark: where it stands;
- * SIZE_MAX: nowhere. */
+/* [+-] digits [mark digits] [e [+-] digits], with a digit before or after the mark. *at_mark: position of the mark;
+ * SIZE_MAX: none. */
 static int is_decimal(const char *text, size_t length, char mark, size_t *at_mark) {
     size_t at = length && (text[0] == '+' || text[0] == '-'), whole = digits(text, length, at), part = 0;
     *at_mark = SIZE_MAX;
@@ -57,7 +57,7 @@ static int is_decimal(const char *text, size_t length, char mark, size_t *at_mar
 }
 
 tri_number tri__field_number(const tri_reading *reading, tri_field_text field, double *value) {
-    enum { NUMBER_BYTES = 400 }; /* longer than any double needs */
+    enum { NUMBER_BYTES = 400 }; /* more than any double needs */
     char text[NUMBER_BYTES + 1], *end;
     size_t mark;
     field = tri__field_trim(field);
@@ -72,14 +72,14 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
 }
 
-/* What a column's fields are. */
+/* Counts of a column's fields by kind. */
 typedef struct count {
     int64_t filled, whole;          /* whole: numbers without a mark */
-    int64_t commas, points;         /* numbers with one */
-    int64_t plain;                  /* numbers with a comma that cannot stand for thousands */
+    int64_t commas, points;         /* numbers with a comma, with a point */
+    int64_t plain;                  /* numbers with a comma that cannot be a thousands separator */
 } count;
 
-/* "1,234": it could be a thousand. "0,234", "12,5" and "1234,567" cannot. */
+/* "1,234" could be a thousands separator; "0,234", "12,5" and "1234,567" could not. */
 static int may_be_thousands(tri_field_text field, size_t mark) {
     size_t sign = field.text[0] == '+' || field.text[0] == '-', whole = mark - sign;
     return whole >= 1 && whole <= 3 && field.text[sign] != '0' && field.length - mark == 4 &&

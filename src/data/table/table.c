@@ -1,5 +1,5 @@
-/* table.c - tables, whatever their format: opening, names, and the text of rows, which is read in blocks of 64 rows
- * when one of them is asked for the first time, decoded in place, and kept until the caller is done with it. */
+/* table.c - tables of any format: opening, names, and the text of rows, which is read in blocks of 64 rows on first
+ * use, decoded in place, and kept until the caller releases it. */
 #include "base/text.h"
 #include "data/table/table_parts.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    KEEP = 64 << 20,  /* bytes of a file that is held in memory whole */
-    GAP = 4096        /* bytes between two rows that are read along with them */
+    KEEP = 64 << 20,  /* files of up to so many bytes are kept in memory */
+    GAP = 4096        /* gaps of up to so many bytes between rows are read too */
 };
 
 tri_status tri__table_no_memory(const tri_table *table) {
@@ -30,14 +30,14 @@ tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *form
                      (long long)(at - line.begin) + 1, text);
 }
 
-/* The file's end, as far as it was looked at: text[size] ends at byte `end`. */
+/* The part of the file's end that was read: text[size] ends at byte `end`. */
 typedef struct tail {
     uint64_t end;
     size_t size;
     char text[4096];
 } tail;
 
-/* The byte before byte `at`; 0 at the front of the rows. */
+/* The byte before byte `at`; 0 at the start of the rows. */
 static tri_status byte_before(const tri_table *table, tail *tail, uint64_t at, char *byte) {
     *byte = 0;
     if (at == table->begin) return TRI_OK;
@@ -77,7 +77,7 @@ static const tri_format *format_of(const char *path, char *delimiter) {
         *delimiter = formats[i].delimiter;
         return formats[i].format;
     }
-    *delimiter = 0; /* recognised */
+    *delimiter = 0; /* to be detected */
     return &tri__format_csv;
 }
 
@@ -86,7 +86,7 @@ static tri_status check_unchanged(const tri_table *table) {
     return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
 }
 
-/* Reads rows [first, end) of a block, one behind the other, through gaps of a few bytes. */
+/* Reads rows [first, end) of a block, packed; small gaps between rows are read too. */
 static tri_status load_rows(const tri_table *table, int64_t first, int64_t end, char *to, char **row) {
     for (int64_t next; first < end; first = next) {
         uint64_t from = table->row[first], stop = from + table->format->length(table, first);
@@ -123,7 +123,7 @@ static tri_status load(const tri_table *table, int64_t index) {
     return TRI_OK;
 }
 
-/* The text of a row's block, read if need be; NULL when it cannot be. */
+/* The text of a row's block, read if necessary; NULL if that fails. */
 static char **rows_of(const tri_table *table, int64_t index) {
     tri_table_block *block = &table->block[index];
     int state = atomic_load_explicit(&block->state, memory_order_acquire);
@@ -138,7 +138,7 @@ static char **rows_of(const tri_table *table, int64_t index) {
     return state ? block->row : NULL;
 }
 
-/* Blocks for the rows; of a small file all are read now. */
+/* Allocates blocks for the rows; reads all of a small file now. */
 static tri_status make_blocks(tri_table *table) {
     int64_t n = (table->rows + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK;
     table->block = calloc((size_t)n + 1, sizeof *table->block);
@@ -276,7 +276,7 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
     if (!table->format->span(table, row, column, &begin, &end)) begin = 0;
     uint64_t byte = table->row[row] + begin;
     tri_table_line found = {1, table->top};
-    /* A file that cannot be read any more has no lines; the row's number serves as well as any. */
+    /* If the file can no longer be read, the row's number replaces the line. */
     if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
@@ -284,7 +284,7 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
 
 int64_t tri__table_record(const tri_table *table, int64_t row) {
     TRI_ASSERT(row >= 0 && row < table->rows);
-    int64_t low = 0, high = table->bad; /* bad rows that stand before it */
+    int64_t low = 0, high = table->bad; /* bad rows before it */
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (table->bad_after[middle] <= row) low = middle + 1;

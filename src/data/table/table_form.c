@@ -1,7 +1,7 @@
-/* table_form.c - the form of a table's file: a file that is not a table is named, with the way to make one; and which
- * character separates the fields of a CSV file. That is recognised by the header and the first rows: a separator fits
- * when the header has at least two fields by it, quotes taken into account, and rows have as many. Commas are what a
- * file without a header of several fields has; two separators that fit equally well are an error, not a guess. */
+/* table_form.c - identifies files that are not tables, with advice on how to convert them, and detects the separator of
+ * a CSV file from the header and the first rows: a separator fits if it splits the header into at least two fields,
+ * respecting quotes, and rows into as many. If the header has a single field, the separator is a comma; two separators
+ * that fit equally well are an error, not a guess. */
 #include "base/text.h"
 #include "data/table/table_parts.h"
 
@@ -22,8 +22,8 @@ const char *tri__separator_words(char separator) {
     return "";
 }
 
-/* Fields of the record at text[*at], which moves behind it; 0 when a quote does not fit; -1 when the record does not
- * end here. */
+/* Counts the fields of the record at text[*at] and advances *at past it; 0 if a quote is misplaced; -1 if the record is
+ * incomplete. */
 static int64_t count_fields(const char *text, size_t size, int last, char separator, size_t *at) {
     enum { START, UNQUOTED, QUOTED, CLOSED } state = START;
     int64_t fields = 1;
@@ -50,7 +50,7 @@ static int64_t count_fields(const char *text, size_t size, int last, char separa
 /* How well a separator fits. */
 typedef struct fit {
     int64_t fields;      /* of the header */
-    int rows, same;      /* looked at; with as many fields */
+    int rows, same;      /* examined; with as many fields */
     int bare;            /* rows without the separator */
 } fit;
 
@@ -59,7 +59,7 @@ static fit try_separator(const char *text, size_t size, int last, char separator
     fit f = {.fields = count_fields(text, size, last, separator, &at)};
     if (f.fields < 0) f.fields = 0;
     while (at < size && f.rows < SAMPLE_ROWS) {
-        if (text[at] == '\n' || text[at] == '\r') { /* an empty line says nothing */
+        if (text[at] == '\n' || text[at] == '\r') { /* skip empty lines */
             at++;
             continue;
         }
@@ -70,7 +70,7 @@ static fit try_separator(const char *text, size_t size, int last, char separator
     return f;
 }
 
-/* 2: every row has the header's fields; 1: most rows have; 0: the header has one field, or rows do not follow it. */
+/* 2: every row has as many fields as the header; 1: most rows; 0: the header has one field, or rows do not match it. */
 static int rank(const fit *f) { return f->fields < 2 ? 0 : f->same == f->rows ? 2 : 2 * f->same > f->rows ? 1 : 0; }
 
 static tri_status refuse(const tri_table *table, const fit fits[static N_SEPARATORS]) {
@@ -100,7 +100,7 @@ static tri_status choose(const tri_table *table, const char *text, size_t size, 
         equal += rank(&fits[i]) == best;
     }
     if (!several || (best && equal == 1)) return TRI_OK;
-    /* One column whose name holds such a character; or commas, and rows that are bad. */
+    /* One column whose name contains such a character; or commas, with bad rows. */
     if (several == 1 && (separators[only].byte == ',' || fits[only].bare == fits[only].rows)) return TRI_OK;
     return refuse(table, fits);
 }
@@ -122,7 +122,7 @@ static int ends(const char *path, const char *ending) {
     return n >= k && strcmp(path + n - k, ending) == 0;
 }
 
-/* The path with another ending; "" when it is too long. */
+/* The path with another extension; "" if too long. */
 static const char *renamed(const char *path, const char *ending, char out[static TRI_PATH_MAX]) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     int length = dot ? (int)(dot - path) : (int)strlen(path);
@@ -130,8 +130,7 @@ static const char *renamed(const char *path, const char *ending, char out[static
     return out;
 }
 
-/* Files that are not tables, by their first bytes. "%1$s": the file, "%2$s": a file beside it, with the ending
- * `becomes`. */
+/* Files that are not tables, by their first bytes. "%1$s": the file, "%2$s": the file with the extension `becomes`. */
 static const struct {
     const char *bytes;
     size_t n;
@@ -170,7 +169,7 @@ static tri_status name_foreign(const char *path, const char *words, const char *
     return status;
 }
 
-/* JSON that is not JSON lines, or is not named as such. */
+/* JSON that is not JSON lines, or does not have their extension. */
 static tri_status check_json(const tri_table *table, const char *head, size_t n) {
     static const char blanks[] = " \t\r\n";
     size_t at = strspn(head, blanks);
@@ -210,7 +209,7 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     snprintf(said, sizeof said, "%s", tri_error());
     const char *ending = table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl";
     char *word = tri__text_quoted(table->path), *other = tri__text_quoted(renamed(table->path, ending, beside));
-    if (word && other) /* without memory for it, what was said stands */
+    if (word && other) /* out of memory: keeps the earlier text */
         status = tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
                            windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1", word, other);
     free(word);

@@ -1,4 +1,5 @@
-/* table_keys.c - names to numbers: a hash table with linear probing (FNV-1a) over names kept in one block of text. */
+/* table_keys.c - maps names to numbers: a hash table with linear probing (FNV-1a) over names stored in one block of
+ * text. */
 #include "data/table/table_parts.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static void place(tri_keys *keys, int number) {
     keys->slot[at] = (uint32_t)number + 1;
 }
 
-/* Room for one more name of so many bytes. */
+/* Reserves space for one more name of `length` bytes. */
 static int make_room(tri_keys *keys, size_t length) {
     if (keys->n == keys->room) {
         int room = keys->room ? keys->room * 2 : 16;
@@ -57,7 +58,7 @@ int tri__keys_add(tri_keys *keys, const char *text, size_t length) {
     return keys->n++;
 }
 
-/* In the reverse order of coming, each leaves the slots as they were before it came. */
+/* Removed in reverse order of insertion, each key leaves the slots as they were before it. */
 void tri__keys_cut(tri_keys *keys, int n) {
     while (keys->n > n) {
         int number = --keys->n;

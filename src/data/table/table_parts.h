@@ -1,11 +1,10 @@
-/* table_parts.h - the inside of a table, for its own files: the file's bytes (table_source.c), the parallel pass that
- * finds the rows (table_read.c), what a row is (csv.c, jsonl.c), and the text of rows (table.c).
+/* table_parts.h - internals of a table: the file's bytes (table_source.c), the parallel pass that finds the rows
+ * (table_read.c), the formats (csv.c, jsonl.c), and the text of rows (table.c).
  *
- * The file is cut into pieces, and each piece yields the rows that start in it, running over its end to finish the
- * last. A thread parses a piece window by window, a window being what stays in its cache. Where a piece's first row
- * starts is guessed from its own bytes; the pieces are then joined in order, and one whose guess was wrong is parsed
- * again from where the row before it really ended. So the outcome is that of one thread, whatever the pieces and the
- * guesses. */
+ * The file is divided into pieces. Each piece yields the rows that start in it, and reads past its end to finish the
+ * last. A thread parses a piece window by window; a window fits in its cache. The start of a piece's first row is
+ * guessed from its own bytes; pieces are then joined in order, and a piece whose guess was wrong is parsed again from
+ * where the previous row really ended. So the result equals that of one thread, whatever the pieces and guesses. */
 #ifndef TRI_DATA_TABLE_TABLE_PARTS_H
 #define TRI_DATA_TABLE_TABLE_PARTS_H
 
@@ -26,38 +25,38 @@ enum {
 typedef struct tri_source {
     int fd;
     uint64_t size;
-    struct stat info;        /* as it was when it was opened */
+    struct stat info;        /* when it was opened */
 } tri_source;
 
 tri_status tri__source_open(tri_source *source, const char *path);
 void tri__source_close(tri_source *source);
-/* Exactly `size` bytes from `at`: TRI_IO when the file has become shorter. */
+/* Reads exactly `size` bytes from `at`: TRI_IO if the file has shrunk. */
 tri_status tri__source_read(const tri_source *source, const char *path, uint64_t at, char *to, size_t size);
-/* Whether its size or its time of change is another than when it was opened. */
+/* Whether its size or modification time has changed since it was opened. */
 int tri__source_changed(const tri_source *source);
 /* A line, by number from 1, and its first byte. */
 typedef struct tri_table_line {
     int64_t number;
     uint64_t begin;
 } tri_table_line;
-/* Moves *line on to the line of byte `at`, which it is not behind. */
+/* Advances *line to the line of byte `at`, which must not be before it. */
 tri_status tri__source_line(const tri_source *source, const char *path, uint64_t at, tri_table_line *line);
 
 /* A part of the file in memory; its first byte begins a row. */
 typedef struct tri_window {
     const char *text;        /* [size + TRI_TABLE_PAD] */
     size_t size;
-    uint64_t base;           /* of text[0] in the file */
+    uint64_t base;           /* offset of text[0] in the file */
     int last;                /* the table ends with the window */
 } tri_window;
 
-/* A row that cannot be read. */
+/* A malformed row. */
 typedef struct tri_fault {
-    uint64_t at;             /* the byte to name, in the file */
+    uint64_t at;             /* offset in the file, for the message */
     char why[TRI_TABLE_WHY];
 } tri_fault;
 
-/* Different names, numbered in the order in which they came. */
+/* Distinct names, numbered in order of insertion. */
 typedef struct tri_keys {
     int n, room;
     struct {
@@ -66,23 +65,23 @@ typedef struct tri_keys {
     } *key;                  /* [n] */
     char *text;
     size_t used, room_text;
-    uint32_t *slot; /* [slots] a key's number + 1, 0: free; slots is a power of two, at most half of them taken */
+    uint32_t *slot; /* [slots], a key's number + 1, 0: free; slots is a power of two, at most half are used */
     size_t slots;
 } tri_keys;
 
-/* The number of a name, which is added when it is new; -1 when there is no memory. */
+/* The number of a name, which is added if new; -1 if out of memory. */
 int tri__keys_add(tri_keys *keys, const char *text, size_t length);
-/* Forgets all but the first n. */
+/* Removes all but the first n. */
 void tri__keys_cut(tri_keys *keys, int n);
 void tri__keys_free(tri_keys *keys);
 
-/* Rows, as many as were found so far. */
+/* A piece and the rows found in it so far. */
 typedef struct tri_table_piece {
     uint64_t begin, end;     /* the file's bytes: rows that start in (begin, end], the table's first also at begin */
     uint64_t next;           /* where the row after the last one starts */
     int cut;                 /* the row at `next` does not end in the window */
     int skipping;            /* not 0: `next` is the window's end, inside a row too long, in this state of its parser */
-    int only_first_bad;      /* stop there */
+    int only_first_bad;      /* stop at the first bad row */
     int64_t rows;
     size_t room_rows, values, room_values;
     uint64_t *row;           /* [rows] where each starts in the file */
@@ -98,27 +97,28 @@ typedef struct tri_table_piece {
     int no_memory;
 } tri_table_piece;
 
-/* Room for so many more rows and values. 0 and no_memory when there is none. */
+/* Reserves space for more rows and values. 0, and no_memory is set, if out of memory. */
 int tri__piece_room(tri_table_piece *piece, size_t rows, size_t values);
-/* Notes a row that cannot be read. */
+/* Records a malformed row. */
 void tri__piece_bad(tri_table_piece *piece, uint64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void tri__piece_clear(tri_table_piece *piece);
 void tri__piece_free(tri_table_piece *piece);
 
 /* What differs between formats. */
 typedef struct tri_format {
-    const char *expected;    /* what was, in an empty file */
-    /* Reads what stands before the rows: sets columns, name, begin, end. */
+    const char *expected;    /* what was expected, for the message on an empty file */
+    /* Reads what precedes the rows: sets columns, name, begin, end. */
     tri_status (*open)(tri_table *table);
-    /* Where the first row starts behind text[0], which stands anywhere: a guess, at most `end`; SIZE_MAX: none does. */
+    /* Guesses where the first row after text[0] starts, at most `end`; text[0] may be anywhere in a row. SIZE_MAX:
+     * none. */
     size_t (*guess)(const tri_table *table, const tri_window *window, size_t end);
     /* Adds the rows that start in text[from] up to piece->end, text[from] being the start of one. Sets next, cut,
      * skipping. */
     void (*parse)(const tri_table *table, const tri_window *window, size_t from, tri_table_piece *piece);
-    /* Goes on inside a row too long, in *state: where the next row starts, or SIZE_MAX, not in this window. */
+    /* Continues inside a row that is too long, in *state: returns where the next row starts; SIZE_MAX: not in this
+     * window. */
     size_t (*skip)(const tri_table *table, const tri_window *window, int *state);
-    /* One piece after the other, before their values are copied: numbers the columns that it brings. NULL: nothing to
-     * do. */
+    /* Called for each piece in order, before its values are copied: numbers its new columns. NULL: nothing to do. */
     tri_status (*join)(tri_table *table, tri_table_piece *piece);
     /* Copies the piece's values to the table's `to`. */
     void (*copy)(const tri_table_piece *piece, uint32_t *to);
@@ -126,18 +126,18 @@ typedef struct tri_format {
     tri_status (*close)(tri_table *table);
     /* Bytes of a row, up to its last field's end. */
     size_t (*length)(const tri_table *table, int64_t row);
-    /* Where a field stands, from its row's start; 0 when the row has none. */
+    /* A field's position, relative to its row's start; 0 if the row has none. */
     int (*span)(const tri_table *table, int64_t row, int column, uint32_t *begin, uint32_t *end);
-    /* A row's text into what it means, in place: each quoted field's content stays behind its opening quote, 0 bytes
-     * fill the rest of its span. A field without anything to decode stays as it is. */
+    /* Decodes a row's text in place: each quoted field's content stays after its opening quote, and 0 bytes fill the
+     * rest of its span. A field without escapes stays unchanged. */
     void (*decode)(const tri_table *table, int64_t row, char *text);
 } tri_format;
 
 extern const tri_format tri__format_csv, tri__format_jsonl;
 
-/* The text of some rows, read when the first of them is asked for. */
+/* The text of some rows, read on first use. */
 typedef struct tri_table_block {
-    char **row;              /* [TRI_TABLE_BLOCK] each row's text; the text follows */
+    char **row;              /* [TRI_TABLE_BLOCK], each row's text; stored after this array */
     _Atomic int state;       /* 1: it is in memory */
 } tri_table_block;
 
@@ -147,7 +147,7 @@ struct tri_table {
     const tri_format *format;
     tri_table_options options;
     char delimiter;          /* of CSV; 0: JSON lines */
-    int recognised;          /* by its rows, and it is not a comma */
+    int recognised;          /* the delimiter was detected, and is not a comma */
     uint64_t top;            /* the first byte after a byte-order mark: line 1 */
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
@@ -160,7 +160,7 @@ struct tri_table {
     uint32_t *value;         /* CSV: [rows, columns] where each field ends, from its row's start */
     tri_keys keys;           /* JSON lines: the names of the columns */
     tri_table_block *block;        /* [rows / TRI_TABLE_BLOCK, rounded up] */
-    pthread_mutex_t lock;    /* of blocks' reading */
+    pthread_mutex_t lock;    /* for reading blocks */
     _Atomic int lost;        /* some row's text could not be read again */
     int64_t bad;
     int64_t *bad_after;      /* [bad] rows before each, in file order */
@@ -171,19 +171,19 @@ struct tri_table {
 
 /* Finds the rows between begin and end. */
 tri_status tri__table_read(tri_table *table);
-/* What a field's span means, once decoded. */
+/* The text of a field's decoded span. */
 tri_field_text tri__table_text(const char *text, size_t length);
 tri_status tri__table_no_memory(const tri_table *table);
 /* TRI_DATA with the place of byte `at`. */
 tri_status tri__table_fail(const tri_table *table, uint64_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* TRI_DATA for a row that cannot be read: tri__table_fail, and the way out where the file is not UTF-8. */
+/* TRI_DATA for a malformed row: tri__table_fail, plus advice if the file is not UTF-8. */
 tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault);
-/* TRI_DATA naming what the file is where it is not a table. */
+/* TRI_DATA, naming the file's format, if it is not a table. */
 tri_status tri__table_form(const tri_table *table);
-/* Recognises the delimiter of CSV. */
+/* Detects the delimiter of CSV. */
 tri_status tri__table_separate(tri_table *table);
-/* The end of the rows' bytes when line ends at the end of the file are left out. */
+/* The end of the rows' bytes without trailing line ends of the file. */
 tri_status tri__table_trim(const tri_table *table, uint64_t *end);
 
 #endif

@@ -1,6 +1,6 @@
-/* table_read.c - finds a table's rows with several threads (table_parts.h says how). A thread takes the next piece,
- * parses it, puts what it found into a slot, and joins what is in order, its own or not. So nobody waits for a slow
- * neighbour until all slots are full. Joining is a copy of what was found: about a tenth of the work. */
+/* table_read.c - finds a table's rows with several threads (see table_parts.h). A thread takes the next piece, parses
+ * it, stores the result in a slot, and joins all pieces that are next in order, its own or not. So no thread waits for
+ * a slow one until all slots are full. Joining is a copy: about a tenth of the work. */
 #include "base/limits.h"
 #include "data/table/table_parts.h"
 
@@ -29,7 +29,7 @@ typedef struct reader {
 /* A piece that is parsed or waits to be joined. */
 typedef struct slot {
     tri_table_piece piece;
-    uint64_t first;      /* where its first row starts; UINT64_MAX: no row does */
+    uint64_t first;      /* start of its first row; UINT64_MAX: none */
     tri_status status;
     int ready;           /* to be joined */
 } slot;
@@ -46,7 +46,7 @@ typedef struct pass {
     pthread_cond_t room; /* some piece was joined */
     uint64_t next;       /* where the first row after the joined pieces starts */
     _Atomic int status;  /* TRI_OK, or the first failure */
-    char error[2048];    /* its text: a thread's own stays with the thread */
+    char error[2048];    /* its text: error texts are per thread */
 } pass;
 
 static void *grow(void *array, size_t *room, size_t need, size_t element) {
@@ -108,7 +108,7 @@ static void free_piece(tri_table_piece *piece) {
     tri__keys_free(&piece->keys);
 }
 
-/* Keeps the window's bytes from text[from] on and reads `step` more behind them. */
+/* Keeps the window's bytes from text[from] on and appends `step` more. */
 static tri_status move_window(reader *r, size_t from) {
     const tri_table *table = r->table;
     tri_window *w = &r->window;
@@ -144,7 +144,7 @@ static tri_status parse_rows(reader *r, size_t from, tri_table_piece *piece) {
         if (piece->no_memory) return tri__table_no_memory(r->table);
         if (r->window.last || (piece->bad && piece->only_first_bad)) return TRI_OK;
         if (piece->next > piece->end && !piece->skipping) return TRI_OK;
-        if (piece->next == r->window.base) r->step *= 2; /* a long row, or one too long soon */
+        if (piece->next == r->window.base) r->step *= 2; /* a long row, perhaps beyond the limit */
         TRI_TRY(move_window(r, (size_t)(piece->next - r->window.base)));
         from = 0;
     }
@@ -157,8 +157,7 @@ static void clear(tri_table_piece *piece) {
     tri__keys_cut(&piece->keys, 0);
 }
 
-/* Parses piece `index`, from where the rows before it end if that is known; pieces of a given size (tests) always
- * guess. */
+/* Parses piece `index`, from the end of the previous rows if known; pieces of a given size (tests) always guess. */
 static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
     const tri_table *table = pass->table;
     tri_table_piece *piece = &to->piece;
@@ -224,7 +223,7 @@ static tri_status copy_rows(tri_table *table, const tri_table_piece *piece) {
     return TRI_OK;
 }
 
-/* Adds a piece to the table; all before it have been. Parses it again if it did not begin where they end. */
+/* Adds the next piece in order to the table. Parses it again if it did not start where the previous one ended. */
 static tri_status join_piece(pass *pass, reader *r, slot *from) {
     tri_table_piece *piece = &from->piece;
     if (pass->next > piece->end || pass->next == pass->table->end) return TRI_OK;
@@ -240,7 +239,7 @@ static tri_status join_piece(pass *pass, reader *r, slot *from) {
     return copy_rows(pass->table, piece);
 }
 
-/* Marks a slot as ready and joins what is in order. */
+/* Marks a slot as ready and joins all pieces that are next in order. */
 static void hand_in(pass *pass, reader *r, slot *done) {
     pthread_mutex_lock(&pass->lock);
     done->ready = 1;
@@ -257,7 +256,8 @@ static void hand_in(pass *pass, reader *r, slot *done) {
     pthread_mutex_unlock(&pass->lock);
 }
 
-/* One thread's work: piece after piece. The first piece not joined is always with a thread that does not wait. */
+/* One thread's work: piece after piece. No deadlock: the first piece not joined always belongs to a thread that does
+ * not wait. */
 static void work(pass *pass) {
     reader r = {.table = pass->table};
     for (int64_t i; (i = atomic_fetch_add(&pass->taken, 1)) < pass->pieces;) {

@@ -1,6 +1,6 @@
-/* table_source.c - a table's file. It is read by position into memory of our own: a map would be as fast to parse
- * (pread into a buffer that stays in the cache runs at 12 to 20 GB/s), but touching a map of a file that has become
- * shorter is a SIGBUS, and a library sets no signal handlers. */
+/* table_source.c - a table's file. It is read by position into buffers: mapping it would not be faster (pread into a
+ * cached buffer runs at 12 to 20 GB/s), and touching a map of a file that has shrunk raises SIGBUS, for which a library
+ * must not install handlers. */
 #include "data/table/table_parts.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* added_tokens.c - finding added tokens. Patterns are sorted, so that the longest that stands at a place is found by
- * narrowing a range of them, byte by byte; most places are passed by their first byte. */
+/* added_tokens.c - finds added tokens. Patterns are sorted, so that the longest match at a position is found by
+ * narrowing a range of them byte by byte; most positions are skipped by their first byte. */
 #include "data/text/added_tokens.h"
 
 #include "base/text.h"
@@ -127,7 +127,7 @@ static int bound(const tri_added_set *set, int low, int high, size_t column, int
     return low;
 }
 
-/* The longest token that stands at text[0]; NULL when there is none. */
+/* The longest token at text[0]; NULL if there is none. */
 static const tri_added_token *token_at(const tri_added_set *set, const char *text, size_t length) {
     const tri_added_token *longest = NULL;
     int low = 0, high = set->n;

@@ -1,6 +1,6 @@
-/* bpe.c - merging a word. Its letters are a linked list in an array; pairs that can be merged wait in a heap, by (rank,
- * position). A pair that changed while it waited is known by its rank and passed over. So a word of n letters takes n
- * log n steps, also a million times the same letter. */
+/* bpe.c - merges a word. Its letters are a linked list in an array; pairs that can be merged are in a heap, by (rank,
+ * position). A pair that has changed since is detected by its rank and skipped. So a word of n letters takes n log n
+ * steps, even a million equal letters. */
 #include "data/text/bpe.h"
 
 #include "base/text.h"
@@ -12,7 +12,7 @@ typedef struct symbol {
     int32_t id;         /* -1: merged into the one before */
     int32_t prev, next; /* -1: none */
     int32_t rank;       /* of the merge with the next; NEVER */
-    int32_t merged;     /* what that merge makes */
+    int32_t merged;     /* the result of that merge */
 } symbol;
 
 enum { NEVER = INT32_MAX };
@@ -42,7 +42,7 @@ static uint64_t pop(word *w) {
     return top;
 }
 
-/* Looks up what a symbol and its next can become, and queues it. */
+/* Looks up the merge of a symbol and the next one, and queues it. */
 static void look(const tri_bpe *model, word *w, int32_t at) {
     symbol *it = &w->at[at];
     it->rank = NEVER;
@@ -58,7 +58,7 @@ static void add(word *w, int32_t id) {
     w->n++;
 }
 
-/* The letters' pieces. */
+/* Splits the word into letters and finds their pieces. */
 static void spell(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *text, size_t length, word *w) {
     int unknown = 0; /* the letter before had no piece */
     for (size_t at = 0, next = 0; at < length; at = next) {
@@ -94,7 +94,7 @@ static void merge_all(const tri_bpe *model, word *w) {
     }
 }
 
-/* The piece that a word is, -1 when it is none. `spelt` has room for the word in the byte alphabet. */
+/* The piece equal to the whole word, -1 if there is none. `spelt`: buffer for the word in the byte alphabet. */
 static int32_t find_whole(const tri_bpe *model, const tri_vocabulary *vocabulary, const char *text, size_t length,
                           char *spelt) {
     if (!model->byte_level) return tri__vocabulary_find(vocabulary, text, length, tri__piece_hash(text, length));
@@ -115,7 +115,7 @@ tri_status tri__bpe_encode(const tri_bpe *model, const tri_vocabulary *vocabular
     int32_t whole = model->whole_words ? find_whole(model, vocabulary, text, length, scratch->symbols.at) : -1;
     if (whole >= 0) return tri__ids_put(ids, whole), TRI_OK;
     TRI_TRY(tri__bytes_room(&scratch->heap,
-                            2 * length * sizeof(uint64_t))); /* a merge takes one away and adds two at most */
+                            2 * length * sizeof(uint64_t))); /* a merge removes one entry and adds at most two */
     word w = {.at = (symbol *)(void *)scratch->symbols.at, .heap = (uint64_t *)(void *)scratch->heap.at};
     spell(model, vocabulary, text, length, &w);
     merge_all(model, &w);

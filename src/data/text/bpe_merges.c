@@ -1,5 +1,5 @@
-/* bpe_merges.c - reading merges. Each must join two pieces to a third, all in the vocabulary, and no two are the same:
- * so merging always lengthens pieces, and ends. */
+/* bpe_merges.c - reads merges. Each must join two pieces into a third, all in the vocabulary, and no two may be equal:
+ * so merging always lengthens pieces, and terminates. */
 #include "data/text/bpe.h"
 
 #include "base/limits.h"
@@ -14,7 +14,7 @@ typedef struct span {
     size_t n;
 } span;
 
-/* For "%.*s": cut where it is long. */
+/* For "%.*s": truncated if long. */
 #define SHOWN(piece) (int)((piece).n < 80 ? (piece).n : 80), (piece).at
 
 static tri_status open_model(tri_bpe *model, const char *path, int64_t merges, int byte_level,
@@ -47,7 +47,7 @@ static tri_status find_piece(const tri_vocabulary *vocabulary, span piece, int32
     return *id >= 0 ? TRI_OK : tri__fail(TRI_DATA, "\"%.*s\" is not a piece of the vocabulary", SHOWN(piece));
 }
 
-/* Adds the next merge. The caller says where it stands. */
+/* Adds the next merge. The caller adds its position to the message. */
 static tri_status add_merge(tri_bpe *model, const tri_vocabulary *vocabulary, span left, span right) {
     int32_t ids[2], whole = -1;
     if (!left.n || !right.n) return tri__fail(TRI_DATA, "a merge takes two pieces that are not empty");

@@ -1,6 +1,5 @@
-/* byte_level.c - GPT-2's way of cutting text into words, its regular expression written out: no engine, no
- * backtracking, each character looked at twice at most. And its alphabet, which gives each of 256 bytes a printable
- * character. */
+/* byte_level.c - splits text into words with GPT-2's regular expression, hand-coded: no engine, no backtracking, each
+ * character is examined at most twice. Also GPT-2's alphabet, which maps each of 256 bytes to a printable character. */
 #include "data/text/pre_tokenize.h"
 
 #include "base/text.h"
@@ -19,7 +18,7 @@ static int kind_at(const char *text, size_t length, size_t at, size_t *next) {
     return code < 0 ? 0 : tri__char_class(code) & KINDS;
 }
 
-/* Bytes of a shortened word, "'s" or "'ll", at text[0]; 0 when there is none. */
+/* Bytes of a contraction, "'s" or "'ll", at text[0]; 0 if there is none. */
 static size_t contraction(const char *text, size_t length) {
     if (length >= 2 && text[0] == '\'') {
         if (text[1] == 's' || text[1] == 't' || text[1] == 'm' || text[1] == 'd') return 2;

@@ -1,4 +1,4 @@
-/* ids.h - where ids go: an array with an end. More than it holds are counted, not kept. */
+/* ids.h - a bounded output array for ids. Ids beyond its capacity are counted, not stored. */
 #ifndef TRI_DATA_TEXT_IDS_H
 #define TRI_DATA_TEXT_IDS_H
 

@@ -1,6 +1,6 @@
 /* normal_form.c - NFD, NFC, NFKD and NFKC (Unicode Standard Annex 15), one starter and its marks at a time. Marks are
- * sorted by their combining class, stably: by insertion when they are few, by counting when a hostile text stacks a
- * million. */
+ * sorted by their combining class, stably: by insertion sort if they are few, by counting sort if a hostile text stacks
+ * a million. */
 #include "data/text/normalise.h"
 
 #include "base/text.h"
@@ -10,7 +10,7 @@
 
 /* Code points as code << 8 | combining class. */
 typedef struct run {
-    uint32_t *at;    /* [n] a starter, where there is one, and marks */
+    uint32_t *at;    /* [n], a starter, if any, and its marks */
     size_t n;
     tri_bytes *memory;
     char *out;
@@ -21,7 +21,7 @@ typedef struct run {
 enum { FEW = 16 };
 
 static tri_status append(run *r, int32_t code, int order) {
-    TRI_TRY(tri__bytes_room(r->memory, 2 * (r->n + 1) * sizeof *r->at)); /* twice: the other half is for sorting */
+    TRI_TRY(tri__bytes_room(r->memory, 2 * (r->n + 1) * sizeof *r->at)); /* twice: the second half is for sorting */
     r->at = (uint32_t *)(void *)r->memory->at;
     r->at[r->n++] = (uint32_t)code << 8 | (uint32_t)order;
     return TRI_OK;
@@ -44,7 +44,7 @@ static void sort_marks(uint32_t *mark, size_t n, uint32_t *spare) {
     memcpy(mark, spare, n * sizeof *mark);
 }
 
-/* Joins marks to the starter where nothing of their class or a higher one stands between. */
+/* Composes marks with the starter, unless a mark of the same or a higher class is in between. */
 static void compose_marks(run *r) {
     size_t kept = 1;
     uint32_t last = 0;

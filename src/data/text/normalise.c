@@ -1,5 +1,5 @@
-/* normalise.c - a text through the normaliser's steps, each a pass over the whole. Pure ASCII, which most text is,
- * needs only two of them, in place. */
+/* normalise.c - applies the normaliser's steps, each in a pass over the whole text. Pure ASCII, the common case, needs
+ * only two of them, in place. */
 #include "data/text/normalise.h"
 
 #include "base/text.h"
@@ -81,7 +81,7 @@ static tri_status normalise_ascii(const tri_normaliser *normaliser, const char *
     return TRI_OK;
 }
 
-/* What one character above ASCII, or below it, becomes; returns the code points, at most 3. */
+/* Maps one character; returns the number of code points written, at most 3. */
 static int change(tri_norm_step kind, int32_t code, int32_t out[static 3]) {
     int class;
     switch (kind) {
@@ -102,7 +102,7 @@ static int change(tri_norm_step kind, int32_t code, int32_t out[static 3]) {
     }
 }
 
-/* A step that looks at one character at a time; out has room for 2 * length. Returns the bytes written. */
+/* Applies a step character by character; out holds 2 * length bytes. Returns the bytes written. */
 static size_t change_each(tri_norm_step kind, const char *text, size_t length, char *out) {
     size_t n = 0;
     for (size_t at = 0; at < length;) {
@@ -124,7 +124,7 @@ static size_t change_each(tri_norm_step kind, const char *text, size_t length, c
     return n;
 }
 
-/* Bytes that a step can make of one: 11 of U+FDFA in three, 3 of U+0390 in two. */
+/* The most bytes that a step makes of one byte: 11 for U+FDFA (3 bytes), 3 for U+0390 (2 bytes). */
 static size_t growth(tri_norm_step kind) {
     return kind == TRI_NORM_NFKD || kind == TRI_NORM_NFKC ? 11 : kind == TRI_NORM_NFD || kind == TRI_NORM_NFC ? 3 : 2;
 }

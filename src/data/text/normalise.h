@@ -29,15 +29,15 @@ typedef struct tri_bert_rules {
     int clean_text, split_chinese, strip_accents, lower_case;
 } tri_bert_rules;
 
-/* Appends a step; 0 when there is no room. */
+/* Appends a step; 0 if there are too many. */
 int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right);
 int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules);
-/* out[n] lies in the text (no steps) or in the scratch. Bytes that are no UTF-8 are dropped by any step. Linear in the
- * text. TRI_RESOURCE when out of memory. */
+/* out[n] points into the text (no steps) or the scratch memory. Any step drops bytes that are not UTF-8. Linear time.
+ * TRI_RESOURCE if out of memory. */
 tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
                           const char **out, size_t *n);
-/* Normalisation forms of Unicode: writes to out, which has room, and returns how many bytes; sets *failed when out of
- * memory. */
+/* Normalisation forms of Unicode: writes to out, which must be large enough, and returns the number of bytes; sets
+ * *failed if out of memory. */
 size_t tri__normal_form(tri_norm_step form, const char *text, size_t length, tri_bytes *run, char *out, int *failed);
 
 #endif

@@ -1,4 +1,5 @@
-/* pre_tokenize.c - text to words. Words are spans of the text; only where a blank goes in front is a word copied. */
+/* pre_tokenize.c - splits text into words. Words are spans of the text; a word is copied only if a blank is
+ * prepended. */
 #include "data/text/pre_tokenize.h"
 
 #include "base/text.h"
@@ -15,13 +16,13 @@ typedef struct walk {
 
 static int split(const walk *w, int step, const char *text, size_t length);
 
-/* A word of one step: to the next step. */
+/* Passes a word of one step to the next step. */
 static int emit(const walk *w, int step, const char *word, size_t length) {
     if (!length) return 1;
     return step + 1 < w->pre_tokenizer->n ? split(w, step + 1, word, length) : w->take(w->to, word, length);
 }
 
-/* Classes of the character at text[*at], and past it. */
+/* Classes of the character at text[*at]; advances *at past it. */
 static int class_at(const char *text, size_t length, size_t *at) {
     unsigned char byte = (unsigned char)text[*at];
     if (byte < 0x80) return ++*at, tri__ascii_class[byte];
@@ -29,7 +30,7 @@ static int class_at(const char *text, size_t length, size_t *at) {
     return code < 0 ? 0 : tri__char_class(code);
 }
 
-/* Words end at blanks; a character of the classes `alone` is a word of its own. */
+/* Words end at blanks; a character of the classes `alone` is a separate word. */
 static int split_at(const walk *w, int step, const char *text, size_t length, int alone) {
     size_t start = 0, next = 0;
     for (size_t at = 0; at < length; at = next) {
@@ -60,7 +61,7 @@ static int split_words(const walk *w, int step, const char *text, size_t length)
     return 1;
 }
 
-/* Cuts between characters, by what lies on both sides: punctuation (1) or not (0). */
+/* Whether to split between two characters, each punctuation (1) or not (0). */
 static int cuts(tri_behaviour behaviour, int before, int after) {
     switch (behaviour) {
     case TRI_CONTIGUOUS: return before != after;

@@ -1,4 +1,4 @@
-/* template.c - templates of special tokens, and what tokenizer.json calls post-processors: all of them come down to a
+/* template.c - templates of special tokens, and the post-processors of tokenizer.json, each of which reduces to a
  * template. */
 #include "data/text/template.h"
 

@@ -9,16 +9,16 @@ enum { TRI_TEMPLATE_PARTS = 64, TRI_TEMPLATE_A = -1, TRI_TEMPLATE_B = -2 };
 typedef struct tri_template {
     int n;
     struct {
-        int32_t id;   /* of a special token; A or B: a text, each once */
+        int32_t id;   /* a special token; or A or B for a text, each once */
         int32_t type;
     } part[TRI_TEMPLATE_PARTS];
 } tri_template;
 
-/* [CLS] A [SEP] (types 0), then where there are two: `between` (0), B and [SEP] with `type`. A token of id -1 is left
- * out. */
+/* [CLS] A [SEP] (types 0), then, for two texts: `between` (0), B and [SEP] with `type`. A token with id -1 is
+ * omitted. */
 void tri__template_bert(int32_t cls, int32_t sep, int between, int type, tri_template *one, tri_template *two);
-/* "post_processor" of a tokenizer.json, null included. TRI_USAGE for an unknown one, by name; TRI_DATA for a bad one.
- * Special tokens must have ids below `size`. */
+/* "post_processor" of a tokenizer.json, may be null. TRI_USAGE, with its name, if unknown; TRI_DATA if invalid. Special
+ * tokens must have ids below `size`. */
 tri_status tri__template_read(const char *path, const tri_json *processor, int size, tri_template *one,
                               tri_template *two);
 

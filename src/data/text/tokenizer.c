@@ -1,17 +1,16 @@
-/* tokenizer.c - text to ids. Added tokens ("[SEP]") are found first: in the text as it stands, then in the normalised
- * text; what lies between them is split into words, and words become ids by the model, or by the cache of words seen
- * before. */
+/* tokenizer.c - text to ids. Added tokens ("[SEP]") are matched first: in the original text, then in the normalised
+ * text; the text between them is split into words, which the model, or the cache of earlier words, turns into ids. */
 #include "data/text/tokenizer_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One text on its way. */
+/* A text being encoded. */
 typedef struct walk {
     const tri_tokenizer *tokenizer;
     tri_scratch scratch;
     tri_ids ids;
-    int count;  /* all ids are counted; else it stops when there is no more room */
+    int count;  /* counts all ids; else stops when the output is full */
 } walk;
 
 int tri__tokenizer_size(const tri_tokenizer *tokenizer) { return tokenizer->size; }
@@ -35,7 +34,7 @@ void tri__tokenizer_free(tri_tokenizer *tokenizer) {
     free(tokenizer);
 }
 
-/* A word's ids: the next words may stand anywhere, so it is done as a whole. */
+/* Appends a word's ids: from the vocabulary if it is a piece, else from the cache or the model. */
 static int take_word(void *to, const char *word, size_t length) {
     walk *w = to;
     const tri_tokenizer *tokenizer = w->tokenizer;
@@ -57,7 +56,7 @@ static int take_word(void *to, const char *word, size_t length) {
 
 typedef int part_taker(walk *w, const char *text, size_t length);
 
-/* Ids of the set's tokens in the text; what lies between them goes to `take`. 1, 0 or -1 as tri_take_word. */
+/* Appends ids of the set's tokens in the text; the text between them goes to `take`. 1, 0 or -1 as tri_take_word. */
 static int take_added(walk *w, const tri_added_set *set, const char *text, size_t length, part_taker *take) {
     for (size_t taken = 0, from = 0;;) {
         tri_added_match match = tri__added_set_find(set, text, length, from, taken);
@@ -80,15 +79,15 @@ static int take_raw(walk *w, const char *text, size_t length) {
     return take_added(w, &w->tokenizer->added.normal, normal, n, take_normal);
 }
 
-/* A text's ids without a template; returns how many of them are in ids, -1 when out of memory. */
+/* A text's ids without a template; returns the number stored in ids, -1 if out of memory. */
 static int encode(walk *w, const char *text, size_t length) {
     int done = take_added(w, &w->tokenizer->added.raw, text, length, take_raw);
     tri__scratch_free(&w->scratch);
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);
 }
 
-/* The ids that stay of a text, at most `room`: the first, or where texts are cut on the left the last. *all, unless
- * NULL: how many it has. Returns how many there are in `ids`, -1 when out of memory. */
+/* The ids of a text, truncated to `room`: the first, or the last if texts are truncated on the left. *all, unless NULL:
+ * their number before truncation. Returns the number in `ids`, -1 if out of memory. */
 static int encode_part(const tri_tokenizer *tokenizer, const char *text, size_t length, int room, int32_t *ids,
                        int64_t *all) {
     walk w = {.tokenizer = tokenizer, .ids = {.at = ids, .room = room}, .count = all || tokenizer->cut_left};
@@ -128,8 +127,8 @@ int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size
     return n;
 }
 
-/* What two texts keep of `room`: the shorter all of it where the longer can give way, else half each, the longer the
- * odd one. */
+/* Truncates two texts to `room` in total: only the longer one if that suffices, else half each, with the odd id for the
+ * longer. */
 static void cut_longest(int64_t *a, int64_t *b, int64_t room) {
     int64_t *shorter = *a > *b ? b : a, *longer = *a > *b ? a : b;
     if (*shorter > room) *longer = *shorter;

@@ -1,6 +1,6 @@
-/* tokenizer_json.c - a tokenizer.json of Hugging Face, read into the parts of a tokenizer. Components come as {"type":
- * name, ...}; a table row reads each; a name that is in no row is refused. The decoder decides no ids and is passed
- * over. */
+/* tokenizer_json.c - a tokenizer.json of Hugging Face, read into the parts of a tokenizer. Components have the form
+ * {"type": name, ...}; a table row reads each; unknown names are refused. The decoder does not affect ids and is
+ * ignored. */
 #include "data/text/tokenizer_parts.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static tri_status read_flag(const char *path, const tri_json *it, const char *ke
     return TRI_OK;
 }
 
-/* "" for null and where it is missing. */
+/* "" if null or missing. */
 static tri_status read_text(const char *path, const tri_json *it, const char *key, const char **text) {
     const tri_json *value = tri__json_get(it, key);
     *text = "";
@@ -34,7 +34,8 @@ static tri_status read_text(const char *path, const tri_json *it, const char *ke
     return TRI_OK;
 }
 
-/* By the type's row; `what` and the rows' names stand in the message. A Sequence reads its `list` in order. */
+/* Dispatches on the type's row; `what` and the rows' names are for the message. The `list` of a Sequence is read in
+ * order. */
 static tri_status read_component(tri_tokenizer *tokenizer, const char *path, const tri_json *it, const component *rows,
                                  const char *what, const char *list, int depth) {
     const char *type = tri__json_string_value(tri__json_get(it, "type"));

@@ -1,8 +1,8 @@
-/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and the settings beside it.
- * transformers' class of the folder decides: most classes take the vocabulary alone out of a tokenizer.json and make
- * the rest of tokenizer_config.json. So do we; where the two contradict each other and tokenizer_config.json is silent,
- * nobody can know what was meant, and the folder is refused. What is read is kept, with what was assumed written out:
- * saving writes that, and its hash is the tokenizer's. */
+/* tokenizer_load.c - a Hugging Face tokenizer folder: tokenizer.json or a vocabulary, and its settings files.
+ * transformers' tokenizer class for the folder decides: most classes take only the vocabulary from a tokenizer.json and
+ * everything else from tokenizer_config.json, and so do we. If the class's default contradicts tokenizer.json and
+ * tokenizer_config.json does not set the value, the intent is ambiguous and the folder is refused. What was read is
+ * kept, with assumptions made explicit: saving writes that, and its hash is the tokenizer's. */
 #include "data/text/tokenizer_parts.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HASH_VERSION = 2 }; /* goes up when the same files give other ids than before */
+enum { HASH_VERSION = 2 }; /* incremented when the same files give different ids than before */
 
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size) {
     TRI_ASSERT(tokenizer->files < TRI_TOKENIZER_FILES);
@@ -43,14 +43,14 @@ uint64_t tri__tokenizer_hash(const tri_tokenizer *tokenizer) {
     return hash;
 }
 
-/* A folder on its way to a tokenizer. */
+/* A folder being turned into a tokenizer. */
 typedef struct builder {
     tri_tokenizer *tokenizer;
     tri_tokenizer_settings settings;
     const char *folder;
     char path[TRI_PATH_MAX]; /* of the vocabulary: tokenizer.json, vocab.txt or vocab.json */
     tri_json *file;            /* tokenizer.json; NULL */
-    int overridden;          /* tokenizer_config.json says otherwise than tokenizer.json */
+    int overridden;          /* tokenizer_config.json overrides tokenizer.json */
 } builder;
 
 static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, int *flag) {
@@ -61,7 +61,7 @@ static tri_status read_flag(const tri_tokenizer_settings *s, const char *key, in
     return TRI_OK;
 }
 
-/* The released models say it in their names; "cased" is also inside "uncased". */
+/* Released models have it in their names; "uncased" contains "cased" too. */
 static int name_says_cased(const char *folder) {
     char full[TRI_PATH_MAX];
     if (!tri__path_real(folder, full)) return 0;
@@ -80,8 +80,8 @@ static tri_status contradicts(const builder *b, const char *what, const char *cu
 
 static const char as_it_stands[] = "\"tokenizer_class\": \"PreTrainedTokenizerFast\"";
 
-/* A setting that both files have: *have is what counts so far. Refused where tokenizer_config.json leaves it open and
- * they differ. */
+/* A setting that both files have: *have is the current value. Refused if they differ and tokenizer_config.json does not
+ * set it. */
 static tri_status agree(builder *b, const char *key, int in_file, int have, const char *what) {
     char cure[80];
     if (in_file == have) return TRI_OK;
@@ -90,7 +90,7 @@ static tri_status agree(builder *b, const char *key, int in_file, int have, cons
     return b->overridden ? TRI_OK : contradicts(b, what, cure);
 }
 
-/* What of tokenizer.json BertTokenizer would make in another way. */
+/* Checks the parts of tokenizer.json that BertTokenizer would build differently. */
 static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
     const tri_tokenizer *t = b->tokenizer;
     const tri_json *normalizer = tri__json_get(b->file, "normalizer");
@@ -116,8 +116,8 @@ static int same_template(const tri_template *a, const tri_template *b) {
     return same;
 }
 
-/* cls and sep around texts; the post-processor of tokenizer.json must say the same, unless tokenizer_config.json names
- * them. */
+/* cls and sep around texts; the post-processor of tokenizer.json must be equivalent, unless tokenizer_config.json names
+ * the tokens. */
 static tri_status take_template(builder *b, int between, int type) {
     tri_tokenizer *t = b->tokenizer;
     tri_template one, two;
@@ -132,7 +132,7 @@ static tri_status take_template(builder *b, int between, int type) {
     return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
 }
 
-/* The unknown token is a piece: added tokens do not belong to the model. */
+/* The unknown token must be a piece: added tokens are not part of the model. */
 static tri_status take_unknown(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     int32_t id, file = t->wordpiece.unknown;
@@ -178,7 +178,7 @@ static tri_status build_wordpiece(builder *b) {
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path) : TRI_OK;
 }
 
-/* What of tokenizer.json RobertaTokenizer and GPT2Tokenizer would make in another way. */
+/* Checks the parts of tokenizer.json that RobertaTokenizer and GPT2Tokenizer would build differently. */
 static tri_status compare_bpe(builder *b, int space) {
     const tri_tokenizer *t = b->tokenizer;
     const tri_pre_tokenizer *pre = &t->pre_tokenizer;
@@ -189,7 +189,7 @@ static tri_status compare_bpe(builder *b, int space) {
     return agree(b, "add_prefix_space", pre->step[0].prefix_space, space, "add_prefix_space of the pre_tokenizer");
 }
 
-/* RoBERTa puts <s> and </s> around a text, GPT-2 nothing, or what a tokenizer.json says. */
+/* RoBERTa adds <s> and </s> around a text; GPT-2 adds nothing, or what tokenizer.json specifies. */
 static tri_status build_bpe(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     tri_tokenizer_settings *s = &b->settings;
@@ -223,7 +223,7 @@ static tri_status build_bpe(builder *b) {
                : TRI_OK;
 }
 
-/* tokenizer.json as it stands. */
+/* Uses tokenizer.json unchanged. */
 static tri_status build_file(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     char count[32];
@@ -234,7 +234,7 @@ static tri_status build_file(builder *b) {
     return TRI_OK;
 }
 
-/* truncation_side, or what tokenizer.json was saved with. */
+/* truncation_side, or the value in tokenizer.json. */
 static tri_status read_side(builder *b) {
     const tri_json *side = tri__json_get(b->settings.config, "truncation_side");
     const char *text = tri__json_string_value(side),
@@ -285,7 +285,7 @@ static tri_status read_bpe(builder *b) {
     return tri__bpe_read_lines(merges, text, size, 1, &t->vocabulary, &t->bpe);
 }
 
-/* A folder that names no class. */
+/* The class of a folder that does not name one. */
 static tri_tokenizer_class class_by_files(const builder *b, int found) {
     const tri_vocabulary *vocabulary = &b->tokenizer->vocabulary;
     if (found < 2) return found ? TRI_CLASS_BERT : TRI_CLASS_FILE;
@@ -294,8 +294,8 @@ static tri_tokenizer_class class_by_files(const builder *b, int found) {
                : TRI_CLASS_GPT2;
 }
 
-/* The file with the vocabulary, in b->path: the first of `names` that is there and that the class reads. Returns its
- * number; 3: none. */
+/* The file with the vocabulary, in b->path: the first of `names` that exists and that the class reads. Returns its
+ * index; 3: none. */
 static int find_vocabulary(builder *b, const char *const names[static 3]) {
     static const uint8_t reads[][3] = {{1, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 0, 1}, {1, 0, 0}}; /* by class */
     int found = 0;

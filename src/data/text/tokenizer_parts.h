@@ -1,5 +1,5 @@
-/* tokenizer_parts.h - what a tokenizer is made of: a normaliser, ways to split, a model, a template, and tokens that
- * are found before all of them. For the files that build and use one. */
+/* tokenizer_parts.h - the parts of a tokenizer: a normaliser, pre-tokenizers, a model, a template, and added tokens,
+ * which are matched before all of them. For the files that build and use one. */
 #ifndef TRI_DATA_TEXT_TOKENIZER_PARTS_H
 #define TRI_DATA_TEXT_TOKENIZER_PARTS_H
 
@@ -32,31 +32,31 @@ struct tri_tokenizer {
     tri_added_tokens added;
     tri_template one, two;
     tri_word_cache *cache;
-    int size;               /* ids are below, added tokens' too */
+    int size;               /* ids are below, including added tokens */
     int next;               /* id of the next added token that is not a piece; at first the number of pieces */
-    int cut_left;           /* what is too long loses its beginning, not its end */
+    int cut_left;           /* truncate at the beginning, not at the end */
     tri_tokenizer_file file[TRI_TOKENIZER_FILES];
     int files;
     char describe[224];
 };
 
-/* Takes `text`, which is freed with the tokenizer, also when it fails. */
+/* Takes ownership of `text`, even after a failure. */
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size);
 /* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor. */
 tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size);
 /* The switches of a BertNormalizer. */
 tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *normalizer, tri_bert_rules *rules);
-/* Adds the tokens to look for in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */
+/* Adds the tokens to match in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */
 tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings, const char *path,
                                      const tri_json *file);
-/* The id of a named special token that the class needs; TRI_DATA where it is neither a piece nor listed. */
+/* The id of a named special token that the class needs; TRI_DATA if it is neither a piece nor listed. */
 tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_tokenizer_settings *settings,
                                   const char *key, const char *vocabulary, int32_t *id);
-/* Keeps tokenizer_config.json with all that was read or assumed in it: class, side, every added token with its id. It
- * alone, beside the vocabulary, gives the same ids here and in transformers. */
+/* Stores a tokenizer_config.json with everything that was read or assumed: class, side, every added token with its id.
+ * With the vocabulary it suffices for the same ids here and in transformers. */
 tri_status tri__tokenizer_keep_config(tri_tokenizer *tokenizer, tri_tokenizer_settings *settings);
-/* {"content": ..., "lstrip": ...}: what is left out is false, `normalized` is what `special` is not. The content stays
- * the object's. */
+/* {"content": ..., "lstrip": ...}: missing keys are false, and `normalized` defaults to !special. The object still owns
+ * the content. */
 tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token);
 
 #endif

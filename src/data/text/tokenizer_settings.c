@@ -1,7 +1,7 @@
-/* tokenizer_settings.c - the files beside a vocabulary, read in transformers' order of precedence
+/* tokenizer_settings.c - the settings files of a vocabulary, read in transformers' order of precedence
  * (PreTrainedTokenizerBase._from_pretrained, version 5): special_tokens_map.json over tokenizer_config.json; neither it
- * nor added_tokens.json counts where tokenizer_config.json has an added_tokens_decoder. Keys that would change ids and
- * are not known here are refused. */
+ * nor added_tokens.json is used if tokenizer_config.json has an added_tokens_decoder. Unknown keys that would change
+ * ids are refused. */
 #include "data/text/tokenizer_settings.h"
 
 #include <stdio.h>
@@ -48,14 +48,14 @@ static tri_status load_object(const char *path, tri_json **out) {
     return tri__json_is_object(*out) ? TRI_OK : tri__fail(TRI_DATA, "%s: it must be an object", path);
 }
 
-/* NULL where there is no such file; `path` says where it was looked for. */
+/* NULL if there is no such file; `path`: where it was expected. */
 static tri_status load_optional(const char *folder, const char *name, char path[static TRI_PATH_MAX], tri_json **out) {
     *out = NULL;
     TRI_TRY(tri__path_join(path, folder, name));
     return tri__is_file(path) ? load_object(path, out) : TRI_OK;
 }
 
-/* Of a token that is its text, or an object with it. */
+/* For a token given as its text, or as an object with it. */
 static int has_text(const tri_json *token, const char *text) {
     const char *content = tri__json_string_value(tri__json_is_object(token) ? tri__json_get(token, "content") : token);
     return content && !strcmp(content, text);
@@ -136,7 +136,7 @@ int tri__tokenizer_is_named(const char *key) {
     return 0;
 }
 
-/* extra_special_tokens of special_tokens_map.json go behind those of tokenizer_config.json. */
+/* extra_special_tokens of special_tokens_map.json are appended to those of tokenizer_config.json. */
 static tri_status merge_extras(tri_json *config, const char *path, const tri_json *more) {
     const tri_json *before = tri__tokenizer_extras(config);
     if (!tri__json_is_array(more) || (before && !tri__json_is_array(before)))

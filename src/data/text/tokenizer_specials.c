@@ -1,6 +1,6 @@
-/* tokenizer_specials.c - the tokens that are looked for in texts, in transformers' order: those that a file lists with
- * their ids, those that have a name (cls_token), the additional ones. One that is not a piece gets the next free id; of
- * two with one text the last one listed counts, and a name adds nothing to what is listed. */
+/* tokenizer_specials.c - the tokens that are matched in texts, in transformers' order: those that a file lists with
+ * ids, named ones (cls_token), additional ones. A token that is not a piece gets the next free id; of two with equal
+ * texts the last one listed counts, and naming a listed token adds nothing. */
 #include "data/text/tokenizer_parts.h"
 
 #include <errno.h>
@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By class and key, the text of a named token that no file gives; NULL: none. */
+/* By class and key, the default text of a named token; NULL: none. */
 static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {
     [TRI_CLASS_BERT] = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
     [TRI_CLASS_ROBERTA] = {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"},
     [TRI_CLASS_GPT2] = {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"},
 };
 
-/* A token that has a name is special, and then not looked for in the normalised text unless its object says so. */
+/* A named token is special, and is therefore not matched in the normalised text unless its object says so. */
 static void make_special(const tri_json *object, tri_added_token *token) {
     if (!tri__json_get(object, "normalized")) token->normalized = 0;
     token->special = 1;
 }
 
-/* Its text, or an object with it as `content`. `content` stays the value's. */
+/* A token as its text, or as an object with it as `content`. The value still owns `content`. */
 static tri_status read_special(const char *path, const char *key, const tri_json *value, int has_name,
                                tri_added_token *token) {
     *token = (tri_added_token){.id = -1, .special = 1};
@@ -47,14 +47,14 @@ static tri_status read_named(const tri_tokenizer_settings *s, int index, const t
     return tri__json_is_null(value) ? TRI_OK : read_special(s->path, key, value, 1, token);
 }
 
-/* A key of a token with a name of its own, "image_token": objects among them count before texts. */
+/* Whether the key is a custom named token ("image_token"); objects are added before texts. */
 static int is_own_name(const char *key, const tri_json *value, int object) {
     size_t length = strlen(key);
     return !tri__tokenizer_is_named(key) && length > 6 && !strcmp(key + length - 6, "_token") &&
            (object ? tri__json_is_object(value) && tri__json_get(value, "__type") : tri__json_is_string(value));
 }
 
-/* Calls `take` for every token that has a name, in order. */
+/* Calls `take` for every named token, in order. */
 static tri_status each_named(const tri_tokenizer_settings *s, const tri_json *file,
                              tri_status (*take)(void *to, tri_added_token *token), void *to) {
     const tri_json *extras = tri__tokenizer_extras(s->config);
@@ -94,7 +94,7 @@ tri_status tri__tokenizer_special(const tri_tokenizer *tokenizer, const tri_toke
                      token.content);
 }
 
-/* Adds a token under the id that it has, or under the next one. stated: what its file says, or -1. */
+/* Adds a token under the id that it has, or under the next one. stated: the id in its file, or -1. */
 static tri_status add(tri_tokenizer *tokenizer, const char *path, tri_added_token *token, int64_t stated) {
     const tri_added_token *before = tri__added_tokens_find(&tokenizer->added, token->content);
     token->id = before ? before->id : tri__vocabulary_named(&tokenizer->vocabulary, token->content);
@@ -149,14 +149,14 @@ static tri_status sort_listed(const char *path, const tri_json *listed, entry *e
     return TRI_OK;
 }
 
-/* What tokens are added from. */
+/* The sources of added tokens. */
 typedef struct adding {
     tri_tokenizer *tokenizer;
     tri_tokenizer_settings *settings;
     const tri_json *file; /* tokenizer.json; NULL */
 } adding;
 
-/* A token on its way, and its object, or text. */
+/* A token being added, and its object or text. */
 typedef struct unnamed {
     const tri_json *object;
     tri_added_token *token;
@@ -186,7 +186,7 @@ static tri_status add_listed(const adding *a) {
     return status;
 }
 
-/* Without added_tokens_decoder the added tokens of tokenizer.json are among the listed ones, by their ids. */
+/* Without added_tokens_decoder the added tokens of tokenizer.json are listed too, by their ids. */
 static tri_status list_file(tri_tokenizer_settings *s, const char *path, const tri_json *list) {
     size_t i;
     tri_json *each;
@@ -198,7 +198,7 @@ static tri_status list_file(tri_tokenizer_settings *s, const char *path, const t
     return list ? tri__path_join(s->listed_path, "", path) : TRI_OK;
 }
 
-/* A token that no file lists. */
+/* Adds a token that no file lists. */
 static tri_status add_unlisted(void *to, tri_added_token *token) {
     const adding *a = to;
     const tri_added_tokens *added = &a->tokenizer->added;
@@ -207,7 +207,8 @@ static tri_status add_unlisted(void *to, tri_added_token *token) {
                                                                  : add(a->tokenizer, a->settings->path, token, -1);
 }
 
-/* What has a name is special, also where a file lists it otherwise: so it is saved, and read again the same. */
+/* Named tokens are special, even if a file lists them otherwise, so that saving and loading gives the same
+ * tokenizer. */
 static tri_status mark_special(void *to, tri_added_token *named) {
     tri_added_tokens *added = to;
     for (int i = 0; i < added->n; i++)
@@ -236,13 +237,13 @@ tri_status tri__tokenizer_add_tokens(tri_tokenizer *tokenizer, tri_tokenizer_set
     return tri__added_tokens_sort(&tokenizer->added, path, &tokenizer->normaliser);
 }
 
-/* A special token as its text: what else it is stands in added_tokens_decoder. */
+/* A special token as its text: its other properties are in added_tokens_decoder. */
 static tri_json *text_of(tri_json *value) {
     tri_json *content = tri__json_is_object(value) ? tri__json_get(value, "content") : NULL;
     return tri__json_incref(content ? content : value);
 }
 
-/* The same keys, or places, with their tokens as texts. */
+/* The same keys, or indices, with their tokens as texts. */
 static tri_json *texts_of(const tri_json *extras) {
     tri_json *out = tri__json_is_array(extras) ? tri__json_array() : tri__json_object(), *value;
     const char *key;
@@ -257,7 +258,7 @@ static int set_texts(tri_json *config) {
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     const char *key;
     tri_json *value;
-    tri__json_each_member(config, key, value) { /* keys are there already: none moves */
+    tri__json_each_member(config, key, value) { /* existing keys: none moves */
         size_t length = strlen(key);
         if (length > 6 && !strcmp(key + length - 6, "_token") && tri__json_set_new(config, key, text_of(value)))
             return -1;

@@ -1,7 +1,7 @@
 /* unicode.c - case, decomposition and composition of single characters. The tokenizers library has its classes from
  * Unicode 8, 9 and 16 (unicode_classes.c), its decompositions from Unicode 9 and its lower case from Unicode 17.
- * utf8proc gives what has not changed since; the tables here take back or add what has, so that nothing moves with the
- * utf8proc installed. */
+ * utf8proc provides what has not changed since; the tables here revert or add what has, so that results do not depend
+ * on the installed utf8proc. */
 #include "data/text/unicode.h"
 
 #include <stddef.h>
@@ -11,14 +11,14 @@ typedef struct range {
     int32_t first, last, value;
 } range;
 
-/* Lower case that Unicode 16 and 17 added: value is that of `first`; the rest follows in order. */
+/* Lower case that Unicode 16 and 17 added: value is that of `first`; the others follow in order. */
 static const range new_lower[] = {
     {0x1C89, 0x1C89, 0x1C8A}, {0xA7CB, 0xA7CB, 0x264}, {0xA7CC, 0xA7CC, 0xA7CD}, {0xA7CE, 0xA7CE, 0xA7CF},
     {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5}, {0xA7DA, 0xA7DA, 0xA7DB}, {0xA7DC, 0xA7DC, 0x19B},
     {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB},
 };
 
-/* Characters whose decompositions came after Unicode 9: they stay whole, and nothing is composed into them. */
+/* Characters whose decompositions were added after Unicode 9: they are neither decomposed nor composed. */
 static const range whole[] = {
     {0x558, 0x558, 0},     {0x58B, 0x58C, 0},     {0x209D, 0x209F, 0},   {0x32FF, 0x32FF, 0},   {0xA7F1, 0xA7F4, 0},
     {0xAB69, 0xAB69, 0},   {0x105C9, 0x105C9, 0}, {0x105E4, 0x105E4, 0}, {0x10781, 0x107BF, 0}, {0x11383, 0x11391, 0},
@@ -55,7 +55,7 @@ int tri__char_class_wide(int32_t code) {
 }
 
 int tri__char_lower(int32_t code, int32_t out[static 2]) {
-    if (code == 0x130) { /* the one letter whose lower case is two */
+    if (code == 0x130) { /* the only letter whose lower case has two code points */
         out[0] = 'i', out[1] = 0x307;
         return 2;
     }

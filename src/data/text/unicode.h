@@ -1,23 +1,23 @@
-/* unicode.h - what single characters are to tokenizers. Ids must be those of the tokenizers library, whose tables come
- * from several Unicode versions (unicode.c); so these are its classes, not the newest. */
+/* unicode.h - character classes and mappings for tokenizers. Ids must equal those of the tokenizers library, whose
+ * tables are from several Unicode versions (unicode.c); so these are its classes, not the newest. */
 #ifndef TRI_DATA_TEXT_UNICODE_H
 #define TRI_DATA_TEXT_UNICODE_H
 
 #include <stdint.h>
 
-/* Classes of a character, any of them together. */
+/* Classes of a character, a bit mask. */
 enum {
     TRI_CHAR_LETTER = 1,       /* \p{L} of GPT-2's pattern */
     TRI_CHAR_NUMBER = 2,       /* \p{N} of it */
     TRI_CHAR_SPACE = 4,        /* \s */
     TRI_CHAR_WORD = 8,         /* \w */
-    TRI_CHAR_PUNCTUATION = 16, /* to BERT: also ASCII symbols */
-    TRI_CHAR_CONTROL = 32,     /* what BERT drops; U+0009, U+000A and U+000D are none */
-    TRI_CHAR_ACCENT = 64,      /* what BERT strips: nonspacing marks */
+    TRI_CHAR_PUNCTUATION = 16, /* as in BERT: also ASCII symbols */
+    TRI_CHAR_CONTROL = 32,     /* dropped by BERT; not U+0009, U+000A and U+000D */
+    TRI_CHAR_ACCENT = 64,      /* stripped by BERT: nonspacing marks */
     TRI_CHAR_MARK = 128        /* marks of any kind */
 };
 
-enum { TRI_DECOMPOSED = 18 }; /* code points that one decomposes into, at most */
+enum { TRI_DECOMPOSED = 18 }; /* most code points that one decomposes into */
 
 extern const uint8_t tri__ascii_class[128];
 extern const uint32_t
@@ -31,9 +31,9 @@ static inline int tri__char_class(int32_t code) {
 
 /* A code point in lower case; writes one or two code points, returns how many. */
 int tri__char_lower(int32_t code, int32_t out[static 2]);
-/* Canonical decomposition, or that for compatibility; writes at most TRI_DECOMPOSED code points, returns how many. */
+/* Canonical or compatibility decomposition; writes at most TRI_DECOMPOSED code points, returns how many. */
 int tri__char_decompose(int32_t code, int compatibility, int32_t out[static TRI_DECOMPOSED]);
-/* The one code point that stands for two; -1 when there is none. */
+/* The composition of two code points; -1 if there is none. */
 int32_t tri__char_compose(int32_t first, int32_t second);
 /* Canonical combining class: 0 for all but marks. */
 int tri__char_combining(int32_t code);

@@ -1,6 +1,5 @@
-/* utf8.c - UTF-8 checked 64 bytes at a time: blocks of ASCII by their high bits, others by table look-ups where the
- * compiler has vectors for them (NEON, SSSE3), and one character at a time otherwise, at the end, and to find the place
- * of a fault. */
+/* utf8.c - validates UTF-8 64 bytes at a time: blocks of ASCII by their high bits, others by vector table look-ups
+ * (NEON, SSSE3); one character at a time without vectors, at the end, and to locate a fault. */
 #include "data/text/utf8.h"
 
 #include "base/text.h"
@@ -32,7 +31,7 @@ static size_t walk(const char *text, size_t length, size_t at, size_t stop, int 
 }
 
 #ifdef TRI_UTF8_VECTOR
-/* Where the character begins that a look at text[at, block) has seen only a part of; `block` when there is none. */
+/* The start of a character that is incomplete at the end of text[at, block); `block` if there is none. */
 static size_t character(const char *text, size_t at, size_t block) {
     for (size_t from = block; from > at && block - from < 3;) {
         unsigned char byte = (unsigned char)text[--from];
@@ -44,7 +43,7 @@ static size_t character(const char *text, size_t at, size_t block) {
 #endif
 
 size_t tri__utf8_fault(const char *text, size_t length) {
-    size_t at = 0; /* all before it is valid, and a character begins here */
+    size_t at = 0; /* everything before it is valid, and a character starts here */
     int found = 0;
     while (length - at >= 64) {
         if (!beyond_ascii(text + at)) {
@@ -56,7 +55,7 @@ size_t tri__utf8_fault(const char *text, size_t length) {
         const char *before = nothing;
         size_t block = at;
         int wrong = 0, high = 1;
-        /* The first block of ASCII is looked at too: it shows whether the last character before it was whole. */
+        /* The first ASCII block is checked too: it shows whether the last character before it was complete. */
         for (; high && length - block >= 64; block += 64) {
             if ((wrong = tri_utf8_wrong(text + block, before) != 0)) break;
             before = text + block + 48;

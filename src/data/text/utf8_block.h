@@ -1,6 +1,6 @@
-/* utf8_block.h - which of 64 bytes cannot stand where they stand in UTF-8, by three table look-ups a byte. A byte pair
- * is classified by the high and low half of its first byte and the high half of its second; a class that all three
- * agree on is an error. Keiser and Lemire, Validating UTF-8 in less than one instruction per byte (2021). A fault shows
+/* utf8_block.h - finds invalid bytes among 64 bytes of UTF-8 with three table look-ups per byte. A byte pair is
+ * classified by the high and low half of its first byte and the high half of its second; a class that all three agree
+ * on is an error. Keiser and Lemire, Validating UTF-8 in less than one instruction per byte (2021). A fault is reported
  * at the byte where it becomes certain, at most three bytes after the sequence's first. */
 #ifndef TRI_DATA_TEXT_UTF8_BLOCK_H
 #define TRI_DATA_TEXT_UTF8_BLOCK_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SSSE3__) && !defined(TRI_UTF8_SSSE3) /* a file compiled for part of the machines defines it itself */
+#if defined(__SSSE3__) && !defined(TRI_UTF8_SSSE3) /* files compiled for specific machines define it themselves */
 #define TRI_UTF8_SSSE3 1
 #endif
 #if defined(__ARM_NEON) || defined(TRI_UTF8_SSSE3)
@@ -22,7 +22,7 @@ enum {
     TRI_UTF8_SURROGATE = 16, /* ED A0..BF */
     TRI_UTF8_OVER2 = 32,     /* C0, C1 */
     TRI_UTF8_OVER4 = 64,     /* F0 80..8F; F5..FF 80..8F */
-    TRI_UTF8_TWO = 128,      /* two continuations: right only in a sequence of three or four */
+    TRI_UTF8_TWO = 128,      /* two continuations: valid only in a sequence of three or four */
     TRI_UTF8_ANY = TRI_UTF8_SHORT | TRI_UTF8_LONG | TRI_UTF8_TWO
 };
 
@@ -80,7 +80,8 @@ static inline uint64_t tri_utf8_wrong(const char *text, const char *before) {
         uint8x16_t here = vld1q_u8((const uint8_t *)text + 16 * i), one = vextq_u8(past, here, 15);
         uint8x16_t class = vandq_u8(vqtbl1q_u8(high1, vshrq_n_u8(one, 4)), vqtbl1q_u8(high2, vshrq_n_u8(here, 4)));
         class = vandq_u8(class, vqtbl1q_u8(low1, vandq_u8(one, vdupq_n_u8(15))));
-        /* The sign bit says: third byte of E0.., or third or fourth of F0..: here two continuations are right. */
+        /* The sign bit marks the third byte of E0.., or the third or fourth of F0..: there two continuations are
+         * valid. */
         uint8x16_t more = vorrq_u8(vqsubq_u8(vextq_u8(past, here, 14), vdupq_n_u8(0xE0 - 0x80)),
                                    vqsubq_u8(vextq_u8(past, here, 13), vdupq_n_u8(0xF0 - 0x80)));
         uint8x16_t error = veorq_u8(vandq_u8(more, vdupq_n_u8(0x80)), class);

@@ -1,5 +1,5 @@
-/* vocabulary.c - pieces in two hash tables on bytes: by their whole text, and by what follows the prefix of pieces that
- * continue a word, so that looking one up copies nothing. Memory is bounded by the size of the file they come from. */
+/* vocabulary.c - pieces in two hash tables: by their whole text, and, for pieces that continue a word, by the text
+ * after the prefix, so that look-ups copy nothing. Memory is bounded by the size of the file. */
 #include "data/text/vocabulary.h"
 
 #include "base/limits.h"
@@ -101,7 +101,7 @@ int32_t tri__vocabulary_add(tri_vocabulary *vocabulary, int32_t id, const char *
     return -1;
 }
 
-/* What is wrong with a piece, written to `why`; 0 when nothing is. */
+/* Writes what is wrong with a piece to `why`; 0 if it is valid. */
 static int is_bad(const char *piece, size_t length, char why[static 64]) {
     if (memchr(piece, 0, length)) return snprintf(why, 64, "NUL byte");
     for (size_t at = 0; at < length;) {

@@ -1,6 +1,6 @@
-/* word_cache.c - an insert-only hash table. A thread takes memory for an entry by one atomic addition, fills it, and
- * publishes its place by one compare-and-swap of an empty slot (release); readers acquire. Two threads may add the same
- * word: harmless. */
+/* word_cache.c - an insert-only hash table. A thread allocates an entry with one atomic addition, fills it, and
+ * publishes its index with one compare-and-swap of an empty slot (release); readers acquire. Two threads may add the
+ * same word: harmless. */
 #include "data/text/word_cache.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    PROBES = 8,       /* slots looked at */
+    PROBES = 8,       /* slots examined */
     WORD_MAX = 48,    /* bytes of a word worth keeping */
     IDS_MAX = 16,
     WORDS_PER_SLOT = 12 /* 32-bit words of memory for a slot, on average */
@@ -16,11 +16,11 @@ enum {
 
 /* An entry: length | n << 16, ids [n], bytes of the word, in 32-bit words. */
 struct tri_word_cache {
-    _Atomic uint64_t *slot;  /* [mask + 1] upper half of the hash << 32 | place of the entry; 0: empty */
+    _Atomic uint64_t *slot;  /* [mask + 1], upper half of the hash << 32 | index of the entry; 0: empty */
     uint64_t mask;
     uint32_t *entry;         /* [room] */
     uint32_t room;
-    _Atomic uint32_t used;   /* may pass room: then it is full. Place 0 is not used */
+    _Atomic uint32_t used;   /* may exceed room: then it is full. Index 0 is not used */
 };
 
 tri_status tri__word_cache_open(int words, tri_word_cache **out) {

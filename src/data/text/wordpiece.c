@@ -1,5 +1,5 @@
-/* wordpiece.c - greedy longest match. No piece is looked for that is longer than the longest there is, so a word costs
- * at most its characters times that length. */
+/* wordpiece.c - greedy longest match. Candidates are never longer than the longest piece, so a word costs at most its
+ * characters times that length. */
 #include "data/text/wordpiece.h"
 
 const tri_special tri__bert_specials[TRI_TOKENS] = {

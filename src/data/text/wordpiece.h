@@ -1,22 +1,22 @@
-/* wordpiece.h - the WordPiece model: a word to the longest pieces, from its front (Wu et al. 2016, BERT). */
+/* wordpiece.h - the WordPiece model: splits a word into the longest pieces, from its front (Wu et al. 2016, BERT). */
 #ifndef TRI_DATA_TEXT_WORDPIECE_H
 #define TRI_DATA_TEXT_WORDPIECE_H
 
 #include "data/text/ids.h"
 #include "data/text/vocabulary.h"
 
-enum { TRI_WORD_CHARS = 100, TRI_WORD_CHARS_MAX = 1000 }; /* the default of max_chars; the most that is accepted */
+enum { TRI_WORD_CHARS = 100, TRI_WORD_CHARS_MAX = 1000 }; /* default of max_chars; its limit */
 
 typedef struct tri_wordpiece {
     int32_t unknown;
-    int max_chars;   /* a longer word is unknown, whatever the vocabulary */
+    int max_chars;   /* longer words are unknown, whatever the vocabulary */
 } tri_wordpiece;
 
-/* Appends the ids of a word; `unknown` alone when it cannot be made of pieces. */
+/* Appends the ids of a word; only `unknown` if it cannot be split into pieces. */
 void tri__wordpiece_encode(const tri_wordpiece *model, const tri_vocabulary *vocabulary, const char *word,
                            size_t length, tri_ids *ids);
 
-/* BERT's special tokens: their keys in tokenizer_config.json, and their names where that says nothing. */
+/* BERT's special tokens: their keys in tokenizer_config.json, and their default texts. */
 enum { TRI_TOKEN_PAD, TRI_TOKEN_UNK, TRI_TOKEN_CLS, TRI_TOKEN_SEP, TRI_TOKEN_MASK, TRI_TOKENS };
 typedef struct tri_special {
     const char *key, *name;

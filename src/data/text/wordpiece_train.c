@@ -1,9 +1,8 @@
-/* wordpiece_train.c - learns a WordPiece vocabulary as the tokenizers library does: words are split into characters,
- * and the pair of neighbours seen most often becomes a piece, again and again (Sennrich et al. 2016; continuing pieces
- * carry
- * "##"). Pairs wait in a heap with the count they had when they were put there; one that is out of date is put back.
- * Only words that hold the pair are touched, so the work is bounded by the number of characters of different words.
- * Ties go to the pair of older pieces: the result depends on the texts alone. */
+/* wordpiece_train.c - learns a WordPiece vocabulary like the tokenizers library: words are split into characters, and
+ * the most frequent adjacent pair repeatedly becomes a piece (Sennrich et al. 2016; continuing pieces have the prefix
+ * "##"). Pairs are in a heap with their count at insertion; a stale entry is reinserted. Only words that contain the
+ * pair are updated, so the work is bounded by the number of characters of distinct words. Ties go to the pair of older
+ * pieces: the result depends only on the texts. */
 #include "data/text/tokenizer.h"
 
 #include "base/arena.h"
@@ -19,8 +18,8 @@
 #include <xxhash.h>
 
 enum {
-    MAX_ALPHABET = 1000, /* rarer characters are left out, and words with them */
-    MIN_COUNT = 2        /* of a pair worth a piece */
+    MAX_ALPHABET = 1000, /* rarer characters are dropped, and words with them */
+    MIN_COUNT = 2        /* least count of a pair that becomes a piece */
 };
 
 /* Bytes to numbers: open addressing, at most half full. */
@@ -40,7 +39,7 @@ typedef struct word {
     const char *text; /* [bytes] */
     size_t bytes;
     int64_t count;
-    int *symbol;      /* [n] pieces it is made of */
+    int *symbol;      /* [n], its pieces */
     int n;            /* 0: it has a character without a piece */
 } word;
 
@@ -54,9 +53,9 @@ typedef struct letter {
 typedef struct pair {
     int left, right;
     int64_t count;
-    int *word;        /* [n] words that hold it, or did */
+    int *word;        /* [n], words that contain it, or did */
     int n, room;
-    int raised;       /* by the merge under way, so it goes onto the heap once */
+    int raised;       /* by the current merge, so that it is pushed onto the heap once */
 } pair;
 
 typedef struct candidate {
@@ -72,7 +71,7 @@ typedef struct trainer {
     const char **pieces;
     pair *pairs;
     candidate *heap;
-    int *raised;      /* pairs whose count has grown in the merge under way */
+    int *raised;      /* pairs whose count has grown in the current merge */
     int n_words, n_letters, n_pieces, n_pairs, n_heap, n_raised;
     int room_words, room_letters, room_pieces, room_pairs, room_heap, room_raised;
 } trainer;
@@ -90,7 +89,7 @@ static void map_grow(tri_arena *arena, map *map) {
     }
 }
 
-/* The entry of a key; a new one keeps a copy of the key, with a 0 byte after it. */
+/* The entry of a key; a new one stores a 0-terminated copy of the key. */
 static slot *map_get(tri_arena *arena, map *map, const void *key, size_t length) {
     if (2 * map->used >= map->room) map_grow(arena, map);
     uint64_t hash = XXH3_64bits(key, length), at = hash & (map->room - 1);
@@ -158,7 +157,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(((const letter *)a)->text, ((const letter *)b)->text);
 }
 
-/* The commonest characters, at most `limit`, in code point order; each gets its piece for beginning a word. */
+/* Selects the most frequent characters, at most `limit`, in code point order; each gets a piece that begins a word. */
 static void choose_letters(trainer *t, int limit) {
     for (int w = 0; w < t->n_words; w++)
         for (size_t at = 0; at < t->words[w].bytes;) {
@@ -184,7 +183,7 @@ static void choose_letters(trainer *t, int limit) {
     }
 }
 
-/* Letters of each word, as numbers; then the pieces for continuing a word, in code point order; then those pieces. */
+/* Finds each word's letters; then adds the continuing pieces, in code point order; then replaces letters by pieces. */
 static void spell_words(trainer *t) {
     for (int w = 0; w < t->n_words; w++) {
         word *it = &t->words[w];
@@ -196,7 +195,7 @@ static void spell_words(trainer *t) {
                 it->n = 0;
                 break;
             }
-            if (it->n) t->letters[number].continues = 0; /* wanted */
+            if (it->n) t->letters[number].continues = 0; /* needed */
             it->symbol[it->n++] = number;
             at += (size_t)bytes;
         }
@@ -278,7 +277,7 @@ static int holds(const word *it, int left, int right) {
 
 static void merge(trainer *t, int number) {
     int left = t->pairs[number].left, right = t->pairs[number].right;
-    const char *front = t->pieces[left], *back = t->pieces[right] + 2; /* what continues begins with ## */
+    const char *front = t->pieces[left], *back = t->pieces[right] + 2; /* continuing pieces begin with ## */
     char text[4 * TRI_WORD_CHARS + 8];
     size_t length = strlen(front), more = strlen(back);
     TRI_ASSERT(length + more <= sizeof text);
