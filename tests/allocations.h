@@ -1,5 +1,5 @@
-/* allocations.h - counts every allocation of the process, through any library. Sanitizers bring their own malloc; there
- * the count stays 0. */
+/* allocations.h - counts every allocation of the process, through any library. Sanitizers replace malloc; with them the
+ * count stays 0. */
 #ifndef TESTS_ALLOCATIONS_H
 #define TESTS_ALLOCATIONS_H
 

@@ -1,8 +1,7 @@
-/* canary.h - whether a rank uses the memory that its plan says, class by class, to the end and no further: all of it is
- * painted, a step of the largest microbatches that the plan knows is taken, and then the paint is gone up to the last
- * slot, while guard bytes beyond it are whole. Scratch space (WORK) is the exception: a kernel's formula is a bound, so
- * only the guard counts there. Runs in a rank's own thread, where nothing may be asserted. What the session has learned
- * is gone afterwards. */
+/* canary.h - checks that a rank uses exactly its planned memory, class by class: all of it is painted, a step of the
+ * largest planned microbatches runs, and then the paint must be overwritten up to the last slot, with guard bytes after
+ * it intact. Scratch memory (WORK) is the exception: a kernel's formula is an upper bound, so only the guard is
+ * checked. Runs in a rank's thread, where cmocka's asserts are not allowed. Destroys the session's weights. */
 #ifndef TESTS_CANARY_H
 #define TESTS_CANARY_H
 
@@ -37,7 +36,7 @@ static inline tri_status canary_guard_whole(const tri_engine *e, const char *whe
     return TRI_OK;
 }
 
-/* One microbatch of as many rows as the program has room for, its tokens spread over its samples. */
+/* One microbatch of the program's largest size, with its tokens spread over its samples. */
 typedef struct canary_batch {
     tri_feed feed;
     int32_t *zero, *place[2], *seq[2]; /* [most] zeros: ids, labels; [T] places, as positions; [N + 1] */
@@ -95,9 +94,9 @@ static inline tri_status canary_run(const tri_session *s, int program) {
     return status;
 }
 
-/* Weights are what the step computes with: of them the last bytes are watched instead. Everything else is painted; a
- * painted second moment is a small number below zero, and makes weights that are no numbers, but not before they are
- * updated. */
+/* Weights cannot be painted, since the step computes with them: their last bytes are compared instead. Everything else
+ * is painted; a painted second moment is a small negative number, which turns weights into NaN, but only in the
+ * update. */
 static inline tri_status canary_check(const tri_session *s) {
     const tri_engine *e = &s->engine;
     unsigned char last[CANARY_ALIGN];

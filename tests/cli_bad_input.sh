@@ -1,4 +1,4 @@
-# Every wrong input ends with its exit code and a text that names the place and what to do.
+# Every invalid input ends with its exit code and a message that names the position and the remedy.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 train() {

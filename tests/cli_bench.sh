@@ -1,5 +1,4 @@
-# `trident bench`: comm, every operation gives figures that fit together, for ranks started here and for ranks started
-# by hand; lab; pipeline.
+# `trident bench`: comm gives consistent figures for every operation, for ranks started here and by hand; lab; pipeline.
 . "$(dirname "$0")/cli_lib.sh"
 
 field() { sed -n "s/.*\"$1\": *\\([^,}]*\\).*/\\1/p"; }

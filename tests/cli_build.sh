@@ -1,5 +1,5 @@
-# Building: what is missing is said, and installed only when asked. Nothing real is installed here: compilers and
-# apt-get are stand-ins that write down what they were asked.
+# Building: missing dependencies are named, and installed only on request. Nothing is really installed here: compilers
+# and apt-get are stubs that record their arguments.
 . "$(dirname "$0")/cli_lib.sh"
 root=$(dirname "$TRI_BUILD")
 [ -x "$root/tools/deps" ] || { echo "not a build folder inside the sources"; exit 77; }

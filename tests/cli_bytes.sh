@@ -1,5 +1,5 @@
-# Names of files that are not UTF-8: every command takes them, and JSON has them as \uDCNN (docs/reference/formats.md),
-# which comes back as the byte.
+# File names that are not UTF-8: every command accepts them, and JSON has them as \uDCNN (docs/reference/formats.md),
+# which is read back as the byte.
 # timeout: 120
 . "$(dirname "$0")/cli_lib.sh"
 make_all

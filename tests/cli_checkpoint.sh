@@ -1,4 +1,4 @@
-# Checkpoints through the command: list, verify, compare, thin out; damage is named and passed over by all ranks;
+# Checkpoints through the command: list, verify, compare, prune; damaged ones are named and skipped by all ranks;
 # another mesh; a full disk.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"

@@ -1,6 +1,6 @@
-# cli_cuda_memory.sh - memory of a GPU: what lies in offload memory changes no loss; under a limit below 16 bytes a
-# parameter a model trains; a plan that does not fit is refused with figures before the first step, also where ranks
-# share a GPU. Skipped with a reason without a GPU.
+# cli_cuda_memory.sh - memory of a GPU: offload memory changes no loss; a model trains with a limit below 16 bytes per
+# parameter; a plan that does not fit is refused with figures before the first step, also if ranks share a GPU. Skipped,
+# with the reason, without a GPU.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }

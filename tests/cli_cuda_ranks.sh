@@ -1,6 +1,6 @@
-# cli_cuda_ranks.sh - training on a GPU through the command: evaluation, prediction and profile; then 2 and 4 ranks
-# that share one GPU over NCCL, in every way of sharing out, end where one rank ends; and what becomes of ranks that
-# die or do not fit. Skipped with a reason where there is no GPU.
+# cli_cuda_ranks.sh - training on a GPU through the command: evaluation, prediction and profile; then 2 and 4 ranks that
+# share one GPU over NCCL, with every sharding strategy, reach the result of one rank; ranks that crash or do not fit.
+# Skipped, with the reason, without a GPU.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }

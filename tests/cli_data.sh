@@ -1,4 +1,4 @@
-# Data in all its forms: tables of three formats, token stores, bad rows, categories, column_info.json.
+# Data: tables of three formats, token stores, bad rows, categories, column_info.json.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 train() {

@@ -1,5 +1,5 @@
 # timeout: 900
-# The demo learns what needs all three inputs, within its time, and leaves usable folders behind.
+# The demo learns a task that needs all three inputs, within its time limit, and leaves usable folders.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$project/tests/cli_lib.sh"
 if [ -n "${TRI_SANITIZED:-}" ]; then

@@ -1,5 +1,5 @@
-# Ranks that were not given the same: other data under the same name, other settings. All end with 76 and the odd one
-# is named.
+# Ranks with different inputs: other data under the same name, other settings. All exit with 76, and the message names
+# the rank that differs.
 . "$(dirname "$0")/cli_lib.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
 make_all

@@ -1,6 +1,6 @@
 # timeout: 240
-# The commands of README.md and docs/ run as written, and links lead somewhere (tests/docs). Then a page with mistakes
-# shows that each kind of mistake is found, at its line.
+# The commands of README.md and docs/ run as written, and links are valid (tests/docs). Then a page with mistakes checks
+# that each kind of mistake is found, with its line.
 project=$(cd "$(dirname "$0")/.." && pwd)
 if [ -n "${TRI_SANITIZED:-}" ]; then
     echo "a sanitizer's build is too slow for it"

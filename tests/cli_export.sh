@@ -1,4 +1,5 @@
-# Export: folders that others open, from which eval, predict and a new run start; what is there is never overwritten.
+# Export: folders that other tools open, and that eval, predict and a new run accept; existing files are never
+# overwritten.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 

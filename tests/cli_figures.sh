@@ -1,5 +1,5 @@
-# Figures through the command: the positive label, classes by name, rows that were trained on, a run that has ended,
-# the time of all its parts.
+# Figures through the command: the positive label, classes by name, rows that were trained on, a finished run, the time
+# of all its parts.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE

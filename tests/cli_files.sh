@@ -1,5 +1,5 @@
-# A run folder that somebody else has put things into, and a machine that has run out of something: nothing outside the
-# folder is touched, nothing is waited for, and no checkpoint is lost.
+# A run folder with foreign entries, and a machine that runs out of resources: nothing outside the folder is touched,
+# nothing blocks, and no checkpoint is lost.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE

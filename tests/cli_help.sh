@@ -1,4 +1,4 @@
-# Help, man page and completion come from the tables; colours only where they are wanted; help is instant.
+# Help, man page and completion are generated from the tables; colours only on request; help is instant.
 . "$(dirname "$0")/cli_lib.sh"
 
 run --help

@@ -1,4 +1,4 @@
-# inspect: tables for people, JSON for programs, and a starter configuration that trains as it is.
+# inspect: text tables, JSON, and a starter configuration that trains unchanged.
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/tests/cli_lib.sh"
 

@@ -1,5 +1,5 @@
-# What `make install` puts down is enough for a user's program: each example is built from the installed headers and
-# library as pkg-config finds them, as C and as C++, and runs; the headers alone compile with pedantic warnings.
+# What `make install` installs suffices for a user's program: each example is built with the installed headers and
+# library through pkg-config, as C and as C++, and runs; the headers compile with pedantic warnings.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 root=$(dirname "$TRI_BUILD")

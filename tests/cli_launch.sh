@@ -1,4 +1,4 @@
-# Launching: who starts ranks, what is refused, what a failure looks like, and that nothing is left behind.
+# Launching: which process starts ranks, what is refused, how failures are reported, and that nothing is left behind.
 # timeout: 180
 . "$(dirname "$0")/cli_lib.sh"
 make_all

@@ -1,5 +1,5 @@
-# A loop of one's own with the library (examples/loop.c) gives the losses of `trident train`, to the last digit; and a
-# run's resident memory is what its plan says.
+# A custom training loop with the library (examples/loop.c) gives exactly the losses of `trident train`; and a run's
+# resident memory is that of its plan.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 loop=$TRI_BUILD/examples/loop

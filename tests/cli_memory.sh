@@ -1,5 +1,4 @@
-# Memory: what a plan says is what a run takes; a plan beyond --memory-limit is refused with the nearest layout that
-# fits.
+# Memory: a run uses the memory of its plan; a plan beyond --memory-limit is refused, with the nearest layout that fits.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 encoder='{"model_type": "bert", "hidden_size": 128, "num_hidden_layers": 8, "num_attention_heads": 4,'

@@ -1,6 +1,5 @@
 # cli_mpi.sh - ranks that mpirun started: on one machine, and on two "hosts" that are network namespaces of this one.
-# Needs the plug-in and mpirun; the second part also root (namespaces), and is left out with a reason where that is not
-# allowed.
+# Needs the plug-in and mpirun; the second part also root (namespaces), and is skipped, with the reason, without it.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 test=$TRI_BUILD/tests/test_exchange

@@ -1,5 +1,5 @@
 # An impossible value of every option of train, on the command line and in the configuration file: refused before
-# anything is tokenised or made. A new option of free text must be put into one of the two lists here.
+# anything is tokenised or created. A new free-text option must be added to one of the two lists here.
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 common=(train --config config.json --data-path data --output-dir new --threads 1 --max-steps 9)

@@ -1,5 +1,5 @@
-# cli_parallel.sh - data parallelism through the command: every way of sharing out ends in the same checkpoint, which
-# evaluates, resumes and serves like any other; plans of all ranks; the words for what does not go; the same under
+# cli_parallel.sh - data parallelism through the command: every sharding strategy gives the same checkpoint, which works
+# for evaluation, resuming and serving; plans of all ranks; messages for unsupported combinations; the same under
 # mpirun.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"

@@ -1,6 +1,6 @@
-# cli_pipeline.sh - pipelines and tensor parallelism through the command: the launch lines that users have, with the
-# configurations of the project made small; one rank's losses, and one checkpoint, however it was made; what is said of
-# stages; what does not go, in words. Four steps; SOAK_STEPS=100: that many.
+# cli_pipeline.sh - pipelines and tensor parallelism through the command: users' launch lines, with small versions of
+# the project's configurations; the losses of one rank, and the same checkpoint for every layout; reports on stages;
+# messages for unsupported combinations. Four steps; SOAK_STEPS=100: 100.
 # timeout: 300
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"

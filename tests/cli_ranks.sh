@@ -1,4 +1,4 @@
-# The example of ranks that talk (examples/ranks.c) prints the same as threads and as processes.
+# The example of collectives (examples/ranks.c) prints the same with threads and with processes.
 . "$(dirname "$0")/cli_lib.sh"
 ranks=$TRI_BUILD/examples/ranks
 cat >want <<'END'

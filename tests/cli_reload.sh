@@ -1,5 +1,5 @@
-# Checkpoints of a mesh with stages, shared layers and shards, through the command: looked at, evaluated, exported,
-# damaged, gone on from elsewhere; and ranks of such a mesh that are killed while they train.
+# Checkpoints of a mesh with pipeline, tensor parallelism and shards, through the command: listed, evaluated, exported,
+# damaged, resumed on another mesh; and ranks of such a mesh that are killed while they train.
 # timeout: 240
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cli_lib.sh"

@@ -1,5 +1,5 @@
-# A sample of tests/shortage/run: one allocation fails in each run of a command; exit 71 with words, or the undisturbed
-# run's result.
+# A sample of tests/shortage/run: one allocation fails in each run of a command; exit 71 with a message, or the result
+# of an undisturbed run.
 # timeout: 180
 set -u
 [ -z "${TRI_SANITIZED:-}" ] || { echo "sanitizers bring their own malloc"; exit 77; }

@@ -1,6 +1,6 @@
-# cli_stages.sh - the stages that are announced, printed and reported are those that run, on meshes where tp moves the
-# cut as well: every rank holds the weights of the stage that was announced for it, whether stages are cut by cost, in
-# branches, or given.
+# cli_stages.sh - the stages that are announced, printed and reported are those that run, also on meshes where tp
+# changes the division: every rank holds the weights of its announced stage, whether stages are divided by cost, by
+# branch, or as given.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE

@@ -1,5 +1,5 @@
-# Runs that are asked to stop, that crash, and that go on: exit 75 with a checkpoint, restarts from the last commit,
-# and in the end the weights of the run that nobody disturbed.
+# Runs that are asked to stop, crash and resume: exit 75 with a checkpoint, restarts from the last commit, and finally
+# the weights of an undisturbed run.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 make_all

@@ -1,6 +1,5 @@
 # cli_svg.sh - the timeline as a picture: `plan --svg FILE` and `simulate --svg FILE` write well-formed XML, the same
-# bytes each time, with the boxes that a small plan has; of many ranks one row a stage; what cannot be written is an
-# error.
+# bytes each time, with the boxes of a small plan; for many ranks one row per stage; a write failure is an error.
 project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 config=$project/configs/hybrid_3d_16gpu.json

@@ -1,6 +1,5 @@
-# A second witness of the crash matrix: the kernel itself, through strace, ends a real run in the middle of a call of
-# its commit, or lets the call fail. Afterwards there is the old state or the new one, whole, and the run can go on to
-# the same weights.
+# The crash matrix again, with strace: it kills a real run during a system call of its commit, or makes the call fail.
+# Afterwards there is the complete old state or the complete new one, and the run can resume to the same weights.
 # timeout: 200
 . "$(dirname "$0")/cli_lib.sh"
 command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null ||

@@ -1,5 +1,5 @@
-# Commands that wait for something that does not come: other ranks, a lock. Each ends by its deadline, and at once when
-# it is told to. A token store that is cut short while it is in use.
+# Commands that wait for something that never happens: other ranks, a lock. Each ends by its timeout, and immediately
+# when told to stop. A token store that is truncated while in use.
 # timeout: 120
 . "$(dirname "$0")/cli_lib.sh"
 make_all

@@ -1,6 +1,6 @@
-/* collective_program.h - a fixed list of operations that any transport must end with the same bits: every kind, type
+/* collective_program.h - a fixed list of operations for which every transport must give the same bits: every kind, type
  * and reduction, sizes from one element to beyond every fast path, equal and unequal shards, in place and not, several
- * under way at once. */
+ * in flight at once. */
 #ifndef COLLECTIVE_PROGRAM_H
 #define COLLECTIVE_PROGRAM_H
 
@@ -11,13 +11,13 @@
 
 enum { PROGRAM_MEMBERS = 8, PROGRAM_AT_ONCE = 12 };
 
-/* How the program makes its groups: tri_group_make, or a test's own way. */
+/* How the program makes its groups: tri_group_make, or a test's replacement. */
 typedef tri_status program_group(tri_world *world, int n, const int *ranks, tri_group **group);
 
 typedef struct program_operation {
     tri_collective what;
     tri_request request;
-    char *block;               /* input and output lie in it */
+    char *block;               /* holds input and output */
     size_t out_bytes;          /* of the result on this rank, at what.out */
     int64_t counts[PROGRAM_MEMBERS];
     int from_heap;
@@ -49,7 +49,7 @@ static inline void program_fill(tri_dtype dtype, void *data, int64_t count, uint
     }
 }
 
-/* Fills in operation number k of a group, the same on all members but for buffers. */
+/* Fills in operation number k of a group, the same on all members except for buffers. */
 static inline tri_status program_prepare(tri_group *group, tri_world *world, int k, program_operation *op) {
     static const int64_t size[] = {1, 7, 300, 5000, 40001};
     int n = tri_group_size(group), me = tri_group_rank(group), kinds = TRI_COLLECTIVE_COUNT - TRI_BROADCAST;
@@ -112,7 +112,7 @@ static inline void program_end(tri_world *world, program_operation *op, uint64_t
     else free(op->block);
 }
 
-/* `n` operations from number `first` on, PROGRAM_AT_ONCE under way, waited for in another order than posted. */
+/* `n` operations from number `first` on, PROGRAM_AT_ONCE in flight, waited for in another order than posted. */
 static inline tri_status program_on(tri_world *world, tri_group *group, int first, int n, uint64_t *digest) {
     program_operation op[PROGRAM_AT_ONCE];
     for (int done = 0; done < n; done += PROGRAM_AT_ONCE) {
@@ -123,7 +123,7 @@ static inline tri_status program_on(tri_world *world, tri_group *group, int firs
             if (status != TRI_OK) return status;
         }
         for (int i = 0; i < now; i++) {
-            int at = (i * 5 + 3) % now; /* all of them once where 5 does not divide `now` */
+            int at = (i * 5 + 3) % now; /* each one once, if 5 does not divide `now` */
             tri_status status = tri_wait(world, op[now % 5 ? at : i].request);
             if (status != TRI_OK) return status;
         }
@@ -132,7 +132,7 @@ static inline tri_status program_on(tri_world *world, tri_group *group, int firs
     return TRI_OK;
 }
 
-/* Sends around the ring of a group, of several sizes, all posted before the first is waited for. */
+/* Sends of several sizes around the ring of a group, all posted before the first wait. */
 static inline tri_status program_ring(tri_world *world, tri_group *group, uint64_t *digest) {
     static const int64_t size[] = {0, 3, 500, 3000, 70001};
     int n = tri_group_size(group), me = tri_group_rank(group);

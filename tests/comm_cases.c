@@ -1,5 +1,5 @@
-/* comm_cases.c - see comm_cases.h. Data movement is written here a second time, plainly; reductions are
- * tri__reduce_plain's. */
+/* comm_cases.c - see comm_cases.h. Data movement is reimplemented here in the simplest way; reductions are those of
+ * tri__reduce_plain. */
 #include "comm_cases.h"
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* comm_cases.h - operations made from a seed: every member knows the inputs of all, and so what its own output must
- * be. */
+/* comm_cases.h - random operations from a seed: every member can compute the inputs of all, and so its expected
+ * output. */
 #ifndef TRI_TESTS_COMM_CASES_H
 #define TRI_TESTS_COMM_CASES_H
 
@@ -9,7 +9,7 @@ enum { COMM_MOST = 16 }; /* members of a group */
 
 typedef struct comm_case {
     tri_collective what;          /* in and out are filled in by comm_begin */
-    int64_t counts[COMM_MOST];    /* used where what.counts is not NULL: it is then set to these */
+    int64_t counts[COMM_MOST];    /* what.counts points here if not NULL */
     int uneven, in_place, heap;   /* heap: buffers from tri_heap_alloc */
     uint64_t seed;                /* of the inputs: the same on all members */
     tri_group *group;
@@ -26,10 +26,9 @@ comm_case comm_case_random(uint64_t *state, int n, int64_t most);
 tri_status comm_post(tri_world *world, tri_group *group, comm_case *one);
 /* Fills in, but does not post. */
 tri_status comm_begin(tri_world *world, tri_group *group, comm_case *one);
-/* After it was waited for: TRI_INTERNAL, in words, when output, input or guards are not what they must be. Frees the
- * buffers. */
+/* After it was waited for: TRI_INTERNAL, with a text, if output, input or guards are wrong. Frees the buffers. */
 tri_status comm_check(tri_world *world, comm_case *one);
-/* Whether the output is as comm_begin left it. */
+/* Whether the output is unchanged since comm_begin. */
 int comm_untouched(const comm_case *one);
 void comm_free(tri_world *world, comm_case *one);
 /* Posts, waits, checks. */

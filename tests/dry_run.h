@@ -1,11 +1,12 @@
-/* dry_run.h - runs the orders of a pipeline's ranks with given times, without programs: what the closed forms of
- * schedules are compared with, and what the simulator is, so that each has a second witness. */
+/* dry_run.h - steps through the orders of a pipeline's ranks with given times, without programs: an independent
+ * reference for the closed forms of schedules and for the simulator. */
 #ifndef TRI_TESTS_DRY_RUN_H
 #define TRI_TESTS_DRY_RUN_H
 
 #include "plan/schedule/schedule.h"
 
-/* An action begins when its rank is free and all it needs is there, `edge` after a stage of another rank computed it.
+/* An action begins when its rank is free and its inputs have arrived, `edge` after a stage of another rank computed
+ * them.
  */
 typedef struct dry_times {
     double span;            /* from the first action's begin to the last one's end */
@@ -20,7 +21,7 @@ typedef struct dry {
     double *forward, *backward;  /* [n_stages * n_mb] when it ended: outputs, gradients of inputs; < 0: not yet */
 } dry;
 
-/* When what one stage computed is at another; < 0: not yet. */
+/* When the output of one stage arrives at another; < 0: not yet. */
 static double arrival(const dry *d, const double *ended, int from, int to, int mb) {
     double at = ended[from * d->pipeline->n_mb + mb];
     return at < 0 || d->pipeline->rank[from] == d->pipeline->rank[to] ? at : at + d->edge;
@@ -104,7 +105,7 @@ static tri_status dry_run(tri_arena *arena, const tri_pipeline *pipeline, const 
     return stuck(pipeline, orders, at);
 }
 
-/* Time that ranks idle as a share of all: 1 - busy / (n_ranks * span). */
+/* Idle share of the ranks' time: 1 - busy / (n_ranks * span). */
 static inline double dry_bubble(const tri_pipeline *pipeline, const dry_times *dry) {
     double busy = 0;
     for (int rank = 0; rank < pipeline->n_ranks; rank++) busy += dry->busy[rank];

@@ -1,5 +1,5 @@
-/* fake_remote.h - a tri_remote between threads of one process, so that sanitizers see what crosses "machines". One hub
- * for a job; it can lose the notes of a rank, as a machine that went away would. */
+/* fake_remote.h - a tri_remote between threads of one process, so that sanitizers see the traffic between "machines".
+ * One hub per job; it can drop the notes of a rank, like a machine that disappears. */
 #ifndef FAKE_REMOTE_H
 #define FAKE_REMOTE_H
 
@@ -108,7 +108,7 @@ static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t 
     return fake_transfer_begin(s, it, request);
 }
 
-/* The first open send and the first open receive of a tag meet, as MPI says; whoever looks copies. */
+/* The first open send and the first open receive of a tag match, as in MPI; the side that polls copies. */
 static inline int fake_test(void *of, void *request, int *done) {
     struct fake_state *s = of;
     fake_transfer *it = request, *other, **at;

@@ -1,7 +1,7 @@
-/* far_device.h - an asynchronous device, as far as its queues go: nothing is computed and no data moves, but what waits
- * for what is as on GPUs that have NCCL. Kernels, posts and waits are done in the order of queueing, lane by lane, and
- * lanes wait for each other's signals; a group's transfers are done one after another, each once all members have
- * reached theirs and ask for the same. Otherwise they deadlock. Ranks are threads. */
+/* far_device.h - a model of the queues of an asynchronous device: nothing is computed and no data moves, but
+ * dependencies are those of GPUs with NCCL. Kernels, posts and waits execute in queue order, lane by lane, and lanes
+ * wait for each other's signals; a group's transfers execute one after another, each once all members have reached it
+ * with equal descriptors. Otherwise they deadlock. Ranks are threads. */
 #ifndef TESTS_FAR_DEVICE_H
 #define TESTS_FAR_DEVICE_H
 
@@ -14,23 +14,23 @@
 
 enum { FAR_RANKS = 8, FAR_GROUPS = 64, FAR_ITEMS = 8192 };
 
-/* A post is where its transfer may begin. */
+/* FAR_POST: the transfer may begin here. */
 typedef enum far_kind { FAR_POST, FAR_WAIT, FAR_SIGNAL, FAR_AWAIT } far_kind;
 
 typedef struct far_item {
     far_kind kind;
     int group,
-        number; /* the transfer: of a group; of those that this rank posted there. A signal: of all that it gave */
+        number; /* of a transfer: among those that this rank posted to the group. Of a signal: among all of this rank */
 } far_item;
 
 typedef struct far_rank {
-    far_item item[TRI_LANES][FAR_ITEMS]; /* the queues of kernels, as far as they matter */
+    far_item item[TRI_LANES][FAR_ITEMS]; /* the compute queues, without kernels */
     int n[TRI_LANES], reached[TRI_LANES], lane;
-    int signal[FAR_ITEMS];         /* by the number that `signal` was given: the last */
+    int signal[FAR_ITEMS];         /* by number: the last signal with that number */
     int n_signals;
     uint8_t is_given[FAR_ITEMS];
-    far_item posted[FAR_ITEMS];    /* by the number that `post` was given */
-    int begun;                     /* with one queue: transfers that are done, of all groups */
+    far_item posted[FAR_ITEMS];    /* by the number of the post */
+    int begun;                     /* with one queue: completed transfers of all groups */
     far_item order[FAR_ITEMS];
     int n_order;
 } far_rank;
@@ -42,11 +42,11 @@ typedef struct far_group {
     tri_collective what[FAR_RANKS][FAR_ITEMS / 8];
 } far_group;
 
-/* What a test sets and all ranks share. */
+/* Set by a test, shared by all ranks. */
 static struct far {
     pthread_mutex_t lock;
-    int one_queue;                 /* 1: a rank's transfers are done one after another, whatever their group */
-    int broken;                    /* 1: groups say that they cannot go on */
+    int one_queue;                 /* 1: a rank's transfers execute one after another, across groups */
+    int broken;                    /* 1: groups report a failure */
     int n_groups, names;
     far_rank *rank;                /* [FAR_RANKS] */
     far_group *group;              /* [FAR_GROUPS] */

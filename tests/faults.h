@@ -1,5 +1,5 @@
-/* faults.h - system calls that fail when a test says so: this program's own definitions stand before the C library's.
- * The n-th call of this process from fault_arm() on fails, is cut short, or is the process's last. */
+/* faults.h - system calls that fail on demand: this program's definitions override those of the C library. The n-th
+ * call of this process after fault_arm() fails, is cut short, or kills the process. */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 
@@ -41,7 +41,7 @@ static inline void fault_arm(int at, fault_kind kind) {
 
 static inline void fault_disarm(void) { atomic_store(&fault.armed, 0); }
 
-/* 1: this call fails, errno is set. *cut: 1: it does half of its work; NULL: there is no half. */
+/* 1: this call fails, errno is set. *cut: 1: it does half of its work; NULL: it cannot be cut short. */
 static inline int fault_here(const char *name, int *cut) {
     if (!atomic_load(&fault.armed) || atomic_fetch_add(&fault.count, 1) + 1 != fault.at || fault.kind == FAULT_NONE)
         return 0;
@@ -103,7 +103,7 @@ int unlink(const char *path) { FAULT_CALL("unlink", syscall(SYS_unlinkat, AT_FDC
 int unlinkat(int at, const char *path, int flags) { FAULT_CALL("unlinkat", syscall(SYS_unlinkat, at, path, flags)); }
 int rmdir(const char *path) { FAULT_CALL("rmdir", syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR)); }
 
-#ifdef FAULTS_OF_READING /* where looking at files is what may fail, as well */
+#ifdef FAULTS_OF_READING /* where reading and examining files may fail too */
 ssize_t read(int fd, void *data, size_t size) { FAULT_CALL("read", syscall(SYS_read, fd, data, size)); }
 int stat(const char *path, struct stat *info) { FAULT_CALL("stat", syscall(SYS_newfstatat, AT_FDCWD, path, info, 0)); }
 int fstat(int fd, struct stat *info) { FAULT_CALL("fstat", syscall(SYS_newfstatat, fd, "", info, AT_EMPTY_PATH)); }

@@ -1,4 +1,4 @@
-/* json_text.h - a JSON value of a text that is right. */
+/* json_text.h - a JSON value from valid text. */
 #ifndef TESTS_JSON_TEXT_H
 #define TESTS_JSON_TEXT_H
 

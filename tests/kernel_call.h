@@ -1,5 +1,5 @@
-/* kernel_call.h - one call of one kernel on made-up operands: filled from a seed, with guard bytes around each, poison
- * where a kernel must write, and copies of what it must not change. */
+/* kernel_call.h - one call of one kernel on random operands, with guard bytes around each, poison in outputs, and
+ * copies of inputs. */
 #ifndef TESTS_KERNEL_CALL_H
 #define TESTS_KERNEL_CALL_H
 
@@ -92,7 +92,7 @@ static inline void fill_integers(kernel_call *k, int arg) {
     int64_t limit = 0;
     for (int i = 0; i < 3; i++)
         if (strcmp(name, limits[i][0]) == 0) limit = k->at.dim[limits[i][1][0] - 'A'];
-    if (strcmp(name, "ids") == 0) limit += 2 * k->attr.row0; /* words before and after those that the table has */
+    if (strcmp(name, "ids") == 0) limit += 2 * k->attr.row0; /* ids below and above the table's range */
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         if (limit) out[i] = (int32_t)(next_random(&k->random) % (uint64_t)limit);
         else if (strcmp(name, "seq") == 0) out[i] = i ? out[i - 1] + k->at.lengths[i - 1] : 0;
@@ -113,7 +113,7 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
     free(call.work);
 }
 
-/* acc and left_out are bits by operand. Operands that are written and not read are poisoned: NaN, or -1. */
+/* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
     const tri_op_row *row = tri__op_row(at->op);
@@ -180,7 +180,7 @@ static inline void kernel_call_fail(const kernel_call *k, int arg, const char *w
              k->call.acc, k->call.threads, tri__op_row(k->at.op)->arg[arg].name, what);
 }
 
-/* The type of the row that runs a call, and the scratch bytes that it asks for. */
+/* The type of the row that runs a call, and the scratch bytes that it needs. */
 static inline tri_dtype kernel_call_row(const kernel_call *k, const tri_kernel_table *table, size_t *scratch) {
     const tri_op_row *row = tri__op_row(k->at.op);
     int64_t halves = 0;
@@ -192,7 +192,7 @@ static inline tri_dtype kernel_call_row(const kernel_call *k, const tri_kernel_t
     return type;
 }
 
-/* Looks at guards and at what is only read. `space` is the scratch space's end. */
+/* Checks guards and inputs. `space`: the end of the scratch memory. */
 static inline void kernel_call_check(const kernel_call *k, const char *space) {
     const tri_op_row *row = tri__op_row(k->at.op);
     for (int i = 0; i < GUARD; i++)
@@ -207,7 +207,7 @@ static inline void kernel_call_check(const kernel_call *k, const char *space) {
     }
 }
 
-/* Runs with scratch space of exactly the size that the table asks for. */
+/* Runs with exactly as much scratch memory as the table specifies. */
 static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table, int threads) {
     size_t scratch;
     tri_dtype type = kernel_call_row(k, table, &scratch);
@@ -222,7 +222,7 @@ static inline void kernel_call_run(kernel_call *k, const tri_kernel_table *table
     free(space);
 }
 
-/* Gives both the same numbers: what `wide`, of fp32, has, rounded to the other's types. */
+/* Gives both calls the same numbers: those of `wide` (fp32), rounded to the other's types. */
 static inline void kernel_call_equalise(kernel_call *wide, kernel_call *half) {
     const tri_op_row *row = tri__op_row(wide->at.op);
     for (int a = 0; a < row->n_args; a++) {
@@ -240,7 +240,7 @@ static inline void kernel_call_equalise(kernel_call *wide, kernel_call *half) {
     }
 }
 
-/* Element i of operand arg, whatever its type. */
+/* Element i of operand arg, converted from any type. */
 static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     const void *data = k->call.t[arg].data;
     switch (operand_dtype(k, arg)) {
@@ -252,11 +252,11 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     }
 }
 
-/* Operands are of the order of 1: a result whose largest value, or norm, is below this came of sums that cancel, and is
- * as wrong as their terms. What tolerances are relative to is at least this. */
+/* Operands are of the order of 1: a result whose largest value, or norm, is below this comes from sums that cancel,
+ * with the error of their terms. Tolerances are relative to at least this value. */
 #define KERNEL_SMALL 0.05
 
-/* One operand becomes numbers that are none; which one is returned. */
+/* Fills one operand with NaN; returns its index. */
 static inline int kernel_call_spoil(kernel_call *k, tri_op op) {
     static const char *const names[] = {"x", "a", "qkv", "logits", "dy", "dctx", "probs"};
     int arg = -1;

@@ -1,10 +1,10 @@
-/* kernel_cases.h - what kernels are tried on: rows of operations and grids of extents, the product of which is visited.
+/* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
  * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and three more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
- * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and fit to be timed. */
+ * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
 
@@ -74,7 +74,7 @@ enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 
 typedef void kernel_visit(const kernel_case *at, void *context);
 
-/* Completes the extents that follow from others, and visits. */
+/* Derives dependent extents, and visits the case. */
 static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *visit, void *context) {
 #define DIM(letter) at->dim[(letter) - 'A']
     at->lengths = has_lengths ? kernel_lengths[DIM('L')] : NULL;
@@ -105,7 +105,7 @@ static inline void kernel_case_expand(kernel_case *at, const char *dims, int has
     }
 }
 
-/* Visits every case of some grids: all values of each letter with all of the others, for each operation. */
+/* Visits every case of some grids: all combinations of values, for each operation. */
 static inline void kernel_cases(const kernel_grid *grids, int n, kernel_visit *visit, void *context) {
     for (int g = 0; g < n; g++) {
         const char *name = grids[g].ops;

@@ -1,5 +1,5 @@
-/* kernel_double.h - forward and update operations in double, written a second time from their formulas in ops.def. All
- * operands, integers too, are arrays of double in the order of the operation's row. */
+/* kernel_double.h - forward and update operations in double, implemented independently from their formulas in ops.def.
+ * All operands, integers too, are arrays of double in the order of the operation's row. */
 #ifndef TESTS_KERNEL_DOUBLE_H
 #define TESTS_KERNEL_DOUBLE_H
 
@@ -98,7 +98,7 @@ static void double_relu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
 }
 
-/* One query row of one head, into row `to`: scores without a maximum taken off, for they are small here. */
+/* One query row of one head, into row `to`: scores without subtracting the maximum, as they are small here. */
 static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
                           int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
@@ -119,7 +119,7 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
 }
 
 static void double_attention(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay so */
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay 0 */
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
     for (int64_t s = 0; s < extent(k, 'N'); s++)
         for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)

@@ -1,4 +1,4 @@
-/* kernel_mask.h - dropout decisions, written a second time from the definition: Philox4x32-10 as in Salmon et al.,
+/* kernel_mask.h - dropout decisions, implemented independently from the definition: Philox4x32-10 as in Salmon et al.,
  * SC 2011, with counter (step, sample, place, feature / 8) and key (seed, operation), 16 bits a decision. */
 #ifndef TESTS_KERNEL_MASK_H
 #define TESTS_KERNEL_MASK_H

@@ -1,5 +1,5 @@
-/* kernel_parts.h - fused operations that form sums over tokens give the bits of the operations that they replace:
- * schedules which want gradients of weights apart run those instead. */
+/* kernel_parts.h - checks that fused operations with sums over tokens give the same bits as the operations they
+ * replace, which schedules with separate weight gradients use. */
 #ifndef TESTS_KERNEL_PARTS_H
 #define TESTS_KERNEL_PARTS_H
 
@@ -21,8 +21,8 @@ static const struct { tri_op fused, part; int of[TRI_MAX_ARGS];
 };
 enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 
-/* Whether an operand is a sum of values that the operation rounded first: numbers of 16 bits may cancel there, so it is
- * compared with the part alone. */
+/* Whether an operand is a sum of values that the operation rounded first: 16-bit numbers may cancel there, so it is
+ * compared only with the part. */
 static inline int kernel_sums_rounded(tri_op op, int arg) {
     for (int i = 0; i < KERNEL_PARTS; i++)
         if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
@@ -30,8 +30,8 @@ static inline int kernel_sums_rounded(tri_op op, int arg) {
     return 0;
 }
 
-/* What such a sum is as exact as: the largest sum of sizes over a column of what is summed, operand 0. It may itself be
- * small, where numbers cancel. 0 of other operands. */
+/* The error scale of such a sum: the largest column sum of magnitudes of operand 0. The sum itself may be small, if
+ * numbers cancel. 0 for other operands. */
 static inline double kernel_sum_scale(const kernel_call *k, int arg) {
     double most = 0;
     int64_t cols = k->call.t[0].cols;
@@ -43,7 +43,7 @@ static inline double kernel_sum_scale(const kernel_call *k, int arg) {
     return most;
 }
 
-/* Runs a part of the call that has been run, and compares. */
+/* Runs a part of a call that has already run, and compares. */
 static inline void kernel_part_check(const kernel_call *fused, int which, kernel_runner *run, void *context) {
     tri_op op = kernel_parts[which].part;
     const tri_op_row *row = tri__op_row(op);

@@ -1,5 +1,5 @@
-/* lane_device.h - an asynchronous device with two lanes and two queues of copies, made of the CPU's kernels: everything
- * is only queued, and carried out when it must be, in the order that a test asks for: any that queues, signals and
+/* lane_device.h - an asynchronous device with two lanes and two queues of copies, built on the CPU's kernels: work is
+ * only queued, and executed as late as possible, in an order that the test chooses among those that queues, signals and
  * waits allow. It can capture runs and replay them. */
 #ifndef TESTS_LANE_DEVICE_H
 #define TESTS_LANE_DEVICE_H
@@ -15,12 +15,12 @@ typedef struct lane_item {
     tri_call call;
     void *to, *from;         /* LANE_COPY */
     size_t bytes;
-    int owned;               /* 1: from is the item's own */
-    int point;               /* LANE_POINT: sets it; LANE_AWAIT: cannot go on before it is set */
+    int owned;               /* 1: the item owns `from` */
+    int point;               /* LANE_POINT: sets it; LANE_AWAIT: waits until it is set */
     uint32_t step;           /* LANE_STEP: of the kernels that follow */
 } lane_item;
 
-/* A captured run: what it queued, with points counted from its first. */
+/* A captured run: its queued items, with points relative to its first. */
 typedef struct lane_run {
     int64_t key[LANE_KEY];
     int n_key, times, captured, n_points;
@@ -28,7 +28,7 @@ typedef struct lane_run {
     int n[LANE_QUEUES];
 } lane_run;
 
-/* In which order queues are asked for what they can do; -1 first: at random. */
+/* The order in which queues are polled; -1 first: random. */
 typedef struct lane_order {
     int first[LANE_QUEUES];
     int deaf;                /* 1: lanes do not wait for each other within a run */
@@ -53,7 +53,7 @@ static struct lane_device {
     lane_run run[LANE_RUNS];
     int n_runs, replays, asked;
     lane_run *capturing;
-    int from[LANE_QUEUES], from_points; /* where the run began that is captured */
+    int from[LANE_QUEUES], from_points; /* where the captured run began */
 } lanes_now;
 
 static lane_item *lane_push(int queue, lane_kind kind) {

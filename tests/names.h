@@ -1,11 +1,11 @@
-/* names.h - how many names a folder has: descriptors of a process, what shared memory was left. */
+/* names.h - counts names in a folder: a process's descriptors, leftover shared memory. */
 #ifndef TESTS_NAMES_H
 #define TESTS_NAMES_H
 
 #include <dirent.h>
 #include <string.h>
 
-/* Names that contain `word`; NULL: all. Fuzzers, which may run beside, have folders of theirs in /dev/shm. */
+/* Names that contain `word`; NULL: all. Fuzzers, which may run concurrently, have their own folders in /dev/shm. */
 static inline int names(const char *folder, const char *word) {
     int n = 0;
     DIR *opened = opendir(folder);

@@ -1,4 +1,4 @@
-/* program_text.h - compares programs with their committed texts. A change of a pass shows as a difference of text: run
+/* program_text.h - compares programs with their committed texts. A change to a pass shows as a text difference: run
  * with TRIDENT_UPDATE_GOLDEN=1 and review it. */
 #ifndef TESTS_PROGRAM_TEXT_H
 #define TESTS_PROGRAM_TEXT_H
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Leaves out scratch space, which kernels ask for and which differs between machines. */
+/* Removes scratch memory, whose size depends on kernels and so on the machine. */
 static inline char *program_text_cut(const char *text) {
     char *out = calloc(1, strlen(text) + 1), *end = out;
     for (const char *line = text; *line;) {

@@ -1,4 +1,4 @@
-/* rank_waits.h - a rank that pauses, and one that waits for what never comes. */
+/* rank_waits.h - a rank that pauses, and one that waits until a peer fails. */
 #ifndef TESTS_RANK_WAITS_H
 #define TESTS_RANK_WAITS_H
 

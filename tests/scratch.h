@@ -1,4 +1,4 @@
-/* scratch.h - a folder of its own for a test program: made before its tests, removed with its files after them. */
+/* scratch.h - a temporary folder for a test program: created before its tests, removed with its files after them. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 

@@ -1,5 +1,5 @@
-/* session_data.h - a small generated data set in a folder of its own, a model for it, and sessions on it: what tests of
- * training share. */
+/* session_data.h - a small generated data set in a temporary folder, a model for it, and sessions on it; shared by
+ * tests of training. */
 #ifndef TESTS_SESSION_DATA_H
 #define TESTS_SESSION_DATA_H
 

@@ -1,5 +1,5 @@
-/* session_runs.h - whole runs on ranks that are threads, with what came of them: losses, norms, and the weights and
- * optimizer state put together from what each rank owns. For tests that compare runs. */
+/* session_runs.h - whole runs on ranks that are threads, and their results: losses, norms, and the weights and
+ * optimizer state assembled from all ranks. For tests that compare runs. */
 #ifndef TESTS_SESSION_RUNS_H
 #define TESTS_SESSION_RUNS_H
 
@@ -12,16 +12,16 @@ enum { RUN_RANKS = 16, RUN_STEPS = 128, RUN_OPTIONS = 12 };
 
 typedef struct run run;
 struct run {
-    int ranks;                              /* 0: none; the session is alone */
+    int ranks;                              /* 0: a session without a world */
     int steps, evaluate, save;
-    const char *option[RUN_OPTIONS + 1];    /* beside those that all runs share; ended by NULL */
+    const char *option[RUN_OPTIONS + 1];    /* in addition to those that all runs share; NULL-terminated */
     const char *output, *config;            /* folder of the run; of root; NULL: "run", "config.json" */
-    long (*allocated)(void); /* of the process; NULL: it does not matter whether steps after the first allocate */
-    int canary;                             /* memory is looked at (canary.h) */
-    int keep_going;                         /* the run folder's last checkpoint is where it begins */
-    /* On every rank, when a step's batch is there and nothing of it computed; NULL: nothing happens. */
+    long (*allocated)(void); /* counts allocations of the process; NULL: steps after the first may allocate */
+    int canary;                             /* memory is checked (canary.h) */
+    int keep_going;                         /* resumes from the run folder's last checkpoint */
+    /* Called on every rank when a step's batch is loaded, before it is computed; may be NULL. */
     tri_status (*before)(run *run, tri_session *session, int rank, int step);
-    /* what came of it */
+    /* results */
     double loss[RUN_RANKS][RUN_STEPS], norm[RUN_RANKS][RUN_STEPS];
     tri_result scores[RUN_RANKS];
     char folder[TRI_PATH_MAX];              /* of the checkpoint */
@@ -31,7 +31,7 @@ struct run {
     uint8_t *idle;                          /* [elements] 1: of a key's bias */
 };
 
-/* Where a piece of this name begins among the model's elements; -1: of another kind. */
+/* The offset of a piece of this name among the model's elements; -1: of another kind. */
 static inline int64_t run_piece_at(const tri_model *model, const char *name, const char *prefix) {
     int64_t at = 0;
     if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
@@ -40,7 +40,7 @@ static inline int64_t run_piece_at(const tri_model *model, const char *name, con
     return -1;
 }
 
-/* A piece's elements, to their places in the whole tensor: rows of its box, cut to its range. */
+/* Copies a piece's elements to their positions in the whole tensor: rows of its box, clipped to its range. */
 static inline void run_copy(float *whole, const tri_piece *piece) {
     const tri_slice *s = &piece->slice;
     const float *from = piece->data; /* [end - begin] */
@@ -52,8 +52,8 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
     }
 }
 
-/* Ranks own different elements, so they write beside each other. Pieces have names that begin with one of the prefixes,
- * or with none. */
+/* Ranks own disjoint elements, so they can write concurrently. Names of pieces begin with one of the prefixes, or
+ * none. */
 static inline tri_status run_keep(run *run, tri_session *s) {
     static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
     const tri_engine *e = &s->engine;
@@ -69,9 +69,9 @@ static inline tri_status run_keep(run *run, tri_session *s) {
     return TRI_OK;
 }
 
-/* A bias of the keys adds the same to all scores of a query, which softmax takes out again: its gradient is 0 but for
- * rounding, and AdamW divides that rounding by its own size. Such weights wander by the learning rate on any other
- * order of sums, and change no result. */
+/* A key bias adds the same value to all scores of a query, which softmax cancels: its gradient is 0 except for
+ * rounding, and AdamW normalises that rounding error. Such weights drift by the learning rate with any other order of
+ * sums, without changing results. */
 static inline void run_mark_idle(run *run, const tri_model *model) {
     int64_t at = 0;
     run->idle = calloc((size_t)run->elements, 1);
@@ -79,7 +79,7 @@ static inline void run_mark_idle(run *run, const tri_model *model) {
         if (strstr(model->param[i].name, "self.key.bias")) memset(run->idle + at, 1, (size_t)model->param[i].count);
 }
 
-/* Rank 0 makes room, which the others write to when they have passed the barrier. */
+/* Rank 0 allocates memory, which the others write to after the barrier. */
 static inline tri_status run_room(run *run, tri_world *world, int rank, const tri_session *s) {
     if (rank == 0) {
         run->elements = s->engine.model.n_elements;
@@ -92,7 +92,7 @@ static inline tri_status run_room(run *run, tri_world *world, int rank, const tr
     return world ? tri_barrier(tri_group_world(world)) : TRI_OK;
 }
 
-/* *count is set on rank 0, while all ranks are between steps; elsewhere it stays. */
+/* Sets *count on rank 0, while all ranks are between steps; other ranks leave it unchanged. */
 static inline tri_status run_allocations(const run *run, tri_world *world, int rank, long *count) {
     if (world) TRI_TRY(tri_barrier(tri_group_world(world)));
     if (rank == 0) *count = run->allocated();
@@ -145,7 +145,8 @@ static inline tri_status run_status(run *run) {
     return run->ranks ? tri_ranks_run(&how, run_main, run) : run_main(NULL, run);
 }
 
-/* A run that ends well, whose ranks see one loss and one norm, and own every element. Freed by run_free. */
+/* Runs and expects success, equal losses and norms on all ranks, and every element owned by some rank. Freed by
+ * run_free. */
 static inline run *run_on(const run *what) {
     run *made = calloc(1, sizeof *made);
     *made = *what;
@@ -174,7 +175,7 @@ static inline void expect_same_bits(const run *a, const run *b, const char *what
             fail_msg("%s: other bits in state %d", what, k);
 }
 
-/* Of all weights that do something. */
+/* Over all weights except idle ones. */
 static inline double run_distance(const run *a, const run *b) {
     double most = 0;
     for (int64_t i = 0; i < a->elements; i++)

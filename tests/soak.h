@@ -1,5 +1,4 @@
-/* soak.h - how often a test does what it does: a sample in `make test`, as often as the environment says in `make
- * soak`. */
+/* soak.h - repetition counts of tests: a sample in `make test`, as set by the environment in `make soak`. */
 #ifndef TESTS_SOAK_H
 #define TESTS_SOAK_H
 
@@ -10,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* name: SOAK_KILLS and the like (tests/soak/run). */
+/* name: SOAK_KILLS etc. (tests/soak/run). */
 static inline int soak_count(const char *name, int sample) {
     const char *text = getenv(name);
     return text && atoi(text) > 0 ? atoi(text) : sample;
@@ -23,7 +22,7 @@ static inline int soak_steps(int few, int most, int *whole) {
     return !*whole ? few : steps < most ? steps : most;
 }
 
-/* A test program's first argument, where there is one, names the tests of it that run; * and ? stand for any. */
+/* A test program's first argument, if given, selects its tests; * and ? are wildcards. */
 static inline void soak_select(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
 }

@@ -1,5 +1,5 @@
-/* supervised_rank.h - the ranks of test_supervisor: what each does when the supervisor has executed the test program
- * again as `test_supervisor rank ACTION [FILE]`. */
+/* supervised_rank.h - the ranks of test_supervisor: what each does when the supervisor executes the test program as
+ * `test_supervisor rank ACTION [FILE]`. */
 #ifndef TESTS_SUPERVISED_RANK_H
 #define TESTS_SUPERVISED_RANK_H
 
@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* As an operation waits: until a failure, or, with `stop`, until a signal asked for an end. */
+/* Waits like an operation: until a failure or, with `stop`, until a stop signal. */
 static tri_status wait_long(tri_world *world, int stop) {
     tri_idle idle = {0};
     tri_status status;
@@ -27,7 +27,7 @@ static tri_status wait_long(tri_world *world, int stop) {
     return status;
 }
 
-/* One line at the end of a file that all ranks share. */
+/* Appends one line to a file that all ranks share. */
 static void note(const char *path, const char *format, ...) {
     char line[256];
     va_list args;
@@ -60,7 +60,7 @@ static tri_status crash(tri_world *world, const char *file) {
     (void)file;
     struct rlimit none = {0};
     setrlimit(RLIMIT_CORE, &none);
-    signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer would turn it into an exit */
     if (world->rank == 1) raise(SIGSEGV);
     return wait_long(world, 0);
 }
@@ -119,8 +119,8 @@ static tri_status speak(tri_world *world, const char *file) {
     return TRI_OK;
 }
 
-/* Rank 1 fills the control page with whatever comes, for as long as others and the supervisor need to read it in every
- * way there is. */
+/* Rank 1 fills the control page with random values, long enough for peers and the supervisor to read it in every
+ * way. */
 static tri_status scribble(tri_world *world, const char *file) {
     (void)file;
     tri_control *control = world->segment.control;
@@ -132,7 +132,7 @@ static tri_status scribble(tri_world *world, const char *file) {
             words[random % (tri__control_bytes(3) / sizeof *words)] = random % 3 == 0   ? ~(uint64_t)0
                                                                       : random % 3 == 1 ? random
                                                                                         : random % 16;
-            atomic_store(&control->abort, i % 500 == 0); /* else nobody would look at the rest */
+            atomic_store(&control->abort, i % 500 == 0); /* else the rest would not be read */
         }
     control->n = 256;
     atomic_store(&control->abort, 1);
@@ -167,7 +167,7 @@ static const struct {
 static int run_rank(int argc, char **argv) {
     const char *action = argv[2], *file = argc > 3 ? argv[3] : NULL;
     tri_world *world;
-    alarm(60); /* an orphan is a failure, not a burden */
+    alarm(60); /* so that an orphan does not stay */
     if (!strcmp(action, "refuse") && !strcmp(getenv("RANK"), "1")) {
         fprintf(stderr, "a line before\ntrident: no such folder: /nowhere\n");
         return TRI_NOINPUT;

@@ -1,5 +1,4 @@
-/* table_text.h - a table, or why there is none, as one text: two that say the same are the same. For tests of
- * tables. */
+/* table_text.h - a table, or the error of opening it, as one text, for comparison. For tests of tables. */
 #ifndef TRI_TESTS_TABLE_TEXT_H
 #define TRI_TESTS_TABLE_TEXT_H
 
@@ -28,7 +27,7 @@ static inline void table_write(const void *bytes, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Names; rows, each field with its place; bad rows. Or the error without the path. The caller frees it. */
+/* Names; rows, each field with its position; bad rows. Or the error without the path. The caller frees it. */
 static inline char *table_text(const tri_table_options *options) {
     char *text = NULL;
     size_t size = 0;
@@ -66,7 +65,8 @@ static inline char *table_text(const tri_table_options *options) {
     return text;
 }
 
-/* The same text for all sorts of threads, pieces and ways to hold the rows' text; returns it. The caller frees it. */
+/* Expects the same text for various numbers of threads, piece sizes and ways to keep the rows' text; returns it. The
+ * caller frees it. */
 static inline char *table_text_any_way(tri_bad_rows bad_rows) {
     static const size_t pieces[] = {1, 2, 3, 7, 16, 64, 100, 1000};
     static unsigned turn;

@@ -1,5 +1,5 @@
-/* tensor_job.h - a small model trained by ranks that share its layers, as threads: the plans of all of them, and what
- * came of running them, put together as one rank would have it. */
+/* tensor_job.h - a small model trained by tensor-parallel ranks, which are threads: the plans of all ranks, and the
+ * results assembled as one rank would have them. */
 #ifndef TESTS_TENSOR_JOB_H
 #define TESTS_TENSOR_JOB_H
 
@@ -27,9 +27,9 @@ typedef struct job {
     int n;                               /* ranks */
     tiny *rank;                          /* [n] */
     double loss[JOB_RANKS][JOB_STEPS], norm[JOB_RANKS][JOB_STEPS];
-    float *weights;                      /* [n_elements] by parameter of the whole model; NaN: nobody has it */
+    float *weights;                      /* [n_elements] by parameter of the whole model; NaN: no rank has it */
     int *writers;                        /* [n_elements] ranks that would save it */
-    float *probs[JOB_RANKS];             /* of the forward program, after the last step; NULL: other stages have them */
+    float *probs[JOB_RANKS];             /* from the forward program, after the last step; NULL: on other stages */
 } job;
 
 static inline const job_what *job_filled(job_what *is) {
@@ -43,7 +43,7 @@ static inline const job_what *job_filled(job_what *is) {
     return is;
 }
 
-/* A model whose vocabulary no number of ranks divides, planned for one rank. */
+/* Plans one rank of a model whose vocabulary size is not divisible by any number of ranks. */
 static inline void job_plan(tiny *t, const job_what *is, int rank) {
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     tri_coords at;
@@ -89,7 +89,7 @@ static inline void job_close(job *j) {
     free(j->rank), free(j->weights), free(j->writers);
 }
 
-/* Element e of what is held of a parameter, as an element of the whole. */
+/* Maps element e of the held part of a parameter to an element of the whole. */
 static inline int64_t job_element(const tri_param *param, int64_t e) {
     int last = param->shape.n - 1;
     int64_t width = param->part.extent[last], row = e / width + (last ? param->part.start[0] : 0);
@@ -118,7 +118,7 @@ static inline void job_init(const tiny *t, tri_exec *exec) {
     }
 }
 
-/* What this rank would save, into job.weights: no element is another rank's, too. */
+/* Copies what this rank would save to job.weights, and counts writers of each element. */
 static inline void job_collect(job *j, const tiny *t, const tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
     for (int i = 0; i < t->plan.model->n_params; i++) {
@@ -168,7 +168,7 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     return status;
 }
 
-/* Ends well, with one loss and one norm on all ranks, and every element saved by one of them. */
+/* Runs and expects success, equal losses and norms on all ranks, and every element saved by exactly one rank. */
 static inline void job_run(job *j) {
     if (j->n == 1) OK(job_main(NULL, j));
     else OK(tri_ranks_run(&(tri_ranks){.n = j->n, .heap_bytes = JOB_HEAP, .progress_timeout = 120}, job_main, j));

@@ -1,6 +1,6 @@
-/* test_async.c - a device whose memory the host does not reach, made of the CPU's kernels: the executor gives it the
- * same bits by copies alone, in order, and within what it announced; also what lies in offload memory that kernels do
- * not reach. No GPU is needed. */
+/* test_async.c - a device with memory that the host cannot access, built on the CPU's kernels: with copies only, the
+ * executor gets the same bits, in order, and within its announced sizes; also for offload memory that kernels cannot
+ * access. Needs no GPU. */
 #include "device/plugin.h"
 #include "tiny.h"
 

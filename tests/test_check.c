@@ -1,5 +1,5 @@
-/* test_check.c - the checker over all ranks: what it promises to catch, in words; and random mutations of valid
- * programs, which are caught, or run to the same bits as before. */
+/* test_check.c - the checker over all ranks: it reports every class of error with its message; random mutations of
+ * valid programs are either caught or give the same bits as before. */
 #include "tiny.h"
 
 #include "program/text.h"

@@ -1,5 +1,5 @@
-/* test_checkpoint.c - saving, opening, resharding, the digest; and that neither a kill nor damage is ever mistaken for
- * a checkpoint. */
+/* test_checkpoint.c - saving, opening, resharding, the digest; an interrupted or damaged checkpoint is never taken for
+ * a valid one. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/file.h"

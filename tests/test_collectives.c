@@ -1,5 +1,5 @@
 /* test_collectives.c - every collective, type, reduction and size of group against a plain reference; ranks as threads
- * and as processes; random programs whose waits come in any order; more operations under way than there is room for. */
+ * and as processes; random programs that wait in any order; more operations in flight than there are slots. */
 #include "base/status.h"
 #include "comm/ops/kind.h"
 #include "comm/shm/cells.h"

@@ -1,6 +1,6 @@
 /* test_commit.c - the crash matrix: three ranks save a checkpoint, and one system call of one rank fails, is cut short,
- * or is its last. Whatever it is, there is exactly one newest state afterwards, the old one or the new one, whole; and
- * the next save succeeds. */
+ * or kills it. In every case there is exactly one newest state afterwards, the complete old one or the complete new
+ * one, and the next save succeeds. */
 #include "faults.h"
 
 #include "train/saver.h"

@@ -1,5 +1,5 @@
-/* test_control.c - what ranks tell each other each step: the instruction in programs of every mesh, what the checker
- * says when it is broken, its sums, its simulated time, and a run that one rank was asked to stop. */
+/* test_control.c - the control all-reduce of each step: its instruction in programs of every mesh, the checker's
+ * messages when it is broken, its sums, its simulated time, and a run that one rank is asked to stop. */
 #include "session_data.h"
 #include "tensor_job.h"
 

@@ -1,5 +1,5 @@
-/* test_crash.c - a job is killed whole, at any moment from its first instruction on: no process stays, no name, no
- * descriptor. */
+/* test_crash.c - a whole job is killed at any moment from its first instruction on: no process, no shared-memory name
+ * and no descriptor is left. */
 #include "base/clock.h"
 #include "comm/start/ranks.h"
 

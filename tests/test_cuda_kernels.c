@@ -1,10 +1,11 @@
 /* test_cuda_kernels.c - every kernel row of the CUDA plug-in against the plain rows of device "reference", over ragged
- * shapes: fp32, bf16 and fp16, added to or overwritten, optional operands left out, aligned to 256 bytes and to one
- * element; twice, with the same bits; nothing written outside. Skipped with the reason where there is no GPU.
+ * shapes: fp32, bf16 and fp16, accumulating or overwriting, with and without optional operands, aligned to 256 bytes
+ * and to one element; run twice, with the same bits; no out-of-bounds writes. Skipped, with the reason, without a GPU.
  *
- *   test_cuda_kernels [--few]      only every 40th case, and those of each operation that come first: for tools that
- * look at every access test_cuda_kernels --own        the same, and cuBLASLt's algorithms are not timed: racecheck
- * reports hazards within some of its kernels
+ *   test_cuda_kernels --few   only every 40th case, and the first ones of each operation: for tools that check every
+ *                             access
+ *   test_cuda_kernels --own   the same, without timing cuBLASLt's algorithms: racecheck reports hazards in some of its
+ *                             kernels
  *
  * timeout: 240
  *

@@ -1,5 +1,5 @@
-/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits again and as graphs, resume, evaluation,
- * offload memory, refusal of what does not fit. Skipped with the reason where there is no GPU. */
+/* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits when repeated and with graphs, resume,
+ * evaluation, offload memory, refusal of plans that do not fit. Skipped, with the reason, without a GPU. */
 #include "session_runs.h"
 
 enum { STEPS = 50 };

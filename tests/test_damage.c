@@ -1,5 +1,5 @@
-/* test_damage.c - checkpoints that a disk, a copy or a person changed: every flipped bit and every cut is found, the
- * file and the tensor are named, and nothing of it is loaded. */
+/* test_damage.c - damaged checkpoints: every flipped bit and every truncation is found, the file and the tensor are
+ * named, and nothing is loaded. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/random.h"

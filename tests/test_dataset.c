@@ -1,6 +1,6 @@
-/* test_dataset.c - tables to datasets: the same for any number of threads and in memory or from a store, labels at
- * evaluation, rows that are left out, and stores that are found again, made again when damaged, made by several at
- * once, and never larger in memory than their rows need. */
+/* test_dataset.c - tables to datasets: equal for any number of threads, in memory or from a store; labels at
+ * evaluation; skipped rows; stores that are reused, rebuilt when damaged, built concurrently, and never larger in
+ * memory than their rows need. */
 #include "base/file.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/store.h"

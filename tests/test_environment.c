@@ -1,4 +1,4 @@
-/* test_environment.c - which launcher counts, what it says, and what is refused; Slurm's grammars. */
+/* test_environment.c - which launcher is detected, its variables, and what is refused; Slurm's grammars. */
 #include "comm/start/environment.h"
 #include "comm/start/slurm.h"
 

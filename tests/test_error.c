@@ -1,5 +1,5 @@
-/* test_error.c - tri_error() after every public function: empty when the call succeeded, whatever failed before it and
- * whatever it tried on its way; kept by what tidies up after a failure. */
+/* test_error.c - tri_error() after every public function: empty if the call succeeded, regardless of earlier failures
+ * and of failures it recovered from; kept by cleanup after a failure. */
 #include "session_data.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,10 @@
-/* test_exchange.c - groups that span machines: the same bits as shared memory, mismatches and failures known on both
- * sides. "Machines" are segments of this process here, linked by fake_remote.h, so that sanitizers see all. The same
- * program also runs under mpirun, started by tests/cli_mpi.sh: test_exchange local N           digests of the program
- * on N forks that share memory, one line a rank test_exchange join WHAT [SECONDS]    joins the ranks that a launcher
- * started and does WHAT (see `acts`); SECONDS: progress timeout */
+/* test_exchange.c - groups that span machines: the same bits as shared memory; mismatches and failures are reported on
+ * both sides. "Machines" are segments of this process here, linked by fake_remote.h, so that sanitizers see everything.
+ * The same program also runs under mpirun, started by tests/cli_mpi.sh:
+ *
+ *   test_exchange local N               digests of the program on N forks that share memory, one line per rank
+ *   test_exchange join WHAT [SECONDS]   joins the ranks that a launcher started and does WHAT (see `acts`);
+ *                                       SECONDS: progress timeout */
 #include "base/clock.h"
 #include "comm/world/group.h"
 #include "comm/link/link.h"

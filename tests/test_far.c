@@ -1,6 +1,6 @@
-/* test_far.c - ranks whose devices move data themselves, on a model of their queues: programs of every layout come to
- * their end; one that differs on a rank is told so to all, with both ranks and what each wanted; a rank that fails, or
- * a way that breaks, ends all waits in time. No GPU is needed. */
+/* test_far.c - ranks whose devices transfer data themselves, on a model of their queues: programs of every layout
+ * complete; a program that differs on one rank is reported on all, with both ranks and descriptors; a failing rank or
+ * broken link ends all waits in time. Needs no GPU. */
 #include "tensor_job.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
-/* test_folders.c - what stands in a run folder beside our own files, and what goes wrong while it is looked at: links
- * and pipes are never written or removed through; no error of the machine is taken for a damaged checkpoint; the newest
- * is the one that was saved last. */
+/* test_folders.c - foreign entries in a run folder, and errors while it is examined: links and pipes are never followed
+ * to write or remove; a system error is never taken for a damaged checkpoint; the newest checkpoint is the one saved
+ * last. */
 #define FAULTS_OF_READING
 #include "faults.h"
 

@@ -1,8 +1,12 @@
-/* test_foreign.c - safetensors files as others may make them, most of them to harm (fault F38): every rule of the
- * reference reader broken, and the traps that other readers fell into. Each gets its verdict in words, in little
- * memory. test_foreign                  the tests test_foreign make FOLDER      writes all the files there test_foreign
- * read FOLDER      a line for each *.safetensors of it: name, tab, "accepted" and types and shapes, or the reason why
- * not tools/parity_safetensors.py gives them, and others, to both readers. */
+/* test_foreign.c - safetensors files from other writers, most of them hostile (fault F38): every rule of the reference
+ * reader broken, and traps that caught other readers. Each is accepted or refused with a reason, using little memory.
+ *
+ *   test_foreign               runs the tests
+ *   test_foreign make FOLDER   writes all the files there
+ *   test_foreign read FOLDER   a line per *.safetensors file in it: name, tab, "accepted" with types and shapes, or the
+ *                              reason for refusing it
+ *
+ * tools/parity_safetensors.py gives these files, and others, to both readers. */
 #include "checkpoint/safetensors.h"
 #define SCRATCH_IN "/dev/shm"
 #include "scratch.h"

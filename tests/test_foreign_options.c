@@ -1,5 +1,5 @@
-/* test_foreign_options.c - options that people bring from other programs: taken as ours, held already, or refused with
- * the one to use. */
+/* test_foreign_options.c - options of other programs: translated to ours, already satisfied, or refused with the option
+ * to use. */
 #include "base/file.h"
 #include "settings/foreign.h"
 #include "settings/settings.h"

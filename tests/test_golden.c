@@ -1,5 +1,5 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
- * losses of 50 steps. tools/golden.py makes the files; a folder given as argument replaces tests/golden (make
+ * losses of 50 steps. tools/golden.py writes the files; a folder given as argument replaces tests/golden (make
  * parity). */
 #include "tiny.h"
 

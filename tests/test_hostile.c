@@ -1,6 +1,7 @@
-/* test_hostile.c - files made to harm (faults F38, F39, F41): JSON that is deep, huge or malformed, read on a small
- * stack; names in an index or a manifest that lead elsewhere; pipes, devices, folders and links where files are
- * expected. Each is refused with words, at once. tests/test_foreign.c has the headers, fuzz/ what nobody thought of. */
+/* test_hostile.c - hostile files (faults F38, F39, F41): JSON that is deep, huge or malformed, read on a small stack;
+ * names in an index or a manifest that lead outside the folder; pipes, devices, folders and links where files are
+ * expected. Each is refused immediately with a message. tests/test_foreign.c tests safetensors headers, fuzz/ random
+ * input. */
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/huggingface.h"

@@ -1,4 +1,4 @@
-/* test_huggingface.c - weights from a Hugging Face folder: names, shards, dtypes, what is said; made-up folders here,
+/* test_huggingface.c - weights from a Hugging Face folder: names, shards, dtypes, log lines; synthetic folders here,
  * real ones in make parity. */
 #include "scratch.h"
 #include "checkpoint/huggingface.h"

@@ -1,5 +1,5 @@
-/* test_inspect.c - inspections of made-up tables: kinds, parts, classes, lengths, rules, and each warning with a table
- * that earns it beside one that does not. */
+/* test_inspect.c - inspections of synthetic tables: kinds, roles, classes, lengths, rules, and each warning with a
+ * table that triggers it and one that does not. */
 #include "scratch.h"
 #include "base/file.h"
 #include "data/inspect/inspect_parts.h"

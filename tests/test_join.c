@@ -1,5 +1,5 @@
-/* test_join.c - becoming a rank of a job that somebody else started: alone, from our supervisor's descriptor, or met by
- * torchrun's variables; and what the watcher finds where no supervisor of ours is. */
+/* test_join.c - joining a job: alone, through our supervisor's descriptor, or by torchrun's variables; and what the
+ * watcher detects without a supervisor. */
 #include "rank_waits.h"
 #include "base/clock.h"
 #include "comm/start/join.h"

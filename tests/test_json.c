@@ -1,5 +1,5 @@
-/* test_json.c - JSON values, their text, and what a shortage of memory does at each single allocation: the right text
- * or TRI_RESOURCE, never another text, never "damaged", nothing leaked. */
+/* test_json.c - JSON values, their text, and out of memory at every single allocation: the right text or TRI_RESOURCE,
+ * never another text, never "damaged", no leaks. */
 #include "base/json.h"
 #include "base/limits.h"
 

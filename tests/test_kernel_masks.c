@@ -1,5 +1,5 @@
-/* test_kernel_masks.c - dropout draws the decisions that base/random.h defines and no others: every operation that
- * drops is given operands that show its mask, and each decision is compared with one computed a second time. */
+/* test_kernel_masks.c - dropout makes exactly the decisions that base/random.h defines: every operation with dropout
+ * gets operands that reveal its mask, and each decision is compared with an independent computation. */
 #include "kernel_mask.h"
 
 #include "base/random.h"

@@ -1,8 +1,10 @@
 /* test_kernels.c - every kernel row of device "cpu" against the plain rows of device "reference", over ragged shapes:
- * added to or overwritten, optional operands left out, 1, 2 and 3 threads (bitwise the same), nothing written outside.
+ * accumulating or overwriting, with and without optional operands, 1, 2 and 3 threads (bitwise equal), no out-of-bounds
+ * writes.
  *
- * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; of ||b||
- * and max |b| at least KERNEL_SMALL, of a sum of what the operation wrote at least the sum of sizes. */
+ * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; ||b|| and
+ * max |b| count as at least KERNEL_SMALL, and for a sum of the operation's own outputs as at least the sum of
+ * magnitudes. */
 #include "kernel_parts.h"
 
 #include "base/random.h"

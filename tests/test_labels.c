@@ -1,4 +1,4 @@
-/* test_labels.c - the classes of a table's labels, as the data or a list has them. */
+/* test_labels.c - the classes of a table's labels, from the data or from a list. */
 #include "fitted_table.h"
 
 static void finds_the_classes(void **state) {

@@ -1,6 +1,6 @@
-/* test_lanes.c - kernels in two lanes: programs say so and are read back; activations of lanes stay apart; what depends
- * on the other lane waits for it, whatever the strategy and wherever slots lie; the checker misses no wait that is
- * missing; and any order that a device may choose gives the bits of one lane. No GPU is needed. */
+/* test_lanes.c - kernels in two lanes: lanes survive printing and parsing of programs; activations of the lanes do not
+ * alias; dependencies between lanes have waits for every strategy and placement of slots; the checker finds every
+ * missing wait; any order that a device may choose gives the bits of one lane. Needs no GPU. */
 #include "lane_device.h"
 #include "program_text.h"
 #include "tensor_job.h"

@@ -1,5 +1,5 @@
-/* test_lanes_timeline.c - the simulator's two lanes, against times that can be worked out by hand: they overlap, share
- * the device, and wait for each other where the program says so. */
+/* test_lanes_timeline.c - the simulator's two lanes, against times computed by hand: they overlap, share the device,
+ * and wait for each other as the program says. */
 #include "tiny.h"
 
 #include "sim/timeline.h"

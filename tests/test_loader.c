@@ -1,5 +1,5 @@
-/* test_loader.c - what a batch holds, that neither timing nor the number of threads changes anything, where a run
- * resumes, and closing at any moment. */
+/* test_loader.c - the content of batches, independent of timing and number of threads; resuming; closing at any
+ * moment. */
 #include "data/dataset/loader.h"
 
 #include <setjmp.h>

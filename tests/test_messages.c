@@ -1,5 +1,5 @@
-/* test_messages.c - sends and receives; misuse, which is refused before anything begins; peers that leave; failures
- * while others are at work. */
+/* test_messages.c - sends and receives; misuse, which is refused before anything starts; peers that leave; failures
+ * while other operations are in flight. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/world/segment.h"

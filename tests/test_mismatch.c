@@ -1,5 +1,5 @@
-/* test_mismatch.c - ranks that ask for different things. A program of 50 operations, changed in one place on one rank:
- * every rank gets TRI_DISAGREE with both descriptors in its words, and no byte of an output was written. */
+/* test_mismatch.c - ranks that post different operations. A program of 50 operations, changed in one place on one rank:
+ * every rank gets TRI_DISAGREE with both descriptors in its text, and no output byte is written. */
 #include "base/status.h"
 #include "comm/ops/kind.h"
 #include "comm/ops/transport.h"

@@ -1,5 +1,5 @@
-/* test_normal.c - normal numbers drawn many at a time are those of the definition to the bit, or are said to be in
- * doubt: over many blocks, by every sort of machine's code that runs here, and at the ends of what words can be. */
+/* test_normal.c - vectorised normal numbers are bitwise those of the definition, or are reported as doubtful: over many
+ * blocks, with every instruction set that this machine has, and for extreme random words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

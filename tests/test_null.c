@@ -1,5 +1,5 @@
-/* test_null.c - the devices that compute nothing: they have every row, plan as others do, leave memory as it is and
- * count a step as taken; the timed one takes the cost model's time, no matter how that is cut into kernels. */
+/* test_null.c - the devices that compute nothing: they have every row, plan like others, leave memory unchanged and
+ * count a step as taken; the timed one takes the cost model's time, however it is divided into kernels. */
 #include "tiny.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-/* test_offload.c - classes of memory that lie in a file, where kernels work or from where they are copied: the same
- * numbers to the bit, nothing left behind, and the plan says how much. */
+/* test_offload.c - memory classes in a file, which kernels access directly or through copies: bitwise the same numbers,
+ * no leftover files, and the plan reports the size. */
 #include "tiny.h"
 
 #include "program/text.h"

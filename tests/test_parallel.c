@@ -1,7 +1,7 @@
-/* test_parallel.c - every way to share out the replicas' work, on ranks that are threads, against one rank: the same
- * losses and weights, the same bits twice, and the same bits as plain replicas wherever the same sums are taken; every
- * rank uses the memory that its plan says, all of it and nothing else, and allocates nothing after the first step.
- * `make test` has a sample; SOAK_STEPS=100: all, that long. */
+/* test_parallel.c - every sharding strategy, on ranks that are threads, against one rank: the same losses and weights,
+ * the same bits when repeated, and the same bits as plain replicas wherever sums have the same order; every rank uses
+ * exactly its planned memory, and allocates nothing after the first step. `make test` runs a sample; SOAK_STEPS=100:
+ * all cases, 100 steps. */
 #include "allocations.h"
 #include "session_runs.h"
 #include "soak.h"

@@ -1,6 +1,6 @@
-/* test_pipeline.c - pipelines: how models are cut into stages; every schedule on every cut trains as one rank does, to
- * the bit, with ranks as threads; programs of all ranks of all meshes fit together and print as the committed texts.
- * SOAK_STEPS=100: all of it. */
+/* test_pipeline.c - pipelines: how models are divided into stages; every schedule on every division trains bitwise like
+ * one rank, with ranks as threads; programs of all ranks of all meshes match each other and print as the committed
+ * texts. SOAK_STEPS=100: all cases. */
 #include "tensor_job.h"
 
 #include "dry_run.h"

@@ -1,5 +1,5 @@
-/* test_plan.c - programs: what passes make prints, parses and checks; broken ones are caught; the plan's memory is the
- * memory used. */
+/* test_plan.c - programs: the output of passes can be printed, parsed and checked; broken programs are caught; the
+ * plan's memory is the memory used. */
 #include "tiny.h"
 
 #include "program_text.h"

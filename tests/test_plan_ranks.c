@@ -1,6 +1,5 @@
-/* test_plan_ranks.c - programs of all ranks that are planned together, in classes, are those that are planned one by
- * one, to the letter; what is proven of classes is proven of every rank; simulated, they take the same time; and their
- * memory grows with the classes, not the ranks. */
+/* test_plan_ranks.c - programs of all ranks planned together, in classes, are textually those planned one by one;
+ * checking classes checks every rank; simulated times are equal; planning memory grows with classes, not ranks. */
 #include "tiny.h"
 
 #include "program/text.h"

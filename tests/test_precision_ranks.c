@@ -1,5 +1,5 @@
-/* test_precision_ranks.c - 16-bit types and rebuilt activations on several ranks, which are threads here: every way of
- * sharing out trains as one rank does; where the same sums are taken, to the bit; an overflow is everyone's. */
+/* test_precision_ranks.c - 16-bit types and recomputed activations on several ranks, which are threads: every strategy
+ * trains like one rank, bitwise if sums have the same order; an overflow on one rank counts on all. */
 #include "tiny.h"
 #include "train/loss_scale.h"
 

@@ -1,6 +1,6 @@
-/* test_products.c - large fp32 products by every instruction set that this CPU has, against sums in double: ragged
- * shapes, operands turned or not, with bias, with GELU, added to what is there; the same bits for any number of
- * threads; nothing written outside. */
+/* test_products.c - large fp32 products with every instruction set that this CPU has, against sums in double: ragged
+ * shapes, transposed operands, bias, GELU, accumulation; the same bits for any number of threads; no out-of-bounds
+ * writes. */
 #include "device/cpu/fast/gemm.h"
 #include "device/device.h"
 

@@ -1,5 +1,5 @@
-/* test_program_text.c - programs as text. Printed and read again they are the same program, for every mesh of up to 16
- * ranks, also between any two passes; texts that are not programs are refused by their line.
+/* test_program_text.c - programs as text. Printing and parsing gives the same program, for every mesh of up to 16
+ * ranks, also between any two passes; invalid texts are refused with their line.
  * timeout: 240 */
 #include "tiny.h"
 

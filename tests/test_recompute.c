@@ -1,4 +1,4 @@
-/* test_recompute.c - rebuilt activations: the same numbers to the bit, in less memory, for little more work. */
+/* test_recompute.c - recomputed activations: bitwise the same numbers, in less memory, for little more work. */
 #include "tiny.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: the same state to the bit,
- * for pairs of meshes with sizes that do not divide the model, pipelines and tensor parallelism among them. What a run
- * on another mesh may change, and what not. SOAK_PAIRS=1: all pairs. */
+/* test_reload.c - saved on one mesh, loaded on another, saved there, loaded on the first: bitwise the same state, for
+ * pairs of meshes with sizes that do not divide the model, including pipelines and tensor parallelism. What a run on
+ * another mesh may change, and what not. SOAK_PAIRS=1: all pairs. */
 #include "session_runs.h"
 #include "soak.h"
 

@@ -1,5 +1,5 @@
-/* test_replay.c - a device that captures runs and replays them: the same bits as being told of each kernel every time,
- * while row counts, inputs and steps change; and what may not be captured is not. No GPU is needed. */
+/* test_replay.c - a device that captures runs and replays them: the same bits as launching every kernel, while row
+ * counts, inputs and steps change; runs that must not be captured are not. Needs no GPU. */
 #include "lane_device.h"
 
 enum { STEPS = 12 };

@@ -1,6 +1,6 @@
-/* test_replicas.c - what replicas must agree on where their shares differ: inputs that one of them lacks, ranks and
- * microbatches without samples, weights of classes, steps that overflow, bits that flip, checkpoints of every way of
- * sharing out. Ranks are threads. */
+/* test_replicas.c - what replicas must agree on although their samples differ: inputs that one of them lacks, ranks and
+ * microbatches without samples, class weights, steps that overflow, flipped bits, checkpoints of every sharding
+ * strategy. Ranks are threads. */
 #include "session_runs.h"
 #include "soak.h"
 

@@ -1,5 +1,5 @@
-/* test_safetensors.c - the format: bytes equal to the reference writer's, and whatever was cut or changed gets an
- * answer. tests/test_foreign.c has the files made to harm. */
+/* test_safetensors.c - the format: bytes equal to the reference writer's; every truncated or changed file is handled.
+ * tests/test_foreign.c has hostile files. */
 #include "checkpoint/safetensors.h"
 #include "scratch.h"
 

@@ -1,5 +1,6 @@
-/* test_schedule.c - the orders of pipelines: against written ones, complete, never stuck, and as long and as large as
- * the closed forms of each schedule say. Times are in units of one rank's forward of one microbatch. */
+/* test_schedule.c - the orders of pipelines: equal to orders written by hand, complete, free of deadlock, and with the
+ * time and memory that the closed forms of each schedule give. Times are in units of one rank's forward of one
+ * microbatch. */
 #include "dry_run.h"
 #include "plan/pipeline/handover.h"
 

@@ -1,4 +1,4 @@
-/* test_segment.c - the shared memory, its heaps, what a damaged or hostile one does, and ranks that meet for it. */
+/* test_segment.c - the shared memory segment, its heaps, damaged or hostile segments, and the rendezvous of ranks. */
 #include "base/clock.h"
 #include "base/machine.h"
 #include "comm/world/heap.h"

@@ -1,6 +1,6 @@
-/* test_session_meshes.c - pipelines, tensor parallelism and replicas in any mix, on ranks that are threads, against one
- * rank: the same losses, norms and weights, evaluation and checkpoints; a pipeline, by any schedule, to the bit as the
- * same replicas without one. `make test` has a sample; SOAK_STEPS=100: all, that long. */
+/* test_session_meshes.c - pipelines, tensor parallelism and replicas in any combination, on ranks that are threads,
+ * against one rank: the same losses, norms and weights, evaluation and checkpoints; a pipeline, with any schedule, is
+ * bitwise equal to the same replicas without one. `make test` runs a sample; SOAK_STEPS=100: all cases, 100 steps. */
 #include "session_runs.h"
 #include "soak.h"
 

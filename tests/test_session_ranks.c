@@ -1,6 +1,6 @@
 /* test_session_ranks.c - training on ranks that are threads, against one rank: the same losses for any number of
- * replicas, uneven batches and ranks without a sample included; the same bits twice; one evaluation; a checkpoint of
- * three ranks. */
+ * replicas, including uneven batches and ranks without samples; the same bits when repeated; one evaluation; a
+ * checkpoint of three ranks. */
 #include "session_data.h"
 
 #include <math.h>

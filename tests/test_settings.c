@@ -1,4 +1,4 @@
-/* test_settings.c - settings from configuration files and command lines; what is refused, and in which words. */
+/* test_settings.c - settings from configuration files and command lines; what is refused, and with which message. */
 #include "base/file.h"
 #include "base/machine.h"
 #include "engine/accept.h"

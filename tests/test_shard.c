@@ -1,5 +1,5 @@
-/* test_shard.c - data parallelism: every way of sharing out trains as one rank does, with ranks as threads; the same
- * bits where the same sums are taken; programs of all ranks fit together and print as the committed texts. */
+/* test_shard.c - data parallelism: every sharding strategy trains like one rank, with ranks as threads, bitwise if sums
+ * have the same order; programs of all ranks match each other and print as the committed texts. */
 #include "tiny.h"
 
 #include "program_text.h"

@@ -1,5 +1,5 @@
-/* test_sim.c - the simulator against times that can be worked out by hand: pipelines against their dry run, gradients
- * summed beside and after computing, links that are in use, ranks that come late, and the formulas of collectives. */
+/* test_sim.c - the simulator against times computed by hand: pipelines against their dry run, gradient reductions that
+ * overlap with computing or follow it, busy links, late ranks, and the formulas of collectives. */
 #include "tiny.h"
 
 #include "dry_run.h"

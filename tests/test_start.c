@@ -1,6 +1,6 @@
-/* test_start.c - the start program: texts of it; every layout's fits together, is simulated, and makes of the masters
- * the weights that one rank would have, to the bit; it is empty where weights have no masters; one whose ranks differ,
- * or that does not wait, is refused. Ranks are threads. */
+/* test_start.c - the start program: its texts; for every layout the ranks' programs match, can be simulated, and
+ * compute from the masters bitwise the weights of one rank; it is empty if weights have no masters; programs that
+ * differ between ranks or lack a wait are refused. Ranks are threads. */
 #include "tensor_job.h"
 
 #include "program/transfer.h"

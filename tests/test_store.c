@@ -1,5 +1,6 @@
-/* test_store.c - what a cache of token stores loses when the next one is made: what dead builders left and stores of a
- * table's former content; and what it keeps: whatever is in use, of other tables, of other settings, or not ours. */
+/* test_store.c - what is removed from a cache of token stores when the next one is built: leftovers of killed builders
+ * and stores of a table's former content; and what is kept: stores in use, of other tables or settings, and foreign
+ * files. */
 #include "scratch.h"
 #include "data/dataset/store.h"
 

@@ -1,5 +1,5 @@
-/* test_supervisor.c - ranks that leave, fail, die, hang, speak; a supervisor that is asked to stop or killed. This
- * program is its own rank: the supervisor executes it again (supervised_rank.h). */
+/* test_supervisor.c - ranks that exit, fail, crash, hang or print; a supervisor that is asked to stop or killed. This
+ * program is also the rank: the supervisor executes it (supervised_rank.h). */
 #include "launch/supervisor.h"
 #include "settings/forms.h"
 

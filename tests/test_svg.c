@@ -1,5 +1,5 @@
-/* test_svg.c - pictures as text: what is escaped, how numbers are written, and the elements of a timeline whose boxes
- * can be counted by hand. */
+/* test_svg.c - SVG text: escaping, number formats, and the elements of a timeline whose boxes can be counted by
+ * hand. */
 #include "web/timeline_svg.h"
 
 #include <setjmp.h>

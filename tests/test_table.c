@@ -1,5 +1,5 @@
-/* test_table.c - tables of good and bad files with exact positions: CSV, TSV, JSON lines; limits; bad rows that are
- * left out; files that change while they are read. */
+/* test_table.c - valid and invalid tables, with exact positions of faults: CSV, TSV, JSON lines; limits; skipped bad
+ * rows; files that change while they are read. */
 #include "base/limits.h"
 #include "settings/forms.h"
 #include "table_text.h"

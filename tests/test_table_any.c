@@ -1,5 +1,5 @@
-/* test_table_any.c - hostile tables are read the same by 1 to 4 threads and pieces of any size, and as Python reads
- * them. */
+/* test_table_any.c - hostile tables give the same result with 1 to 4 threads and pieces of any size, and the same as in
+ * Python. */
 #include "base/limits.h"
 #include "data/table/csv.h"
 #include "table_text.h"

@@ -1,4 +1,4 @@
-/* test_table_bytes.c - what vectors see in bytes, against plain code: UTF-8, exhaustively, and records of CSV. */
+/* test_table_bytes.c - vector code against plain code: UTF-8, exhaustively, and records of CSV. */
 #include "data/table/csv.h"
 #include "data/text/utf8.h"
 #include "table_text.h"

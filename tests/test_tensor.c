@@ -1,6 +1,7 @@
-/* test_tensor.c - ranks that share out every layer train as one rank does: any number of them, with and without
- * sequence parallelism, beside replicas and their shards, recomputed, in every precision. Their programs fit together,
- * hand round no more than two values a layer each way, and print as the committed text. SOAK_STEPS=100: that long. */
+/* test_tensor.c - tensor-parallel ranks train like one rank: any number of them, with and without sequence parallelism,
+ * combined with replicas and their shards, with recomputation, in every precision. Their programs match each other,
+ * communicate at most two values per layer and direction, and print as the committed text. SOAK_STEPS=100: 100
+ * steps. */
 #include "tensor_job.h"
 
 #include "program_text.h"

@@ -1,5 +1,5 @@
-/* test_terminal.c - a run on a terminal: Ctrl-C is answered at once, pressed twice it ends the run at once, however
- * close together. */
+/* test_terminal.c - a run on a terminal: Ctrl-C is answered immediately; pressed twice, however quickly, it ends the
+ * run immediately. */
 #include "session_data.h"
 
 #include <fcntl.h>

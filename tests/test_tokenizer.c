@@ -1,4 +1,4 @@
-/* test_tokenizer.c - WordPiece folders: cutting, configurations, bad vocabularies, time, training. Ids:
+/* test_tokenizer.c - WordPiece folders: truncation, configurations, bad vocabularies, time, training. Ids:
  * test_tokenizer_golden.c */
 #include "base/clock.h"
 #include "base/file.h"

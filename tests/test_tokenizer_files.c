@@ -1,6 +1,6 @@
 /* test_tokenizer_files.c - tokenizers from vocab.json with merges.txt and from tokenizer.json: hostile files are
- * refused with file and reason, hostile texts take linear time, hashes tell tokenizers apart, threads give the ids that
- * one gives. */
+ * refused with file and reason, hostile texts take linear time, hashes distinguish tokenizers, and several threads give
+ * the ids of one. */
 #include "base/file.h"
 #include "data/text/tokenizer.h"
 

@@ -1,10 +1,10 @@
 /* test_tokenizer_golden.c - ids equal to those of the tokenizers library and of transformers, from files that
- * tools/golden_tokenizer.py and, with arguments, tools/parity_*.py make: JSON lines, first {"folder": F} or {"files":
- * {name: text}}, then {"text": T, "ids": [..]}, with "max_len" where it is cut, or {"a": A, "b": B, "max_len": M,
- * "ids":
- * [..], "types": [..]}. Each case is encoded twice: the second time the words are known. In the first line, "refused":
- * W says that the folder is refused with these words; "may_refuse" that it may be, by exit 2, 65 or 66, and its cases
- * are then passed over; "save": F that its tokenizer is saved there. */
+ * tools/golden_tokenizer.py and, given as arguments, tools/parity_*.py write: JSON lines. The first is {"folder": F} or
+ * {"files": {name: text}}; the others are {"text": T, "ids": [..]}, with "max_len" if truncated, or {"a": A, "b": B,
+ * "max_len": M, "ids": [..], "types": [..]}. Each case is encoded twice: the second time its words are cached.
+ *
+ * Further keys of the first line: "refused": W, the folder must be refused with these words; "may_refuse", it may be
+ * refused, with exit 2, 65 or 66, and its cases are then skipped; "save": F, its tokenizer is saved there. */
 #include "base/file.h"
 #include "base/json.h"
 #include "data/text/tokenizer.h"

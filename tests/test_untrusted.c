@@ -1,6 +1,6 @@
-/* test_untrusted.c - token stores that lie with right hashes, that are cut short or changed while they are in use, and
- * whose lock somebody else holds: an error in words, or the store is made again; never a wrong index, a SIGBUS or a
- * wait without end. */
+/* test_untrusted.c - token stores with wrong content and valid hashes, stores truncated or changed while in use, and
+ * stores locked by another process: an error message, or the store is rebuilt; never a wrong index, a SIGBUS or a
+ * deadlock. */
 #include "scratch.h"
 #include "base/clock.h"
 #include "data/dataset/loader.h"

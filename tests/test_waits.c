@@ -1,5 +1,5 @@
-/* test_waits.c - ranks that wait for each other where something is in the way: a name that somebody else holds, a
- * signal, a long name. Each wait ends by its deadline, and before it when a signal asks for the end. */
+/* test_waits.c - ranks that wait for each other while something interferes: a name in use by another process, a signal,
+ * a long name. Each wait ends by its timeout, or earlier on a stop signal. */
 #include "comm/start/rendezvous.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* test_wisdom.c - products chosen by timing: the file that remembers them, read and refused, and who times what when a
- * run opens, on a device that only pretends to. No GPU is needed. */
+/* test_wisdom.c - products chosen by timing: the wisdom file, read or refused, and which rank times what when a run
+ * opens, on a device that only simulates timing. Needs no GPU. */
 #include "comm/start/ranks.h"
 #include "scratch.h"
 #include "tiny.h"

@@ -1,4 +1,4 @@
-/* tiny.h - a small Trimodal BERT with packed ragged inputs, planned for a device: what tests of programs run on. */
+/* tiny.h - a small Trimodal BERT with packed ragged inputs, planned for a device: the model of tests of programs. */
 #ifndef TESTS_TINY_H
 #define TESTS_TINY_H
 
@@ -24,7 +24,7 @@ static inline void assert_int_equal_or_say(tri_status status, const char *file, 
 
 enum { TINY_MAX_MB = 8, TINY_SAMPLES = 6, TINY_TOKENS = 64, TINY_GUARD = 256 };
 
-/* Which rank of how many replicas of how many stages is planned, and how. Zeroed: one rank. */
+/* Which rank is planned, among how many replicas and stages, and how. Zeroed: one rank. */
 typedef struct tiny_rank {
     int dp, rank;
     tri_sharding sharding;
@@ -98,7 +98,7 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
     }
 }
 
-/* Plans and checks what t->in asks for. */
+/* Plans and checks according to t->in. */
 static inline void tiny_plan(tiny *t) {
     OK(tri__plan(&t->arena, &t->in, 1, &t->plan));
     t->program[TRI_TRAIN] = t->plan.train.program;
@@ -169,13 +169,13 @@ static inline void tiny_open(tiny *t, const char *device, int texts, int columns
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }
 
-/* Elements of a parameter that a flat slot holds, `held` of its unit. */
+/* Fills the elements of a parameter that a flat slot holds, the range `held` of its unit. */
 static inline void tiny_fill(const tri_param *param, tri_range held, float *flat) {
     tri_range part = tri__range_both(held, (tri_range){param->at, param->at + param->count});
     int64_t n = part.end - part.begin;
     if (!n) return;
     float *w = malloc((size_t)n * sizeof *w); /* [n] */
-    TRI_ASSERT(w); /* a rank's thread must not use cmocka's */
+    TRI_ASSERT(w); /* a rank's thread must not use cmocka's asserts */
     tri__random_normal(1, tri__random_id(param->name), 0.2f, part.begin - param->at, n, w);
     for (int64_t k = 0; k < n; k++) {
         if (param->init == TRI_INIT_ONE) w[k] += 1;
@@ -184,8 +184,8 @@ static inline void tiny_fill(const tri_param *param, tri_range held, float *flat
     free(w);
 }
 
-/* Initial weights by parameter name: those that this rank holds, or their masters where it has some; the start program
- * then makes weights of them. */
+/* Initial weights by parameter name: those that this rank holds, or their masters if it has any, from which the start
+ * program then computes weights. */
 static inline void tiny_init(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
     const int *slot = train->master ? train->master : train->param;
@@ -202,7 +202,7 @@ static inline tri_status tiny_start(const tiny *t, tri_exec *exec) {
     return tri__exec_finish(exec);
 }
 
-/* Brings them to a device that has memory of its own; to others nothing. */
+/* Copies them to a device with separate memory; no-op for other devices. */
 static inline void tiny_push(const tiny *t, tri_exec *exec) {
     const tri_planned *train = &t->plan.train;
     for (int unit = 0; unit < t->plan.model->n_units; unit++) {
