@@ -1,12 +1,11 @@
-"""Makes the golden files of tests/golden/: what PyTorch computes for three small models, for test_golden to compare
-with.
+"""Writes the golden files of tests/golden/: PyTorch's results for three small models, which test_golden compares with.
 
     .venv/bin/python tools/golden.py [FOLDER] [--seed N]
 
 Each NAME.json holds the configuration (Trident's keys), the samples (token ids, numbers, labels), the training recipe
 and the expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` +
-name. Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded: what is
-compared with is the true answer, not another engine's rounding.
+name. Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded, so that
+Trident is compared with the exact result, not with another engine's rounding.
 """
 import argparse
 import copy
@@ -126,7 +125,7 @@ def make(name, folder, seed):
     config = copy.deepcopy(CONFIGS[name])
     torch.manual_seed(seed)
     model = Trimodal(config).eval()
-    # Biases and gains that do something. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves
+    # Nontrivial biases and gains. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves
     # rounding noise in its place, and the bound on it (1e-10 of the whole gradient's norm) must leave room for that
     # noise.
     with torch.no_grad():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/csv_*.json: hostile tables, and what Python's csv and json modules read in them.
+"""Writes tests/golden/csv_*.json: hostile tables, and how Python's csv and json modules read them.
 
 csv_python.json   tables that csv.writer wrote, and the rows that csv.reader reads
-csv_hostile.json  random bytes of CSV and TSV: the good rows, and each bad row with its place and reason. `records`
-                  below says what is good; where all of a table is, csv.reader must agree with it
+csv_hostile.json  random bytes of CSV and TSV: the good rows, and each bad row with its position and reason. `records`
+                  below defines what is good; if a whole table is good, csv.reader must agree
 csv_jsonl.json    lines of JSON, good and bad: the rows that the json module reads
 """
 import csv
@@ -49,7 +49,7 @@ def python_cases():
 
 
 def character_end(data, at):
-    """Behind the character of UTF-8 that begins at data[at]; None when none does."""
+    """The index after the UTF-8 character at data[at]; None if there is none."""
     for size in range(1, 5):
         try:
             data[at : at + size].decode()
@@ -60,7 +60,7 @@ def character_end(data, at):
 
 
 def records(data, delimiter):
-    """(start, fields, fault or None) of each record; a fault is (place, the reason's first words)."""
+    """(start, fields, fault or None) of each record; a fault is (position, first words of the reason)."""
     at = 0
     while at < len(data):
         start, fields, fault, state, begin, quote, known = at, [], None, "start", at, 0, at

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
+"""Writes the tokenizer's golden files from the tokenizers library and transformers (tools/venv):
 
     tools/golden_tokenizer.py             writes tests/golden/tokenizer_*.jsonl
     tools/golden_tokenizer.py --classes   prints src/data/text/unicode_classes.c
@@ -60,7 +60,7 @@ TEXTS = [
 
 
 def random_texts(seed, n):
-    """Short texts that mix what is hard."""
+    """Short texts that mix difficult cases."""
     chance = random.Random(seed)
     pools = ["abcxyz ABC", RARE + " ", "ab.,!?'\"[] ", "the dress fit un able s ing ",
              "e\u0301\u0327\u302e\u1b44\u034f a",
@@ -154,7 +154,7 @@ def with_tokens(tokenizer, tokens):
 
 
 def components():
-    """Tokenizers that between them have every component that is read."""
+    """Tokenizers that together use every supported component."""
     n, p = normalizers, pre_tokenizers
     blanks, words = p.WhitespaceSplit(), p.Whitespace()
     for lower in (False, True):
@@ -275,7 +275,7 @@ def left(tokenizer):
     return tokenizer
 
 
-# Folders by the files beside a vocabulary: what transformers makes of each, or the words that Trident refuses it with.
+# Folders with various settings files: transformers' result for each, or the message with which Trident refuses it.
 MODEL = {"config.json": {"model_type": "bert"}}
 VOCABULARY = {**MODEL, "vocab.txt": "\n".join(small_vocabulary()) + "\n"}
 N = len(small_vocabulary())

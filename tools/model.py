@@ -1,4 +1,4 @@
-"""The Trimodal BERT in PyTorch, parameter for parameter and name for name what Trident trains.
+"""The Trimodal BERT in PyTorch, with exactly the parameters and names that Trident trains.
 
 Two Hugging Face encoders (BERT or RoBERTa) and a table of numbers, fused into one decision. state_dict() keys are
 Trident's logical names: primary.encoder.layer.0..., primary.projection.weight, tabular.norm.weight,
@@ -19,7 +19,7 @@ ENCODER_KEYS = (
 
 
 def make_encoder(spec, pooling):
-    """spec: Hugging Face config.json keys, model_type among them."""
+    """spec: Hugging Face config.json keys, including model_type."""
     config_class, model_class = ENCODERS[spec.get("model_type", "bert")]
     config = config_class(**{key: spec[key] for key in ENCODER_KEYS if key in spec and key != "model_type"})
     config._attn_implementation = "sdpa"

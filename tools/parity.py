@@ -2,13 +2,13 @@
 
     .venv/bin/python tools/parity.py [BUILD]
 
-1. Makes golden files afresh, with seeds of the day, and runs BUILD/tests/test_golden on them: logits, gradients, 50
+1. Writes new golden files, with seeds of the day, and runs BUILD/tests/test_golden on them: logits, gradients, 50
    losses.
-2. Trains a small model on the reviews for some steps (where ../shared/data/reviews is there), loads the checkpoint's
+2. Trains a small model on the reviews for some steps (if ../shared/data/reviews exists), loads the checkpoint's
    weights into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities
    with `trident predict` and the scores with `trident eval`.
 3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the
-   file is the reference writer's to the byte, and weights that transformers saved come back unchanged.
+   file is byte-identical to the reference writer's, and weights that transformers saved are read back unchanged.
 Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
 hostile safetensors files: the verdicts of parity_safetensors.py.
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares Trident's reading of tokenizer folders with transformers' own, for random combinations of files.
+"""Compares how Trident and transformers read tokenizer folders, for random combinations of files.
 
     .venv/bin/python tools/parity_folders.py [BUILD] [--seed N] [--count N]
 
-`make parity` runs it. Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and, or
-not, tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or
-contradict each other. Where AutoTokenizer opens it, Trident gives the same ids or refuses it; and what Trident saves
-(a checkpoint's or an export's folder) gives the same ids in AutoTokenizer again, whatever the encoder beside it.
+`make parity` runs it. Each folder has a vocabulary (vocab.txt, vocab.json and merges.txt, or tokenizer.json) and,
+optionally, tokenizer_config.json, special_tokens_map.json, added_tokens.json and config.json, which repeat, complete or
+contradict each other. If AutoTokenizer opens it, Trident must give the same ids or refuse it; and what Trident saves
+(the folder of a checkpoint or an export) must give the same ids in AutoTokenizer, whatever the encoder in it.
 """
 import argparse
 import json

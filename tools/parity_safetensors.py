@@ -3,9 +3,9 @@
 
     .venv/bin/python tools/parity_safetensors.py [BUILD] [--seed N] [--files N]
 
-The files: all of tests/test_foreign.c, and as many more as asked for, good ones with words of the format put in, taken
-out or exchanged. What the reference refuses Trident must refuse; what Trident alone refuses must have one of the
-reasons below, which docs/reference/formats.md lists. Files that both accept must have the same tensors to both.
+The files: all of tests/test_foreign.c, and --files more: valid ones with words of the format inserted, removed or
+replaced. Trident must refuse what the reference refuses; if only Trident refuses a file, it must be for one of the
+reasons below, which docs/reference/formats.md lists. For files that both accept, both must find the same tensors.
 """
 import argparse
 import collections
@@ -104,7 +104,7 @@ def reference(path):
 
 
 def compare(build, folder, seed, n):
-    """Ends the program when the readers disagree where they must not."""
+    """Exits if the readers disagree where they must agree."""
     program, files = os.path.join(build, "tests", "test_foreign"), os.path.join(folder, "foreign")
     os.makedirs(files)
     subprocess.run([program, "make", files], check=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares Trident's tokenizers with the tokenizers library, in full; `make parity` runs it.
+"""Compares Trident's tokenizers with the tokenizers library, exhaustively; `make parity` runs it.
 
     .venv/bin/python tools/parity_tokenizer.py [BUILD] [--sets reviews,torture,random,characters]
 
@@ -87,7 +87,7 @@ def random_bytes(seed=20240, n=10000):
 
 
 def characters(form, block=128):
-    """Texts of all code points, each as `form` shows it."""
+    """Texts of all code points, each in the context that `form` gives."""
     for start in range(0, 0x110000, block):
         codes = [code for code in range(start, start + block) if not 0xD800 <= code < 0xE000]
         if codes:
