@@ -1,6 +1,8 @@
-/* checkpoint.c - how fast a state is saved and read: against the raw rate of writing and fsyncing the same bytes by as
- * many processes, against one memcpy, and a whole state of 220 million parameters from the page cache. checkpoint
- * [MILLIONS [ROUNDS [FOLDER]]]     one JSON object a figure; exit 1 when a target is missed (bench/README.md). */
+/* checkpoint.c - how fast a state is saved and loaded: compared with writing and fsyncing the same bytes by as many
+ * processes, and with one memcpy; and loading a whole state of 220 million parameters from the page cache.
+ *
+ *   checkpoint [MILLIONS [ROUNDS [FOLDER]]]   one JSON object per figure; exit 1 if a target is missed
+ *                                             (bench/README.md) */
 #include "train/saver.h"
 
 #include "measure.h"
@@ -15,7 +17,7 @@
 
 enum { TENSORS = 200, RANKS_MAX = 2, ROUNDS_MAX = 16 };
 
-/* What every rank of a measurement knows; figures come back in memory that forks share. */
+/* Shared by all ranks of a measurement; figures are returned in memory that forks share. */
 typedef struct job {
     const char *folder;
     int64_t elements;              /* of the model; the state has three times as many */
@@ -23,7 +25,7 @@ typedef struct job {
     double save[ROUNDS_MAX], raw[ROUNDS_MAX], stall[ROUNDS_MAX], copy[ROUNDS_MAX]; /* seconds, of the slowest rank */
     double load[ROUNDS_MAX];
     double load_cpu[ROUNDS_MAX], stall_cpu[ROUNDS_MAX],
-        copy_cpu[ROUNDS_MAX]; /* of cores: what it would take without other work there */
+        copy_cpu[ROUNDS_MAX]; /* CPU time: what it would take on an idle machine */
 } job;
 
 /* One rank's share of a state: a range of each tensor. */
@@ -52,7 +54,7 @@ static tri_status make_share(const job *job, int rank, int ranks, share *s) {
     return TRI_OK;
 }
 
-/* Seconds of cores that this process, or (CLOCK_THREAD_CPUTIME_ID) this thread, has had. */
+/* CPU seconds of this process or (CLOCK_THREAD_CPUTIME_ID) this thread. */
 static double cpu(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -75,7 +77,7 @@ static tri_status save(tri_saver *saver, const job *job, int64_t step, double *s
     return saved.result == TRI_SAVE_DONE ? TRI_OK : tri__fail(TRI_IO, "%s", saved.words);
 }
 
-/* The same bytes in two files, as plainly as can be. */
+/* Writes the same bytes to two files, in the simplest way. */
 static tri_status write_raw(const job *job, int rank, const share *s) {
     size_t part[] = {s->bytes / 3, s->bytes - s->bytes / 3};
     const char *at = s->memory;
@@ -121,7 +123,7 @@ static tri_status read_all(const job *job, int64_t step, int rank, int ranks, co
     return status;
 }
 
-/* Save and raw write take turns, so that a slow stretch of the disk falls on both. */
+/* Save and raw write alternate, so that a slow phase of the disk affects both. */
 static tri_status measure_save(tri_world *world, void *context) {
     job *job = context;
     share *s = calloc(1, sizeof *s);
@@ -158,7 +160,7 @@ static tri_status measure_save(tri_world *world, void *context) {
     return TRI_OK;
 }
 
-/* In the background: how long the step stands, against one memcpy of the same bytes to pages that are there. */
+/* Background saving: how long the step is blocked, compared with one memcpy of the same bytes to resident pages. */
 static tri_status measure_stall(tri_world *world, void *context) {
     job *job = context;
     share *s = calloc(1, sizeof *s);

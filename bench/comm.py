@@ -1,10 +1,10 @@
-"""How fast ranks talk: `trident bench comm` on its own and beside Open MPI's collectives.
+"""How fast collectives are: `trident bench comm` by itself and compared with Open MPI.
 
     python3 bench/comm.py [BUILD] [--rounds 3]
 
 An all_reduce in the shared heap, 2 ranks and then 4 (more than the cores of a small machine: both sides yield). Every
-run times ours, Open MPI's and a copy of memory in turn, call by call; the median of the rounds counts. Prints one JSON
-object a case; exit 1 when a target is missed. Without mpirun its cases are left out, and that is said.
+run times ours, Open MPI's and a memory copy alternately, call by call; the median of the rounds counts. Prints one JSON
+object per case; exit 1 if a target is missed. Without mpirun its cases are skipped, with a message.
 """
 import argparse
 import json

@@ -1,15 +1,15 @@
 """Training steps on a GPU against PyTorch's, in one job: `trident bench step` and torch_step.py, compiled and eager,
-take turns.
+run alternately.
 
     python3 bench/cuda.py [BUILD] [--cases base128,base512,...] [--engines trident,compile,eager] [--rounds 3]
                           [--seconds 540] [--each 150]
 
-Each run is a process of its own; in a round every engine runs a case once, so that a slow stretch of the GPU falls on
-all. A run whose last time is more than what is left of --seconds is not begun, and one that takes longer than --each
-is given up: PyTorch compiles base512real, whose batches differ in length, for minutes. Prints a JSON object a run,
-then the table of docs/internals/cuda.md: medians over the rounds. Compiling takes PyTorch most of a minute a case: with
-TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR set to folders that stay, only the first time. Exit 1 when a target is
-missed or a case lacks an engine.
+Each run is a separate process; in a round every engine runs a case once, so that a slow phase of the GPU affects all
+equally. A run is not started if its previous time exceeds what is left of --seconds, and is killed if it takes longer
+than --each: PyTorch compiles base512real, whose batches differ in length, for minutes. Prints a JSON object per run,
+then the table of docs/internals/cuda.md: medians over the rounds. PyTorch compiles for most of a minute per case, but
+only the first time if TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR are persistent folders. Exit 1 if a target is missed
+or a case lacks an engine.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ def command(engine, case, options):
 
 
 def run(engine, case, left, options):
-    """One run as a dictionary; None when it fails or takes too long, which is said."""
+    """One run as a dictionary; None, with a message, if it fails or takes too long."""
     begin, limit = time.monotonic(), max(min(left, options.each), 1)
     try:
         done = subprocess.run(command(engine, case, options), capture_output=True, text=True, timeout=limit)
@@ -78,7 +78,7 @@ def median(found, key):
 
 
 def memory(found):
-    """Bytes of the card that a run takes: of Trident what is free less, of PyTorch what its allocator holds."""
+    """GPU bytes that a run uses: for Trident the decrease of free memory, for PyTorch the memory of its allocator."""
     return max(r["device_bytes"] if r["engine"] == "trident" else r["reserved_bytes"] for r in found)
 
 

@@ -4,8 +4,8 @@
  *
  *   cuda_kernels [base128|base512|large512|oneb] [--tokens N] [--dropout P] [OPERATION ...]
  *
- * All operations of base512 with dropout 0.1 when left out. --tokens: rows of dense layers instead of the model's
- * (other operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
+ * Default: all operations of base512 with dropout 0.1. --tokens: rows of dense layers instead of the model's (other
+ * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
 #include "device/device.h"
 #include "layout/float16.h"
 
@@ -19,7 +19,7 @@ enum {
     RUNS = 9,
     BATCH = 10,
     NOISE = 1 << 20
-}; /* timed batches of calls; elements of noise that operands are filled with, again and again */
+}; /* timed batches of calls; elements of noise, repeated to fill operands */
 
 typedef struct model {
     const char *name;
@@ -34,11 +34,11 @@ static const model models[] = {
     {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
 };
 
-/* dims: a letter and what it is: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
+/* dims: a letter and its extent: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
  * of a layer, else a number. */
 typedef struct shape {
     const char *op, *dims;
-    int layer, step;   /* calls in a layer; beside the layers in a branch */
+    int layer, step;   /* calls per layer; calls per branch outside of layers */
     unsigned acc;
     int wide_sums;     /* gradients of weights in fp32 */
 } shape;
@@ -87,7 +87,7 @@ typedef struct bench {
     const model *of;
     int64_t tokens;               /* 0: the model's */
     float dropout;
-    const char *op[32];           /* those asked for; n_ops 0: all */
+    const char *op[32];           /* requested operations; n_ops 0: all */
     int n_ops;
     void *noise[TRI_DTYPE_COUNT]; /* [NOISE] on the host; NULL for types that have none */
 } bench;
@@ -136,7 +136,7 @@ static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
     if (b->device->async->copy(b->context, to, from, bytes) != TRI_OK) fail("copy");
 }
 
-/* Whole numbers by name; real ones are noise. */
+/* Integers by name; real numbers are noise. */
 static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *t) {
     int64_t n = t->rows * t->cols, size = (int64_t)tri__dtype_bytes(dtype);
     if (dtype != TRI_I32) {
@@ -158,7 +158,7 @@ static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *
     free(whole);
 }
 
-/* Median seconds of a call, of batches of calls between two marks. */
+/* Median seconds of a call, over batches of calls between two marks. */
 static double seconds_of(bench *b, tri_kernel *run, const tri_call *call) {
     double seconds[RUNS];
     for (int r = -1; r < RUNS; r++) {

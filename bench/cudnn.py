@@ -1,11 +1,11 @@
-"""Attention of PyTorch's libraries on a GPU, forward and backward, bf16, texts of equal length: what Trident's kernels
-are held against.
+"""Attention of PyTorch's libraries on a GPU, forward and backward, bf16, texts of equal length: the
+reference for Trident's kernels.
 
     python3 bench/cudnn.py [--dropout 0]
-    beside  build/bench/cuda_kernels CASE --dropout 0 attention attention_din
+    compare with  build/bench/cuda_kernels CASE --dropout 0 attention attention_din
 
-cuDNN takes no dropout through PyTorch, so without it only. Prints, for each case and library, milliseconds of a
-forward and of a backward pass: medians of batches of calls between two events, as cuda_kernels times.
+PyTorch does not pass dropout to cuDNN, so cuDNN is timed only without it. Prints, for each case and library,
+milliseconds of a forward and of a backward pass: medians of batches of calls between two events, as in cuda_kernels.
 """
 import argparse
 import statistics

@@ -3,9 +3,9 @@ against DDP.
 
     .venv/bin/python bench/ddp.py [BUILD] [--rounds 5] [--steps 6] [--batch 8] [--ranks 2]
 
-Ranks have one thread and the same number of samples of 128 tokens each (bench/step.json's model). All take turns, each
-in a fresh process, so that a slow stretch of the machine falls on all; the figures are ratios of medians over the
-rounds. bench/README.md states the targets; exit 1 when one is missed.
+Ranks have one thread and the same number of samples of 128 tokens each (bench/step.json's model). They run
+alternately, each in a new process, so that a slow phase of the machine affects all equally; the figures are ratios of
+medians over the rounds. bench/README.md states the targets; exit 1 if one is missed.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
 /* kernels.c - times kernel rows one by one, on the shapes of a training step of two 6-layer, 384-wide encoders (12
  * heads of 32, 1536 in between) with 16 sequences of 128 tokens each, and adds them up to a step. Prints the time of a
- * call (median, and the best of the repetitions), GFLOP/s, GB/s of operands, ns an element of the largest operand, and
- * the share of the limit that is the nearer one, measured at the start: the product kernel's rate in the first-level
- * cache, or that of adding in memory (a tensor that stays in cache may exceed it). Times as bench/measure.h says.
+ * call (median, and the best of the repetitions), GFLOP/s, GB/s of operands, ns per element of the largest operand, and
+ * the share of the closer of two limits measured at the start: the product kernel's rate in the first-level cache, or
+ * the rate of adding in memory (a cached tensor may exceed it). Times are taken as in bench/measure.h.
  *
  *   kernels [--threads N] [--device cpu|reference] [--seconds S a row] [OPERATION ...] */
 #include "device/cpu/fast/simd.h"
@@ -163,7 +163,7 @@ static double time_call(tri_kernel *run, const tri_call *call, double seconds, d
     return sample[n / 2];
 }
 
-/* One core's limits, a second: operations on fp32 in the product kernel, bytes read and written by y += x. */
+/* One core's limits per second: fp32 operations in the product kernel, bytes read and written by y += x. */
 static void find_limits(const tri_device *device, double *flops, double *bytes) {
     enum { DEPTH = 128, CALLS = 2000, TRIES = 20 };
     const tri_simd *simd = tri__simd();

@@ -6,8 +6,7 @@
 
 #include <time.h>
 
-/* Seconds: one thread's own time, so that other work on the machine does not count; of more threads the time that
- * passes. */
+/* Seconds: CPU time for one thread, so that other work on the machine does not count; wall time for more. */
 static inline double bench_clock(int threads) {
     struct timespec now;
     if (threads > 1) return tri__clock();

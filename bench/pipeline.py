@@ -1,11 +1,11 @@
-"""Pipelines: measured bubbles against those of the simulated step; branches against a row of stages; ZB-H1 against
+"""Pipelines: measured bubbles against those of the simulated step; branches against a chain of stages; ZB-H1 against
 1F1B.
 
     python3 bench/pipeline.py [BUILD] [--rounds 3] [--no-cpu]
 
 `trident bench pipeline` on the device "timed", whose stages sleep as long as they would compute, so that four of them
-run on two cores; and two stages that do compute, one thread each, where there are two cores. All take turns; medians
-over the rounds count. Prints one JSON object a figure; exit 1 when a target of bench/README.md is missed.
+run on two cores; and two stages that do compute, one thread each, if there are two cores. All run alternately; medians
+over the rounds count. Prints one JSON object per figure; exit 1 if a target of bench/README.md is missed.
 """
 import argparse
 import json

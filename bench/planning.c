@@ -1,6 +1,6 @@
 /* planning.c - how long planning takes: one rank of a model with two 12-layer encoders, and all ranks, planned and
- * checked, for several meshes of 1,024 and 16,384 ranks. Prints one JSON object a line; exits with 1 when a target is
- * missed. Times are of this process alone, whatever else runs; memory is what the programs are kept in. */
+ * checked, for several meshes of 1,024 and 16,384 ranks. Prints one JSON object per line; exit 1 if a target is missed.
+ * Times are CPU times of this process; memory is that of the programs. */
 #include "device/device.h"
 #include "plan/plan.h"
 #include "program/check.h"
@@ -50,7 +50,7 @@ static void make_model(tri_arena *arena, tri_model *model) {
     tri__model_make(arena, &config, encoder, 3, (tri_texts){no_decay, 3}, model);
 }
 
-/* What was measured of one mesh. */
+/* Measurements of one mesh. */
 typedef struct figures {
     double one, plan, check; /* seconds: one rank, all, and their check */
     int classes;             /* of training programs */

@@ -1,7 +1,7 @@
-/* products.c - times large fp32 products in turn, in one process: by packed panels and the kernel of this CPU, by tiles
- * of the BLAS linked in, and, where one is named, by another library's sgemm_ with threads of its own. Shapes are those
- * of training: rows of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over the
- * rounds and in parentheses the best.
+/* products.c - times large fp32 products alternately, in one process: with packed panels and the kernel of this CPU,
+ * with tiles of the linked BLAS, and optionally with another library's sgemm_, which uses its own threads. Shapes are
+ * those of training: rows of x are T tokens; forward is x w^T, dx is dy w, dw is dy^T x. Prints GFLOP/s, medians over
+ * the rounds and in parentheses the best.
  *
  *   products [--threads N] [--rounds R] [--tokens T] [--simd avx2] [--library PATH]
  *
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By columns, as Fortran has it. */
+/* Column-major, as in Fortran. */
 typedef void sgemm_call(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k,
                         const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
                         const float *beta, float *c, const int *ldc);
@@ -59,7 +59,7 @@ static void call_library(sgemm_call *call, const tri_gemm *g) {
          g->a_turned ? &m : &k, &none, g->c, &n);
 }
 
-/* Seconds of each way in each round, all ways in turn. */
+/* Seconds of each method in each round, alternating. */
 static void measure(const tri_gemm *g, sgemm_call *library, int rounds, double seconds[WAYS][MOST_ROUNDS]) {
     for (int round = -1; round < rounds; round++)
         for (int way = 0; way < (library ? WAYS : WAYS - 1); way++) {

@@ -1,10 +1,10 @@
-"""How long a crash takes: from the kill of a rank to the first step after it, by --max-restarts from the last
-checkpoint.
+"""Recovery time after a crash: from killing a rank to the first step after --max-restarts restarted the job from the
+last checkpoint.
 
     python3 bench/restart.py [BUILD] [--kills 5] [--ranks 2]
 
-Two 8-layer 512-wide encoders, 72 million parameters (0.9 GB of state, from the page cache), data of its own making. A
-step is seen when the progress line of its start appears. Prints one JSON object; exit 1 when the median is above 3 s
+Two 8-layer 512-wide encoders, 72 million parameters (0.9 GB of state, from the page cache), generated data. A
+step is detected by the progress line of its start. Prints one JSON object; exit 1 if the median is above 3 s
 (bench/README.md).
 """
 import argparse

@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/step.py [BUILD] [--case fixed|reviews] [--threads 2] [--rounds 3]
 
-The two take turns (A B A B ...), each in a fresh process, so that a slow stretch of the machine falls on both; the
-figure is the ratio of the medians over the rounds. bench/README.md states the targets; exit 1 when one is missed.
+The two alternate (A B A B ...), each in a new process, so that a slow phase of the machine affects both equally; the
+figure is the ratio of the medians over the rounds. bench/README.md states the targets; exit 1 if one is missed.
 """
 import argparse
 import csv
@@ -88,7 +88,7 @@ def compare(case, options):
             theirs.append(torch_step(case, options))
             print(f"  {case} round {turn + 1}: trident {ours[-1]['step_ms']:.0f} ms, "
                   f"PyTorch {theirs[-1]['step_ms']:.0f} ms a step", flush=True)
-    # Equal batches: the median step stands for all. Ragged batches differ in length: all steps count.
+    # Equal batches: the median step represents all. Ragged batches differ in length: all steps count.
     rate = (lambda r: 1000 * BATCH[case] / r["step_ms"]) if case == "fixed" else (lambda r: r["samples_per_second"])
     mine, yours = statistics.median(map(rate, ours)), statistics.median(map(rate, theirs))
     reached = mine / yours >= TARGET[case]

@@ -1,4 +1,4 @@
-/* table.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field asked for once).
+/* table.c - how fast a table is opened (all rows found, UTF-8 checked) and read (every field accessed once).
  *   table FILE [THREADS]      prints one JSON object. Without a file: says what it is for. */
 #include "base/clock.h"
 #include "data/table/table.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Seconds that this process has had of any core: on a shared machine, what a run alone would take. */
+/* CPU seconds of this process: on a shared machine, what a run would take alone. */
 static double cpu(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

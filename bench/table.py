@@ -2,11 +2,11 @@
 
     .venv/bin/python bench/table.py [BUILD] [--bytes 1e9] [--rounds 3] [--jsonl]
 
-The file is the reviews' train.csv repeated, made in a temporary folder and removed. All take turns, each in a fresh
-process, with the file in the page cache. Opening finds every row, checks UTF-8 and counts fields: after it every field
-is one look-up away. pandas and csv also make objects of what they read, so Trident's time for asking for every field
-once stands beside. Rates of one thread are per second of a core (processor time): on a shared machine wall time says
-more about the neighbours. Exit 1 when the target is missed.
+The file is the reviews' train.csv repeated, made in a temporary folder and removed. They run alternately, each in a
+new process, with the file in the page cache. Opening finds every row, checks UTF-8 and counts fields: after it every
+field is one look-up away. pandas and csv also create objects, so Trident's time for reading every field once is
+reported too. Rates of one thread are per second of CPU time: on a shared machine wall time depends too much on other
+work. Exit 1 if the target is missed.
 """
 import argparse
 import csv

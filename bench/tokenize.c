@@ -1,6 +1,9 @@
-/* tokenize.c - how fast texts become ids: all titles and texts of ../shared/data/reviews, by the tokenizers of
- * ../shared/tokenizers. tokenize             a table: one thread, two threads, medians tokenize FOLDER      for each
- * number of threads on stdin: a line with seconds and the ids' count and sum. bench/tokenizing.py asks. */
+/* tokenize.c - how fast texts become ids: all titles and texts of ../shared/data/reviews, with the tokenizers of
+ * ../shared/tokenizers.
+ *
+ *   tokenize          a table: one thread, two threads, medians
+ *   tokenize FOLDER   for each number of threads on stdin: a line with seconds and the ids' count and sum; used by
+ *                     bench/tokenizing.py */
 #include "base/file.h"
 #include "data/table/table.h"
 #include "data/text/tokenizer.h"

@@ -3,10 +3,10 @@ thread.
 
     .venv/bin/python bench/tokenizing.py [BUILD] [--rounds 5]
 
-All titles and texts of ../shared/data/reviews (46,972), no truncation. The sides take turns; figures are ratios of
-medians over the rounds. Hugging Face: encode_batch, parallelism off. Trident: build/bench/tokenize, which stays alive
-between the turns as the library does, so that both know the words they have seen. The ids' count and sum must be the
-same. bench/README.md states the targets; exit 1 when one is missed.
+All titles and texts of ../shared/data/reviews (46,972), no truncation. Both run alternately; figures are ratios of
+medians over the rounds. Hugging Face: encode_batch, parallelism off. Trident: build/bench/tokenize, which keeps running
+between its turns, like the library, so that both have warm word caches. The ids' count and sum must be equal.
+bench/README.md states the targets; exit 1 if one is missed.
 """
 import argparse
 import csv
@@ -74,7 +74,7 @@ def measure(build, name, folder, tokenizer, texts, rounds):
         theirs, *want = encode_batch(tokenizer, texts)
         times["huggingface"].append(theirs)
         for key, threads in (("trident", 1), ("trident_2", 2)):
-            # a turn of Trident is short: the median of seven stands for it
+            # a turn of Trident is short: the median of seven is used
             turns = [trident.encode(threads) for _ in range(7)]
             if any(turn[1:] != tuple(want) for turn in turns):
                 sys.exit(f"bench: {name}: the ids differ")

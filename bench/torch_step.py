@@ -1,10 +1,10 @@
-"""PyTorch's training step of the benchmark model: what bench/step.py compares Trident with.
+"""PyTorch's training step of the benchmark model: the reference of bench/step.py.
 
 fixed:   16 samples of 128 tokens in both texts. No attention mask is given, as nothing is padded.
 reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled
 order. Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product
-attention. The batches are made and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
-above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has a batch of its own.
+attention. Batches are assembled and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
+above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has its own batch.
 
 minilm, base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over
 fp32 weights, eager or with --compile. MFU counts only real tokens, three times the products of the forward pass,
