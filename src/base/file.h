@@ -85,7 +85,7 @@ void tri__names_free(tri_names *names);                     /* accepts a zeroed 
 
 tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
 tri_status tri__folder_create(const char *path);            /* without parents; the name must be free */
-/* Replaces the last six characters of the path, XXXXXX, to get an unused name. */
+/* Replaces the six X at the end of the path, to get an unused name. */
 tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]);
 /* Links, at the path or inside the folder, are removed; their targets are not. */
 tri_status tri__folder_remove(const char *path);            /* and its files; a subfolder is an error */

@@ -104,9 +104,8 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",
           cli->out);
     if (tri__json_size(ranks) > 1)
-        fputs("all ranks: every send matches its receive; groups agree on each transfer, its size and its order; nothing "
-              "is\n"
-              "touched while it is in flight; nothing deadlocks\n",
+        fputs("all ranks: every send matches its receive; groups agree on each transfer, its size and its order;\n"
+              "nothing is touched while it is in flight; nothing deadlocks\n",
               cli->out);
     return TRI_OK;
 }
