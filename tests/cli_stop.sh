@@ -128,9 +128,9 @@ stop
 expect_code 75
 expect_text "$err" "trident: stopping after the step in progress; nothing is saved, since checkpoints are off"
 mkfifo pipe
-"$trident" supervise -- sh -c 'trap "" TERM INT USR1; echo ready >pipe; while :; do sleep 0.1; done' 2>"$err" >"$out" &
+"$trident" supervise -- sh -c 'trap "" TERM INT USR1; echo $$ >pipe; while :; do sleep 0.1; done' 2>"$err" >"$out" &
 pid=$!
-read -r _ <pipe
+read -r deaf <pipe
 kill -INT "$pid"
 sleep 0.6
 expect_text "$err" "trident: stopping: the job is told; its ranks finish a step and save; once more ends it at once"
@@ -138,6 +138,7 @@ kill -INT "$pid"
 stop
 expect_code 130
 expect_text "$err" "trident: ended at once by a second signal"
+kill -9 "$deaf" # it hears nothing else, also when its supervisor ends
 
 # ---- A job whose end is near ----
 SLURM_JOB_END_TIME=$(($(date +%s) + 33)) start slurm --epochs 3000 --nproc-per-node 2
