@@ -56,7 +56,7 @@ const tri_pass_row tri__passes[] = {
      .does = "sums gradients that ranks of a layer form from their own tokens",
      .when = sums_layers, .needs = "training with --tp-size above 1"},
     {PASS(update, REPLICA),
-     .does = "norm and clipping of gradients, and the optimizer on what this rank owns",
+     .does = "norm and clipping of gradients, the optimizer on what this rank owns, the control all-reduce",
      .when = is_training, .needs = "training"},
     {PASS(precision, REPLICA),
      .does = "gives slots their element types; casts, master weights, the loss scale"},
