@@ -33,8 +33,7 @@ struct tri_exec {
     int64_t bytes[TRI_MEM_COUNT];
     size_t guard;
     char *memory[TRI_MEM_COUNT];
-    char
-        *host[TRI_MEM_COUNT]; /* address on the host: the same, a copy, or NULL: an asynchronous device needs none */
+    char *host[TRI_MEM_COUNT];  /* address on the host: the same, a copy, or NULL: an asynchronous device needs none */
     tri_time *times;            /* of a run that is in flight; NULL */
     int n_times, timed;         /* their number; their program */
 };

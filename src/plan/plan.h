@@ -132,8 +132,7 @@ typedef struct tri_pass {
     /* Rewritten by every pass. */
     tri_program *program;
     tri_planned out;       /* slots that the host sets or reads (`program` unused): each pass keeps them up to date */
-    const tri_model
-        *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
+    const tri_model *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
     tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward, schedule, shard; read by

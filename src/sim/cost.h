@@ -15,8 +15,8 @@ typedef struct tri_unit_seconds {
 typedef struct tri_costs {
     const tri_hardware *hardware;
     const tri_counts *counts;           /* row counts of a microbatch; NULL: of the largest */
-    const tri_unit_seconds
-        *measured; /* [n_measured] measured units; the others are computed from the hardware's figures */
+    const tri_unit_seconds *measured;   /* [n_measured] measured units; the others are computed from the hardware's
+                                           figures */
     int n_measured;
 } tri_costs;
 

@@ -29,8 +29,8 @@ typedef struct tri_column_stats {
 
 typedef struct tri_preprocess {
     char *label_name;
-    tri_texts
-        text[2]; /* columns of each text: non-empty fields, joined by one space; text[1].n 0: no secondary text */
+    tri_texts text[2];        /* columns of each text: non-empty fields, joined by one space; text[1].n 0: no secondary
+                                 text */
     tri_column_stats *column; /* [n_columns] */
     int n_columns;
     int width;                /* numbers of a row: the sum of the columns' widths */
