@@ -1,5 +1,5 @@
 /* plan.c - the public interface of planning: programs of all ranks, none of which is run. */
-#include "engine/accept.h"
+#include "api/options.h"
 #include "engine/memory_fit.h"
 #include "program/check.h"
 #include "program/text.h"
@@ -13,32 +13,19 @@ struct tri_plan {
 };
 
 static tri_status open_study(tri_plan *plan, int n_options, const char *const *options) {
-    static const tri_log silent;
-    const char *word;
-    int n_words = 0;
-    TRI_TRY(tri__settings_parse(&plan->settings, "plan", n_options, options, &word, 1, &n_words));
-    if (n_words) return tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
+    TRI_TRY(tri__api_options(&plan->settings, "plan", n_options, options));
     if (!plan->settings.config) return tri__fail(TRI_USAGE, "a plan needs --config");
-    return tri__study_open(&plan->settings, &silent, &plan->study);
+    return tri__study_open(&plan->settings, NULL, NULL, NULL, &plan->study);
 }
 
 tri_status tri_plan_open(int n_options, const char *const *options, tri_plan **out) {
     tri_plan *plan = calloc(1, sizeof *plan);
     *out = NULL;
     if (!plan) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__settings_init(&plan->settings);
-    if (status != TRI_OK) {
-        free(plan);
-        return status;
-    }
-    status = open_study(plan, n_options, options);
-    if (status != TRI_OK) {
-        tri__settings_free(&plan->settings);
-        free(plan);
-        return status;
-    }
-    *out = plan;
-    return tri__done(TRI_OK);
+    tri_status status = open_study(plan, n_options, options);
+    if (status == TRI_OK) *out = plan;
+    else tri_plan_close(plan);
+    return tri__done(status);
 }
 
 void tri_plan_close(tri_plan *plan) {
@@ -70,9 +57,9 @@ static tri_status find_facts(tri_arena *arena, void *data) {
     for (int kind = 0; kind < TRI_PROGRAMS; kind++)
         programs[kind] = tri__classes_program(&a->plan->study.all.of[kind], arena, a->rank);
     train = programs[TRI_TRAIN];
-    *a->facts = (tri_rank_facts){.bytes = tri__room_need(programs, TRI_PROGRAMS), .instructions = train->n_instrs};
-    for (int i = 0; i < train->n_instrs; i++)
-        a->facts->flops += tri__instr_cost(train, &train->instr[i], &train->max).flops;
+    *a->facts = (tri_rank_facts){.bytes = tri__room_need(programs, TRI_PROGRAMS),
+                                 .instructions = train->n_instrs,
+                                 .flops = tri__program_cost(train).flops};
     return TRI_OK;
 }
 

@@ -1,4 +1,5 @@
 /* session.c - the public interface of training, on top of train/session.h. */
+#include "api/options.h"
 #include "engine/metrics.h"
 #include "train/run.h"
 #include "train/session.h"
@@ -17,14 +18,10 @@ tri_status tri_session_join(tri_world *world, int n_options, const char *const *
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
                              tri_session **out) {
     tri_settings *settings = malloc(sizeof *settings);
-    const char *word;
-    int n_words = 0;
     *out = NULL;
     if (!settings) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = tri__settings_init(settings);
+    tri_status status = tri__api_options(settings, "train", n_options, options);
     settings->guard = guard;
-    if (status == TRI_OK) status = tri__settings_parse(settings, "train", n_options, options, &word, 1, &n_words);
-    if (status == TRI_OK && n_words) status = tri__fail(TRI_USAGE, "unexpected word '%s': options begin with --", word);
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
     if (status == TRI_OK) status = tri__run_adopt(settings);
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);

@@ -18,14 +18,10 @@ static tri_json *sent_json(const tri_program *p) {
 
 tri_json *tri__program_json(const tri_program *p) {
     tri_json *bytes = tri__json_object();
-    tri_cost cost = {0};
+    tri_cost cost = tri__program_cost(p);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
     tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
-    for (int i = 0; i < p->n_instrs; i++) {
-        tri_cost one = tri__instr_cost(p, &p->instr[i], &p->max);
-        cost.flops += one.flops, cost.bytes += one.bytes;
-    }
     return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs,
                           "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes,
                           "offload_bytes", (tri_json_int)tri__program_offload_bytes(p), "sent_bytes", sent_json(p));

@@ -49,8 +49,8 @@ tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_
     return costs;
 }
 
-tri_status tri__staging_hardware(const tri_settings *s, tri_hardware *out) {
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", out));
+tri_status tri__staging_hardware(const tri_settings *s, const char *otherwise, tri_hardware *out) {
+    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : otherwise, out));
     if (tri__settings_given(s, &s->nproc_per_node)) out->ranks_per_node = (int)s->nproc_per_node;
     return TRI_OK;
 }
@@ -250,6 +250,6 @@ tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const 
                             const tri_log *log) {
     staging_job job = {.settings = s, .in = in, .train = train, .log = log};
     if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* without a log there is no need to simulate */
-    TRI_TRY(tri__staging_hardware(s, &job.hardware));
+    TRI_TRY(tri__staging_hardware(s, "cpu", &job.hardware));
     return tri__arena_scratch(say_stages, &job);
 }

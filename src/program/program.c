@@ -112,3 +112,12 @@ tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, con
     extents(program, instr, counts, arg);
     return tri__op_cost(instr->op, arg, instr->acc, &dims);
 }
+
+tri_cost tri__program_cost(const tri_program *program) {
+    tri_cost cost = {0};
+    for (int i = 0; i < program->n_instrs; i++) {
+        tri_cost one = tri__instr_cost(program, &program->instr[i], &program->max);
+        cost.flops += one.flops, cost.bytes += one.bytes;
+    }
+    return cost;
+}

@@ -113,5 +113,7 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* The cost of one instruction. */
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
+/* The sum over a program whose microbatches are all as large as the largest. */
+tri_cost tri__program_cost(const tri_program *program);
 
 #endif

@@ -119,29 +119,23 @@ static tri_status open_planning(const tri_settings *settings, const tri_log *log
     return tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine);
 }
 
-static tri_status plan_ranks(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
-                             tri_study *p) {
-    TRI_TRY(open_planning(settings, log, stop, beside, p));
-    TRI_TRY(tri__engine_plan_all(&p->engine, &p->all));
-    return tri__staging_say(settings, &p->engine.in, &p->all.of[TRI_TRAIN], log);
+tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
+                           tri_study *out) {
+    TRI_TRY(open_planning(settings, log, stop, beside, out));
+    TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
+    return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], log);
 }
 
-void tri__study_close(tri_study *p) {
-    tri__engine_close(&p->engine);
-    tri__assets_close(&p->assets);
-}
-
-tri_status tri__study_open(const tri_settings *settings, const tri_log *log, tri_study *out) {
-    tri_status status = plan_ranks(settings, log, NULL, NULL, out);
-    if (status != TRI_OK) tri__study_close(out);
-    return status;
+void tri__study_close(tri_study *study) {
+    tri__engine_close(&study->engine);
+    tri__assets_close(&study->assets);
 }
 
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
     tri_study p = {0};
     *facts = NULL;
     *program = NULL;
-    tri_status status = plan_ranks(settings, log, NULL, NULL, &p);
+    tri_status status = tri__study_open(settings, log, NULL, NULL, &p);
     if (status == TRI_OK && settings->memory_limit)
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
@@ -168,7 +162,7 @@ tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, c
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
     tri_study p = {0};
     tri_log silent = {0};
-    tri_status status = plan_ranks(settings, &silent, stop, settings->output_dir, &p);
+    tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, &p);
     /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */
     if (status == TRI_OK && (settings->memory_limit || !p.engine.device->async))
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);

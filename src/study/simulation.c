@@ -78,12 +78,6 @@ static tri_status describe_plan(const tri_settings *s, const tri_engine *engine,
     return TRI_OK;
 }
 
-static tri_status find_hardware(const tri_settings *s, tri_hardware *out) {
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : s->device, out));
-    if (tri__settings_given(s, &s->nproc_per_node)) out->ranks_per_node = (int)s->nproc_per_node;
-    return TRI_OK;
-}
-
 typedef struct viewed {
     const tri_settings *settings;
     const tri_engine *engine;
@@ -98,7 +92,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
     const tri_programs *all = v->all;
     tri_hardware hardware;
     tri_timeline start, line;
-    TRI_TRY(find_hardware(s, &hardware));
+    TRI_TRY(tri__staging_hardware(s, s->device, &hardware));
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
     TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));
@@ -141,7 +135,7 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
     }
     const tri_program *first = step->first.parsed->program;
     tri_costs costs = {.hardware = &hardware};
-    TRI_TRY(find_hardware(job->settings, &hardware));
+    TRI_TRY(tri__staging_hardware(job->settings, job->settings->device, &hardware));
     TRI_TRY(tri__timeline(arena, &step->classes, &costs, &line));
     if (!(line.seconds > 0))
         return tri__fail(TRI_DATA, "%s:%d: nothing is computed in this step", step->first.path,

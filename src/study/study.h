@@ -14,8 +14,10 @@ typedef struct tri_study {
     tri_programs all;
 } tri_study;
 
-/* Plans and checks settings->world_size ranks. *out: zeroed by the caller; closed when this fails. */
-tri_status tri__study_open(const tri_settings *settings, const tri_log *log, tri_study *out);
+/* Plans and checks settings->world_size ranks. beside: folder of the token store, NULL: none. *out: zeroed by the
+ * caller, who closes it whatever this returns. TRI_STOPPED when `stop` (NULL: nobody asks) ended it. */
+tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
+                           tri_study *out);
 void tri__study_close(tri_study *study);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
