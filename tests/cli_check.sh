@@ -139,7 +139,7 @@ says "r1.txt:1" "rank 9 of a mesh of 8 ranks"
 : >empty.txt
 refuses 65 "empty.txt: has no program" -- check empty.txt
 refuses 65 "hybrid_3d_16gpu.json:1: not a printed program" -- check "$config"
-refuses 65 "trident: not a printed program: it holds 0 bytes" -- check "$trident"
+refuses 65 "trident: not a printed program: it contains NUL bytes" -- check "$trident"
 refuses 65 "good/r0.txt:1: one of 8 ranks" -- check good/r0.txt
 refuses 66 "nothing.txt" -- check good/r0.txt nothing.txt
 refuses 74 "good" -- check good
@@ -240,6 +240,10 @@ refuses 2 "--print-after folding: there is no such pass; those are forward, " ",
 run plan "${layout[@]}" --print-kind infer --print-after prune
 expect_code 0
 expect_text "$out" "program trimodal infer"
+for view in --check --timeline "--svg step.svg" --csv --params "--hardware cpu"; do
+    refuses 2 "leave out ${view%% *}" -- plan "${layout[@]}" --print-after prune $view
+done
+expect "nothing was drawn" test ! -e step.svg
 refuses 2 "the start program is not made by passes" -- plan "${layout[@]}" --print-kind start --print-after prune
 refuses 2 "--print-program 8: there are ranks 0 to 7" -- plan "${layout[@]}" "${mesh[@]}" --print-after shard \
     --print-program 8

@@ -135,6 +135,20 @@ static tri_status check_pass(const char *name) {
     return tri__fail(TRI_USAGE, "--print-after %s: there is no such pass; those are %s", name, names);
 }
 
+/* Between passes there is no step to prove, draw or time. */
+static tri_status check_views(const tri_settings *s) {
+    const char *other = s->check      ? "--check"
+                        : s->timeline ? "--timeline"
+                        : s->svg      ? "--svg"
+                        : s->csv      ? "--csv"
+                        : s->params   ? "--params"
+                        : s->hardware ? "--hardware"
+                                      : NULL;
+    if (!s->print_after || !other) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out %s, "
+                     "or --print-after", s->print_after, other);
+}
+
 tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     tri_json *facts = NULL;
@@ -148,6 +162,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
         goto done;
     }
     if (status == TRI_OK) status = check_pass(settings.print_after);
+    if (status == TRI_OK) status = check_views(&settings);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
     if (status == TRI_OK) status = tri__engine_accept(&settings);
     if (status != TRI_OK) goto done;

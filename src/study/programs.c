@@ -147,7 +147,7 @@ static tri_status read_text(const char *path, char **text) {
     tri_status status = read_whole(path, fd, text, &size);
     close(fd);
     if (status == TRI_OK && strlen(*text) != size)
-        status = tri__fail(TRI_DATA, "%s: not a printed program: it holds 0 bytes", path);
+        status = tri__fail(TRI_DATA, "%s: not a printed program: it contains NUL bytes", path);
     return status;
 }
 
