@@ -9,6 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Parses a text with its first `find` replaced by `put`; find NULL: as it is. `name` stands in messages. */
+static inline const tri_program *program_text_parse(tri_arena *arena, const char *name, const char *text,
+                                                    const char *find, const char *put) {
+    const char *at = find ? strstr(text, find) : text;
+    tri_program *program;
+    assert_non_null(at);
+    const char *rest = find ? at + strlen(find) : text, *with = find ? put : "";
+    OK(tri__program_parse(arena, name, tri__arena_print(arena, "%.*s%s%s", (int)(at - text), text, with, rest),
+                          &program));
+    return program;
+}
+
 /* Removes scratch memory, whose size depends on kernels and so on the machine. */
 static inline char *program_text_cut(const char *text) {
     char *out = calloc(1, strlen(text) + 1), *end = out;

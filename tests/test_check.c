@@ -2,7 +2,7 @@
  * valid programs are either caught or give the same bits as before. */
 #include "tiny.h"
 
-#include "program/text.h"
+#include "program_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,19 +40,8 @@ static const char *const body[2] = {
 
 /* The program of a rank with `find` replaced; NULL: as it is. */
 static const tri_program *parse(tri_arena *arena, int rank, const char *find, const char *put) {
-    char text[4096], *at;
-    int used = snprintf(text, sizeof text, head, rank, rank ? 4 : 16);
-    snprintf(text + used, sizeof text - (size_t)used, "%s", body[rank]);
-    if (find) {
-        char rest[4096];
-        at = strstr(text, find);
-        assert_non_null(at);
-        snprintf(rest, sizeof rest, "%s", at + strlen(find));
-        snprintf(at, sizeof text - (size_t)(at - text), "%s%s", put, rest);
-    }
-    tri_program *program;
-    OK(tri__program_parse(arena, "pair", text, &program));
-    return program;
+    const char *text = tri__arena_print(arena, "%s%s", tri__arena_print(arena, head, rank, rank ? 4 : 16), body[rank]);
+    return program_text_parse(arena, "pair", text, find, put);
 }
 
 static void pairs_fit(void **state) {

@@ -3,7 +3,7 @@
 #include "session_data.h"
 #include "tensor_job.h"
 
-#include "program/text.h"
+#include "program_text.h"
 #include "sim/timeline.h"
 #include "train/run.h"
 
@@ -79,17 +79,7 @@ static const char text_of_rank[] =
 
 /* With `find` replaced; NULL: as it is. */
 static const tri_program *parse(tri_arena *arena, int rank, const char *find, const char *put) {
-    char text[4096], rest[4096], *at;
-    snprintf(text, sizeof text, text_of_rank, rank);
-    if (find) {
-        at = strstr(text, find);
-        assert_non_null(at);
-        snprintf(rest, sizeof rest, "%s", at + strlen(find));
-        snprintf(at, sizeof text - (size_t)(at - text), "%s%s", put, rest);
-    }
-    tri_program *program;
-    OK(tri__program_parse(arena, "told", text, &program));
-    return program;
+    return program_text_parse(arena, "told", tri__arena_print(arena, text_of_rank, rank), find, put);
 }
 
 /* Each on rank 2 alone, or on all ranks. */

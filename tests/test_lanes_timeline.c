@@ -1,12 +1,10 @@
 /* test_lanes_timeline.c - the simulator's two lanes, against times computed by hand: they overlap, share the device,
  * and wait for each other as the program says. */
-#include "tiny.h"
-
-#include "sim/timeline.h"
+#include "built_ranks.h"
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
-enum { MOST = 2 };
+static tri_mesh replicas(int n) { return (tri_mesh){.pp = 1, .tp = 1, .dp = n}; }
 
 /* A kernel takes `launch` seconds at least; it moves 8 bytes. A link carries 1 byte a second. */
 static tri_hardware hardware_of(double launch, double work) {
@@ -21,26 +19,6 @@ static tri_hardware hardware_of(double launch, double work) {
                           .near = {0, 1},
                           .far = {0, 1},
                           .overlap = 1};
-}
-
-typedef struct ranks {
-    tri_arena arena;
-    tri_builder b[MOST];
-    const tri_program *program[MOST];
-    int world;
-    tri_timeline line;
-} ranks;
-
-static void open_ranks(ranks *r, int world) {
-    *r = (ranks){.world = world};
-    OK(tri__arena_open(&r->arena, (size_t)1 << 20));
-    for (int i = 0; i < world; i++) {
-        tri_program *p = tri__program_new(&r->arena, "test");
-        p->mesh = (tri_mesh){.pp = 1, .tp = 1, .dp = world}, p->rank = i;
-        r->program[i] = p;
-        r->b[i] = (tri_builder){.arena = &r->arena, .program = p};
-        tri__build_unit(&r->b[i], "unit");
-    }
 }
 
 static void time_ranks(ranks *r, double launch, double work) {
@@ -86,7 +64,7 @@ static void lanes_share_the_device(void **state) {
     } cases[] = {{1, 1e-12, 5, 5}, {0, 1, 8, 8}, {2, 1, 10, 10}, {2, 2, 16, 16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ranks r;
-        open_ranks(&r, 1);
+        open_ranks(&r, replicas(1), 0);
         for (int k = 0; k < 5; k++) {
             work(&r.b[0], 0, -1);
             if (k < 3) work(&r.b[0], 1, -1);
@@ -95,7 +73,7 @@ static void lanes_share_the_device(void **state) {
         SAME(r.line.seconds, cases[i].seconds);
         SAME(r.line.role[0].busy, cases[i].busy);
         assert_true(tri__timeline_idle(&r.line) >= -1e-12);
-        tri__arena_close(&r.arena);
+        close_ranks(&r);
     }
 }
 
@@ -105,7 +83,7 @@ static void waits_are_kept(void **state) {
     for (int waits = 0; waits < 2; waits++) {
         ranks r;
         int third = -1, second = -1;
-        open_ranks(&r, 1);
+        open_ranks(&r, replicas(1), 0);
         for (int k = 0; k < 4; k++) {
             int last = work(&r.b[0], 0, -1);
             if (k == 2) third = last;
@@ -120,7 +98,7 @@ static void waits_are_kept(void **state) {
         SAME(line->end[third], 3);
         SAME(r.line.seconds, waits ? 6 : 4);
         SAME(line->busy, waits ? 6 : 4);
-        tri__arena_close(&r.arena);
+        close_ranks(&r);
     }
 }
 
@@ -129,7 +107,7 @@ static void lane_computes_beside_a_wait(void **state) {
     (void)state;
     for (int lane = 0; lane < 2; lane++) {
         ranks r;
-        open_ranks(&r, 2);
+        open_ranks(&r, replicas(2), 0);
         for (int i = 0; i < 2; i++) {
             int g = slot(&r.b[i], "g");
             post(&r.b[i], 0, g);
@@ -140,7 +118,7 @@ static void lane_computes_beside_a_wait(void **state) {
         time_ranks(&r, 1, 1e-12);
         SAME(r.line.seconds, lane ? 6 : 4 + 1 + 6);
         SAME(r.line.role[0].exposed, 4);
-        tri__arena_close(&r.arena);
+        close_ranks(&r);
     }
 }
 
@@ -149,7 +127,7 @@ static void posted_in_the_other_lane(void **state) {
     (void)state;
     ranks r;
     int last = -1;
-    open_ranks(&r, 2);
+    open_ranks(&r, replicas(2), 0);
     for (int i = 0; i < 2; i++) {
         tri_builder *b = &r.b[i];
         int g = slot(b, "g");
@@ -168,7 +146,7 @@ static void posted_in_the_other_lane(void **state) {
     SAME(line->begin[5], 2 + 4);         /* lane 0, behind the wait */
     SAME(line->begin[last], 2 + 4 + 1 + 4);
     SAME(r.line.seconds, 2 + 4 + 1 + 4 + 1);
-    tri__arena_close(&r.arena);
+    close_ranks(&r);
 }
 
 static void expect_order(const tri_rank_timeline *line) {

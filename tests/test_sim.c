@@ -1,17 +1,15 @@
 /* test_sim.c - the simulator against times computed by hand: pipelines against their dry run, gradient reductions that
  * overlap with computing or follow it, busy links, late ranks, and the formulas of collectives. */
-#include "tiny.h"
-
+#include "built_ranks.h"
 #include "dry_run.h"
 #include "scratch.h"
-#include "sim/timeline.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
-enum { MOST = 8, PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP) };
+enum { PP = TRI_AXIS_SET(TRI_AXIS_PP), TP = TRI_AXIS_SET(TRI_AXIS_TP) };
 
 /* Every operation takes one second, whatever it does; a link carries 1 byte a second with no latency. */
 static const tri_hardware clockwork = {.name = "clockwork",
@@ -25,28 +23,6 @@ static const tri_hardware clockwork = {.name = "clockwork",
                                        .near = {0, 1},
                                        .far = {0, 0.25},
                                        .overlap = 1};
-
-typedef struct ranks {
-    tri_arena arena;
-    tri_builder b[MOST];
-    const tri_program *program[MOST];
-    int world;
-    tri_timeline line;
-} ranks;
-
-static void open_ranks(ranks *r, tri_mesh mesh, int n_mb) {
-    *r = (ranks){.world = tri__mesh_world(&mesh)};
-    OK(tri__arena_open(&r->arena, (size_t)1 << 30));
-    for (int i = 0; i < r->world; i++) {
-        tri_program *p = tri__program_new(&r->arena, "test");
-        p->mesh = mesh, p->rank = i, p->n_mb = n_mb;
-        r->program[i] = p;
-        r->b[i] = (tri_builder){.arena = &r->arena, .program = p};
-        tri__build_unit(&r->b[i], "unit");
-    }
-}
-
-static void close_ranks(ranks *r) { tri__arena_close(&r->arena); }
 
 static void time_ranks(ranks *r, const tri_costs *costs) {
     tri_classes all;
