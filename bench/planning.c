@@ -35,7 +35,7 @@ static double cpu(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void make_model(tri_arena *arena, tri_model *model) {
+static void make_model(tri_arena *arena, tri_network *model) {
     static const tri_model_config config = {.label_name = "label",
                                             .primary_text_name = "a",
                                             .secondary_text_name = "b",
@@ -71,7 +71,7 @@ static tri_status measure(tri_arena *arena, const tri_plan_in *in, figures *out)
 
 static tri_status run(const job *job, int world, int *missed) {
     tri_arena arena;
-    tri_model model;
+    tri_network model;
     tri_target target;
     figures got;
     int ranks = worlds[world];

@@ -32,7 +32,7 @@ struct run {
 };
 
 /* The offset of a piece of this name among the model's elements; -1: of another kind. */
-static inline int64_t run_piece_at(const tri_model *model, const char *name, const char *prefix) {
+static inline int64_t run_piece_at(const tri_network *model, const char *name, const char *prefix) {
     int64_t at = 0;
     if (strncmp(name, prefix, strlen(prefix)) != 0) return -1;
     for (int i = 0; i < model->n_params; at += model->param[i++].count)
@@ -72,7 +72,7 @@ static inline tri_status run_keep(run *run, tri_session *s) {
 /* A key bias adds the same value to all scores of a query, which softmax cancels: its gradient is 0 except for
  * rounding, and AdamW normalises that rounding error. Such weights drift by the learning rate with any other order of
  * sums, without changing results. */
-static inline void run_mark_idle(run *run, const tri_model *model) {
+static inline void run_mark_idle(run *run, const tri_network *model) {
     int64_t at = 0;
     run->idle = calloc((size_t)run->elements, 1);
     for (int i = 0; i < model->n_params; at += model->param[i++].count)

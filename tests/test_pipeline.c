@@ -18,7 +18,7 @@ static const char *const schedule_names[] = {"gpipe", "1f1b", "interleaved", "zb
 /* ---- Cutting ---- */
 
 /* The text of a cut: units by rank, stages in their order. */
-static const char *cut_text(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
+static const char *cut_text(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
     const char *text = "";
     for (int stage = 0; stage < stages->pipeline.n_stages; stage++) {
         text = tri__arena_print(arena, "%s%s%d:", text, stage ? " | " : "", stages->pipeline.rank[stage]);
@@ -145,7 +145,7 @@ static double simulated(tiny *t, const tri_stage_time *time) {
 }
 
 /* The seconds of units for both: layers take a second for each of their three parts, all else next to nothing. */
-static void layer_seconds(const tri_model *model, tri_stage_time *time) {
+static void layer_seconds(const tri_network *model, tri_stage_time *time) {
     for (int u = 0; u < model->n_units; u++)
         time[u] = strstr(model->unit[u].name, "layer") ? (tri_stage_time){1, 1, 1}
                                                        : (tri_stage_time){1e-3, 1e-3, 1e-3};

@@ -154,7 +154,7 @@ static void plan_is_the_memory_used(void **state) {
 }
 
 /* Rows of padding have no gradient: g is 0 there, and a direction leaves them alone. Returns how many there are. */
-static int leave_padding(const tri_model *model, int unit, const float *g, float *direction) {
+static int leave_padding(const tri_network *model, int unit, const float *g, float *direction) {
     const tri_unit *u = &model->unit[unit];
     int rows = 0;
     for (int i = u->first; i < u->first + u->n; i++) {

@@ -99,7 +99,7 @@ static void assert_close(const job *a, const job *b) {
                      a->n_mb, s + 1, a->loss[0][s], b->loss[0][s]);
     /* Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW makes as large as any
      * other. */
-    const tri_model *model = &a->rank[0].model;
+    const tri_network *model = &a->rank[0].model;
     if (a->steps < b->steps) return;
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count) {
         const tri_param *param = &model->param[i];
@@ -241,7 +241,7 @@ static void planned_bytes(void **state) {
             if (kind == TRI_SHARD_HYBRID && dp != 4) continue;
             job j;
             job_open(&j, dp, 1, (tri_sharding){.kind = kind, .size = 2, .prefetch = PREFETCH});
-            const tri_model *model = &j.rank[0].model;
+            const tri_network *model = &j.rank[0].model;
             int n = kind == TRI_SHARD_HYBRID ? 2 : dp;
             int64_t all = model->n_elements, largest = 0, saved = 0,
                     padding = (TRI_SHARD_GRANULE + 16) * (int64_t)model->n_units;

@@ -29,7 +29,7 @@ static double expect_close(const job *have, const job *want, double most) {
                      want->loss[0][s]);
         worst = fmax(worst, off);
     }
-    const tri_model *model = &have->rank[0].model;
+    const tri_network *model = &have->rank[0].model;
     double squares = 0,
            spread = have->is.precision == TRI_F32 ? 1e-6 : 3e-3; /* of all weights, as a root of their mean square */
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
@@ -271,7 +271,7 @@ static void planned_bytes(void **state) {
         for (int sequence = 0; sequence < 2; sequence++) {
             job j;
             job_open(&j, (job_what){.tp = tp, .sequence = sequence, .dropout = 0.1});
-            const tri_model *model = &j.rank[0].model;
+            const tri_network *model = &j.rank[0].model;
             int64_t shared = 0, all = 0;
             for (int u = 0; u < model->n_units; u++) shared += model->unit[u].split, all += model->unit[u].count;
             for (int r = 0; r < tp; r++) {

@@ -36,7 +36,7 @@ typedef struct tiny {
     tri_arena arena;
     tri_model_config config;
     tri_encoder encoder[2];
-    tri_model model;
+    tri_network model;
     tri_target target;
     tri_plan_in in;
     tri_rank_plan plan;

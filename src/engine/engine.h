@@ -23,7 +23,7 @@ typedef struct tri_engine {
     tri_place place;
     tri_plan_in in;                /* the plan's input */
     tri_arena arena;
-    tri_model model;
+    tri_network model;
     const tri_device *device;
     tri_target target;
     tri_rank_plan plan;

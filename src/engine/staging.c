@@ -10,7 +10,7 @@
 
 const char *tri__shape_name(tri_shape_kind shape) { return shape == TRI_SHAPE_BRANCH ? "branch" : "chain"; }
 
-static tri_status read_times(const tri_json *units, const char *path, const tri_model *model, tri_stage_time *time) {
+static tri_status read_times(const tri_json *units, const char *path, const tri_network *model, tri_stage_time *time) {
     for (int u = 0; u < model->n_units; u++) {
         const tri_json *row = tri__json_get(units, model->unit[u].name);
         const char *const keys[] = {"forward", "input", "weight"};
@@ -28,7 +28,8 @@ static tri_status read_times(const tri_json *units, const char *path, const tri_
 }
 
 /* Seconds of each unit, as an earlier run measured them. */
-static tri_status read_profile(const char *path, tri_arena *arena, const tri_model *model, const tri_stage_time **out) {
+static tri_status read_profile(const char *path, tri_arena *arena, const tri_network *model,
+                               const tri_stage_time **out) {
     tri_json *root;
     tri_stage_time *time = tri__arena_alloc(arena, (size_t)model->n_units * sizeof *time);
     TRI_TRY(tri__json_load(path, TRI_DATA, &root));
@@ -80,7 +81,7 @@ typedef struct staging_job {
 } staging_job;
 
 /* The same cut in the form of --stages: a list of units for each stage of a chain, for each rank of branches. */
-static tri_texts given_stages(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
+static tri_texts given_stages(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
     tri_texts texts = {.n = stages->pipeline.n_stages};
     texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
     for (int i = 0; i < texts.n; i++)
@@ -159,7 +160,7 @@ static int follows(const char *a, const char *b) {
     return first >= 0 && second == first + 1 && m == n && memcmp(a, b, n) == 0;
 }
 
-char *tri__stage_text(tri_arena *arena, const tri_model *model, const tri_stages *stages, int stage) {
+char *tri__stage_text(tri_arena *arena, const tri_network *model, const tri_stages *stages, int stage) {
     char *text = tri__arena_copy(arena, "");
     for (int u = 0, last; u < model->n_units; u = last + 1) {
         last = u;

@@ -12,7 +12,7 @@
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
                      const char *prefix) {
     int n = 0;
-    const tri_model *model = engine->plan.model;
+    const tri_network *model = engine->plan.model;
     for (int i = 0; i < model->n_params; i++) {
         const tri_param *param = &model->param[i];
         const tri_range *part = &want[param->unit];
@@ -92,7 +92,7 @@ typedef struct drawing {
 /* tri_make: elements of a unit's slot in fp32. Padding between parameters, which makes ranks' layouts equal, is 0. */
 static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
     const drawing *d = maker;
-    const tri_model *model = d->engine->plan.model;
+    const tri_network *model = d->engine->plan.model;
     const tri_unit *u = &model->unit[d->unit];
     int64_t begin = d->held.begin + (int64_t)(at / sizeof(float));
     tri_range part = {begin, begin + (int64_t)(bytes / sizeof(float))};

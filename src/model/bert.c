@@ -9,7 +9,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-static void layer_params(tri_model *model, int branch, int64_t layer) {
+static void layer_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size, I = e->intermediate_size;
     float d = (float)e->initializer_range;
@@ -37,7 +37,7 @@ static void layer_params(tri_model *model, int branch, int64_t layer) {
     tri__model_params(model, prefix, rows, COUNT(rows));
 }
 
-static void pooling_params(tri_model *model, int branch) {
+static void pooling_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size;
     const tri_param_row pooler[] = {
@@ -55,7 +55,7 @@ static void pooling_params(tri_model *model, int branch) {
     tri__model_params(model, prefix, projection, COUNT(projection));
 }
 
-void tri__bert_params(tri_model *model, int branch) {
+void tri__bert_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size;
     float d = (float)e->initializer_range;

@@ -1,9 +1,11 @@
 /* fusion.c - the head: concatenated branches, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
 #include "model/model.h"
 
-static int64_t fused_width(const tri_model *model) { return model->common * (model->n_texts + (model->n_columns > 0)); }
+static int64_t fused_width(const tri_network *model) {
+    return model->common * (model->n_texts + (model->n_columns > 0));
+}
 
-void tri__fusion_params(tri_model *model) {
+void tri__fusion_params(tri_network *model) {
     int64_t width = fused_width(model);
     const tri_param_row rows[] = {
         {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
@@ -17,7 +19,7 @@ void tri__fusion_params(tri_model *model) {
 }
 
 void tri__fusion_forward(tri_forward *f, const int branch[3]) {
-    const tri_model *m = f->model;
+    const tri_network *m = f->model;
     const tri_rows samples = {.sym = TRI_SYM_N}, one = {.add = 1};
     tri__build_unit(&f->build, "fusion");
     int x = branch[0];

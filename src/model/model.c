@@ -8,7 +8,7 @@
 
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
 
-void tri__model_unit(tri_model *model, const char *format, ...) {
+void tri__model_unit(tri_network *model, const char *format, ...) {
     char name[128];
     va_list args;
     va_start(args, format);
@@ -18,7 +18,7 @@ void tri__model_unit(tri_model *model, const char *format, ...) {
         (tri_unit){.name = tri__arena_copy(model->arena, name), .first = model->n_params};
 }
 
-static int decays(const tri_model *model, const char *name) {
+static int decays(const tri_network *model, const char *name) {
     for (int i = 0; i < model->no_decay.n; i++)
         if (*model->no_decay.at[i] && strstr(name, model->no_decay.at[i])) return 0;
     return 1;
@@ -35,7 +35,7 @@ static void place_param(tri_unit *unit, const tri_param *param, int64_t room) {
     unit->n++;
 }
 
-void tri__model_params(tri_model *model, const char *prefix, const tri_param_row *rows, int n) {
+void tri__model_params(tri_network *model, const char *prefix, const tri_param_row *rows, int n) {
     tri_unit *unit = &model->unit[model->n_units - 1];
     for (int i = 0; i < n; i++) {
         const tri_param_row *row = &rows[i];
@@ -67,8 +67,8 @@ static int64_t cut(tri_param *param, int n, int place) {
     return room;
 }
 
-tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place) {
-    tri_model *part = tri__arena_alloc(arena, sizeof *part);
+tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place) {
+    tri_network *part = tri__arena_alloc(arena, sizeof *part);
     *part = *model;
     part->arena = arena;
     part->unit = NULL, part->param = NULL;
@@ -90,7 +90,7 @@ tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8
     return part;
 }
 
-const tri_param *tri__model_find(const tri_model *model, const char *name) {
+const tri_param *tri__model_find(const tri_network *model, const char *name) {
     for (int i = 0; i < model->n_params; i++)
         if (strcmp(model->param[i].name, name) == 0) return &model->param[i];
     return NULL;
@@ -105,7 +105,7 @@ int tri__forward_weight(tri_forward *f, const char *label, const char *name, int
 }
 
 /* Extents of the fields of one microbatch. */
-static void field_shape(const tri_model *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
+static void field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
     int branch = field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1;
     tri_sym tokens = branch ? TRI_SYM_T1 : TRI_SYM_T0;
     *dtype = TRI_I32;

@@ -23,7 +23,7 @@ typedef struct tri_param {
     tri_shape shape;    /* of the whole */
     tri_slice part;     /* the box that this rank holds */
     tri_share share;
-    int unit;           /* index of tri_model.unit */
+    int unit;           /* index of tri_network.unit */
     int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
@@ -39,7 +39,7 @@ typedef struct tri_unit {
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
 } tri_unit;
 
-typedef struct tri_model {
+typedef struct tri_network {
     tri_arena *arena;
     int n_texts;               /* 1, or 2 with a secondary text */
     tri_encoder encoder[2];
@@ -53,21 +53,21 @@ typedef struct tri_model {
     tri_param *param;
     int n_units, n_params, cap_units, cap_params;
     int64_t n_elements;        /* of all parameters */
-} tri_model;
+} tri_network;
 
 /* Builds the tables of a Trimodal BERT: encoders as given, n_columns numbers a row. */
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
-                     tri_texts no_decay, tri_model *model);
-const tri_param *tri__model_find(const tri_model *model, const char *name); /* NULL */
+                     tri_texts no_decay, tri_network *model);
+const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 /* One rank's share of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of split parameters.
  * Where n does not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the
  * whole model's. Names are shared, not copied. */
-tri_model *tri__model_part(tri_arena *arena, const tri_model *model, const uint8_t *has, int n, int place);
+tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place);
 
 /* Input and results of writing the operation list. */
 typedef struct tri_forward {
     tri_builder build;
-    const tri_model *model;
+    const tri_network *model;
     int training;                 /* 0: no dropout */
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
@@ -89,8 +89,8 @@ typedef struct tri_param_row {
 } tri_param_row;
 
 /* Starts a unit, then adds parameters to it; their logical name is prefix + row name. */
-void tri__model_unit(tri_model *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void tri__model_params(tri_model *model, const char *prefix, const tri_param_row *rows, int n);
+void tri__model_unit(tri_network *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tri__model_params(tri_network *model, const char *prefix, const tri_param_row *rows, int n);
 
 /* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);
@@ -108,11 +108,11 @@ int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double
 int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key,
                          const char *label);
 
-void tri__bert_params(tri_model *model, int branch);
+void tri__bert_params(tri_network *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);      /* a slot [N, common] */
-void tri__tabular_params(tri_model *model);
+void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
-void tri__fusion_params(tri_model *model);
+void tri__fusion_params(tri_network *model);
 void tri__fusion_forward(tri_forward *f, const int branch[3]); /* sets f->loss and f->probs */
 const char *tri__branch_name(int branch);               /* primary, secondary */
 

@@ -4,7 +4,7 @@
 enum { MIN_COLUMNS_TO_NORM = 2 };
 static const double EPS = 1e-5;
 
-void tri__tabular_params(tri_model *model) {
+void tri__tabular_params(tri_network *model) {
     int64_t F = model->n_columns;
     const tri_param_row linear[] = {
         {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},

@@ -2,8 +2,8 @@
 #include "model/model.h"
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
-                     tri_texts no_decay, tri_model *model) {
-    *model = (tri_model){.arena = arena,
+                     tri_texts no_decay, tri_network *model) {
+    *model = (tri_network){.arena = arena,
                          .n_texts = config->secondary_text_name ? 2 : 1,
                          .encoder = {encoder[0], encoder[1]},
                          .n_columns = n_columns,
@@ -21,7 +21,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
 }
 
 void tri__model_forward(tri_forward *f) {
-    const tri_model *model = f->model;
+    const tri_network *model = f->model;
     for (int i = 0; i < TRI_FIELD_COUNT; i++) f->input[i] = -1;
     f->unit_slot = tri__arena_alloc(f->build.arena, (size_t)model->n_units * sizeof *f->unit_slot);
     for (int u = 0; u < model->n_units; u++) {

@@ -81,7 +81,7 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
 
 /* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. */
 static void make_blocks(tri_sharder *s) {
-    const tri_model *model = s->pass->model;
+    const tri_network *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
     for (int u = 0; u < model->n_units; u++) {
         tri_shard_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
@@ -202,7 +202,7 @@ static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
 
 /* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c. */
 static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each) {
-    const tri_model *model = s->pass->model;
+    const tri_network *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
     const tri_param *param = &model->param[unit->first];
     const tri_plan_in *in = s->pass->in;

@@ -70,7 +70,7 @@ static int earlier_first(const void *a, const void *b) { return ((const ending *
 
 static void close_bucket(tri_sharder *s, const ending *units, int n) {
     struct tri_reductions *r = s->reductions;
-    const tri_model *model = s->pass->model;
+    const tri_network *model = s->pass->model;
     int64_t count = 0;
     for (int i = 0; i < n; i++) count += model->unit[units[i].unit].count;
     bucket made = {.last = units[n - 1].last, .unit = n == 1 ? s->from->slot[s->weights.slot[units[0].unit]].unit : -1};
@@ -88,7 +88,7 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
 }
 
 static void make_buckets(tri_sharder *s, const int *last) {
-    const tri_model *model = s->pass->model;
+    const tri_network *model = s->pass->model;
     double mb = s->pass->sharding.bucket_mb > 0 ? s->pass->sharding.bucket_mb : 25, full = mb * (1 << 20);
     double element = (double)tri__dtype_bytes(s->pass->in->reduce_dtype);
     ending *order = tri__arena_alloc(s->to.arena, (size_t)model->n_units * sizeof *order);

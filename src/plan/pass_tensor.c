@@ -22,7 +22,7 @@ typedef struct tensor {
     tri_pass *pass;
     const tri_program *from;
     tri_builder to;
-    const tri_model *held;   /* this rank's share: its parameter i is parameter i of the whole */
+    const tri_network *held;   /* this rank's share: its parameter i is parameter i of the whole */
     int n, place;
     int *map;                /* [slots of from] the new slot; -1: none yet */
     int *own;                /* [slots of from] of an input: the slot of this rank's run of rows; -1: none yet */
@@ -32,7 +32,7 @@ typedef struct tensor {
 
 /* The parameter that a view begins at. */
 static int param_of(const tensor *t, int view) {
-    const tri_model *model = t->pass->in->model;
+    const tri_network *model = t->pass->in->model;
     const tri_slot *s = &t->from->slot[view];
     int u = 0;
     while (t->pass->forward.unit_slot[u] != s->parent) u++;
@@ -43,7 +43,7 @@ static int param_of(const tensor *t, int view) {
 }
 
 /* Elements from a parameter to the next one, or to the end of its unit. */
-static int64_t room_of(const tri_model *model, int param) {
+static int64_t room_of(const tri_network *model, int param) {
     const tri_unit *unit = &model->unit[model->param[param].unit];
     int64_t end = param + 1 < unit->first + unit->n ? model->param[param + 1].at : unit->count;
     return end - model->param[param].at;
@@ -53,7 +53,7 @@ static int64_t room_of(const tri_model *model, int param) {
 static int map_weight(tensor *t, int view) {
     if (t->map[view] >= 0) return t->map[view];
     const tri_slot *s = &t->from->slot[view];
-    const tri_model *model = t->pass->in->model;
+    const tri_network *model = t->pass->in->model;
     int first = param_of(t, view), next = first;
     int64_t rows = s->rows.add, cols = s->cols, room = 0;
     for (int64_t left = rows * cols; left > 0; left -= model->param[next++].count) room += room_of(t->held, next);
@@ -168,7 +168,7 @@ static void rewrite(tensor *t, const tri_instr *instr) {
 }
 
 /* Every size that divides the heads and the feed-forward columns of all encoders. */
-static void list_sizes(const tri_model *model, char *text, size_t size) {
+static void list_sizes(const tri_network *model, char *text, size_t size) {
     size_t used = 0;
     for (int64_t n = 1; n <= model->encoder[0].num_attention_heads && used < size - 8; n++) {
         int fits = 1;

@@ -73,7 +73,7 @@ static void emit_norm(update *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
-    const tri_model *all = pass->in->model, *here = pass->model;
+    const tri_network *all = pass->in->model, *here = pass->model;
     int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, all->n_units, "grad.sumsq");
     int none = here->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
     for (int i = 0, u = 0; i < all->n_units; i++) {
@@ -114,7 +114,7 @@ static void emit_run(update *up, int unit, tri_range run, int decays) {
 
 static void emit_unit(update *up, int unit) {
     tri_pass *pass = up->pass;
-    const tri_model *model = pass->model;
+    const tri_network *model = pass->model;
     const tri_unit *u = &model->unit[unit];
     const tri_param *param = &model->param[u->first];
     tri_range state = pass->out.state_part[unit];

@@ -44,7 +44,7 @@ static tri_status run_all(tri_pass *pass, const tri_pass_row *last) {
 }
 
 static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training,
-                           tri_planned *out, const tri_model **held, tri_program **start) {
+                           tri_planned *out, const tri_network **held, tri_program **start) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training};
     TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;

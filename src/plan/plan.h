@@ -51,7 +51,7 @@ typedef struct tri_staging {
 } tri_staging;
 
 typedef struct tri_plan_in {
-    const tri_model *model;
+    const tri_network *model;
     tri_mesh mesh;
     int rank;
     int n_mb;                    /* microbatches of a training step */
@@ -85,7 +85,7 @@ typedef struct tri_planned {
 } tri_planned;
 
 typedef struct tri_rank_plan {
-    const tri_model *model;      /* this rank's share of the model: unit indices below refer to it */
+    const tri_network *model;      /* this rank's share of the model: unit indices below refer to it */
     tri_planned train, infer;
     tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
                                     in the others */
@@ -132,7 +132,7 @@ typedef struct tri_pass {
     /* Rewritten by every pass. */
     tri_program *program;
     tri_planned out;       /* slots that the host sets or reads (`program` unused): each pass keeps them up to date */
-    const tri_model *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
+    const tri_network *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
     tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
     int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward, schedule, shard; read by

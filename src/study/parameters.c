@@ -7,7 +7,7 @@ typedef struct listing {
     tri_arena *arena;
     const tri_plan_in *in;
     tri_stages stages;
-    const tri_model *part;    /* a tensor-parallel rank's share of the whole model */
+    const tri_network *part;    /* a tensor-parallel rank's share of the whole model */
     int n_shards;             /* ranks that shard this share */
     int64_t bytes;            /* of an element */
     tri_json **out;
@@ -31,7 +31,7 @@ static tri_json *param_json(const listing *l, int index) {
 }
 
 static tri_json *stage_json(const listing *l, int stage) {
-    const tri_model *model = l->in->model;
+    const tri_network *model = l->in->model;
     int64_t elements = 0;
     int n = 0;
     for (int i = 0; i < model->n_params; i++) {

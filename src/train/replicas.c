@@ -35,7 +35,7 @@ static held hash_weights(const tri_engine *engine, int parts) {
 
 static held hash_computing(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
-    const tri_model *model = engine->plan.model;
+    const tri_network *model = engine->plan.model;
     held h = {.what = (uint64_t)tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp};
     for (int unit = 0; p->master && unit < model->n_units; unit++) {
         tri_range part = p->param_part[unit];

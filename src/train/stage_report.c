@@ -12,7 +12,7 @@
 
 static const double uneven = 1.2; /* slowest stage over the mean */
 
-static int find_unit(const tri_model *model, const char *name) {
+static int find_unit(const tri_network *model, const char *name) {
     for (int u = 0; u < model->n_units; u++)
         if (strcmp(model->unit[u].name, name) == 0) return u;
     return -1;
@@ -132,7 +132,7 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     return at;
 }
 
-static tri_texts texts_of(tri_arena *arena, const tri_model *model, const tri_stages *stages) {
+static tri_texts texts_of(tri_arena *arena, const tri_network *model, const tri_stages *stages) {
     tri_texts texts = {.n = stages->pipeline.n_stages};
     texts.at = tri__arena_alloc(arena, (size_t)texts.n * sizeof *texts.at);
     for (int i = 0; i < texts.n; i++) texts.at[i] = tri__stage_text(arena, model, stages, i);
@@ -195,7 +195,7 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
 
 static tri_status save_profile(const tri_session *s, const tri_stage_time *unit) {
     char path[TRI_PATH_MAX];
-    const tri_model *model = &s->engine.model;
+    const tri_network *model = &s->engine.model;
     tri_json *units = tri__json_object();
     TRI_TRY(tri__path_join(path, s->settings->output_dir, "stage_profile.json"));
     for (int u = 0; u < model->n_units; u++)

@@ -84,7 +84,7 @@ static double layer_flops(const tri_encoder *e, double tokens, double squares) {
 
 /* The formula of bench/torch_step.py. */
 static double model_flops(const tri_session *s) {
-    const tri_model *model = s->engine.plan.model;
+    const tri_network *model = s->engine.plan.model;
     double flops = 0;
     for (int mb = 0; mb < s->engine.n_mb; mb++)
         for (int text = 0; text < model->n_texts; text++) {

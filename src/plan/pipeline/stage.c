@@ -14,7 +14,7 @@ static const double SAME = 1e-9; /* times that differ by less, relative to the l
 typedef struct cutter {
     tri_arena *arena;
     const tri_plan_in *in;
-    const tri_model *model;
+    const tri_network *model;
     const tri_schedule_row *row;
     int n_stages, branches;      /* branches: two encoders side by side */
     tri_stage_time *time;        /* [n_units] */
