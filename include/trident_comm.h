@@ -30,7 +30,9 @@ typedef uint64_t tri_request;           /* a posted operation; 0: none */
     X(F16, f16, 2)      \
     X(I32, i32, 4)      \
     X(I64, i64, 8)      \
-    X(U8, u8, 1)
+    X(U8, u8, 1)        \
+    X(I8, i8, 1)        \
+    X(F8_E4M3, f8, 1)
 typedef enum tri_dtype {
 #define X(upper, lower, bytes) TRI_##upper,
     TRI_DTYPES(X)
@@ -38,7 +40,7 @@ typedef enum tri_dtype {
     TRI_DTYPE_COUNT
 } tri_dtype;
 
-/* f32, f64 and integers accumulate in their own type; bf16 and f16 accumulate in f32 and are rounded once. Integers
+/* f32, f64 and integers accumulate in their own type; bf16, f16 and f8 accumulate in f32 and are rounded once. Integers
  * wrap around, and their average is rounded towards zero. */
 typedef enum tri_reduction { TRI_SUM, TRI_AVERAGE, TRI_MIN, TRI_MAX, TRI_PRODUCT, TRI_REDUCTION_COUNT } tri_reduction;
 

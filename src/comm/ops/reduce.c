@@ -3,7 +3,7 @@
  * they are faster than memory. */
 #include "comm/ops/reduce.h"
 
-#include "layout/float16.h"
+#include "layout/float8.h"
 
 #define NAME f32
 #define ELEMENT float
@@ -66,6 +66,24 @@
 #define LOAD(x) (x)
 #define SAVE(x) (x)
 #define NAN_OF(x) 0
+#include "comm/ops/reduce_body.h"
+
+#define NAME i8
+#define ELEMENT int8_t
+#define WORK int8_t
+#define UNSIGNED uint8_t
+#define LOAD(x) (x)
+#define SAVE(x) (x)
+#define NAN_OF(x) 0
+#include "comm/ops/reduce_body.h"
+
+#define NAME f8
+#define ELEMENT uint8_t
+#define WORK float
+#define UNSIGNED float
+#define LOAD tri__from_e4m3
+#define SAVE tri__to_e4m3
+#define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
 typedef void row(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first,

@@ -5,7 +5,8 @@
 #include "device/device.h"
 
 #define TRI_CPU_FAMILIES(X) \
-    X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(pool) X(fusion) X(loss) X(update)
+    X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(pool) X(fusion) X(loss) \
+    X(update) X(quantized)
 
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];
 TRI_CPU_FAMILIES(X)

@@ -307,7 +307,7 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
     add_as(table, any_width, TRI_F32);
     for (int dtype = TRI_BF16; dtype <= TRI_F16; dtype++) {
         for (int op = 0; op < TRI_OP_COUNT; op++) {
-            if (!table->run[op][TRI_F32]) continue;
+            if (!table->run[op][TRI_F32] || table->run[op][dtype]) continue; /* some rows take any width */
             table->run[op][dtype] = through_f32;
             table->work[op][dtype] = table->work[op][TRI_F32];
             table->work[op][dtype].fixed += TRI_MAX_ARGS * ALIGN;
