@@ -24,6 +24,18 @@ static tri_status check_pipeline(const tri_settings *s) {
     return TRI_OK;
 }
 
+tri_status tri__accept_precision(const tri_settings *s) {
+    static const char *const names[] = {[TRI_PRECISION_INT8] = "int8", [TRI_PRECISION_FP8] = "fp8"};
+    if (s->precision > TRI_PRECISION_FP16)
+        return tri__fail(TRI_USAGE,
+                         "--precision %s: training computes in fp32, bf16 or fp16; --quantize int8 beside one of them "
+                         "trains for int8 products",
+                         names[s->precision]);
+    if (s->quantize == TRI_QUANTIZE_FP8)
+        return tri__fail(TRI_USAGE, "--quantize fp8: training is for int8 products only; eval and predict take fp8");
+    return TRI_OK;
+}
+
 /* Texts with a syntax, and folders that must exist. */
 static tri_status check_texts(const tri_settings *s) {
     uint8_t ranks[TRI_RANKS_PER_NODE];
@@ -44,6 +56,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     tri_mesh mesh;
     int64_t global = settings->global_batch_size;
     TRI_TRY(check_texts(settings));
+    TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)

@@ -7,5 +7,7 @@
 /* TRI_USAGE when this build cannot do what the settings ask, or values contradict each other. TRI_NOINPUT when the
  * folder to resume from does not exist. */
 tri_status tri__engine_accept(const tri_settings *settings);
+/* Part of it: TRI_USAGE when --precision or --quantize is not one of training. */
+tri_status tri__accept_precision(const tri_settings *settings);
 
 #endif

@@ -18,7 +18,8 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
     return TRI_OK;
 }
 
-static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
+/* In the order of the options' choices. */
+static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}, quantized[] = {TRI_F32, TRI_I8, TRI_F8_E4M3};
 
 /* Memory classes by their names in --offload. */
 static unsigned offload_of(const tri_settings *s) {
@@ -69,10 +70,13 @@ static tri_status plan_engine(void *data) {
     const planning *p = data;
     const tri_settings *s = p->settings;
     tri_engine *engine = p->engine;
+    TRI_ASSERT(s->precision <= TRI_PRECISION_FP16); /* tri__engine_accept; of a served model: replaced */
     TRI_TRY(tri__device_get(s->device, &engine->device));
     if (engine->device->is_stub && !p->train)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
+    if (!p->train && s->precision != TRI_PRECISION_FP32) /* the start program fills no 16-bit weights without masters */
+        return tri__fail(TRI_USAGE, "--precision: a model is evaluated in fp32 only");
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
@@ -99,6 +103,8 @@ static tri_status plan_engine(void *data) {
                                .sharding = sharding_of(s, p->place),
                                .recompute = (tri_recompute)s->recompute,
                                .precision = dtypes[s->precision],
+                               .quantize = quantized[s->quantize],
+                               .float_layers = s->float_layers,
                                .reduce_dtype = dtypes[s->reduce_dtype],
                                .offload = offload_of(s)};
     TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in));

@@ -1,5 +1,8 @@
 /* plan.c - one rank's programs: resolves the input, then runs the passes. */
+#include "base/text.h"
 #include "plan/pipeline/stage.h"
+
+#include <string.h>
 
 /* Tokens of a text in the largest microbatch. */
 static int64_t most_tokens(const tri_plan_in *in, int text) {
@@ -28,8 +31,29 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
+/* Every name of float_layers is a weight of the model. */
+static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
+    const tri_network *model = in->model;
+    const char **names = tri__arena_alloc(arena, (size_t)model->n_params * sizeof *names);
+    for (int p = 0; p < model->n_params; p++) names[p] = model->param[p].name;
+    for (int i = 0; i < in->float_layers.n; i++) {
+        const char *asked = in->float_layers.at[i];
+        int known = 0;
+        for (int p = 0; p < model->n_params && !known; p++) known = strcmp(names[p], asked) == 0;
+        if (known) continue;
+        const char *near = tri__text_nearest(asked, names, model->n_params);
+        return tri__fail(TRI_USAGE, "--float-layers %s: the model has no such weight; %s%s", asked,
+                         near ? "the nearest is " : "trident plan --params lists them", near ? near : "");
+    }
+    return TRI_OK;
+}
+
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
     *in = *asked;
+    if (in->quantize != TRI_F32)
+        return tri__fail(TRI_USAGE, "--quantize %s: this build has no pass that places such products",
+                         in->quantize == TRI_I8 ? "int8" : "fp8");
+    TRI_TRY(check_float_layers(arena, in));
     in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
     in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
     if (in->mesh.pp > 1) return tri__stages_plan(arena, in, stages);

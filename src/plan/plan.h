@@ -63,6 +63,8 @@ typedef struct tri_plan_in {
     int sequence_parallel;       /* with mesh.tp > 1: norms, dropout and residuals on shards of the tokens */
     tri_recompute recompute;
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
+    tri_dtype quantize;          /* of the encoders' products: f32 (none), i8 or f8_e4m3 */
+    tri_texts float_layers;      /* weights whose products are not quantised */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
     unsigned offload;            /* classes in offload memory, 1 << tri_mem or-ed */
 } tri_plan_in;

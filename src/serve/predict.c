@@ -1,6 +1,7 @@
 /* predict.c - evaluation and prediction with a checkpoint, which contains configuration, vocabularies and
  * preprocessing. */
 #include "data/table/columns.h"
+#include "engine/asked.h"
 #include "engine/evaluate.h"
 #include "engine/files.h"
 #include "engine/inputs.h"
@@ -46,38 +47,6 @@ static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
     const char *chosen = files.test[0] ? files.test : files.valid;
     if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
     return tri__path_join(out, "", chosen);
-}
-
-static tri_status replace_text(char **field, const char *text) {
-    char *copy = strdup(text);
-    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
-    free(*field);
-    *field = copy;
-    return TRI_OK;
-}
-
-/* Overrides the training run's settings with those of this call and machine. */
-static tri_status take_asked(served *v, const tri_settings *asked) {
-    tri_settings *s = &v->settings;
-    s->world_size = s->nproc_per_node = s->pp_size = s->tp_size = s->dp_size =
-        1;                              /* serving uses one rank, however many trained */
-    s->precision = s->reduce_dtype = 0; /* the checkpoint's weights are in fp32 */
-    s->schedule = TRI_SCHEDULE_1F1B, s->virtual_stages = 0, s->pipeline_shape = TRI_SHAPE_ASKED_AUTO;
-    tri_texts *const lists[] = {&s->offload, &s->stages};
-    for (int i = 0; i < 2; i++)
-        while (lists[i]->n > 0) free(lists[i]->at[--lists[i]->n]);
-    free(s->stage_profile);
-    s->stage_profile = NULL;
-    s->threads = asked->threads;
-    s->batch_size = asked->batch_size;
-    s->max_tokens = asked->max_tokens;
-    s->num_workers = asked->num_workers;
-    s->bad_rows = asked->bad_rows;
-    if (tri__settings_given(asked, &asked->separator)) TRI_TRY(replace_text(&s->separator, asked->separator));
-    free(s->cache_dir); /* the run's folder may no longer exist */
-    s->cache_dir = NULL;
-    if (asked->cache_dir) TRI_TRY(replace_text(&s->cache_dir, asked->cache_dir));
-    return replace_text(&s->device, asked->device);
 }
 
 static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
@@ -147,7 +116,7 @@ static tri_status open_served(const tri_settings *asked, const tri_log *log, int
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&v->settings, path));
     TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint is untrusted input */
-    TRI_TRY(take_asked(v, asked));
+    TRI_TRY(tri__settings_infer(&v->settings, asked));
     TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
     TRI_TRY(check_classes(v));
@@ -162,7 +131,7 @@ static tri_status check_weights(const served *v) {
         const tri_piece *piece = &v->engine.weights[i];
         const float *values = piece->data;
         int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
-        TRI_ASSERT(piece->dtype == TRI_F32); /* take_asked: fp32 */
+        TRI_ASSERT(piece->dtype == TRI_F32); /* as the engine keeps them for the host */
 #pragma omp parallel for num_threads(tri__threads(&v->settings)) reduction(+ : bad) if (n > 1 << 16)
         for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
         if (bad)

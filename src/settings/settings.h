@@ -36,7 +36,8 @@ typedef struct tri_settings {
     double progress_timeout;       /* seconds */
     int64_t node_rank, master_port;
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
-    int precision, shard, schedule, recompute;   /* indices of their rows' choices */
+    int precision, quantize, shard, schedule, recompute; /* indices of their rows' choices */
+    tri_texts float_layers;        /* names of weights that quantize leaves alone */
     int reshard_after_forward, wrap, pipeline_shape, sequence_parallel; /* likewise */
     int64_t virtual_stages;
     tri_texts stages;
@@ -72,6 +73,9 @@ typedef struct tri_settings {
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
 enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
+/* precision; from int8 on they stand for quantize beside the model's own computing type (eval, predict). */
+enum { TRI_PRECISION_FP32, TRI_PRECISION_BF16, TRI_PRECISION_FP16, TRI_PRECISION_INT8, TRI_PRECISION_FP8 };
+enum { TRI_QUANTIZE_NONE, TRI_QUANTIZE_INT8, TRI_QUANTIZE_FP8 };
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };

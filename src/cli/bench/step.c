@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/accept.h"
 #include "report/table.h"
 #include "train/session.h"
 
@@ -240,6 +241,7 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
     if (b.steps <= WARMUP)
         return tri__fail(TRI_USAGE, "--max-steps %lld: the first %d are warm-up; take more", (long long)b.steps,
                          WARMUP);
+    TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__device_get(settings->device, &b.device));
     if (b.device->is_stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu",
