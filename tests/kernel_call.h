@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "device/device.h"
 #include "kernel_cases.h"
-#include "layout/float16.h"
+#include "layout/float8.h"
 
 #include <math.h>
 
@@ -53,11 +53,22 @@ static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sums", 3, 5},  {"scale", 1, 2},
 };
 
+static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8; }
+
+/* Scales of quantised factors: the operands s and ws that are read. */
+static inline int is_scale(const kernel_call *k, int arg) {
+    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    return (strcmp(operand->name, "s") == 0 || strcmp(operand->name, "ws") == 0) &&
+           tri__access_reads(operand->access);
+}
+
 static inline void fill_real(kernel_call *k, int arg) {
     const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
     double low = -1, high = 1;
     for (size_t i = 0; i < sizeof kernel_ranges / sizeof *kernel_ranges; i++)
         if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
+    if (is_scale(k, arg)) low = 0.002, high = 0.02;
+    if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
     static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh};
     for (int i = 0; i < 4; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
@@ -68,9 +79,16 @@ static inline void fill_real(kernel_call *k, int arg) {
         case TRI_F64: ((double *)data)[i] = value; break;
         case TRI_BF16: ((uint16_t *)data)[i] = tri__to_bf16((float)value); break;
         case TRI_F16: ((uint16_t *)data)[i] = tri__to_f16((float)value); break;
+        case TRI_F8_E4M3: ((uint8_t *)data)[i] = tri__to_e4m3((float)value); break;
         default: ((float *)data)[i] = (float)value;
         }
+        if (is_scale(k, arg)) ((float *)data)[i] = (float)((int)(value * 0x1p20) * 0x1p-20); /* few significant bits */
     }
+}
+
+static inline void fill_bytes(kernel_call *k, int arg) {
+    int8_t *out = k->call.t[arg].data;
+    for (int64_t i = 0; i < operand_count(k, arg); i++) out[i] = (int8_t)(next_random(&k->random) % 255 - 127);
 }
 
 /* Data rows of samples are 100, 101, ...; without sequences every seventh row begins a sample. */
@@ -138,7 +156,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         tri_tensor *t = &k->call.t[a];
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
-        if ((left_out >> a & 1) || (operand->optional && t->cols == 0)) continue;
+        if ((left_out >> a & 1) || (operand->optional && (t->cols == 0 || (operand->dims[0] == 'M' && t->rows == 0))))
+            continue;
         k->call.dtype[a] = (uint8_t)operand_dtype(k, a);
         k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(k, a));
         k->block[a] = malloc(k->bytes[a] + 2 * GUARD);
@@ -149,6 +168,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         int reads = tri__access_reads(operand->access) || (acc >> a & 1);
         if (!reads) memset(t->data, 0xFF, k->bytes[a]);
         else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
+        else if (operand_dtype(k, a) == TRI_I8) fill_bytes(k, a);
         else fill_real(k, a);
     }
     if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
@@ -248,6 +268,8 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     case TRI_F16: return tri__from_f16(((const uint16_t *)data)[i]);
     case TRI_F64: return ((const double *)data)[i];
     case TRI_I32: return ((const int32_t *)data)[i];
+    case TRI_I8: return ((const int8_t *)data)[i];
+    case TRI_F8_E4M3: return tri__from_e4m3(((const uint8_t *)data)[i]);
     default: return ((const float *)data)[i];
     }
 }

@@ -1,9 +1,10 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and three more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and four more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
+ *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
@@ -42,6 +43,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
  * threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
+#define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "gelu_din_db tanh tanh_din "
@@ -55,6 +57,11 @@ static const kernel_grid kernel_grids[] = {
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=300 O=530,2 I=70"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=270 O=200 I=530"},
     {"linear linear_din linear_dw", "T=530 O=70 I=200"},
+    {"quantize_int8 quantize_fp8", ROWS " I=1,3,16,20,100,384 M=0,2"},
+    {"row_max quantize_din", ROWS " I=1,3,16,20,100,384"},
+    {QUANTIZED, "T=0,1,2,3,17,63 O=1,3,20,100 I=1,3,20,64"},
+    {QUANTIZED, "T=65 O=100 I=384"},
+    {QUANTIZED, "T=70 O=130,2 I=530"},
     {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
     {ATTENTION, "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
     {ATTENTION, "L=5,6,7 A=2 E=16,20"},
@@ -84,6 +91,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         DIM('T') = sum + DIM('X'), DIM('N') = n, DIM('S') = n + 1;
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
+    DIM('M') *= DIM('T');
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM
     visit(at, context);

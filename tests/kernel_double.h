@@ -208,6 +208,64 @@ static void double_cast(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
 }
 
+static double double_row_largest(const kernel_call *k, const double *x, int64_t t) {
+    double largest = 0;
+    for (int64_t i = 0, I = extent(k, 'I'); i < I; i++) largest = fmax(largest, fabs(x[t * I + i]));
+    return largest;
+}
+
+static void double_row_max(const kernel_call *k, double *const *v) {
+    for (int64_t t = 0; t < extent(k, 'T'); t++) v[0][t] = double_row_largest(k, v[1], t);
+}
+
+/* To `bits` significant bits, or a multiple of `least`; ties to even. */
+static double double_rounded(double x, int bits, double least) {
+    int exponent;
+    if (x == 0) return 0;
+    frexp(x, &exponent);
+    double unit = fmax(ldexp(1, exponent - bits), least);
+    return rint(x / unit) * unit;
+}
+
+/* As ops.def spells it: 1 / s and the product with it are fp32. */
+static void double_quantize(const kernel_call *k, double *const *v, double most, double (*to_element)(double)) {
+    int64_t T = extent(k, 'T'), I = extent(k, 'I');
+    for (int64_t t = 0; t < T; t++) {
+        double largest = v[3] ? 0 : double_row_largest(k, v[2], t);
+        for (int64_t i = t; v[3] && i < extent(k, 'M'); i += T) largest = fmax(largest, v[3][i]);
+        double s = v[1][t] = double_rounded((float)(largest / most), 16, 0);
+        for (int64_t i = 0; i < I; i++) {
+            float inverse = s > 0 ? (float)(1 / s) : 0, x = (float)v[2][t * I + i];
+            v[0][t * I + i] = to_element((double)(x * inverse));
+        }
+    }
+}
+
+static double double_to_int8(double x) { return fmax(-127, fmin(127, rint(x))); }
+static double double_to_e4m3(double x) { return fmax(-448, fmin(448, double_rounded(x, 4, 0x1p-9))); }
+
+static void double_quantize_int8(const kernel_call *k, double *const *v) { double_quantize(k, v, 127, double_to_int8); }
+static void double_quantize_fp8(const kernel_call *k, double *const *v) { double_quantize(k, v, 448, double_to_e4m3); }
+
+/* y, q, s, w, ws, b */
+static void double_linear_int8(const kernel_call *k, double *const *v) {
+    int64_t O = extent(k, 'O'), I = extent(k, 'I');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        v[0][i] = v[5][i % O];
+        for (int64_t c = 0; c < I; c++)
+            v[0][i] += v[2][i / O] * v[1][i / O * I + c] * v[4][i % O] * v[3][i % O * I + c];
+    }
+}
+
+static void double_linear_gelu_int8(const kernel_call *k, double *const *v) {
+    double_linear_int8(k, v + 1);
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_gelu_at(v[1][i]);
+}
+
+/* Values of e4m3 and of integers are doubles here. */
+static void double_linear_fp8(const kernel_call *k, double *const *v) { double_linear_int8(k, v); }
+static void double_linear_gelu_fp8(const kernel_call *k, double *const *v) { double_linear_gelu_int8(k, v); }
+
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(embed),      ROW(norm),          ROW(dropout),         ROW(add),        ROW(dropout_add_norm),
@@ -215,6 +273,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(pool_first), ROW(pool_mean),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),
+    ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
+    ROW(linear_fp8), ROW(linear_gelu_fp8),
 #undef ROW
 };
 

@@ -131,9 +131,16 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
     free(call.work);
 }
 
+/* Rounding has no useful derivative. The adjoint of quantize_int8 is defined as that of the identity ("straight
+ * through"), so that is what it is compared with; that s * q is x up to half a scale is tested in test_quantized.c. */
+static void double_straight_through(double *const *v, int64_t n) {
+    for (int64_t i = 0; i < n; i++) v[TRI_ARG(quantize_int8, q)][i] = v[TRI_ARG(quantize_int8, x)][i];
+}
+
 static double objective(const kernel_call *k, const gradients *g, double *const *v) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    double_ops[k->at.op](k, v);
+    if (k->at.op == TRI_OP_quantize_int8) double_straight_through(v, operand_count(k, 0));
+    else double_ops[k->at.op](k, v);
     double sum = 0;
     int weighed = 0;
     for (int a = 0; a < row->n_args; a++) {
@@ -152,6 +159,13 @@ static int is_padding(const kernel_call *k, int a, int64_t i) {
            (a == TRI_ARG(embed, position) && row == k->attr.pad_position);
 }
 
+/* Gradients of quantised factors are with respect to scale * q: the scale of element i of such an operand; else 1. */
+static double unit_of(const kernel_call *k, double *const *v, int a, int64_t i) {
+    if (k->at.op != TRI_OP_linear_int8) return 1;
+    if (a == TRI_ARG(linear_int8, q)) return v[TRI_ARG(linear_int8, s)][i / extent(k, 'I')];
+    return a == TRI_ARG(linear_int8, w) ? v[TRI_ARG(linear_int8, ws)][i / extent(k, 'I')] : 1;
+}
+
 /* Central differences for at most 150 elements of operand a, spread evenly. */
 static void check_gradient(const kernel_call *k, const gradients *g, double *const *v, int a) {
     enum { MOST = 150 };
@@ -159,13 +173,13 @@ static void check_gradient(const kernel_call *k, const gradients *g, double *con
     double want[MOST + 1], largest = 0;
     int count = 0;
     for (int64_t i = 0; i < n; i += stride, count++) {
-        double x = v[a][i], step = 1e-5, sum[2];
+        double x = v[a][i], unit = unit_of(k, v, a, i), step = 1e-5 / unit, sum[2];
         for (int side = 0; side < 2; side++) {
             v[a][i] = side ? x - step : x + step;
             sum[side] = objective(k, g, v);
         }
         v[a][i] = x;
-        want[count] = is_padding(k, a, i) ? 0 : (sum[0] - sum[1]) / (2 * step);
+        want[count] = is_padding(k, a, i) ? 0 : (sum[0] - sum[1]) / (2 * step * unit);
         largest = fmax(largest, fabs(want[count]));
     }
     for (int j = 0; j < count; j++) {
@@ -229,9 +243,14 @@ static const kernel_grid gradient_grids[] = {
     {"pool_first pool_mean", "L=0,2 X=3 H=5"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
+    {"quantize_int8", "T=0,1,7 I=1,5,33 M=0,2"},
+    {"linear_int8", "T=0,1,7 O=1,5 I=1,3,9"},
 };
 static const kernel_grid fused_grids[] = {
-    {"linear_gelu_din", "T=0,1,7 O=1,5 I=1,3,9"}}; /* gradients of two operations at once */
+    {"linear_gelu_din linear_gelu_int8 linear_fp8 linear_gelu_fp8",
+     "T=0,1,7 O=1,5 I=1,3,9"}, /* gradients of two operations at once, or none */
+    {"row_max", "T=0,1,7 I=1,5,33"},
+    {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"}};
 static const kernel_grid update_grids[] = {
     {"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
 
@@ -240,7 +259,7 @@ static void test_forward(void **state) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
-    kernel_cases(fused_grids, 1, forward_case, &table);
+    kernel_cases(fused_grids, 3, forward_case, &table);
     kernel_cases(update_grids, 3, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         tri_op_phase phase = tri__op_row((tri_op)op)->phase;
@@ -301,7 +320,7 @@ static void test_no_rows(void **state) {
     static const kernel_grid grids[] = {
         {"embed_dw", "T=0 H=5 V=6 P=4 Y=2"},
         {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"},
-        {"linear_dw", "T=0 O=5 I=3"},
+        {"linear_dw linear_int8_dw", "T=0 O=5 I=3"},
         {"bias_dw", "T=0 O=5"},
     };
     static const char *const devices[] = {"cpu", "reference"};
