@@ -5,7 +5,9 @@
  *                                 files (bytes, xxh3-128), state
  *   weights-00000.safetensors     parameters; one file per rank
  *   optimizer-00000.safetensors   exp_avg.*, exp_avg_sq.*; one file per rank
- *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need */
+ *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
+ *
+ * A quantised folder has integers of 8 bits and their scales (checkpoint/quantized.h), and in its state `quantized`. */
 #ifndef TRI_CHECKPOINT_CHECKPOINT_H
 #define TRI_CHECKPOINT_CHECKPOINT_H
 
@@ -62,12 +64,16 @@ const tri_json *tri__checkpoint_config(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_preprocessing(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint);
 const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
+/* What the quantised folder's maker recorded: version, type, figures; NULL: it is not quantised. */
+const tri_json *tri__checkpoint_quantized(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
 /* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice. data is NULL;
  * tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor);
-/* Fills piece->data with the piece's slice. TRI_DATA if name, shape or dtype do not match. */
+/* Fills piece->data with the piece's slice. TRI_DATA if name, shape or dtype do not match. An f32 piece is also read
+ * from F16, BF16 and quantised tensors, exactly; where the tensor is not quantised, it is then rounded to
+ * piece->through. */
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece);
 
 /* Records which checkpoint of a run folder is the best; atomic. */

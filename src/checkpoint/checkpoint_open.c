@@ -5,9 +5,12 @@
 #include "base/limits.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/quantized.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
+#include "layout/quantized.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,6 +25,9 @@ struct tri_checkpoint {
     tri_json *shards;         /* file name -> index of `shard` */
     tri_st_file *shard;     /* [n_shards] */
     int n_shards;
+    tri_json *quantized_of;   /* name of an I8 tensor -> index of `quantized` */
+    tri_quantized *quantized; /* [n_quantized] */
+    int n_quantized;
 };
 
 /* A stored slice. */
@@ -160,6 +166,54 @@ static tri_status index_tensors(tri_checkpoint *checkpoint) {
     return TRI_OK;
 }
 
+/* A tensor that lies in its file as a whole. */
+static tri_status find_whole(const tri_checkpoint *checkpoint, const char *name, stored *out) {
+    const tri_json *row = tri__json_get(checkpoint->tensors, name), *slices = tri__json_get(row, "slices");
+    tri_piece tensor;
+    TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+    if (tri__json_size(slices) == 1) TRI_TRY(parse_slice(checkpoint, tri__json_at(slices, 0), &tensor, out));
+    if (tri__json_size(slices) != 1 || !tri__shape_equal(&out->entry->shape, &tensor.shape))
+        return bad_row(checkpoint, name, "is quantised, and must lie in one file as a whole");
+    return TRI_OK;
+}
+
+static tri_status open_quantized(tri_checkpoint *checkpoint, const char *name, int check) {
+    char scale_name[512];
+    stored part, scale;
+    snprintf(scale_name, sizeof scale_name, "%s" TRI_SCALE_SUFFIX, name);
+    if (!tri__json_get(checkpoint->tensors, scale_name))
+        return tri__fail(TRI_DATA, "%s: tensor '%s' is I8, and its scales, '%s', are missing", checkpoint->path, name,
+                         scale_name);
+    TRI_TRY(find_whole(checkpoint, name, &part));
+    TRI_TRY(find_whole(checkpoint, scale_name, &scale));
+    tri_quantized *quantized = &checkpoint->quantized[checkpoint->n_quantized];
+    TRI_TRY(tri__quantized_open(part.file, part.entry, scale.file, scale.entry, quantized));
+    if (tri__json_set_new(checkpoint->quantized_of, name, tri__json_integer(checkpoint->n_quantized++)))
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    return check ? tri__quantized_check(quantized) : TRI_OK;
+}
+
+/* Opens the int8 tensors; `of` readers together check all their integers, tensor by tensor in turn. */
+static tri_status open_all_quantized(tri_checkpoint *checkpoint, int part, int of) {
+    const tri_json *rows = tri__json_get(checkpoint->manifest, "tensors"), *row,
+                   *facts = tri__json_get(tri__json_get(checkpoint->manifest, "state"), "quantized");
+    tri_json_int version = tri__json_integer_value(tri__json_get(facts, "version"));
+    size_t i;
+    if (facts && version != TRI_QUANTIZED_VERSION)
+        return tri__fail(TRI_DATA, "%s: its weights are quantised in version %lld; this build reads version %d",
+                         checkpoint->path, (long long)version, TRI_QUANTIZED_VERSION);
+    checkpoint->quantized = calloc(tri__json_size(rows) + 1, sizeof *checkpoint->quantized);
+    if (!checkpoint->quantized) return tri__fail(TRI_RESOURCE, "%s: out of memory", checkpoint->path);
+    tri__json_each(rows, i, row) {
+        tri_piece tensor;
+        TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+        if (tensor.dtype != TRI_I8) continue;
+        if (!facts) return bad_row(checkpoint, tensor.name, "is I8, but state.quantized is missing");
+        TRI_TRY(open_quantized(checkpoint, tensor.name, of > 0 && (int)(i % (size_t)of) == part));
+    }
+    return TRI_OK;
+}
+
 /* Every shard stays open. If that exceeds the soft limit of open files, the limit is raised up to the hard limit. */
 static tri_status need_files(const char *path, size_t shards) {
     enum { OTHERS = 64 };
@@ -218,6 +272,7 @@ static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
     checkpoint->step = tri__json_integer_value(step);
     TRI_TRY(open_shards(checkpoint));
     TRI_TRY(index_tensors(checkpoint));
+    TRI_TRY(open_all_quantized(checkpoint, part, of));
     TRI_TRY(load_listed(checkpoint, "config.json", &checkpoint->config));
     return load_listed(checkpoint, "preprocessing.json", &checkpoint->preprocessing);
 }
@@ -229,7 +284,8 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
     checkpoint->path = strdup(path);
     checkpoint->tensors = tri__json_object();
     checkpoint->shards = tri__json_object();
-    tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards
+    checkpoint->quantized_of = tri__json_object();
+    tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards && checkpoint->quantized_of
                             ? open_whole(checkpoint, part, of)
                             : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) *out = checkpoint;
@@ -283,6 +339,9 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
 
 void tri__checkpoint_close(tri_checkpoint *checkpoint) {
     if (!checkpoint) return;
+    for (int i = 0; i < checkpoint->n_quantized; i++) tri__quantized_close(&checkpoint->quantized[i]);
+    free(checkpoint->quantized);
+    tri__json_decref(checkpoint->quantized_of);
     for (int i = 0; i < checkpoint->n_shards; i++) tri__st_close(&checkpoint->shard[i]);
     free(checkpoint->shard);
     tri__json_decref(checkpoint->shards);
@@ -315,26 +374,51 @@ tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, t
     return TRI_OK;
 }
 
+const tri_json *tri__checkpoint_quantized(const tri_checkpoint *checkpoint) {
+    return tri__json_get(tri__checkpoint_state(checkpoint), "quantized");
+}
+
+/* A stored slice on its way into a piece. */
 typedef struct copy {
-    char *into;
+    const tri_piece *into;
     const stored *from;
-    int64_t bytes; /* per element */
+    const tri_quantized *quantized; /* the tensor, if its integers become f32; else NULL */
 } copy;
 
 static tri_status copy_run(void *context, int64_t into, int64_t from, int64_t count) {
     const copy *c = context;
-    return tri__st_read(c->from->file, c->from->entry, from, count, c->into + into * c->bytes);
+    char *out = (char *)c->into->data + (size_t)into * tri__dtype_bytes(c->into->dtype);
+    if (c->quantized) return tri__quantized_read(c->quantized, from, count, (float *)out);
+    if (c->from->entry->dtype == c->into->dtype)
+        return tri__st_read(c->from->file, c->from->entry, from, count, out);
+    return tri__st_read_f32(c->from->file, c->from->entry, from, count, (float *)out);
+}
+
+/* f32 is read from every type that it holds exactly. */
+static int converts(const tri_checkpoint *checkpoint, const tri_piece *tensor, tri_dtype to) {
+    if (tensor->dtype == to) return 1;
+    if (to != TRI_F32) return 0;
+    return tensor->dtype == TRI_F16 || tensor->dtype == TRI_BF16 ||
+           tri__json_get(checkpoint->quantized_of, tensor->name) != NULL;
+}
+
+static void round_piece(const tri_piece *piece) {
+    float *data = piece->data;
+    if (piece->through == TRI_F32) return;
+    for (int64_t i = 0; i < piece->slice.end - piece->slice.begin; i++) data[i] = tri__rounded(piece->through, data[i]);
 }
 
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
-    const tri_json *row = tri__json_get(checkpoint->tensors, piece->name);
+    const tri_json *row = tri__json_get(checkpoint->tensors, piece->name),
+                   *index = piece->dtype == TRI_F32 ? tri__json_get(checkpoint->quantized_of, piece->name) : NULL;
+    const tri_quantized *quantized = index ? &checkpoint->quantized[tri__json_integer_value(index)] : NULL;
     tri_json *slice;
     size_t i;
     tri_piece tensor;
     char have[128], want[128];
     if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
-    if (tensor.dtype != piece->dtype || !tri__shape_equal(&tensor.shape, &piece->shape))
+    if (!converts(checkpoint, &tensor, piece->dtype) || !tri__shape_equal(&tensor.shape, &piece->shape))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
                          tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),
                          tri__dtype_name(piece->dtype), tri__shape_text(&piece->shape, want));
@@ -342,10 +426,11 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
     tri__json_each(tri__json_get(row, "slices"), i, slice) {
         stored part;
         TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
-        copy c = {.into = piece->data, .from = &part, .bytes = (int64_t)tri__dtype_bytes(piece->dtype)};
+        copy c = {.into = piece, .from = &part, .quantized = quantized};
         TRI_TRY(tri__slice_overlap(&tensor.shape, &piece->slice, &part.slice, copy_run, &c, &filled));
     }
     if (filled != piece->slice.end - piece->slice.begin)
         return bad_row(checkpoint, piece->name, "its slices leave a gap");
+    if (!quantized) round_piece(piece);
     return TRI_OK;
 }

@@ -28,6 +28,8 @@ typedef struct tri_piece {
     tri_shape shape;  /* of the whole logical tensor */
     tri_slice slice;
     void *data;       /* [slice.end - slice.begin] elements */
+    tri_dtype
+        through; /* of an f32 piece: numbers read from a float tensor are rounded to this type; f32: they are not */
 } tri_piece;
 
 /* The number of elements; -1 when it overflows. */

@@ -6,6 +6,7 @@
  */
 #include "base/arena.h"
 #include "base/text.h"
+#include "checkpoint/quantized.h"
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
 #include "engine/assets.h"
@@ -34,6 +35,15 @@ static int is_moment(const char *name) {
     return 0;
 }
 
+/* Scales of a quantised tensor are part of the weight that is read. */
+static int is_scale(const tri_checkpoint *checkpoint, const char *name) {
+    static const char suffix[] = TRI_SCALE_SUFFIX;
+    size_t length = strlen(name);
+    return tri__checkpoint_quantized(checkpoint) && length > sizeof suffix &&
+           strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+/* Weights of any storage type become fp32, exactly. */
 static tri_status read_weights(exporter *e) {
     int n = tri__checkpoint_count(e->checkpoint);
     TRI_TRY(tri__arena_open(&e->arena, ((size_t)n + 1) * (sizeof *e->weights + sizeof *e->held) * 3 + CARD_ROOM));
@@ -42,8 +52,9 @@ static tri_status read_weights(exporter *e) {
     for (int i = 0; i < n; i++) {
         tri_piece *piece = &e->weights[e->n_weights];
         TRI_TRY(tri__checkpoint_tensor(e->checkpoint, i, piece));
-        if (is_moment(piece->name)) continue;
+        if (is_moment(piece->name) || is_scale(e->checkpoint, piece->name)) continue;
         int index = e->n_weights++;
+        piece->dtype = TRI_F32;
         piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) +
                                               1);
         if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", piece->name);
