@@ -1,4 +1,5 @@
-/* trident.h - the public interface of libtrident: plan, check, train, evaluate and save Trimodal BERT classifiers.
+/* trident.h - the public interface of libtrident: plan, check, train, evaluate, save and use Trimodal BERT
+ * classifiers.
  * Groups of ranks and their collectives are in trident_comm.h.
  *
  * Every function that can fail returns a tri_status; tri_error() has the text of this thread's last failure.
@@ -22,9 +23,9 @@ typedef enum tri_status {
     TRI_NOINPUT = 66,    /* an input file or folder is missing */
     TRI_INTERNAL = 70,   /* a bug in Trident */
     TRI_RESOURCE = 71,   /* out of memory, descriptors or processes */
-    TRI_BUSY = 73,       /* the output folder is in use by another run */
+    TRI_BUSY = 73,       /* the output folder is in use by another run, or too many rows wait for a model */
     TRI_IO = 74,         /* reading or writing failed */
-    TRI_STOPPED = 75,    /* stopped early; a checkpoint is saved: run again to continue */
+    TRI_STOPPED = 75,    /* stopped early; a checkpoint is saved: run again to continue. Or a model is being closed */
     TRI_DISAGREE = 76,   /* ranks disagree */
     TRI_NOTFINITE = 79   /* a number became infinite or NaN */
 } tri_status;
@@ -125,6 +126,42 @@ TRI_API tri_status tri_evaluate(tri_session *session, tri_result *out);
 TRI_API const char *tri_positive_label(const tri_session *session);
 /* Commits checkpoint-<step> in the output folder and writes its path to `folder` (may be NULL) of `size` bytes. */
 TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
+
+/* ---- Prediction ----
+ *
+ *     tri_model *model;
+ *     tri_model_open(n, options, &model);              options of `trident predict`: "--checkpoint=run", ...
+ *     tri_column_value values[] = {{"Review Text", "Lovely", 6}, {"Age", "33", 2}};
+ *     tri_row row = {values, 2};
+ *     tri_model_predict(model, &row, 1, probabilities);   [1, tri_model_classes(model)]
+ *     tri_model_close(model);
+ *
+ * Any number of threads may predict with one model at once: their rows share batches. A row's probabilities never
+ * depend on the rows it is batched with. examples/predict.c is a complete program. */
+typedef struct tri_model tri_model;
+
+/* A value of one column, as text: numbers as in a CSV file. */
+typedef struct tri_column_value {
+    const char *column;     /* its name in the training table */
+    const char *value;      /* UTF-8, [length], not 0-terminated; NULL: missing */
+    size_t length;
+} tri_column_value;
+
+/* Columns that are left out are missing values: an empty text, or the number stored for missing ones. */
+typedef struct tri_row {
+    const tri_column_value *value; /* [n] */
+    int n;
+} tri_row;
+
+TRI_API tri_status tri_model_open(int n_options, const char *const *options, tri_model **model);
+TRI_API void tri_model_close(tri_model *model); /* accepts NULL; no thread may be predicting */
+TRI_API int tri_model_classes(const tri_model *model);
+TRI_API const char *tri_model_label(const tri_model *model, int index); /* of class index: 0 to classes - 1 */
+/* The columns that the model reads: texts first. NULL beyond the last. */
+TRI_API const char *tri_model_column(const tri_model *model, int index);
+/* probabilities [n, classes]. TRI_DATA for a value that cannot be read (row and column named), TRI_USAGE for an unknown
+ * column (the nearest named). Rows of several calls are computed together. */
+TRI_API tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities);
 
 #ifdef __cplusplus
 }
