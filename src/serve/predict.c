@@ -1,12 +1,11 @@
-/* predict.c - evaluation and prediction with a checkpoint, which contains configuration, vocabularies and
- * preprocessing. */
+/* predict.c - evaluation and prediction of a table with a checkpoint. */
 #include "data/table/columns.h"
-#include "engine/asked.h"
 #include "engine/evaluate.h"
 #include "engine/files.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
 #include "engine/trained.h"
+#include "serve/opened.h"
 #include "serve/serve.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
@@ -18,26 +17,18 @@
 #include <string.h>
 
 typedef struct served {
-    tri_checkpoint *checkpoint;
-    tri_settings settings;        /* the checkpoint's, with this machine's threads, device, batch size */
-    tri_assets assets;
-    tri_preprocess *preprocess;
+    tri_opened opened;
     tri_dataset *data;
     char table[TRI_PATH_MAX];     /* path of the data */
     int positive;                 /* class that the figures belong to; -1: more than two classes */
-    tri_engine engine;
     float *probs;                 /* [n, classes] */
     double seconds;
 } served;
 
 static void close_served(served *v) {
     free(v->probs);
-    tri__engine_close(&v->engine);
     tri__dataset_close(v->data);
-    tri__preprocess_free(v->preprocess);
-    tri__assets_close(&v->assets);
-    tri__settings_free(&v->settings);
-    tri__checkpoint_close(v->checkpoint);
+    tri__opened_close(&v->opened);
 }
 
 /* A folder's test file, else its validation file; or the file itself. */
@@ -52,47 +43,21 @@ static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
 static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
     tri_inputs inputs;
     TRI_TRY(choose_file(path, v->table));
-    TRI_TRY(tri__inputs_make(&v->settings, &v->assets, log, NULL, &inputs));
-    return tri__inputs_open(&inputs, v->table, v->preprocess, need_labels, &v->data);
-}
-
-/* Checks that the classes in preprocessing match the number in the configuration. */
-static tri_status check_classes(const served *v) {
-    if (v->preprocess->n_classes == v->settings.model.num_classes) return TRI_OK;
-    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
-                     tri__checkpoint_path(v->checkpoint), (long long)v->settings.model.num_classes,
-                     v->preprocess->n_classes);
-}
-
-/* --positive-label, or the label that the model was trained with. */
-static tri_status find_positive(served *v, const char *asked, const tri_log *log) {
-    const char *kept = v->settings.model.positive_label;
-    v->positive = -1;
-    if (asked && v->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE,
-                         "--positive-label: the model has %d classes, and figures are means over all of them",
-                         v->preprocess->n_classes);
-    if (v->preprocess->n_classes > 2) return TRI_OK;
-    if (asked || kept) return tri__preprocess_positive(v->preprocess, asked ? asked : kept, &v->positive);
-    v->positive = 1;
-    tri__say(log, TRI_LOG_WARN,
-             "%s does not say which label is the positive one, since an earlier version wrote it: class 1, \"%s\", "
-             "is taken; --positive-label names another",
-             tri__checkpoint_path(v->checkpoint), v->preprocess->label[1]);
-    return TRI_OK;
+    TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &inputs));
+    return tri__inputs_open(&inputs, v->table, v->opened.preprocess, need_labels, &v->data);
 }
 
 /* Counts rows that the model was trained on, in any file: all of them if the tables' digests are equal, else those that
  * match the checkpoint's row hashes. An export has only the digest. */
 static tri_status count_trained(const served *v, const tri_log *log, int64_t *rows) {
     static const char advice[] = "scores on rows that the model was trained on do not say how it does on others";
-    const tri_json *state = tri__checkpoint_state(v->checkpoint), *hashes = tri__json_get(state, "trained_rows");
+    const tri_json *state = tri__checkpoint_state(v->opened.checkpoint), *hashes = tri__json_get(state, "trained_rows");
     const char *trained = tri__json_string_value(tri__json_get(state, "data"));
     char digest[24];
     tri_trained sample = {0};
     *rows = -1;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)v->data->digest);
-    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->checkpoint), v->data, &sample));
+    if (hashes) TRI_TRY(tri__trained_count(hashes, tri__checkpoint_path(v->opened.checkpoint), v->data, &sample));
     if (trained && strcmp(digest, trained) == 0) sample = (tri_trained){v->data->n, v->data->n};
     if (sample.seen) *rows = (int64_t)((double)sample.found * (double)v->data->n / (double)sample.seen + 0.5);
     if (sample.found == v->data->n)
@@ -108,69 +73,32 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
 
 /* Opens the model and the data. */
 static tri_status open_served(const tri_settings *asked, const tri_log *log, int need_labels, served *v) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__settings_init(&v->settings));
-    if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
-    TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &v->checkpoint));
-    const char *folder = tri__checkpoint_path(v->checkpoint);
-    TRI_TRY(tri__path_join(path, folder, "config.json"));
-    TRI_TRY(tri__settings_config(&v->settings, path));
-    TRI_TRY(tri__model_config_check(&v->settings.model)); /* a checkpoint is untrusted input */
-    TRI_TRY(tri__settings_infer(&v->settings, asked));
-    TRI_TRY(tri__assets_restore(&v->settings, folder, &v->assets));
-    TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(v->checkpoint), folder, &v->preprocess));
-    TRI_TRY(check_classes(v));
-    if (need_labels) TRI_TRY(find_positive(v, asked->model.positive_label, log));
-    if (tri__settings_decimal(asked)) v->preprocess->reading.decimal = tri__settings_decimal(asked);
+    TRI_TRY(tri__opened_read(asked, &v->opened));
+    if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
     return load_data(v, asked->data_path, need_labels, log);
-}
-
-/* Refuses a checkpoint with weights that are not finite. */
-static tri_status check_weights(const served *v) {
-    for (int i = 0; i < v->engine.n_weights; i++) {
-        const tri_piece *piece = &v->engine.weights[i];
-        const float *values = piece->data;
-        int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
-        TRI_ASSERT(piece->dtype == TRI_F32); /* as the engine keeps them for the host */
-#pragma omp parallel for num_threads(tri__threads(&v->settings)) reduction(+ : bad) if (n > 1 << 16)
-        for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
-        if (bad)
-            return tri__fail(TRI_NOTFINITE,
-                             "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
-                             "checkpoint ls)",
-                             tri__checkpoint_path(v->checkpoint), piece->name, (long long)bad, (long long)n);
-    }
-    return TRI_OK;
 }
 
 /* Finite weights may still be so large that their results are not. */
 static tri_status check_probs(const served *v) {
-    int classes = v->preprocess->n_classes;
+    int classes = v->opened.preprocess->n_classes;
     for (int64_t i = 0; i < v->data->n * classes; i++)
         if (!isfinite(v->probs[i]))
-            return tri__fail(
-                TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
-                tri__checkpoint_path(v->checkpoint), v->preprocess->label[i % classes], (long long)(i / classes) + 1);
+            return tri__fail(TRI_NOTFINITE,
+                             "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
+                             tri__checkpoint_path(v->opened.checkpoint), v->opened.preprocess->label[i % classes],
+                             (long long)(i / classes) + 1);
     return TRI_OK;
 }
 
 static tri_status compute(served *v) {
     double begin = tri__clock();
+    const tri_settings *s = &v->opened.settings;
     tri_counts max;
-    tri_place place;
-    TRI_TRY(tri__place_make(&v->settings, NULL, 1, 0, &place));
-    TRI_TRY(tri__largest_of(v->data, v->settings.batch_size, 1, v->settings.max_tokens, v->settings.model.max_sen_len,
-                            &max));
-    TRI_TRY(tri__engine_plan(&v->settings, &place, &v->assets, v->preprocess->width, 0, &max, &max, &v->engine));
-    tri_programs all;
-    TRI_TRY(tri__engine_plan_all(&v->engine, &all));
-    TRI_TRY(tri__engine_bind(&v->engine, NULL));
-    TRI_TRY(tri__engine_load(&v->engine, v->checkpoint, 0));
-    TRI_TRY(check_weights(v));
-    TRI_TRY(tri__engine_upload(&v->engine));
-    v->probs = malloc((size_t)(v->data->n * v->engine.model.n_classes + 1) * sizeof *v->probs);
+    TRI_TRY(tri__largest_of(v->data, s->batch_size, 1, s->max_tokens, s->model.max_sen_len, &max));
+    TRI_TRY(tri__opened_load(&v->opened, &max));
+    v->probs = malloc((size_t)(v->data->n * v->opened.engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
-    TRI_TRY(tri__evaluate(&v->engine, v->data, v->settings.batch_size, v->probs));
+    TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
     TRI_TRY(check_probs(v));
     v->seconds = tri__clock() - begin;
     return TRI_OK;
@@ -179,12 +107,12 @@ static tri_status compute(served *v) {
 /* Prints which checkpoint is used; for a run folder, also why. */
 static void say_model(const tri_log *log, const char *asked, const served *v) {
     int64_t best = -1;
-    const char *path = tri__checkpoint_path(v->checkpoint);
+    const char *path = tri__checkpoint_path(v->opened.checkpoint);
     int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
     if (chosen) (void)tri__checkpoint_best(asked, &best);
     tri__say(log, TRI_LOG_INFO, "%s%s", path,
              !chosen                                         ? ""
-             : best == tri__checkpoint_step(v->checkpoint) ? ", the best of the run by validation loss"
+             : best == tri__checkpoint_step(v->opened.checkpoint) ? ", the best of the run by validation loss"
                                                             : ", the newest of the run");
 }
 
@@ -193,9 +121,9 @@ static tri_status evaluate(const tri_settings *asked, const tri_log *log, served
     TRI_TRY(compute(v));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     say_model(log, asked->checkpoint, v);
-    const tri_reals *weights = &v->settings.model.class_weights;
-    const tri_label_set classes = {.n = v->preprocess->n_classes,
-                                   .label = v->preprocess->label,
+    const tri_reals *weights = &v->opened.settings.model.class_weights;
+    const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
+                                   .label = v->opened.preprocess->label,
                                    .weights = weights->n ? weights->at : NULL,
                                    .positive = v->positive};
     TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
@@ -230,9 +158,9 @@ static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
 static tri_status find_rows(const served *v, tri_predictions *out) {
     tri_fields fields;
     int64_t rows = tri__table_rows(out->table), n = 0;
-    float *numbers = malloc(((size_t)v->preprocess->width + 1) * sizeof *numbers);
+    float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
     out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
-    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->preprocess, 0, &fields)
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, 0, &fields)
                                             : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
@@ -253,8 +181,9 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
     char file[TRI_PATH_MAX];
     if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
-    tri_table_options options = {.threads = tri__threads(&v->settings), .bad_rows = (tri_bad_rows)asked->bad_rows};
-    TRI_TRY(tri__separator_parse(v->settings.separator, &options.separator));
+    tri_table_options options = {.threads = tri__threads(&v->opened.settings),
+                                 .bad_rows = (tri_bad_rows)asked->bad_rows};
+    TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
     TRI_TRY(choose_file(asked->data_path, file));
     TRI_TRY(tri__table_open(file, &options, &out->table));
     TRI_TRY(find_kept(keep, out));
@@ -264,9 +193,9 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
 static tri_status predict(const tri_settings *asked, const tri_predict_options *options, const tri_log *log, served *v,
                           tri_predictions *out) {
     TRI_TRY(open_served(asked, log, 0, v));
-    if (options->top_k > v->preprocess->n_classes)
+    if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
-                         v->preprocess->n_classes);
+                         v->opened.preprocess->n_classes);
     TRI_TRY(join(v, asked, &options->keep, out));
     TRI_TRY(compute(v));
     say_model(log, asked->checkpoint, v);
@@ -279,10 +208,10 @@ tri_status tri__serve_predict(const tri_settings *asked, const tri_predict_optio
     *out = (tri_predictions){0};
     tri_status status = predict(asked, options, log, &v, out);
     if (status == TRI_OK) {
-        out->n = v.data->n, out->n_classes = v.preprocess->n_classes, out->label = v.preprocess->label,
+        out->n = v.data->n, out->n_classes = v.opened.preprocess->n_classes, out->label = v.opened.preprocess->label,
         out->probs = v.probs;
-        v.preprocess->label = NULL; /* now owned by `out` */
-        v.preprocess->n_classes = 0;
+        v.opened.preprocess->label = NULL; /* now owned by `out` */
+        v.opened.preprocess->n_classes = 0;
         v.probs = NULL;
     }
     close_served(&v);

@@ -1,0 +1,92 @@
+/* opened.c - from a checkpoint folder, which contains configuration, vocabularies and preprocessing, to a bound engine
+ * with weights. */
+#include "serve/opened.h"
+
+#include "engine/asked.h"
+#include "engine/inputs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tri__opened_close(tri_opened *o) {
+    tri__engine_close(&o->engine);
+    tri__preprocess_free(o->preprocess);
+    tri__assets_close(&o->assets);
+    tri__settings_free(&o->settings);
+    tri__checkpoint_close(o->checkpoint);
+    *o = (tri_opened){0};
+}
+
+/* Checks that the classes in preprocessing match the number in the configuration. */
+static tri_status check_classes(const tri_opened *o) {
+    if (o->preprocess->n_classes == o->settings.model.num_classes) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: its configuration has %lld classes, its preprocessing %d",
+                     tri__checkpoint_path(o->checkpoint), (long long)o->settings.model.num_classes,
+                     o->preprocess->n_classes);
+}
+
+tri_status tri__opened_read(const tri_settings *asked, tri_opened *o) {
+    char path[TRI_PATH_MAX];
+    *o = (tri_opened){0};
+    TRI_TRY(tri__settings_init(&o->settings));
+    if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
+    TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &o->checkpoint));
+    const char *folder = tri__checkpoint_path(o->checkpoint);
+    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_TRY(tri__settings_config(&o->settings, path));
+    TRI_TRY(tri__model_config_check(&o->settings.model)); /* a checkpoint is untrusted input */
+    TRI_TRY(tri__settings_infer(&o->settings, asked));
+    TRI_TRY(tri__assets_restore(&o->settings, folder, &o->assets));
+    TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
+    TRI_TRY(check_classes(o));
+    if (tri__settings_decimal(asked)) o->preprocess->reading.decimal = tri__settings_decimal(asked);
+    return TRI_OK;
+}
+
+tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tri_log *log, int *positive) {
+    const char *kept = o->settings.model.positive_label;
+    *positive = -1;
+    if (asked && o->preprocess->n_classes > 2)
+        return tri__fail(TRI_USAGE,
+                         "--positive-label: the model has %d classes, and figures are means over all of them",
+                         o->preprocess->n_classes);
+    if (o->preprocess->n_classes > 2) return TRI_OK;
+    if (asked || kept) return tri__preprocess_positive(o->preprocess, asked ? asked : kept, positive);
+    *positive = 1;
+    tri__say(log, TRI_LOG_WARN,
+             "%s does not say which label is the positive one, since an earlier version wrote it: class 1, \"%s\", "
+             "is taken; --positive-label names another",
+             tri__checkpoint_path(o->checkpoint), o->preprocess->label[1]);
+    return TRI_OK;
+}
+
+/* Refuses a checkpoint with weights that are not finite. */
+static tri_status check_weights(const tri_opened *o) {
+    for (int i = 0; i < o->engine.n_weights; i++) {
+        const tri_piece *piece = &o->engine.weights[i];
+        const float *values = piece->data;
+        int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
+        TRI_ASSERT(piece->dtype == TRI_F32); /* as the engine keeps them for the host */
+#pragma omp parallel for num_threads(tri__threads(&o->settings)) reduction(+ : bad) if (n > 1 << 16)
+        for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
+        if (bad)
+            return tri__fail(TRI_NOTFINITE,
+                             "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
+                             "checkpoint ls)",
+                             tri__checkpoint_path(o->checkpoint), piece->name, (long long)bad, (long long)n);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__opened_load(tri_opened *o, const tri_counts *max) {
+    tri_place place;
+    tri_programs all;
+    TRI_TRY(tri__place_make(&o->settings, NULL, 1, 0, &place));
+    TRI_TRY(tri__engine_plan(&o->settings, &place, &o->assets, o->preprocess->width, 0, max, max, &o->engine));
+    TRI_TRY(tri__engine_plan_all(&o->engine, &all));
+    TRI_TRY(tri__engine_bind(&o->engine, NULL));
+    TRI_TRY(tri__engine_load(&o->engine, o->checkpoint, 0));
+    TRI_TRY(check_weights(o));
+    return tri__engine_upload(&o->engine);
+}

@@ -1,0 +1,30 @@
+/* opened.h - a checkpoint opened for computing: what eval, predict, the server and C programs share.
+ *
+ *   read      checkpoint, settings, vocabularies, preprocessing: enough to read data
+ *   load      plan, memory, weights: enough to compute */
+#ifndef TRI_SERVE_OPENED_H
+#define TRI_SERVE_OPENED_H
+
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "data/dataset/preprocess.h"
+#include "engine/engine.h"
+
+typedef struct tri_opened {
+    tri_checkpoint *checkpoint;
+    tri_settings settings;        /* the checkpoint's, with this machine's threads, device, batch size */
+    tri_assets assets;
+    tri_preprocess *preprocess;
+    tri_engine engine;            /* after tri__opened_load */
+} tri_opened;
+
+/* Reads asked->checkpoint. Whatever it returns, the caller closes `opened`. */
+tri_status tri__opened_read(const tri_settings *asked, tri_opened *opened);
+/* Plans for batches of at most `max`, allocates, reads the weights and uploads them. TRI_NOTFINITE if a weight is not
+ * finite. */
+tri_status tri__opened_load(tri_opened *opened, const tri_counts *max);
+/* The positive class of two: `asked`, or the label that the model was trained with. Beyond two -1. */
+tri_status tri__opened_positive(const tri_opened *opened, const char *asked, const tri_log *log, int *positive);
+void tri__opened_close(tri_opened *opened); /* accepts a zeroed one */
+
+#endif
