@@ -23,6 +23,7 @@ typedef struct buffer {
 
 struct tri_loader {
     tri_loader_spec spec;
+    tri_micro_spec micro;  /* of each part */
     char *block;           /* holds the arrays of all buffers */
     buffer *buffers;       /* [n_buffers] batch i of the run is in buffer i % n_buffers */
     int n_buffers;         /* workers + 1: the caller uses one */
@@ -40,97 +41,38 @@ struct tri_loader {
     char why[512];
 };
 
-/* Carves out bytes at *at, aligned to 64; with base NULL it only counts. */
-static void *carve(char *base, size_t *at, size_t bytes) {
-    void *here = base ? base + *at : NULL;
-    *at += (bytes + 63) & ~(size_t)63;
-    return here;
-}
-
-/* Tokens rounded up to the granule. */
-static int64_t rounded(const tri_loader *loader, int64_t tokens) {
-    int64_t granule = loader->spec.granule > 1 ? loader->spec.granule : 1;
-    return (tokens + granule - 1) / granule * granule;
-}
-
 static size_t lay_out(tri_loader *loader, char *base) {
-    const tri_dataset *data = loader->spec.sampler->data;
-    const tri_sampler_maxima *maxima = &loader->spec.maxima;
     const tri_sampler *sampler = loader->spec.sampler;
-    size_t at = 0, rows = (size_t)maxima->rows, all = (size_t)(sampler->batch < data->n ? sampler->batch : data->n);
+    size_t at = 0, all = (size_t)(sampler->batch < sampler->data->n ? sampler->batch : sampler->data->n);
     for (int b = 0; b < loader->n_buffers; b++) {
         tri_batch *batch = &loader->buffers[b].batch;
-        loader->buffers[b].rows = carve(base, &at, all * sizeof *loader->buffers[b].rows);
-        loader->buffers[b].part = carve(base, &at, all * sizeof *loader->buffers[b].part);
+        loader->buffers[b].rows = tri__carve(base, &at, all * sizeof *loader->buffers[b].rows);
+        loader->buffers[b].part = tri__carve(base, &at, all * sizeof *loader->buffers[b].part);
         batch->parts = loader->spec.parts;
-        batch->part = carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
-        for (int p = 0; p < batch->parts; p++) {
-            tri_micro micro = {0};
-            for (int t = 0; t < data->n_texts; t++) {
-                size_t tokens = (size_t)rounded(loader, maxima->tokens[t]);
-                micro.ids[t] = carve(base, &at, tokens * sizeof *micro.ids[t]);
-                micro.pos[t] = carve(base, &at, tokens * sizeof *micro.pos[t]);
-                micro.key[t] = carve(base, &at, 2 * tokens * sizeof *micro.key[t]);
-                micro.seq[t] = carve(base, &at, (rows + 1) * sizeof *micro.seq[t]);
-            }
-            if (data->n_columns)
-                micro.numbers = carve(base, &at, rows * (size_t)data->n_columns * sizeof *micro.numbers);
-            micro.labels = carve(base, &at, rows * sizeof *micro.labels);
-            micro.keyn = carve(base, &at, 2 * rows * sizeof *micro.keyn);
-            micro.row = carve(base, &at, rows * sizeof *micro.row);
-            if (base) batch->part[p] = micro;
-        }
+        batch->part = tri__carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
+        for (int p = 0; p < batch->parts; p++)
+            tri__micro_carve(&loader->micro, base, &at, base ? &batch->part[p] : NULL);
     }
     return at;
 }
 
-static tri_status add_text(const tri_loader *loader, tri_micro *micro, int text, int64_t row) {
-    const tri_dataset *data = loader->spec.sampler->data;
-    const int64_t *start = data->text[text].start;
-    int64_t length = start[row + 1] - start[row], at = micro->tokens[text];
-    TRI_ASSERT(at + length <= loader->spec.maxima.tokens[text]);
-    TRI_TRY(tri__dataset_ids(data, text, row, micro->ids[text] + at));
-    int32_t next = loader->spec.position_base[text], pad = next - 1; /* -1 is not a token's id */
-    for (int64_t i = 0; i < length; i++) {
-        micro->pos[text][at + i] = micro->ids[text][at + i] == pad ? pad : next++;
-        micro->key[text][2 * (at + i)] = (int32_t)row;
-        micro->key[text][2 * (at + i) + 1] = (int32_t)i;
-    }
-    micro->tokens[text] = at + length;
-    micro->seq[text][micro->n + 1] = (int32_t)(at + length);
-    micro->squares[text] += (double)length * (double)length;
-    return TRI_OK;
-}
-
 static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t row) {
     const tri_dataset *data = loader->spec.sampler->data;
-    TRI_ASSERT(micro->n < loader->spec.maxima.rows);
-    for (int t = 0; t < data->n_texts; t++) TRI_TRY(add_text(loader, micro, t, row));
-    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, micro->numbers + micro->n * data->n_columns));
-    micro->labels[micro->n] = data->labels ? data->labels[row] : 0;
-    micro->keyn[2 * micro->n] = (int32_t)row;
-    micro->keyn[2 * micro->n + 1] = 0;
-    micro->row[micro->n++] = row;
+    for (int t = 0; t < data->n_texts; t++) {
+        int64_t length = data->text[t].start[row + 1] - data->text[t].start[row];
+        TRI_TRY(tri__dataset_ids(data, t, row, tri__micro_ids(&loader->micro, micro, t, length)));
+        tri__micro_text(&loader->micro, micro, t, length, row);
+    }
+    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, tri__micro_numbers(&loader->micro, micro)));
+    tri__micro_row(&loader->micro, micro, row, data->labels ? data->labels[row] : 0);
     return TRI_OK;
-}
-
-static void pad_text(const tri_loader *loader, tri_micro *micro, int text) {
-    int64_t at = micro->tokens[text];
-    size_t more = (size_t)(rounded(loader, at) - at);
-    memset(micro->ids[text] + at, 0, more * sizeof *micro->ids[text]);
-    memset(micro->pos[text] + at, 0, more * sizeof *micro->pos[text]);
-    memset(micro->key[text] + 2 * at, 0, 2 * more * sizeof *micro->key[text]);
 }
 
 static tri_status fill(const tri_loader *loader, buffer *into) {
     const tri_dataset *data = loader->spec.sampler->data;
     tri_batch *batch = &into->batch;
     batch->tokens = 0, batch->weight = 0;
-    for (int p = 0; p < batch->parts; p++) {
-        tri_micro *micro = &batch->part[p];
-        micro->n = 0;
-        for (int t = 0; t < data->n_texts; t++) micro->tokens[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
-    }
+    for (int p = 0; p < batch->parts; p++) tri__micro_clear(&loader->micro, &batch->part[p]);
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t row = into->rows[i];
         int p = into->part[i] - loader->spec.first_part;
@@ -140,8 +82,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0]
                                                     : 1.0;
     }
-    for (int p = 0; p < batch->parts; p++)
-        for (int t = 0; t < data->n_texts; t++) pad_text(loader, &batch->part[p], t);
+    for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->micro, &batch->part[p]);
     return TRI_OK;
 }
 
@@ -220,6 +161,12 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     loader->spec = *spec;
     if (!spec->parts) loader->spec.parts = spec->sampler->parts;
     TRI_ASSERT(spec->first_part >= 0 && spec->first_part + loader->spec.parts <= spec->sampler->parts);
+    loader->micro = (tri_micro_spec){.n_texts = spec->sampler->data->n_texts,
+                                     .n_columns = spec->sampler->data->n_columns,
+                                     .rows = spec->maxima.rows,
+                                     .tokens = {spec->maxima.tokens[0], spec->maxima.tokens[1]},
+                                     .position_base = {spec->position_base[0], spec->position_base[1]},
+                                     .granule = spec->granule};
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
     loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
     loader->last = -1;

@@ -1,0 +1,48 @@
+/* micro.h - a packed microbatch: its arrays, and how rows are appended to them. */
+#ifndef TRI_DATA_DATASET_MICRO_H
+#define TRI_DATA_DATASET_MICRO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. Arrays indexed by
+ * token are zero-padded up to the granule. */
+typedef struct tri_micro {
+    int64_t n, tokens[2];
+    double squares[2];        /* sum over sequences of length squared */
+    int32_t *ids[2];          /* [T] */
+    int32_t *pos[2];          /* [T] rows of the position table, from position_base on (see there) */
+    int32_t *key[2];          /* [T, 2] data row, place in the sequence */
+    int32_t *seq[2];          /* [n + 1] first token of each sequence, and T */
+    float *numbers;           /* [n, n_columns] */
+    int32_t *labels;          /* [n]; zeros when the data has none */
+    int32_t *keyn;            /* [n, 2] data row, 0 */
+    int64_t *row;             /* [n] data rows */
+} tri_micro;
+
+/* What a microbatch has room for, and how its texts are numbered. */
+typedef struct tri_micro_spec {
+    int n_texts, n_columns;
+    int64_t rows, tokens[2];  /* the most that it holds */
+    int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
+                           * the position pad id */
+    int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
+} tri_micro_spec;
+
+/* Carves `bytes` out of `base` at *at, aligned to 64; with base NULL it only counts. */
+void *tri__carve(char *base, size_t *at, size_t bytes);
+/* Carves out the arrays; with base NULL it only counts, and leaves `micro` as it is. */
+void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *micro);
+
+/* To fill: clear; for each row each text's ids, then the row; pad. */
+void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro);
+/* Where the ids of the next row's text go, `length` of them; aborts if there is no room. */
+int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t length);
+/* Takes those ids: positions, keys, and the sequence's end. */
+void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row);
+/* Where the next row's numbers go; NULL without columns. */
+float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro);
+void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, int32_t label);
+void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro);
+
+#endif
