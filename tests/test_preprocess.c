@@ -425,14 +425,13 @@ static void joins_texts(void **state) {
     assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
     assert_int_equal(tri__fields_find(table, made, 1, &fields), TRI_OK);
     static const char *const want[] = {"A b c A", "d", "E E", ""};
-    char *buffer = NULL;
-    size_t room = 0;
+    tri_joined joined = {0};
     for (int row = 0; row < 4; row++) {
-        tri_field_text text = tri__fields_text(&fields, row, 1, &buffer, &room);
+        tri_field_text text = tri__fields_text(&fields, row, 1, &joined);
         assert_int_equal(text.length, strlen(want[row]));
         assert_memory_equal(text.text, want[row], text.length);
     }
-    free(buffer);
+    free(joined.at);
     tri__fields_free(&fields);
     tri__preprocess_free(made);
     tri__table_close(table);

@@ -14,8 +14,7 @@ enum { BLOCK = 64, PIECE_BLOCKS = 64, PIECE = BLOCK * PIECE_BLOCKS }; /* rows; b
 typedef struct block {
     int32_t *ids;     /* [used] of one text, row after row */
     int64_t used, room;
-    char *joined;     /* [joined_room] texts of several columns */
-    size_t joined_room;
+    tri_joined joined; /* texts of several columns */
     int failed;       /* out of memory */
 } block;
 
@@ -156,7 +155,7 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
             else out->failed = 1;
         }
         if (out->failed) return;
-        tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined, &out->joined_room);
+        tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined);
         out->failed = !field.text;
         if (out->failed) return;
         int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len,
@@ -231,7 +230,7 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
     *rows = b.rows;
     for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
         free(b.blocks[k].ids);
-        free(b.blocks[k].joined);
+        free(b.blocks[k].joined.at);
     }
     free(b.blocks);
     free(b.start);

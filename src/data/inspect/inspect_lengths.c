@@ -37,16 +37,15 @@ static int measure_rows(const tri_inspector *in, const source *of, int64_t step,
 #pragma omp parallel num_threads(threads) reduction(| : failed)
     {
         int32_t *ids = malloc(TOKENS_MAX * sizeof *ids);
-        char *joined = NULL;
-        size_t room = 0;
+        tri_joined joined = {0};
         failed |= ids == NULL;
 #pragma omp for schedule(dynamic, 256)
         for (int64_t i = begin; i < end; i++) {
-            tri_field_text field = tri__fields_join(table, i * step, of->columns, of->n, &joined, &room);
+            tri_field_text field = tri__fields_join(table, i * step, of->columns, of->n, &joined);
             length[i] = ids && field.text ? measure(of->tokenizer, tri__field_trim(field), ids) : -1;
             failed |= length[i] < 0;
         }
-        free(joined);
+        free(joined.at);
         free(ids);
     }
     tri__table_done(table, begin * step, (end - begin - 1) * step + 1);

@@ -8,13 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *tri__field_quoted(tri_field_text field, char out[static 64]) {
+    enum { SHOWN = 40 };
+    int shown = field.length > SHOWN ? SHOWN : (int)field.length;
+    while (shown > 0 && (size_t)shown < field.length && (field.text[shown] & 0xC0) == 0x80) shown--;
+    snprintf(out, 64, "\"%.*s\"%s", shown, field.text, (size_t)shown < field.length ? "..." : "");
+    return out;
+}
+
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out,
                              size_t size) {
-    enum { SHOWN = 40 };
-    tri_field_text field = tri__table_field(table, row, column);
-    int shown = field.length > SHOWN ? SHOWN : (int)field.length;
-    while (shown > 0 && shown < (int)field.length && (field.text[shown] & 0xC0) == 0x80) shown--;
-    snprintf(out, size, "\"%.*s\"%s in column \"%s\" %s", shown, field.text, shown < (int)field.length ? "..." : "",
+    char quoted[64];
+    snprintf(out, size, "%s in column \"%s\" %s", tri__field_quoted(tri__table_field(table, row, column), quoted),
              tri__table_name(table, column), what);
     return out;
 }
@@ -97,6 +102,20 @@ int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
     return there ? at : stats->n_categories;
 }
 
+tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
+                               float *numbers) {
+    if (stats->category) {
+        for (int k = 0; k < stats->width; k++) numbers[k] = 0;
+        numbers[tri__column_category(stats, field)] = 1;
+        return TRI_NUMBER_GOOD;
+    }
+    double value = 0;
+    tri_number number = tri__field_number(reading, field, &value);
+    if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
+    if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+    return number;
+}
+
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
                             tri_fields *out) {
     *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
@@ -128,46 +147,39 @@ void tri__fields_free(tri_fields *fields) {
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad) {
     for (int c = 0; c < fields->preprocess->n_columns; c++) {
         const tri_column_stats *stats = &fields->preprocess->column[c];
-        tri_field_text field = tri__table_field(fields->table, row, fields->column[c]);
-        if (stats->category) {
-            for (int k = 0; k < stats->width; k++) numbers[k] = 0;
-            numbers[tri__column_category(stats, field)] = 1;
-        } else {
-            double value = 0;
-            tri_number number = tri__field_number(&fields->preprocess->reading, field, &value);
-            if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
-            if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers))
-                number = TRI_NUMBER_TOO_LARGE;
-            if (number != TRI_NUMBER_GOOD) {
-                *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
-                return 0;
-            }
+        tri_number number = tri__column_numbers(stats, &fields->preprocess->reading,
+                                                tri__table_field(fields->table, row, fields->column[c]), numbers);
+        if (number != TRI_NUMBER_GOOD) {
+            *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
+            return 0;
         }
         numbers += stats->width;
     }
     return 1;
 }
 
-tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer,
-                                size_t *room) {
-    if (n == 1) return tri__table_field(table, row, columns[0]);
-    size_t need = 0, used = 0;
-    for (int i = 0; i < n; i++) need += tri__table_field(table, row, columns[i]).length + 1;
-    if (need > *room) {
-        char *grown = realloc(*buffer, 2 * need);
-        if (!grown) return (tri_field_text){NULL, 1};
-        *buffer = grown, *room = 2 * need;
+int tri__joined_add(tri_joined *joined, tri_field_text field) {
+    if (!field.length) return 1;
+    size_t need = joined->used + 1 + field.length;
+    if (need > joined->room) {
+        char *grown = realloc(joined->at, 2 * need);
+        if (!grown) return 0;
+        joined->at = grown, joined->room = 2 * need;
     }
-    for (int i = 0; i < n; i++) {
-        tri_field_text field = tri__table_field(table, row, columns[i]);
-        if (!field.length) continue;
-        if (used) (*buffer)[used++] = ' ';
-        memcpy(*buffer + used, field.text, field.length);
-        used += field.length;
-    }
-    return (tri_field_text){used ? *buffer : "", used};
+    if (joined->used) joined->at[joined->used++] = ' ';
+    memcpy(joined->at + joined->used, field.text, field.length);
+    joined->used += field.length;
+    return 1;
 }
 
-tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room) {
-    return tri__fields_join(fields->table, row, fields->text[text], fields->preprocess->text[text].n, buffer, room);
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, tri_joined *joined) {
+    if (n == 1) return tri__table_field(table, row, columns[0]);
+    joined->used = 0;
+    for (int i = 0; i < n; i++)
+        if (!tri__joined_add(joined, tri__table_field(table, row, columns[i]))) return (tri_field_text){NULL, 1};
+    return (tri_field_text){joined->used ? joined->at : "", joined->used};
+}
+
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, tri_joined *joined) {
+    return tri__fields_join(fields->table, row, fields->text[text], fields->preprocess->text[text].n, joined);
 }

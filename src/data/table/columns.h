@@ -20,6 +20,15 @@ void tri__values_free(tri_values *values);
 int tri__column_transform(const tri_column_stats *stats, double value, float *out);
 /* The one-hot index of a categorical value; n_categories if unknown. */
 int tri__column_category(const tri_column_stats *stats, tri_field_text field);
+/* A field as the column's numbers [stats->width]. TRI_NUMBER_GOOD, or why it is bad. */
+tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
+                               float *numbers);
+/* Fields joined by spaces, without the empty ones, in memory that grows. Begins zeroed. */
+typedef struct tri_joined {
+    char *at;                 /* [room], owned */
+    size_t used, room;
+} tri_joined;
+int tri__joined_add(tri_joined *joined, tri_field_text field); /* 0: out of memory */
 
 /* labels.c: the classes' texts from a table's column; see tri__preprocess_fit. Marks rows whose label is bad in bad
  * [rows] (with bad_rows fail: an error). */
@@ -38,6 +47,8 @@ typedef struct tri_bad_field {
 tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what);
 /* The same text without the position. `out` is returned. */
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size);
+/* A field's text in quotes, long ones cut at a character; `out` is returned. */
+const char *tri__field_quoted(tri_field_text field, char out[static 64]);
 const char *tri__number_words(tri_number number, const tri_reading *reading); /* why it is bad */
 /* "is none of the known labels: ...", or a text for a missing label. */
 const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
@@ -56,11 +67,10 @@ tri_status tri__fields_find(const tri_table *table, const tri_preprocess *prepro
 void tri__fields_free(tri_fields *fields);
 /* The numbers [width] of a row. 0 if a field is bad: `bad` tells which. */
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad);
-/* The non-empty fields of some columns, joined by spaces; several are joined in *buffer, which grows. A NULL text with
+/* The non-empty fields of some columns, joined by spaces; several are in *joined, which is begun anew. A NULL text with
  * length 1: out of memory. */
-tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, char **buffer,
-                                size_t *room);
-/* A row's text; joined fields are in *buffer, which grows. A NULL text with length 1: out of memory. */
-tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, char **buffer, size_t *room);
+tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *columns, int n, tri_joined *joined);
+/* A row's text, likewise. */
+tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, tri_joined *joined);
 
 #endif
