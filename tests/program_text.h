@@ -29,6 +29,7 @@ static inline char *program_text_cut(const char *text) {
         length += line[length] == '\n';
         int skip = strncmp(line, "# peak", 6) == 0 || strncmp(line, "slot work ", 10) == 0;
         const char *work = strncmp(line, "bytes", 5) == 0 ? strstr(line, " work=") : NULL;
+        if (work && work >= line + length) work = NULL; /* of another program */
         size_t kept = work ? (size_t)(work - line) : length;
         if (!skip) memcpy(end, line, kept), end += kept;
         if (work) *end++ = '\n';

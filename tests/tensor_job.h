@@ -18,7 +18,8 @@ typedef struct job_what {
     tri_sharding sharding;
     tri_staging staging;
     tri_recompute recompute;
-    tri_dtype precision;
+    tri_dtype precision, quantize;
+    tri_texts float_layers;
     int lanes;                 /* of the target */
 } job_what;
 
@@ -61,6 +62,7 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,
     t->in.sequence_parallel = is->sequence;
     t->in.precision = is->precision, t->in.reduce_dtype = TRI_F32;
+    t->in.quantize = is->quantize, t->in.float_layers = is->float_layers;
     t->target.lanes = is->lanes;
     at = tri__mesh_coords(&t->in.mesh, rank);
     tiny_feed(t, is->n_mb, is->dp, at.dp);

@@ -1,6 +1,6 @@
 /* test_start.c - the start program: its texts; for every layout the ranks' programs match, can be simulated, and
- * compute from the masters bitwise the weights of one rank; it is empty if weights have no masters; programs that
- * differ between ranks or lack a wait are refused. Ranks are threads. */
+ * compute from the masters bitwise the weights of one rank; it is empty in fp32 (prediction with fewer bits:
+ * test_served.c); programs that differ between ranks or lack a wait are refused. Ranks are threads. */
 #include "tensor_job.h"
 
 #include "program/transfer.h"
@@ -115,7 +115,7 @@ static void weights_are_those_of_one_rank(void **state) {
 
 /* ---- Where there is nothing to do ---- */
 
-static void empty_without_masters(void **state) {
+static void empty_in_fp32(void **state) {
     (void)state;
     for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_HYBRID; kind++)
         for (int train = 0; train < 2; train++) {
@@ -125,7 +125,6 @@ static void empty_without_masters(void **state) {
             char *text, *again;
             tiny_open_rank(&t, "cpu", 2, 3, 0, 1,
                            &(tiny_rank){.dp = 4, .rank = 1, .sharding = {.kind = kind, .size = 2}});
-            t.in.precision = train ? TRI_F32 : TRI_BF16; /* prediction has no masters whatever its type */
             OK(tri__plan(&t.arena, &t.in, train, &plan));
             assert_int_equal(plan.train.program != NULL, train);
             assert_int_equal(plan.start->n_instrs, 0);
@@ -236,7 +235,7 @@ static void is_simulated(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_programs),         cmocka_unit_test(weights_are_those_of_one_rank),
-        cmocka_unit_test(empty_without_masters),   cmocka_unit_test(shares_the_steps_memory),
+        cmocka_unit_test(empty_in_fp32),           cmocka_unit_test(shares_the_steps_memory),
         cmocka_unit_test(defects_are_found),       cmocka_unit_test(is_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,8 +75,6 @@ static tri_status plan_engine(void *data) {
     if (engine->device->is_stub && !p->train)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
-    if (!p->train && s->precision != TRI_PRECISION_FP32) /* the start program fills no 16-bit weights without masters */
-        return tri__fail(TRI_USAGE, "--precision: a model is evaluated in fp32 only");
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;

@@ -34,12 +34,14 @@ typedef struct tri_engine {
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
     size_t guard;                  /* bytes after each class of memory, for tests */
-    tri_piece *weights, *optimizer; /* pieces that this rank holds, in fp32; in the arena, as all of these */
+    tri_piece *weights, *optimizer; /* pieces that this rank holds, in fp32; in the arena, as all of these. Weights of
+                                       fewer bits without masters have no memory in fp32: data is NULL */
     tri_piece *saved_weights,
         *saved_optimizer; /* pieces it writes to a checkpoint: over all ranks each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     float *class_weights;          /* [n_classes] */
     int draws; /* 1: the next upload draws the initial weights, in device memory */
+    const tri_checkpoint *source;  /* the next upload reads weights from it, unit by unit; NULL */
     int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
     tri_status (*between)(
         void *context); /* called between batches of an evaluation, on every rank; ends it unless TRI_OK. NULL: not
@@ -75,7 +77,8 @@ tri_status tri__engine_upload(tri_engine *engine);
 tri_status tri__engine_fetch(tri_engine *engine);
 /* Initial weights, drawn by the next upload, overridden by those of Hugging Face folders; logs their origin. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
-/* Weights, and with `optimizer` the optimizer's state. */
+/* Weights, and with `optimizer` the optimizer's state. Without training: TRI_NOTFINITE if a weight is not finite; and
+ * where weights have fewer bits than fp32 the next upload reads them, so the checkpoint stays open until then. */
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer);
 
 #endif

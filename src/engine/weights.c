@@ -4,11 +4,12 @@
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
- * `held`. Returns how many were added to into[n]. */
+ * `held`; NULL: they pass through memory unit by unit. Returns how many were added to into[n]. */
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
                      const char *prefix) {
     int n = 0;
@@ -19,13 +20,13 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
         int64_t begin = part->begin > param->at ? part->begin : param->at;
         int64_t end = part->end < param->at + param->count ? part->end : param->at + param->count;
         if (begin >= end) continue;
-        float *flat = tri__exec_slot(engine->exec, 0, base[param->unit]); /* [held of the unit] */
+        float *flat = base ? tri__exec_slot(engine->exec, 0, base[param->unit]) : NULL; /* [held of the unit] */
         tri_piece *piece = &into[n++];
         *piece = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
                              .dtype = TRI_F32,
                              .shape = param->shape,
                              .slice = param->part,
-                             .data = flat + begin - held[param->unit].begin};
+                             .data = flat ? flat + begin - held[param->unit].begin : NULL};
         piece->slice.begin = begin - param->at;
         piece->slice.end = end - param->at;
     }
@@ -36,7 +37,7 @@ static tri_status list_pieces(void *data) {
     tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    const int *base = p->master ? p->master : p->param;
+    const int *base = p->master ? p->master : engine->plan.filling.slot ? NULL : p->param;
     const tri_range *held_part = p->master ? p->state_part : p->param_part;
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
@@ -82,19 +83,54 @@ static void draw_normal(const tri_engine *engine, const tri_param *param, int64_
         draw_run(engine, param, id, at, end - at < RUN ? end : at + RUN, w + at - begin);
 }
 
-/* A unit whose initial weights are drawn. */
-typedef struct drawing {
+/* A unit whose weights are drawn or read. */
+typedef struct source {
     const tri_engine *engine;
+    const tri_checkpoint *checkpoint; /* NULL: initial weights are drawn */
     int unit;
-    tri_range held;     /* the unit's elements in the slot */
-} drawing;
+    tri_range held;                   /* the unit's elements in the slot */
+    tri_status status;
+} source;
+
+/* Refuses weights that are not finite: predictions from them would not be either. */
+static tri_status check_finite(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *piece) {
+    const float *values = piece->data;
+    int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
+#pragma omp parallel for num_threads(engine->threads) reduction(+ : bad) if (n > 1 << 16)
+    for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
+    if (!bad) return TRI_OK;
+    return tri__fail(TRI_NOTFINITE,
+                     "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
+                     "checkpoint ls)",
+                     tri__checkpoint_path(checkpoint), piece->name, (long long)bad, (long long)n);
+}
+
+static tri_status read_piece(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *piece) {
+    TRI_TRY(tri__checkpoint_read(checkpoint, piece));
+    return engine->train < 0 ? check_finite(engine, checkpoint, piece) : TRI_OK;
+}
+
+/* Elements `here` of a parameter's unit into w [here]. */
+static void make_param(source *from, const tri_param *param, tri_range here, float *w) {
+    tri_range part = {here.begin - param->at, here.end - param->at};
+    if (from->checkpoint) {
+        tri_piece piece = {
+            .name = param->name, .dtype = TRI_F32, .shape = param->shape, .slice = param->part, .data = w};
+        piece.slice.begin = part.begin, piece.slice.end = part.end;
+        if (from->status == TRI_OK) from->status = read_piece(from->engine, from->checkpoint, &piece);
+        return;
+    }
+    if (param->init == TRI_INIT_NORMAL) draw_normal(from->engine, param, part.begin, part.end, w);
+    for (int64_t e = 0; e < tri__range_count(here) && param->init != TRI_INIT_NORMAL; e++)
+        w[e] = param->init == TRI_INIT_ONE;
+}
 
 /* tri_make: elements of a unit's slot in fp32. Padding between parameters, which makes ranks' layouts equal, is 0. */
-static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
-    const drawing *d = maker;
-    const tri_network *model = d->engine->plan.model;
-    const tri_unit *u = &model->unit[d->unit];
-    int64_t begin = d->held.begin + (int64_t)(at / sizeof(float));
+static void make_part(void *maker, size_t at, size_t bytes, void *out) {
+    source *from = maker;
+    const tri_network *model = from->engine->plan.model;
+    const tri_unit *u = &model->unit[from->unit];
+    int64_t begin = from->held.begin + (int64_t)(at / sizeof(float));
     tri_range part = {begin, begin + (int64_t)(bytes / sizeof(float))};
     float *next = out; /* everything before it is written */
     for (int i = u->first; i < u->first + u->n; i++) {
@@ -104,20 +140,18 @@ static void draw_part(void *maker, size_t at, size_t bytes, void *out) {
         float *w = (float *)out + here.begin - part.begin; /* [here] */
         memset(next, 0, (size_t)((char *)w - (char *)next));
         next = w + here.end - here.begin;
-        if (param->init == TRI_INIT_NORMAL)
-            draw_normal(d->engine, param, here.begin - param->at, here.end - param->at, w);
-        for (int64_t e = here.begin; e < here.end && param->init != TRI_INIT_NORMAL; e++)
-            w[e - here.begin] = param->init == TRI_INIT_ONE;
+        make_param(from, param, here, w);
     }
     memset(next, 0, bytes - (size_t)((char *)next - (char *)out));
 }
 
-static drawing drawing_of(const tri_engine *engine, int unit) {
+static source source_of(const tri_engine *engine, int unit, const tri_checkpoint *checkpoint) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    return (drawing){engine, unit, p->master ? p->state_part[unit] : p->param_part[unit]};
+    return (source){.engine = engine, .checkpoint = checkpoint, .unit = unit,
+                    .held = p->master ? p->state_part[unit] : p->param_part[unit]};
 }
 
-/* The slot through which the host fills a unit's weights. */
+/* The slot in which the host fills a unit's weights. */
 static int filled_slot(const tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     return p->master ? p->master[unit] : p->param[unit];
@@ -126,19 +160,44 @@ static int filled_slot(const tri_engine *engine, int unit) {
 static tri_status upload_unit(tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     int filled = filled_slot(engine, unit);
-    drawing d = drawing_of(engine, unit);
-    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, draw_part, &d));
+    source drawn = source_of(engine, unit, NULL);
+    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, make_part, &drawn));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
     if (!engine->has_state) return TRI_OK; /* it is 0 on the host and on the device */
     TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
     return tri__exec_push(engine->exec, 0, p->v[unit]);
 }
 
-tri_status tri__engine_upload(tri_engine *engine) {
-    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
-    engine->draws = 0;
+/* Fills a unit's staging slot, and runs its instructions of the start program. */
+static tri_status pass_unit(tri_engine *engine, int unit) {
+    const tri_filling *filling = &engine->plan.filling;
     const tri_feed none = {0};
-    TRI_TRY(tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL));
+    int begin = unit ? filling->end[unit - 1] : 0;
+    if (filling->slot[unit] >= 0) {
+        source from = source_of(engine, unit, engine->draws ? NULL : engine->source);
+        TRI_TRY(tri__exec_finish(engine->exec)); /* the unit before has left the slot's memory */
+        TRI_TRY(tri__exec_fill(engine->exec, engine->start, filling->slot[unit], make_part, &from));
+        TRI_TRY(from.status);
+    }
+    return tri__exec_run(engine->exec, engine->start, begin, filling->end[unit], 0, &none, NULL);
+}
+
+static tri_status upload_all(tri_engine *engine) {
+    const tri_feed none = {0};
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
+    return tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL);
+}
+
+static tri_status pass_all(tri_engine *engine) {
+    TRI_ASSERT(engine->draws || engine->source);
+    for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(pass_unit(engine, unit));
+    return TRI_OK;
+}
+
+tri_status tri__engine_upload(tri_engine *engine) {
+    TRI_TRY(engine->plan.filling.slot ? pass_all(engine) : upload_all(engine));
+    engine->draws = 0;
+    engine->source = NULL;
     TRI_TRY(tri__exec_finish(engine->exec));
     (void)tri__exec_worked(engine->exec); /* resets the clock before the first step */
     return TRI_OK;
@@ -153,11 +212,12 @@ tri_status tri__engine_fetch(tri_engine *engine) {
 /* Draws initial weights in the pieces, where other weights will be read over them. */
 static void draw_here(tri_engine *engine) {
     if (!engine->draws) return;
+    TRI_ASSERT(!engine->plan.filling.slot); /* only training begins with such weights */
     engine->draws = 0;
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) {
-        drawing d = drawing_of(engine, unit);
-        if (d.held.begin < d.held.end)
-            draw_part(&d, 0, (size_t)tri__range_count(d.held) * sizeof(float),
+        source drawn = source_of(engine, unit, NULL);
+        if (drawn.held.begin < drawn.held.end)
+            make_part(&drawn, 0, (size_t)tri__range_count(drawn.held) * sizeof(float),
                       tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
     }
 }
@@ -192,7 +252,11 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
 }
 
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
-    for (int i = 0; i < engine->n_weights; i++) TRI_TRY(tri__checkpoint_read(checkpoint, &engine->weights[i]));
+    if (engine->plan.filling.slot) {
+        engine->source = checkpoint;
+        return TRI_OK;
+    }
+    for (int i = 0; i < engine->n_weights; i++) TRI_TRY(read_piece(engine, checkpoint, &engine->weights[i]));
     engine->has_state = optimizer && engine->train >= 0;
     for (int i = 0; i < engine->n_optimizer && optimizer; i++)
         TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));

@@ -41,7 +41,7 @@ tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make,
     size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
     if (!bytes) return TRI_OK;
     void *to = tri__exec_slot_memory(exec, program, slot);
-    if (tri__exec_has_copy(exec, p->slot[slot].mem))
+    if (exec->device->async && exec->host[p->slot[slot].mem] != exec->memory[p->slot[slot].mem])
         return exec->device->async->fill(exec->context, to, bytes, make, maker);
     make(maker, 0, bytes, to);
     return TRI_OK;
@@ -171,7 +171,7 @@ static size_t input_bytes(const tri_program *const *programs, int n) {
         size_t bytes = 0;
         for (int k = 0; k < programs[i]->n_instrs; k++) {
             const tri_instr *instr = &programs[i]->instr[k];
-            if (instr->op == TRI_OP_input)
+            if (instr->op == TRI_OP_input && instr->attr.field != TRI_FIELD_weights)
                 bytes += tri__input_bytes(
                     (size_t)tri__slot_bytes(&programs[i]->slot[instr->slot[0]], &programs[i]->max));
         }

@@ -8,7 +8,9 @@
 /* The bytes of its microbatch that an input instruction copies. */
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes) {
     const char *field = feed->field[instr->attr.field];
-    *bytes = (size_t)tri__slot_bytes(&p->slot[instr->slot[0]], &feed->counts);
+    *bytes = instr->attr.field == TRI_FIELD_weights
+                 ? 0 /* in the slot already */
+                 : (size_t)tri__slot_bytes(&p->slot[instr->slot[0]], &feed->counts);
     TRI_ASSERT(field || !*bytes);
     return *bytes ? field + (size_t)instr->attr.part * *bytes : NULL;
 }

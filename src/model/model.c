@@ -125,6 +125,7 @@ static void field_shape(const tri_network *model, tri_field field, tri_dtype *dt
     case TRI_FIELD_hyper: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = 4; return;
     case TRI_FIELD_loss_scale: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_control: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}, *cols = TRI_TOLD_COUNT; return;
+    case TRI_FIELD_weights: /* of the start program, which models do not write */
     case TRI_FIELD_COUNT: break;
     }
     TRI_ASSERT(!"a field without a shape");

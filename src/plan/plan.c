@@ -67,14 +67,16 @@ static tri_status run_all(tri_pass *pass, const tri_pass_row *last) {
     return TRI_OK;
 }
 
-static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training,
-                           tri_planned *out, const tri_network **held, tri_program **start) {
+/* starts: the start program is that of this program's weights. */
+static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training, int starts,
+                           tri_rank_plan *plan) {
     tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training};
+    tri_planned *out = training ? &plan->train : &plan->infer;
     TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;
     out->program = pass.program;
-    *held = pass.model;
-    return start ? tri__plan_start(&pass, start) : TRI_OK;
+    plan->model = pass.model;
+    return starts ? tri__plan_start(&pass, &plan->start, &plan->filling) : TRI_OK;
 }
 
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_rank_plan *plan) {
@@ -82,8 +84,8 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_
     tri_stages stages;
     *plan = (tri_rank_plan){0};
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
-    if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, &plan->train, &plan->model, &plan->start));
-    return plan_one(arena, &in, &stages, 0, &plan->infer, &plan->model, train ? NULL : &plan->start);
+    if (train) TRI_TRY(plan_one(arena, &in, &stages, 1, 1, plan));
+    return plan_one(arena, &in, &stages, 0, !train, plan);
 }
 
 tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, int train, const tri_pass_row *last, int *ran,

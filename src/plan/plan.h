@@ -86,11 +86,20 @@ typedef struct tri_planned {
     int update;                  /* training only: the first instruction of the update */
 } tri_planned;
 
+/* Where the host fills in weights of fewer bits that have no masters: unit by unit, in fp32, through slots of the start
+ * program that share memory. After each, its instructions put them into the slots used for computing. */
+typedef struct tri_filling {
+    int *slot; /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters,
+                  are filled in place */
+    int *end;  /* [n_units] the unit's instructions begin at the end of those of the unit before */
+} tri_filling;
+
 typedef struct tri_rank_plan {
     const tri_network *model;      /* this rank's share of the model: unit indices below refer to it */
     tri_planned train, infer;
     tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
                                     in the others */
+    tri_filling filling;
 } tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that
@@ -201,7 +210,7 @@ int tri__unit_encoder(const tri_program *program, int unit);
 tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
 
 /* The start program for a finished pass: of training, or of prediction where there is no training. */
-tri_status tri__plan_start(const tri_pass *from, tri_program **out);
+tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);
 /* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which
  * each wrote a part (zero1, zero2). Sharded weights stay sharded. */
 void tri__gather_parts(tri_pass *pass);

@@ -87,7 +87,8 @@ static tri_status plan_own(ranks *r, const side *side, int place, tri_program *o
     pass.unit_grad = copy_units(&pass, pass.unit_grad);
     TRI_TRY(tri__passes_run(&pass, TRI_SCOPE_REPLICA, NULL));
     out[STEP] = pass.program;
-    return side->out[START] ? tri__plan_start(&pass, &out[START]) : TRI_OK;
+    tri_filling filling; /* a rank finds its own when it plans itself */
+    return side->out[START] ? tri__plan_start(&pass, &out[START], &filling) : TRI_OK;
 }
 
 /* The rules that lead from the first to the last member of a class; 0 when there is none. */

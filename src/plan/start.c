@@ -4,8 +4,10 @@
  *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
  *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
  *
- * Where weights have no masters (fp32, and prediction) they are filled in directly, whole or as shards: the program is
- * empty, without slots. Every plan has one, so that callers need no special case. */
+ * Prediction has no masters. In fp32 its weights are filled in directly, whole or as shards: the program is empty,
+ * without slots. With fewer bits the host fills one unit at a time, in fp32, into a slot whose memory the next unit
+ * reuses; the unit's instructions then round what it holds into the weights. So the peak is that of the small weights
+ * and the largest unit. Every plan has a start program, so that callers need no special case. */
 #include "plan/plan.h"
 
 typedef struct start {
@@ -54,6 +56,28 @@ static void cast_unit(start *s, int unit) {
     TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
 }
 
+/* Rounds what the host filled in of a unit into its weights. */
+static void fill_unit(start *s, tri_filling *filling, int unit) {
+    int weights = s->pass.out.param[unit];
+    int64_t count = tri__range_count(s->from->out.param_part[unit]);
+    filling->slot[unit] = -1;
+    if (count) {
+        s->build.unit = s->pass.program->slot[weights].unit;
+        filling->slot[unit] = tri__build_slot(&s->build, TRI_MEM_STAGING, TRI_F32, (tri_rows){.add = 1}, count,
+                                              "fill.%s", s->pass.model->unit[unit].name);
+        TRI_BUILD(&s->build, input, ((tri_attr){.field = TRI_FIELD_weights}), filling->slot[unit]);
+        TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, filling->slot[unit]);
+    }
+    filling->end[unit] = s->pass.program->n_instrs;
+}
+
+static void fill_units(start *s, tri_filling *filling) {
+    int n = s->pass.model->n_units;
+    filling->slot = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->slot);
+    filling->end = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->end);
+    for (int u = 0; u < n; u++) fill_unit(s, filling, u);
+}
+
 /* Programs of one plan share memory by class and offset (exec/exec.h). */
 static void assert_places(const start *s) {
     const tri_program *from = s->from->program, *to = s->pass.program;
@@ -61,14 +85,17 @@ static void assert_places(const start *s) {
         if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
 }
 
-/* The passes after `precision`: offsets are found in the same way for every program. */
-static tri_status run_last_passes(tri_pass *pass) {
-    for (const tri_pass_row *row = tri__pass_find("precision") + 1; row->name; row++)
-        if (!row->when || row->when(pass)) TRI_TRY(row->run(pass));
+/* The passes after `precision`: offsets are found in the same way for every program. Units that are filled one by one
+ * run one by one: on one lane. */
+static tri_status run_last_passes(tri_pass *pass, int fills) {
+    for (const tri_pass_row *row = tri__pass_find("precision") + 1; row->name; row++) {
+        int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
+        if ((!row->when || row->when(pass)) && !(fills && lanes)) TRI_TRY(row->run(pass));
+    }
     return TRI_OK;
 }
 
-tri_status tri__plan_start(const tri_pass *from, tri_program **out) {
+tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling) {
     start s = {.from = from, .pass = *from};
     tri_program *to = *out = s.pass.program = tri__program_new(from->arena, "trimodal start");
     to->mesh = from->program->mesh, to->rank = from->program->rank, to->max = from->program->max;
@@ -76,12 +103,15 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out) {
     s.pass.behind = NULL; /* and this for its instructions */
     s.pass.out.update = -1;
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
-    if (!from->out.master) return tri__pass_memory(&s.pass);
+    *filling = (tri_filling){0};
+    int fills = !from->training && from->in->precision != TRI_F32;
+    if (!from->out.master && !fills) return tri__pass_memory(&s.pass);
     copy_slots(&s);
-    for (int u = 0; u < s.pass.model->n_units; u++) cast_unit(&s, u);
-    tri__gather_parts(&s.pass);
+    if (fills) fill_units(&s, filling);
+    for (int u = 0; u < s.pass.model->n_units && !fills; u++) cast_unit(&s, u);
+    if (!fills) tri__gather_parts(&s.pass);
     TRI_TRY(tri__check_kernels(&s.pass));
-    TRI_TRY(run_last_passes(&s.pass));
+    TRI_TRY(run_last_passes(&s.pass, fills));
     assert_places(&s);
     return TRI_OK;
 }

@@ -146,7 +146,8 @@ typedef struct tri_attr {
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
-    X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64")
+    X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64")                     \
+    X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -61,24 +61,6 @@ tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tr
     return TRI_OK;
 }
 
-/* Refuses a checkpoint with weights that are not finite. */
-static tri_status check_weights(const tri_opened *o) {
-    for (int i = 0; i < o->engine.n_weights; i++) {
-        const tri_piece *piece = &o->engine.weights[i];
-        const float *values = piece->data;
-        int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
-        TRI_ASSERT(piece->dtype == TRI_F32); /* as the engine keeps them for the host */
-#pragma omp parallel for num_threads(tri__threads(&o->settings)) reduction(+ : bad) if (n > 1 << 16)
-        for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
-        if (bad)
-            return tri__fail(TRI_NOTFINITE,
-                             "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
-                             "checkpoint ls)",
-                             tri__checkpoint_path(o->checkpoint), piece->name, (long long)bad, (long long)n);
-    }
-    return TRI_OK;
-}
-
 tri_status tri__opened_load(tri_opened *o, const tri_counts *max) {
     tri_place place;
     tri_programs all;
@@ -87,6 +69,5 @@ tri_status tri__opened_load(tri_opened *o, const tri_counts *max) {
     TRI_TRY(tri__engine_plan_all(&o->engine, &all));
     TRI_TRY(tri__engine_bind(&o->engine, NULL));
     TRI_TRY(tri__engine_load(&o->engine, o->checkpoint, 0));
-    TRI_TRY(check_weights(o));
     return tri__engine_upload(&o->engine);
 }
