@@ -22,7 +22,7 @@ const tri_option tri__model_options[] = {
     ROW(TEXTS, label_list, .help = "labels in the order of the classes; default: as in the training data"),
     ROW(TEXTS, missing, .value = "NA,N/A,n/a,null,NULL,NaN,-,?",
         .help = "fields of columns and labels, not of texts, that count as missing, in addition to empty ones"),
-    ROW_OF(COMMANDS ",eval", NOTHING, TEXT, positive_label,
+    ROW_OF(COMMANDS ",eval,quantize", NOTHING, TEXT, positive_label,
            .help = "of two labels, the one that PR AUC, average precision and ROC AUC belong to; default: the rarer "
                    "one in training"),
     ROW(CHOICE, numeric_missing, .value = "median", .choices = "median|mean|zero",

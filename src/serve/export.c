@@ -4,14 +4,11 @@
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
  *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
  */
-#include "base/arena.h"
 #include "base/text.h"
-#include "checkpoint/quantized.h"
 #include "checkpoint/safetensors.h"
 #include "model/model.h"
-#include "engine/assets.h"
-#include "engine/engine.h"
 #include "serve/serve.h"
+#include "serve/original.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,52 +16,8 @@
 
 enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table may have many columns */
 
-typedef struct exporter {
-    tri_checkpoint *checkpoint;
-    tri_settings settings;    /* the checkpoint's */
-    tri_assets assets;
-    tri_arena arena;          /* of the pieces */
-    tri_piece *weights;       /* whole tensors */
-    void **held;              /* [n_weights], their buffers */
-    int n_weights;
-} exporter;
-
-static int is_moment(const char *name) {
-    for (int i = 0; i < TRI_MOMENTS; i++)
-        if (tri__text_begins(name, tri__moment_prefix[i])) return 1;
-    return 0;
-}
-
-/* Scales of a quantised tensor are part of the weight that is read. */
-static int is_scale(const tri_checkpoint *checkpoint, const char *name) {
-    static const char suffix[] = TRI_SCALE_SUFFIX;
-    size_t length = strlen(name);
-    return tri__checkpoint_quantized(checkpoint) && length > sizeof suffix &&
-           strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
-}
-
-/* Weights of any storage type become fp32, exactly. */
-static tri_status read_weights(exporter *e) {
-    int n = tri__checkpoint_count(e->checkpoint);
-    TRI_TRY(tri__arena_open(&e->arena, ((size_t)n + 1) * (sizeof *e->weights + sizeof *e->held) * 3 + CARD_ROOM));
-    e->weights = tri__arena_alloc(&e->arena, (size_t)n * sizeof *e->weights);
-    e->held = tri__arena_alloc(&e->arena, (size_t)n * sizeof *e->held);
-    for (int i = 0; i < n; i++) {
-        tri_piece *piece = &e->weights[e->n_weights];
-        TRI_TRY(tri__checkpoint_tensor(e->checkpoint, i, piece));
-        if (is_moment(piece->name) || is_scale(e->checkpoint, piece->name)) continue;
-        int index = e->n_weights++;
-        piece->dtype = TRI_F32;
-        piece->data = e->held[index] = malloc((size_t)tri__shape_count(&piece->shape) * tri__dtype_bytes(piece->dtype) +
-                                              1);
-        if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", piece->name);
-        TRI_TRY(tri__checkpoint_read(e->checkpoint, piece));
-    }
-    return TRI_OK;
-}
-
 /* Writes the encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
-static tri_status write_encoder(exporter *e, int branch, const char *folder) {
+static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
     char prefix[32], path[TRI_PATH_MAX];
     int n = 0;
     snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
@@ -90,7 +43,7 @@ static tri_status write_encoder(exporter *e, int branch, const char *folder) {
 }
 
 /* The inputs of the model, as rows of a table. */
-static const char *card_inputs(exporter *e) {
+static const char *card_inputs(tri_original *e) {
     const tri_model_config *m = &e->settings.model;
     const char *text = tri__arena_print(&e->arena, "| text | %s | `primary/`, %s |\n", m->primary_text_name,
                                         tri__tokenizer_describe(e->assets.tokenizer[0]));
@@ -120,11 +73,9 @@ static const char card_form[] = /* parameters, steps, inputs, label, classes */
     "prefix, and `projection`), `tabular.*`, `fusion.*`. `config.json` is Trident's, `manifest.json` lists files with "
     "their checksums.\n";
 
-static tri_status write_card(exporter *e, const char *folder) {
+static tri_status write_card(tri_original *e, const char *folder) {
     char path[TRI_PATH_MAX];
-    int64_t elements = 0;
-    for (int i = 0; i < e->n_weights; i++) elements += tri__shape_count(&e->weights[i].shape);
-    const char *text = tri__arena_print(&e->arena, card_form, (long long)elements,
+    const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,
                                         (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
                                         e->settings.model.label_name, (long long)e->settings.model.num_classes);
     TRI_TRY(tri__path_join(path, folder, "README.md"));
@@ -132,7 +83,7 @@ static tri_status write_card(exporter *e, const char *folder) {
 }
 
 static tri_status write_extras(void *context, const char *folder) {
-    exporter *e = context;
+    tri_original *e = context;
     TRI_TRY(tri__assets_save(&e->assets, folder));
     for (int branch = 0; branch < e->assets.n_texts; branch++) {
         char path[TRI_PATH_MAX];
@@ -142,17 +93,7 @@ static tri_status write_extras(void *context, const char *folder) {
     return write_card(e, folder);
 }
 
-static tri_status open_exporter(exporter *e, const char *path) {
-    char config[TRI_PATH_MAX];
-    TRI_TRY(tri__checkpoint_open(path, 1, &e->checkpoint));
-    const char *folder = tri__checkpoint_path(e->checkpoint);
-    TRI_TRY(tri__path_join(config, folder, "config.json"));
-    TRI_TRY(tri__settings_config(&e->settings, config));
-    TRI_TRY(tri__assets_restore(&e->settings, folder, &e->assets));
-    return read_weights(e);
-}
-
-static tri_status write_folder(exporter *e, const char *folder) {
+static tri_status write_folder(tri_original *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert")))
         return tri__fail(TRI_RESOURCE, "out of memory");
@@ -174,21 +115,12 @@ static tri_status write_folder(exporter *e, const char *folder) {
     return status;
 }
 
-static void close_exporter(exporter *e) {
-    for (int i = 0; i < e->n_weights; i++) free(e->held[i]);
-    tri__arena_close(&e->arena);
-    tri__assets_close(&e->assets);
-    tri__settings_free(&e->settings);
-    tri__checkpoint_close(e->checkpoint);
-}
-
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
-    exporter e = {0};
+    tri_original e = {0};
     *facts = NULL;
-    TRI_TRY(tri__settings_init(&e.settings));
     tri_status status =
         settings->checkpoint && settings->output_dir
-            ? open_exporter(&e, settings->checkpoint)
+            ? tri__original_open(settings->checkpoint, CARD_ROOM, &e)
             : tri__fail(
                   TRI_USAGE,
                   "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
@@ -200,6 +132,6 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
                                 e.assets.n_texts);
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
     }
-    close_exporter(&e);
+    tri__original_close(&e);
     return status;
 }

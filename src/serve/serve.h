@@ -39,4 +39,10 @@ void tri__predictions_free(tri_predictions *predictions);
  * reference): what was written. */
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
 
+/* Writes settings->checkpoint with int8 weights to settings->output, a folder that appears atomically. Figures are
+ * taken on settings->data_path (a folder: its valid file, else test), or on the run's own validation table. If accuracy
+ * or PR AUC drops by more than max_drop, layers return to 16 bits; TRI_USAGE with figures if that does not help. facts
+ * (new reference): docs/guide/quantizing.md. */
+tri_status tri__serve_quantize(const tri_settings *settings, double max_drop, const tri_log *log, tri_json **facts);
+
 #endif

@@ -15,7 +15,8 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
-    "train,eval,predict,plan,simulate,inspect,demo,export,digest,checkpoint,supervise,doctor,tokenize,vocab,mesh," \
+    "train,eval,predict,plan,simulate,inspect,demo,export,quantize,digest,checkpoint,supervise,doctor,tokenize,vocab," \
+    "mesh," \
     "bench,check"
 
 static tri_status check_order(const char *text) {
@@ -36,7 +37,7 @@ static tri_status check_limit(const char *text) {
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, UNRECORDED, .commands = "train,plan,simulate,inspect",
         .help = "configuration file: the model's keys and the run's, in JSON"),
-    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,simulate",
+    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,simulate,quantize",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, NOTHING, .value = "./outputs", .commands = "train,demo,export,supervise",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to create"),
@@ -46,29 +47,30 @@ const tri_option tri__run_options[] = {
         .help = "column_info.json of the Multimodal-Toolkit, which describes columns; default: the data folder's, if "
                 "no text is named"),
     ROW(CHOICE, bad_rows, RUN, .value = "fail", .choices = "fail|skip",
-        .commands = "train,eval,predict,plan,simulate,inspect",
+        .commands = "train,eval,predict,plan,simulate,inspect,quantize",
         .help = "a row that cannot be read: stop there, or leave it out and count it"),
     ROW(TEXT, separator, NOTHING, .value = "auto",
-        .commands = "train,eval,predict,plan,simulate,inspect,tokenize,vocab",
+        .commands = "train,eval,predict,plan,simulate,inspect,tokenize,vocab,quantize",
         .help = "separator of CSV fields: comma, semicolon, tab, pipe, or the character; auto: recognised"),
     ROW(CHOICE, decimal_mark, NOTHING, .value = "auto", .choices = "auto|point|comma|.=point|,=comma",
-        .commands = "train,eval,predict,plan,simulate,inspect",
+        .commands = "train,eval,predict,plan,simulate,inspect,quantize",
         .help =
             "decimal mark of numbers; auto: recognised where commas do not separate; eval, predict: as in training"),
-    ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,simulate",
+    ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,simulate,quantize",
         .help = "folder of token stores; none: no store; default: cache in the run folder of train"),
-    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest",
+    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize",
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
-    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab",
-        .help = "file to write: .csv, .tsv, .jsonl (vocab: folder); -o for short; default: stdout"),
+    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize",
+        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder); -o for short; default: stdout"),
     ROW(TEXT, column, UNRECORDED, .commands = "tokenize,vocab",
         .help = "files are tables (CSV, TSV, JSON lines), texts are in this column; default: texts are lines"),
     ROW(BOOL, null, UNRECORDED, .value = "false", .commands = "tokenize,vocab",
         .help = "texts end in a 0 byte instead of a newline"),
-    ROW(INT, batch_size, BATCH, .value = "32", .min = 1, .max = 1 << 20, .commands = "train,eval,predict,plan,simulate",
-        .heading = "optimisation", .help = "samples of a step on each replica"),
+    ROW(INT, batch_size, BATCH, .value = "32", .min = 1, .max = 1 << 20,
+        .commands = "train,eval,predict,plan,simulate,quantize", .heading = "optimisation",
+        .help = "samples of a step on each replica"),
     ROW(INT, global_batch_size, BATCH, .value = "0", .min = 0, .max = 1 << 24, .commands = "train,plan,simulate",
         .heading = "optimisation", .help = "samples of a step in all; 0: batch_size on each replica"),
     ROW(INT, num_microbatches, ROUNDING, .value = "0", .min = 0, .max = 1 << 16,
@@ -78,7 +80,7 @@ const tri_option tri__run_options[] = {
         .heading = "optimisation", .help = "passes over the data"),
     ROW(INT, max_steps, LENGTH, .value = "0", .min = 0, .max = 1e15, .commands = "train,plan,simulate,bench",
         .heading = "optimisation", .help = "stop after this many steps; 0: no limit"),
-    ROW(INT, max_tokens, NOTHING, .value = "0", FROM(0), .commands = "train,eval,predict,plan,simulate",
+    ROW(INT, max_tokens, NOTHING, .value = "0", FROM(0), .commands = "train,eval,predict,plan,simulate,quantize",
         .help = "most tokens of one text branch in a microbatch; 0: as the data needs"),
 
     ROW(REAL, lr, RUN, .value = "2e-5", FROM(0), .alias = "learning_rate", .commands = "train",
@@ -97,10 +99,9 @@ const tri_option tri__run_options[] = {
         .help = "AdamW's epsilon"),
     ROW(REAL, max_grad_norm, RUN, .value = "1.0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
-    ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,plan,simulate,bench",
-        .choices =
-            "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
-            "|16-mixed=fp16|float16=fp16",
+    ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,plan,simulate,bench,quantize",
+        .choices = "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
+                   "|16-mixed=fp16|float16=fp16",
         .help = "arithmetic; eval, predict: int8, fp8 mean --quantize of it, all else as the model was trained"),
     ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,plan,simulate,bench",
         .choices = "none|int8|fp8",
@@ -130,11 +131,11 @@ const tri_option tri__run_options[] = {
         .help = "how often all ranks are restarted from the last checkpoint after a crash"),
 
     ROW(TEXT, device, ROUNDING, .value = "cpu", .check = tri__device_check,
-        .commands = "train,eval,predict,plan,simulate,bench", .help = "where to compute: cpu, cuda (a GPU)"),
+        .commands = "train,eval,predict,plan,simulate,bench,quantize", .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, NOTHING, .value = "0", .min = 0, .max = 4096,
-        .commands = "train,eval,predict,inspect,tokenize,vocab,demo,bench",
+        .commands = "train,eval,predict,inspect,tokenize,vocab,demo,bench,quantize",
         .help = "threads of a rank; 0: the cores this process may use"),
-    ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict",
+    ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict,quantize",
         .help = "threads that prepare batches, at most the cores that computing leaves free (at least one)"),
     ROW(INT, nproc_per_node, ROUNDING, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1",
         .commands = "train,plan,simulate,mesh,bench",
