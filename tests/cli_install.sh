@@ -51,7 +51,7 @@ for header in trident.h trident_comm.h; do
     builds cc -std=c99 -Wall -Wextra -Werror -pedantic user.c -o user-c $flags
     builds c++ -x c++ -std=c++11 -Wall -Wextra -Werror -pedantic user.c -x none -o user-c++ $flags
 done
-for example in loop plan ranks; do
+for example in loop plan predict ranks; do
     builds cc -std=c11 -Wall -Wextra -Werror "$root/examples/$example.c" -o $example-c $flags
     builds c++ -x c++ -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Werror "$root/examples/$example.c" \
         -x none -o $example-c++ $flags
@@ -75,9 +75,16 @@ for language in c c++; do
         --num-microbatches 4
     expect_text "$err" "checked: the programs of 16 ranks fit together"
     cp "$out" program-$language
+    runs predict-$language --checkpoint own-$language "text=the box was bad" "track=late a box lost" weight=0.25
+    cp "$out" row-$language
 done
 expect "the same losses from C and from C++" cmp -s losses-c losses-c++
 expect "the same program from C and from C++" cmp -s program-c program-c++
+printf 'text,track,size,weight\nthe box was bad,late a box lost,,0.25\n' >row.csv
+run predict --checkpoint own-c --data-path row.csv
+expect "the probabilities of trident predict" test \
+    "$(cut -f 2 row-c | paste -sd ,)" = "$(tail -n 1 "$out" | cut -d , -f 2-)"
+expect "the same probabilities from C and from C++" cmp -s row-c row-c++
 run plan --config config.json --world-size 16 --pp-size 2 --tp-size 2 --shard zero1 --batch-size 4 \
     --num-microbatches 4 --print-program 0
 expect "the program that trident plan prints" cmp -s "$out" program-c

@@ -22,10 +22,12 @@ typedef struct tri_batching {
 } tri_batching;
 
 /* asked: checkpoint, device, precision, mesh, threads, as for predict. TRI_DATA, TRI_NOINPUT for a folder that is
- * damaged, of another version or missing. Any thread may call it, also while other models run. tri_model_close refuses
- * new submissions (TRI_STOPPED), answers those that wait, then closes. */
+ * damaged, of another version or missing. Any thread may call it, also while other models run. batching NULL: the
+ * defaults. */
 tri_status tri__model_open(const tri_settings *asked, const tri_batching *batching, const tri_log *log,
                            tri_model **out);
+/* Refuses new submissions (TRI_STOPPED), answers those that wait, then closes; accepts NULL. */
+void tri__model_close(tri_model *model);
 
 /* Facts for /info and pages. Valid until the model is closed. */
 typedef struct tri_model_facts {
@@ -45,6 +47,8 @@ typedef struct tri_model_facts {
     int64_t parameters, bytes;  /* bytes: memory of the plan */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
+
+const char *tri__model_column(const tri_model *model, int index); /* of those it reads, texts first; NULL beyond */
 
 /* Encoded rows, owned by whoever holds them until they are submitted. */
 typedef struct tri_encoded tri_encoded;
@@ -69,8 +73,12 @@ typedef struct tri_answer {
     int64_t batch_rows, batch_tokens; /* of the batch that had its last row */
 } tri_answer;
 typedef void tri_answered(void *context, const tri_answer *answer);
-/* Takes `encoded` unless it fails: TRI_BUSY: the queue is full; TRI_STOPPED: the model is closing. */
+/* Takes `encoded` unless it fails: TRI_BUSY: the queue is full; TRI_STOPPED: the model is closing; TRI_USAGE: more rows
+ * than may ever wait. */
 tri_status tri__model_submit(tri_model *model, tri_encoded *encoded, tri_answered *answered, void *context);
+
+/* Encodes (long texts are truncated), submits, waiting where the queue is full, and waits for probs [n, classes]. */
+tri_status tri__model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probs);
 
 typedef struct tri_model_load {
     int64_t queued_rows, running_rows;

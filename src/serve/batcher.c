@@ -1,0 +1,310 @@
+/* batcher.c - the queue is a list through the submissions themselves, so that nothing is allocated after opening. Only
+ * the batcher's thread takes rows out of it; it packs, computes and answers without holding the lock. */
+#include "serve/batcher.h"
+
+#include "base/clock.h"
+#include "serve/encode.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* What the batcher's thread waits for; closing ends all. */
+typedef enum wait_kind { WAITS_NOT, WAITS_ROWS, WAITS_FULL } wait_kind;
+
+/* Rows of a submission in a batch. */
+typedef struct span {
+    tri_encoded *of;
+    int64_t first, n;
+} span;
+
+struct tri_batcher {
+    tri_batcher_spec spec;
+    int64_t max_tokens, max_rows; /* of a batch */
+    tri_micro micro;              /* the batch, packed */
+    char *block;                  /* its arrays */
+    span *spans;                  /* [max_rows + 1] of the batch; the last is scratch */
+    int n_spans;
+    pthread_t thread;
+    int started;
+    pthread_mutex_t lock;         /* guards all below */
+    pthread_cond_t filled;        /* rows were added, or it is closing */
+    pthread_cond_t freed;         /* rows were taken */
+    tri_encoded *first, **end;    /* the queue; end: where the next one is linked */
+    int64_t rows, tokens;         /* that wait in it */
+    int64_t partial;              /* submissions in it of which rows were taken already */
+    int64_t running;              /* rows of the batch that is computed */
+    int closing;
+    wait_kind waits;              /* the thread's */
+};
+
+static void append(tri_batcher *b, tri_encoded *e) {
+    e->next = NULL;
+    *b->end = e;
+    b->end = &e->next;
+}
+
+static tri_encoded *pop(tri_batcher *b) {
+    tri_encoded *e = b->first;
+    b->first = e->next;
+    if (!b->first) b->end = &b->first;
+    return e;
+}
+
+static void push_back(tri_batcher *b, tri_encoded *e) {
+    e->next = b->first;
+    if (!b->first) b->end = &e->next;
+    b->first = e;
+}
+
+/* Tokens of row r, of all texts. */
+static int64_t row_tokens(const tri_encoded *e, int64_t r) {
+    return e->start[(r + 1) * e->n_texts] - e->start[r * e->n_texts];
+}
+
+/* Takes the next batch's rows out of the queue. Called with the lock held. */
+static void take(tri_batcher *b) {
+    int64_t rows = 0, tokens = 0;
+    int full = 0;
+    b->n_spans = 0;
+    while (b->first && !full) {
+        tri_encoded *e = pop(b);
+        span *s = &b->spans[b->n_spans];
+        *s = (span){e, e->taken, 0};
+        b->partial -= e->taken > 0;
+        for (; e->taken < e->n; e->taken++, s->n++, rows++) {
+            int64_t more = row_tokens(e, e->taken);
+            full = rows == b->max_rows || tokens + more > b->max_tokens;
+            if (full) break;
+            tokens += more;
+        }
+        b->n_spans += s->n > 0;
+        if (e->taken == e->n) continue;
+        if (s->n > 0) append(b, e);
+        else push_back(b, e); /* its turn is next: it always advances */
+        b->partial += e->taken > 0;
+    }
+    b->rows -= rows, b->tokens -= tokens, b->running = rows;
+    pthread_cond_broadcast(&b->freed);
+}
+
+static void pack(tri_batcher *b) {
+    const tri_micro_spec *spec = &b->spec.micro;
+    tri__micro_clear(spec, &b->micro);
+    for (int i = 0; i < b->n_spans; i++) {
+        const span *s = &b->spans[i];
+        for (int64_t r = s->first; r < s->first + s->n; r++) {
+            int64_t row = b->micro.n;
+            for (int t = 0; t < spec->n_texts; t++) {
+                const int32_t *ids;
+                int length = tri__encoded_ids(s->of, r, t, &ids);
+                memcpy(tri__micro_ids(spec, &b->micro, t, length), ids, (size_t)length * sizeof *ids);
+                tri__micro_text(spec, &b->micro, t, length, row);
+            }
+            if (spec->n_columns)
+                memcpy(tri__micro_numbers(spec, &b->micro), s->of->numbers + r * spec->n_columns,
+                       (size_t)spec->n_columns * sizeof(float));
+            tri__micro_row(spec, &b->micro, row, 0);
+        }
+    }
+    tri__micro_pad(spec, &b->micro);
+}
+
+/* Answers a submission and frees it. */
+static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, const char *error, double now) {
+    tri_answer a = {.status = status,
+                    .error = status == TRI_OK ? "" : error,
+                    .probs = status == TRI_OK ? e->probs : NULL,
+                    .queued = e->begun - e->since,
+                    .computed = now - e->begun,
+                    .batch_rows = b->micro.n,
+                    .batch_tokens = b->micro.tokens[0] + b->micro.tokens[1]};
+    e->answered(e->context, &a);
+    tri__encoded_free(e);
+}
+
+/* Removes the rest of a failed submission. */
+static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
+    pthread_mutex_lock(&b->lock);
+    tri_encoded **at = &b->first;
+    while (*at && *at != e) at = &(*at)->next;
+    if (*at) {
+        *at = e->next;
+        if (!*at) b->end = at;
+        b->rows -= e->n - e->taken;
+        b->tokens -= e->tokens - e->start[e->taken * e->n_texts];
+        b->partial--;
+        pthread_cond_broadcast(&b->freed);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Finite weights may be so large that their results are not. */
+static tri_status check_finite(const float *probs, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(probs[i])) return TRI_NOTFINITE;
+    return TRI_OK;
+}
+
+/* Gives each submission its rows [spans] of probs, and answers those that are complete or failed. */
+static void give(tri_batcher *b, tri_status status, const float *probs) {
+    int64_t classes = b->spec.n_classes;
+    double now = tri__clock();
+    tri_words why; /* a callback may record failures of its own */
+    if (status != TRI_OK) tri__words_keep(&why);
+    for (int i = 0; i < b->n_spans; i++) {
+        const span *s = &b->spans[i];
+        tri_encoded *e = s->of;
+        tri_status here = status == TRI_OK ? check_finite(probs, s->n * classes) : status;
+        if (status == TRI_OK) {
+            memcpy(e->probs + s->first * classes, probs, (size_t)(s->n * classes) * sizeof *probs);
+            probs += s->n * classes;
+        }
+        e->done += s->n;
+        if (here != TRI_OK && e->done < e->n) unlink_rest(b, e);
+        if (here != TRI_OK || e->done == e->n)
+            answer(b, e, here, status == TRI_OK ? "a probability is not finite" : why.text, now);
+    }
+}
+
+static void compute(tri_batcher *b) {
+    const float *probs = NULL;
+    double now = tri__clock();
+    for (int i = 0; i < b->n_spans; i++)
+        if (b->spans[i].first == 0) b->spans[i].of->begun = now;
+    pack(b);
+    tri_status status = b->spec.compute(b->spec.context, &b->micro, &probs);
+    give(b, status, probs);
+}
+
+static int is_full(const tri_batcher *b) { return b->rows >= b->max_rows || b->tokens >= b->max_tokens; }
+
+/* Waits for rows, and then until the batch is full or its first row has waited long enough. 0: closed, and nothing
+ * waits. Called with the lock held. */
+static int wait_for_batch(tri_batcher *b) {
+    while (!b->first && !b->closing) {
+        b->waits = WAITS_ROWS;
+        pthread_cond_wait(&b->filled, &b->lock);
+    }
+    while (b->first && !b->closing && !b->partial && !is_full(b)) {
+        double until = b->first->since + b->spec.max_wait;
+        if (tri__clock() >= until) break;
+        struct timespec at = {.tv_sec = (time_t)until, .tv_nsec = (long)((until - floor(until)) * 1e9)};
+        b->waits = WAITS_FULL;
+        (void)pthread_cond_timedwait(&b->filled, &b->lock, &at);
+    }
+    b->waits = WAITS_NOT;
+    return b->first != NULL;
+}
+
+static void *work(void *context) {
+    tri_batcher *b = context;
+    pthread_mutex_lock(&b->lock);
+    while (wait_for_batch(b)) {
+        take(b);
+        pthread_mutex_unlock(&b->lock);
+        compute(b);
+        pthread_mutex_lock(&b->lock);
+        b->running = 0;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* The thread blocks all signals, which are for the program's own threads. */
+static tri_status start(tri_batcher *b) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&b->thread, NULL, work, b);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    b->started = !failed;
+    return failed ? tri__fail(TRI_RESOURCE, "cannot start the model's thread: %s", strerror(failed)) : TRI_OK;
+}
+
+tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
+    *out = NULL;
+    tri_batcher *b = calloc(1, sizeof *b);
+    if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
+    b->spec = *spec;
+    b->max_tokens = spec->micro.tokens[0], b->max_rows = spec->micro.rows;
+    b->end = &b->first;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* tri__clock's */
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->filled, &monotonic);
+    pthread_cond_init(&b->freed, NULL);
+    pthread_condattr_destroy(&monotonic);
+    size_t bytes = 0;
+    tri__micro_carve(&b->spec.micro, NULL, &bytes, NULL);
+    b->spans = malloc(((size_t)b->max_rows + 1) * sizeof *b->spans);
+    tri_status status = TRI_OK;
+    if (!b->spans || posix_memalign((void **)&b->block, 64, bytes) != 0) {
+        b->block = NULL;
+        status = tri__fail(TRI_RESOURCE, "out of memory: a batch takes %zu bytes; take fewer tokens", bytes);
+    } else {
+        bytes = 0;
+        tri__micro_carve(&b->spec.micro, b->block, &bytes, &b->micro);
+        status = start(b);
+    }
+    if (status == TRI_OK) *out = b;
+    else tri__batcher_close(b);
+    return status;
+}
+
+void tri__batcher_close(tri_batcher *b) {
+    if (!b) return;
+    pthread_mutex_lock(&b->lock);
+    b->closing = 1;
+    pthread_cond_broadcast(&b->filled);
+    pthread_cond_broadcast(&b->freed);
+    pthread_mutex_unlock(&b->lock);
+    if (b->started) pthread_join(b->thread, NULL);
+    pthread_cond_destroy(&b->freed);
+    pthread_cond_destroy(&b->filled);
+    pthread_mutex_destroy(&b->lock);
+    free(b->block);
+    free(b->spans);
+    free(b);
+}
+
+/* Whether n rows may be added; with the lock held. */
+static tri_status admit(tri_batcher *b, int64_t n, int wait) {
+    if (n > b->spec.queue_rows)
+        return tri__fail(TRI_USAGE, "%lld rows at once; at most %lld may wait", (long long)n,
+                         (long long)b->spec.queue_rows);
+    while (wait && !b->closing && b->rows + n > b->spec.queue_rows) pthread_cond_wait(&b->freed, &b->lock);
+    if (b->closing) return tri__fail(TRI_STOPPED, "the model is being closed");
+    if (b->rows + n > b->spec.queue_rows)
+        return tri__fail(TRI_BUSY, "%lld rows wait already; at most %lld may", (long long)b->rows,
+                         (long long)b->spec.queue_rows);
+    return TRI_OK;
+}
+
+tri_status tri__batcher_submit(tri_batcher *b, tri_encoded *e, tri_answered *answered, void *context, int wait) {
+    e->answered = answered, e->context = context;
+    e->taken = e->done = 0;
+    e->since = tri__clock();
+    pthread_mutex_lock(&b->lock);
+    tri_status status = admit(b, e->n, wait);
+    if (status == TRI_OK) {
+        append(b, e);
+        b->rows += e->n, b->tokens += e->tokens;
+        if (b->waits == WAITS_ROWS || (b->waits == WAITS_FULL && is_full(b))) {
+            b->waits = WAITS_NOT;
+            pthread_cond_signal(&b->filled);
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    return status;
+}
+
+void tri__batcher_load(tri_batcher *b, tri_model_load *out) {
+    pthread_mutex_lock(&b->lock);
+    *out = (tri_model_load){.queued_rows = b->rows, .running_rows = b->running};
+    pthread_mutex_unlock(&b->lock);
+}

@@ -1,0 +1,265 @@
+/* model.c - a model as a value: an opened checkpoint, the form of its rows, and a batcher over its forward program. */
+#include "serve/model.h"
+
+#include "engine/evaluate.h"
+#include "serve/batcher.h"
+#include "serve/encode.h"
+#include "serve/opened.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct tri_model {
+    tri_opened opened;
+    tri_row_form form;
+    tri_batching batching;   /* with the defaults resolved */
+    tri_batcher *batcher;
+    tri_model_facts facts;
+    void *lists;             /* arrays of the facts */
+};
+
+/* Defaults, and whether one row fits a batch. */
+static tri_status resolve(const tri_batching *asked, const tri_opened *o, tri_batching *out) {
+    int64_t texts = o->assets.n_texts, row = texts * o->settings.model.max_sen_len;
+    *out = asked ? *asked : (tri_batching){0};
+    if (!out->max_batch_tokens) out->max_batch_tokens = row > 16384 ? row : 16384;
+    if (!out->max_batch_rows) out->max_batch_rows = 512;
+    if (!out->queue_rows) out->queue_rows = 4096;
+    if (out->max_batch_tokens < row)
+        return tri__fail(TRI_USAGE, "a batch of %lld tokens: one row of this model may have %lld; give at least that",
+                         (long long)out->max_batch_tokens, (long long)row);
+    return TRI_OK;
+}
+
+/* Reads, plans and loads. Batches of any mix fit: either text may have all tokens. */
+static tri_status open_model(tri_model *m, const tri_settings *asked, const tri_batching *batching,
+                             const tri_log *log) {
+    tri_opened *o = &m->opened;
+    TRI_TRY(tri__opened_read(asked, o));
+    TRI_TRY(tri__opened_positive(o, NULL, log, &m->facts.positive));
+    TRI_TRY(resolve(batching, o, &m->batching));
+    int64_t length = o->settings.model.max_sen_len, tokens = m->batching.max_batch_tokens;
+    tri_counts max = {.of = {0, tokens, o->assets.n_texts > 1 ? tokens : 0, m->batching.max_batch_rows}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
+    TRI_TRY(tri__opened_load(o, &max));
+    return tri__row_form_make(o->preprocess, o->assets.tokenizer, (int)length, &m->form);
+}
+
+/* An opening on a thread of its own, which has a lower priority: a thread may not raise it again. */
+typedef struct opening {
+    tri_model *model;
+    const tri_settings *asked;
+    const tri_batching *batching;
+    const tri_log *log;
+    tri_status status;
+    tri_words why;
+} opening;
+
+static void *open_politely(void *context) {
+    enum { POLITE = 10 }; /* about a tenth of a busy core */
+    opening *a = context;
+    (void)setpriority(PRIO_PROCESS, 0, POLITE); /* of this thread, in Linux; refused: it is only less polite */
+    a->status = open_model(a->model, a->asked, a->batching, a->log);
+    tri__words_keep(&a->why);
+    return NULL;
+}
+
+static tri_status open_aside(tri_model *m, const tri_settings *asked, const tri_batching *batching,
+                             const tri_log *log) {
+    opening a = {.model = m, .asked = asked, .batching = batching, .log = log};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, open_politely, &a))
+        return tri__fail(TRI_RESOURCE, "cannot start a thread to open a model");
+    pthread_join(thread, NULL);
+    return a.status == TRI_OK ? TRI_OK : tri__fail(a.status, "%s", a.why.text);
+}
+
+static const char *precision_name(const tri_settings *s) {
+    static const char *const computing[] = {"fp32", "bf16", "fp16"}, *const products[] = {NULL, "int8", "fp8"};
+    return s->quantize != TRI_QUANTIZE_NONE ? products[s->quantize] : computing[s->precision];
+}
+
+static tri_status find_facts(tri_model *m) {
+    const tri_opened *o = &m->opened;
+    const tri_preprocess *p = o->preprocess;
+    size_t columns = (size_t)p->n_columns;
+    m->lists = malloc(columns * (sizeof(char *) + sizeof(char **) + sizeof(int)) + 1);
+    if (!m->lists) return tri__fail(TRI_RESOURCE, "out of memory");
+    const char **name = m->lists;
+    const char *const **category = (const char *const **)(name + columns);
+    int *n_categories = (int *)(category + columns);
+    for (size_t c = 0; c < columns; c++) {
+        name[c] = p->column[c].name;
+        category[c] = (const char *const *)p->column[c].category;
+        n_categories[c] = p->column[c].n_categories;
+    }
+    m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint),
+                                 .step = tri__checkpoint_step(o->checkpoint),
+                                 .precision = precision_name(&o->settings),
+                                 .device = o->settings.device,
+                                 .max_len = m->form.max_len,
+                                 .n_texts = m->form.n_texts,
+                                 .n_columns = p->n_columns,
+                                 .n_classes = p->n_classes,
+                                 .column = name,
+                                 .category = category,
+                                 .n_categories = n_categories,
+                                 .label = (const char *const *)p->label,
+                                 .positive = m->facts.positive,
+                                 .parameters = o->engine.model.n_elements,
+                                 .bytes = tri__exec_bytes(o->engine.exec)};
+    for (int t = 0; t < m->form.n_texts; t++) {
+        m->facts.text[t] = (const char *const *)p->text[t].at;
+        m->facts.n_text_columns[t] = p->text[t].n;
+    }
+    return TRI_OK;
+}
+
+/* tri_compute */
+static tri_status run(void *context, const tri_micro *micro, const float **probs) {
+    tri_model *m = context;
+    const tri_engine *engine = &m->opened.engine;
+    const double inv = 1;
+    tri_feed feed;
+    tri__feed(micro, engine, &inv, NULL, &feed);
+    TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, engine->plan.infer.program->n_instrs, 0, &feed, NULL));
+    TRI_TRY(tri__exec_finish(engine->exec));
+    *probs = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs);
+    return TRI_OK;
+}
+
+static tri_status start_batcher(tri_model *m) {
+    const tri_engine *engine = &m->opened.engine;
+    tri_batcher_spec spec = {.micro = {.n_texts = m->form.n_texts,
+                                       .n_columns = m->form.preprocess->width,
+                                       .rows = m->batching.max_batch_rows,
+                                       .granule = tri__plan_granule(&engine->in)},
+                             .n_classes = engine->model.n_classes,
+                             .queue_rows = m->batching.queue_rows,
+                             .max_wait = m->batching.max_wait,
+                             .compute = run,
+                             .context = m};
+    for (int t = 0; t < m->form.n_texts; t++) {
+        spec.micro.tokens[t] = m->batching.max_batch_tokens;
+        spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
+    }
+    return tri__batcher_open(&spec, &m->batcher);
+}
+
+tri_status tri__model_open(const tri_settings *asked, const tri_batching *batching, const tri_log *log,
+                           tri_model **out) {
+    *out = NULL;
+    tri_model *m = calloc(1, sizeof *m);
+    if (!m) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = batching && batching->polite ? open_aside(m, asked, batching, log)
+                                                     : open_model(m, asked, batching, log);
+    if (status == TRI_OK) status = find_facts(m);
+    if (status == TRI_OK) status = start_batcher(m);
+    if (status == TRI_OK) *out = m;
+    else tri__model_close(m);
+    return status;
+}
+
+void tri__model_close(tri_model *m) {
+    if (!m) return;
+    tri__batcher_close(m->batcher);
+    tri__row_form_free(&m->form);
+    free(m->lists);
+    tri__opened_close(&m->opened);
+    free(m);
+}
+
+const tri_model_facts *tri__model_facts(const tri_model *m) { return &m->facts; }
+
+const char *tri__model_column(const tri_model *m, int index) {
+    return index >= 0 && index < m->form.n_names ? m->form.name[index] : NULL;
+}
+
+tri_status tri__model_encode(const tri_model *m, const tri_row *rows, int64_t n, tri_overlong overlong,
+                             tri_encoded **out) {
+    return tri__row_form_encode(&m->form, rows, n, 0, overlong, out);
+}
+
+tri_status tri__model_submit(tri_model *m, tri_encoded *encoded, tri_answered *answered, void *context) {
+    return tri__batcher_submit(m->batcher, encoded, answered, context, 0);
+}
+
+void tri__model_load(const tri_model *m, tri_model_load *out) { tri__batcher_load(m->batcher, out); }
+
+/* A call of tri__model_predict: two parts of its rows at a time, one computed while the next is encoded. */
+typedef struct part {
+    struct call *call;
+    int busy;
+    float *probs;            /* [rows of the part, classes] */
+    size_t count;            /* of its elements */
+} part;
+
+typedef struct call {
+    pthread_mutex_t lock;    /* guards all below, and parts */
+    pthread_cond_t changed;
+    tri_status status;       /* the first failure */
+    tri_words why;
+    part part[2];
+} call;
+
+/* tri_answered */
+static void take_answer(void *context, const tri_answer *answer) {
+    part *p = context;
+    call *c = p->call;
+    if (answer->status == TRI_OK) memcpy(p->probs, answer->probs, p->count * sizeof *p->probs);
+    pthread_mutex_lock(&c->lock);
+    if (answer->status != TRI_OK && c->status == TRI_OK) {
+        c->status = answer->status;
+        snprintf(c->why.text, sizeof c->why.text, "%s", answer->error);
+    }
+    p->busy = 0;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Waits until the part is not busy; the call's status. */
+static tri_status wait_part(call *c, const part *p) {
+    pthread_mutex_lock(&c->lock);
+    while (p->busy) pthread_cond_wait(&c->changed, &c->lock);
+    tri_status status = c->status;
+    pthread_mutex_unlock(&c->lock);
+    return status == TRI_OK ? TRI_OK : tri__fail(status, "%s", c->why.text);
+}
+
+/* Encodes and submits rows [at, at + n) of a call. */
+static tri_status submit_part(tri_model *m, part *p, const tri_row *rows, int64_t at, int64_t n, float *probs) {
+    tri_encoded *encoded;
+    size_t classes = (size_t)m->facts.n_classes;
+    TRI_TRY(tri__row_form_encode(&m->form, rows + at, n, at, TRI_OVERLONG_TRUNCATE, &encoded));
+    p->probs = probs + (size_t)at * classes, p->count = (size_t)n * classes, p->busy = 1;
+    tri_status status = tri__batcher_submit(m->batcher, encoded, take_answer, p, 1);
+    if (status == TRI_OK) return TRI_OK;
+    p->busy = 0;
+    tri__encoded_free(encoded);
+    return status;
+}
+
+tri_status tri__model_predict(tri_model *m, const tri_row *rows, int64_t n, float *probs) {
+    call c = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    int64_t most = m->batching.max_batch_rows < m->batching.queue_rows ? m->batching.max_batch_rows
+                                                                       : m->batching.queue_rows;
+    tri_status status = TRI_OK;
+    c.part[0].call = c.part[1].call = &c;
+    for (int64_t at = 0, k = 0; at < n && status == TRI_OK; at += most, k = !k) {
+        status = wait_part(&c, &c.part[k]);
+        if (status == TRI_OK) status = submit_part(m, &c.part[k], rows, at, n - at < most ? n - at : most, probs);
+    }
+    tri_words why;
+    tri__words_keep(&why);
+    for (int k = 0; k < 2; k++) {
+        tri_status last = wait_part(&c, &c.part[k]);
+        if (status == TRI_OK) status = last;
+        else tri__words_restore(&why);
+    }
+    pthread_cond_destroy(&c.changed);
+    pthread_mutex_destroy(&c.lock);
+    return status;
+}
