@@ -30,7 +30,8 @@ typedef struct job {
     double loss[JOB_RANKS][JOB_STEPS], norm[JOB_RANKS][JOB_STEPS];
     float *weights;                      /* [n_elements] by parameter of the whole model; NaN: no rank has it */
     int *writers;                        /* [n_elements] ranks that would save it */
-    float *probs[JOB_RANKS];             /* from the forward program, after the last step; NULL: on other stages */
+    float *probs[JOB_RANKS];             /* of the replica's first microbatch, from the forward program after the last
+                                            step */
 } job;
 
 static inline const job_what *job_filled(job_what *is) {
@@ -162,8 +163,8 @@ static inline tri_status job_main(tri_world *world, void *argument) {
     job_collect(j, t, exec);
     if (status == TRI_OK) status = tri__exec_run(exec, 1, 0, t->program[1]->n_instrs, 0, t->feed, NULL);
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
-    j->probs[rank] = t->plan.infer.probs >= 0 ? malloc(probs + 1) : NULL;
-    if (j->probs[rank]) memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
+    j->probs[rank] = malloc(probs + 1);
+    memcpy(j->probs[rank], tiny_probs(t, exec, tri__mesh_coords(&t->in.mesh, rank).dp * j->is.n_mb), probs);
     if (status == TRI_OK && !tiny_guards(exec, 0))
         status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);

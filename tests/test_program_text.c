@@ -31,7 +31,7 @@ static void open_job(tiny *t, const job *j) {
     }
     tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = j->mesh;
-    t->in.n_mb = pp < 4 ? 2 : 3;
+    t->in.n_mb = t->in.n_mb_infer = pp < 4 ? 2 : 3;
     t->in.staging = (tri_staging){.schedule = j->schedule};
     t->in.sharding = (tri_sharding){.kind = j->kind,
                                     .size = j->mesh.dp % 2 ? j->mesh.dp : 2,

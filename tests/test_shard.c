@@ -76,7 +76,7 @@ static tri_status rank_main(tri_world *world, void *argument) {
     if (status == TRI_OK) status = tri__exec_run(exec, 1, 0, t->program[1]->n_instrs, 0, t->feed, NULL);
     size_t probs = (size_t)(t->feed[0].counts.of[TRI_SYM_N] * t->model.n_classes) * sizeof(float);
     j->probs[rank] = malloc(probs + 1);
-    memcpy(j->probs[rank], tri__exec_slot(exec, 1, t->plan.infer.probs), probs);
+    memcpy(j->probs[rank], tiny_probs(t, exec, rank * t->in.n_mb), probs);
     if (status == TRI_OK && !tiny_guards(exec, 0))
         status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);

@@ -68,7 +68,7 @@ static double compare(job_what is, double most) {
     double worst = expect_close(&have, &one, most);
     for (int r = 0; r < have.n && have.is.dp == 1; r++) { /* replicas have other samples */
         int64_t n = have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes;
-        for (int64_t i = 0; i < n && have.probs[r]; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most))
                 fail_msg("%s: other probabilities", job_text(&have));
     }

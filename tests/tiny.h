@@ -143,6 +143,7 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
                           .sharding = rank->sharding,
                           .staging = rank->staging,
                           .n_mb = n_mb,
+                          .n_mb_infer = n_mb,
                           .target = &t->target,
                           .beta1 = 0.9,
                           .beta2 = 0.999,
@@ -165,6 +166,12 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
 
 static inline void tiny_open(tiny *t, const char *device, int texts, int columns, double p, int n_mb) {
     tiny_open_rank(t, device, texts, columns, p, n_mb, &(tiny_rank){0});
+}
+
+/* Probabilities [samples, classes] of a microbatch: part = replica * microbatches + microbatch. */
+static inline const float *tiny_probs(const tiny *t, const tri_exec *exec, int part) {
+    const float *all = tri__exec_slot(exec, 1, t->plan.infer.probs);
+    return all + part * t->plan.infer.program->max.of[TRI_SYM_N] * t->model.n_classes;
 }
 
 static inline void tiny_close(tiny *t) { tri__arena_close(&t->arena); }

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 #include "base/text.h"
 #include "program/check.h"
+#include "engine/evaluate.h"
 #include "engine/inputs.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
@@ -90,6 +91,7 @@ static tri_status plan_engine(void *data) {
                                .mesh = p->place->mesh,
                                .rank = p->place->rank,
                                .n_mb = engine->n_mb,
+                               .n_mb_infer = tri__infer_microbatches(s, p->train),
                                .max = *p->max,
                                .max_infer = *p->max_infer,
                                .target = &engine->target,

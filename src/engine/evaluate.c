@@ -1,6 +1,7 @@
 /* evaluate.c - feeds batches in file order to the forward-only program and collects probabilities. */
 #include "engine/evaluate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
@@ -48,13 +49,24 @@ tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, in
     return status;
 }
 
-/* Of tensor-parallel ranks, which all computed them, the first one's are taken. */
-static void collect(const tri_engine *engine, const tri_micro *micro, float *probs) {
-    if (engine->plan.infer.probs < 0 || tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp > 0) return;
-    size_t classes = (size_t)engine->model.n_classes;
-    const float *from = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs); /* [n, classes] */
-    for (int64_t i = 0; i < micro->n; i++)
-        memcpy(probs + (size_t)micro->row[i] * classes, from + (size_t)i * classes, classes * sizeof *probs);
+int tri__infer_microbatches(const tri_settings *settings, int train) {
+    return (train && settings->pp_size == 1) || settings->num_microbatches < 1 ? 1 : (int)settings->num_microbatches;
+}
+
+const float *tri__infer_probs(const tri_engine *engine, int part) {
+    const float *all = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs);
+    return all + part * engine->plan.infer.program->max.of[TRI_SYM_N] * engine->model.n_classes;
+}
+
+/* at: [replicas * microbatches] scratch: the next sample of each part. */
+static void collect(const tri_engine *engine, const tri_batch *batch, int64_t *at, float *probs) {
+    int64_t classes = engine->model.n_classes;
+    memset(at, 0, (size_t)(engine->place.mesh.dp * engine->in.n_mb_infer) * sizeof *at);
+    for (int64_t i = 0; i < batch->n; i++) {
+        int part = batch->part_of[i];
+        memcpy(probs + batch->row[i] * classes, tri__infer_probs(engine, part) + at[part]++ * classes,
+               (size_t)classes * sizeof *probs);
+    }
 }
 
 static tri_status check_room(const tri_program *program, const tri_counts *counts) {
@@ -66,39 +78,62 @@ static tri_status check_room(const tri_program *program, const tri_counts *count
     return TRI_OK;
 }
 
-/* Sums over ranks: each row is from one rank and 0 on all others. */
-static tri_status share(const tri_engine *engine, int64_t rows, float *probs) {
-    if (tri__mesh_world(&engine->place.mesh) == 1) return TRI_OK;
-    return tri_all_reduce(tri_group_world(engine->place.world), probs, probs, rows * engine->model.n_classes, TRI_F32,
-                          TRI_SUM);
+/* What an evaluation needs besides the engine. */
+typedef struct evaluation {
+    tri_engine *engine;
+    tri_sampler sampler;
+    tri_loader *loader;
+    tri_feed *feed;     /* [microbatches] */
+    int64_t *at;        /* [replicas * microbatches] scratch */
+    float *probs;       /* [data->n, classes] */
+} evaluation;
+
+static void close_evaluation(evaluation *e) {
+    tri__loader_close(e->loader);
+    tri__sampler_close(&e->sampler);
+    free(e->feed);
+    free(e->at);
+}
+
+static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_t batch) {
+    tri_engine *engine = e->engine;
+    int replicas = engine->place.mesh.dp, n_mb = engine->in.n_mb_infer;
+    TRI_TRY(tri__sampler_open(&e->sampler, data, batch * replicas, replicas * n_mb, 0, 0));
+    e->feed = calloc((size_t)n_mb, sizeof *e->feed);
+    e->at = calloc((size_t)(replicas * n_mb), sizeof *e->at);
+    if (!e->feed || !e->at) return tri__fail(TRI_RESOURCE, "out of memory for an evaluation");
+    tri_loader_spec spec = {.sampler = &e->sampler,
+                            .epochs = 1,
+                            .first_part = engine->place.replica * n_mb,
+                            .parts = n_mb,
+                            .workers = engine->workers,
+                            .granule = tri__plan_granule(&engine->in)};
+    for (int text = 0; text < engine->model.n_texts; text++)
+        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+    tri__sampler_maxima(&e->sampler, 1, &spec.maxima);
+    return tri__loader_open(&spec, &e->loader);
+}
+
+static tri_status evaluate_batch(evaluation *e, const tri_batch *batch) {
+    static const double inv = 1;
+    tri_engine *engine = e->engine;
+    const tri_program *program = engine->plan.infer.program;
+    for (int mb = 0; mb < program->n_mb; mb++) {
+        tri__feed(&batch->part[mb], engine, &inv, NULL, &e->feed[mb]);
+        TRI_TRY(check_room(program, &e->feed[mb].counts));
+    }
+    TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, e->feed, NULL));
+    TRI_TRY(tri__exec_finish(engine->exec));
+    collect(engine, batch, e->at, e->probs);
+    return engine->between ? engine->between(engine->between_context) : TRI_OK;
 }
 
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs) {
-    const tri_program *program = engine->plan.infer.program;
-    const double inv = 1;
-    int replicas = engine->place.mesh.dp;
-    tri_loader *loader = NULL;
-    tri_sampler sampler;
-    memset(probs, 0, (size_t)(data->n * engine->model.n_classes) * sizeof *probs);
-    TRI_TRY(tri__sampler_open(&sampler, data, batch * replicas, replicas, 0, 0));
-    tri_loader_spec spec = {
-        .sampler = &sampler, .epochs = 1, .first_part = engine->place.replica, .parts = 1, .workers = engine->workers,
-        .granule = tri__plan_granule(&engine->in)};
-    for (int text = 0; text < engine->model.n_texts; text++)
-        spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
-    tri__sampler_maxima(&sampler, 1, &spec.maxima);
-    tri_status status = tri__loader_open(&spec, &loader);
+    evaluation e = {.engine = engine, .probs = probs};
     const tri_batch *next = NULL;
-    while (status == TRI_OK && (status = tri__loader_next(loader, &next, NULL)) == TRI_OK && next) {
-        tri_feed feed;
-        tri__feed(&next->part[0], engine, &inv, NULL, &feed);
-        status = check_room(program, &feed.counts);
-        if (status == TRI_OK) status = tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, &feed, NULL);
-        if (status == TRI_OK) status = tri__exec_finish(engine->exec);
-        if (status == TRI_OK) collect(engine, &next->part[0], probs);
-        if (status == TRI_OK && engine->between) status = engine->between(engine->between_context);
-    }
-    tri__loader_close(loader);
-    tri__sampler_close(&sampler);
-    return status == TRI_OK ? share(engine, data->n, probs) : status;
+    tri_status status = open_evaluation(&e, data, batch);
+    while (status == TRI_OK && (status = tri__loader_next(e.loader, &next, NULL)) == TRI_OK && next)
+        status = evaluate_batch(&e, next);
+    close_evaluation(&e);
+    return status;
 }

@@ -17,8 +17,16 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
 tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len,
                            tri_counts *max);
 
+/* Microbatches of a replica's batch in a prediction: several are in flight through a pipeline. Without one, an
+ * evaluation during training takes its batch at once. */
+int tri__infer_microbatches(const tri_settings *settings, int train);
+/* After a run of the forward program: probabilities [samples, classes] of a part of the batch, which is microbatch
+ * part % n of replica part / n, where a replica has n. Every rank has those of all. */
+const float *tri__infer_probs(const tri_engine *engine, int part);
+
 /* probs [data->n, n_classes], in the order of the rows. Every rank of a world calls it, computes its replica's part of
- * the batches (`batch` rows a replica), and gets all probabilities. */
+ * the batches (`batch` rows a replica), and gets all probabilities. Needs a plan for the largest of
+ * tri__infer_microbatches parts a replica. */
 tri_status tri__evaluate(tri_engine *engine, const tri_dataset *data, int64_t batch, float *probs);
 
 #endif

@@ -26,7 +26,7 @@ int tri__sharder_map(tri_sharder *s, int slot) {
     int parent = tri__sharder_map(s, old->parent);
     const char *label = old->name + strlen(s->from->slot[old->parent].name) + 1; /* a view's name is parent.label */
     const char *name = s->to.program->slot[parent].name;
-    return s->map[slot] = tri__build_view(&at, parent, old->parent_at, old->rows.add, old->cols, "%s.%s", name, label);
+    return s->map[slot] = tri__build_rows_view(&at, parent, old->parent_at, old->rows, old->cols, "%s.%s", name, label);
 }
 
 void tri__sharder_stand(tri_sharder *s, const tri_flats *flats, int unit, int slot) {

@@ -9,6 +9,9 @@
 
 static int is_training(const tri_pass *pass) { return pass->training; }
 static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
+static int collects(const tri_pass *pass) {
+    return !pass->training && (pass->in->mesh.pp > 1 || pass->in->mesh.dp > 1);
+}
 static int sums_layers(const tri_pass *pass) { return pass->training && shares_layers(pass); }
 
 static int recomputes(const tri_pass *pass) {
@@ -50,6 +53,9 @@ const tri_pass_row tri__passes[] = {
      .when = has_lanes, .needs = LANES_NEED},
     {PASS(schedule, STAGE),
      .does = "unrolls all microbatches of this rank's stages in the schedule's order; sends and receives"},
+    {PASS(collect, STAGE),
+     .does = "prediction: brings the probabilities of all replicas to every rank",
+     .when = collects, .needs = "prediction with --pp-size or --dp-size above 1"},
     {PASS(shard, REPLICA),
      .does = "data parallelism: sums of gradients, gathers of sharded weights"},
     {PASS(tensor_sums, REPLICA),

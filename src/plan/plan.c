@@ -56,6 +56,8 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
     TRI_TRY(check_float_layers(arena, in));
     in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
     in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
+    int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = in->mesh.dp > 1 ? TRI_SHARD_GRANULE : 1;
+    *samples = (*samples + granule - 1) / granule * granule; /* replicas' probabilities are equal shards: `collect` */
     if (in->mesh.pp > 1) return tri__stages_plan(arena, in, stages);
     tri__stages_one(arena, in, stages);
     return TRI_OK;

@@ -55,6 +55,7 @@ typedef struct tri_plan_in {
     tri_mesh mesh;
     int rank;
     int n_mb;                    /* microbatches of a training step */
+    int n_mb_infer;              /* those of a forward program; 0 is 1 */
     tri_counts max, max_infer;   /* the largest microbatch of training, of prediction */
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
@@ -79,8 +80,8 @@ typedef struct tri_planned {
     tri_range *state_part;       /* [n_units] the same of m and v; training only */
     tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
                              they cover the unit once */
-    int loss,
-        probs; /* loss: of training, over all replicas, on every rank; probs: -1 where this rank's stages have none */
+    int loss;  /* of training, over all replicas, on every rank */
+    int probs; /* prediction: [replicas, microbatches, most samples, classes], of all of them on every rank */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
     int update;                  /* training only: the first instruction of the update */
@@ -195,6 +196,7 @@ tri_status tri__pass_turns(tri_pass *pass);
 tri_status tri__pass_schedule(tri_pass *pass);
 tri_status tri__pass_shard(tri_pass *pass);
 tri_status tri__pass_tensor_sums(tri_pass *pass);
+tri_status tri__pass_collect(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 tri_status tri__pass_offload(tri_pass *pass);

@@ -57,20 +57,33 @@ int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows
                                          .unit = builder->unit, .parent = -1, .offset = -1});
 }
 
+static int push_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, char *name) {
+    const tri_slot *of = &builder->program->slot[parent];
+    return push_slot(builder, (tri_slot){.name = name,
+                                         .dtype = of->dtype,
+                                         .mem = of->mem,
+                                         .rows = rows,
+                                         .cols = cols,
+                                         .unit = of->unit,
+                                         .parent = parent,
+                                         .parent_at = at});
+}
+
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...) {
     va_list args;
     va_start(args, format);
     char *name = print_name(builder->arena, format, args);
     va_end(args);
-    const tri_slot *of = &builder->program->slot[parent];
-    return push_slot(builder, (tri_slot){.name = name,
-                                         .dtype = of->dtype,
-                                         .mem = of->mem,
-                                         .rows = {.add = rows},
-                                         .cols = cols,
-                                         .unit = of->unit,
-                                         .parent = parent,
-                                         .parent_at = at});
+    return push_view(builder, parent, at, (tri_rows){.add = rows}, cols, name);
+}
+
+int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, const char *format,
+                         ...) {
+    va_list args;
+    va_start(args, format);
+    char *name = print_name(builder->arena, format, args);
+    va_end(args);
+    return push_view(builder, parent, at, rows, cols, name);
 }
 
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {

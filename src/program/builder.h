@@ -20,6 +20,9 @@ int tri__build_slot(tri_builder *builder, tri_mem mem, tri_dtype dtype, tri_rows
                     ...) __attribute__((format(printf, 6, 7)));
 int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, int64_t cols, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* A view with any rows: counted ones, at most as many as fit into the parent. */
+int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, const char *format,
+                         ...) __attribute__((format(printf, 6, 7)));
 /* Appends an instruction; `slots` in the order of the operation's row, -1 for omitted operands. */
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
 #define TRI_BUILD(builder, op, attr, ...) \

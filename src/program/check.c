@@ -442,7 +442,7 @@ static tri_status check_view(checker *c, int s) {
     const tri_program *p = c->program;
     const tri_slot *slot = &p->slot[s], *parent = &p->slot[slot->parent];
     number begin = c->range[s].begin; /* its shift, set by open_slots */
-    int64_t count = slot->rows.add * slot->cols, room = tri__slot_rows(parent, &p->max) * parent->cols;
+    int64_t count = tri__slot_rows(slot, &p->max) * slot->cols, room = tri__slot_rows(parent, &p->max) * parent->cols;
     begin.at += slot->parent_at;
     if (compare(c, begin, fixed(0)) < 0 || compare(c, sum_of(begin, fixed(count)), fixed(room)) > 0 ||
         slot->mem != parent->mem || slot->dtype != parent->dtype)

@@ -203,9 +203,10 @@ static tri_status parse_view(parser *p) {
     tri_rows rows;
     int64_t cols = 0, first = 0;
     TRI_TRY(parse_dims(p, dims, &rows, &cols));
-    if (rows.sym != TRI_SYM_NONE) return bad(p, "a view has a constant number of rows", dims);
+    if (rows.sym != TRI_SYM_NONE && p->build.program->slot[parent].rows.sym != TRI_SYM_NONE)
+        return bad(p, "a view of counted rows is of a slot with a constant number of rows", dims);
     TRI_TRY(parse_whole(p, at + 1, SIZE_LIMIT, &first));
-    return note_slot(p, tri__build_view(&p->build, parent, first, rows.add, cols, "%s", name));
+    return note_slot(p, tri__build_rows_view(&p->build, parent, first, rows, cols, "%s", name));
 }
 
 /* "pp+dp" */

@@ -121,7 +121,8 @@ static tri_status open_engine(tri_session *s) {
     TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
     max_infer = max;
     if (s->valid)
-        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp, s->place.mesh.dp, 0,
+        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp,
+                                s->place.mesh.dp * tri__infer_microbatches(set, 1), 0,
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));

@@ -48,6 +48,7 @@ static size_t lay_out(tri_loader *loader, char *base) {
         tri_batch *batch = &loader->buffers[b].batch;
         loader->buffers[b].rows = tri__carve(base, &at, all * sizeof *loader->buffers[b].rows);
         loader->buffers[b].part = tri__carve(base, &at, all * sizeof *loader->buffers[b].part);
+        batch->row = loader->buffers[b].rows, batch->part_of = loader->buffers[b].part;
         batch->parts = loader->spec.parts;
         batch->part = tri__carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
         for (int p = 0; p < batch->parts; p++)

@@ -11,6 +11,8 @@ typedef struct tri_batch {
     double weight;            /* sum over all samples of class_weights[label]: the loss divisor */
     int parts;                /* parts that this loader fills */
     tri_micro *part;          /* [parts] */
+    const int64_t *row;       /* [n] data rows of the whole batch, in its order */
+    const int32_t *part_of;   /* [n] the sampler's part of each; inside a part rows keep this order */
 } tri_batch;
 
 typedef struct tri_loader tri_loader;

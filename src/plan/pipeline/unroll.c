@@ -26,6 +26,7 @@ typedef struct unroll {
     int *stage_of;             /* [instructions of from]; -1: depends only on the input */
     int **list,
         *n_list; /* [n_stages] instructions of this rank's stages, with those on the input that they need */
+    int collects;              /* 1: probabilities of several microbatches, or for several ranks */
     int loss;                  /* the instruction of from that ends forward */
     int *shared;               /* [slots of from] new index of a slot that microbatches share; -1 */
     int *own;                  /* [n_mb * slots of from] new index in a microbatch; -1 */
@@ -38,8 +39,27 @@ typedef struct unroll {
 static int is_own(const tri_slot *slot) { return slot->mem == TRI_MEM_ACT; }
 static size_t at_mb(const unroll *u, int slot, int mb) { return (size_t)mb * (size_t)u->from->n_slots + (size_t)slot; }
 
+/* Elements that the probabilities of a microbatch take. */
+static int64_t probs_each(const unroll *u) {
+    return u->from->max.of[TRI_SYM_N] * u->from->slot[u->pass->forward.probs].cols;
+}
+
+/* A prediction's probabilities are results: those of all microbatches, one after the other. */
+static int map_probs(unroll *u, int mb) {
+    int *all = &u->shared[u->pass->forward.probs], *own = &u->own[at_mb(u, u->pass->forward.probs, mb)];
+    const tri_slot *s = &u->from->slot[u->pass->forward.probs];
+    tri_builder at = u->to;
+    at.unit = s->unit;
+    if (*all < 0)
+        *all = tri__build_slot(&at, s->mem, s->dtype, (tri_rows){.add = 1},
+                               u->to.program->n_mb * probs_each(u), "%s", s->name);
+    if (*own < 0) *own = tri__build_rows_view(&at, *all, mb * probs_each(u), s->rows, s->cols, "%s.#%d", s->name, mb);
+    return *own;
+}
+
 static int map_slot(unroll *u, int slot, int mb) {
     if (slot < 0) return -1;
+    if (u->collects && slot == u->pass->forward.probs) return map_probs(u, mb);
     const tri_slot *s = &u->from->slot[slot];
     int *index = is_own(s) ? &u->own[at_mb(u, slot, mb)] : &u->shared[slot];
     if (*index >= 0) return *index;
@@ -207,7 +227,8 @@ static void act(unroll *u, int action) {
 
 /* ---- The pass ---- */
 
-/* A forward-only program: each stage once. */
+/* A forward-only program: each stage takes all microbatches in turn, so that the stages of a pipeline work at the same
+ * time, on different ones. */
 static const tri_actions *forward_orders(tri_arena *arena, const tri_pipeline *pipeline) {
     tri_actions *orders = tri__arena_alloc(arena, (size_t)pipeline->n_ranks * sizeof *orders);
     for (int rank = 0; rank < pipeline->n_ranks; rank++) orders[rank].arena = arena;
@@ -236,6 +257,7 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     const tri_program *from = pass->program;
     *u = (unroll){.pass = pass, .from = from, .to = tri__build_like(arena, from), .stages = pass->stages};
     u->to.program->n_mb = n_mb;
+    u->collects = !pass->training && n_mb * pass->in->mesh.pp * pass->in->mesh.dp > 1;
     size_t n = (size_t)from->n_slots, all = (size_t)n_mb * n, n_stages = (size_t)pass->stages->pipeline.n_stages;
     u->shared = tri__arena_alloc(arena, n * sizeof *u->shared);
     u->own = tri__arena_alloc(arena, all * sizeof *u->own);
@@ -273,7 +295,7 @@ static void hold_units(unroll *u, int place) {
 
 tri_status tri__pass_schedule(tri_pass *pass) {
     unroll u;
-    int n_mb = pass->training ? pass->in->n_mb : 1;
+    int n_mb = pass->training ? pass->in->n_mb : pass->in->n_mb_infer > 1 ? pass->in->n_mb_infer : 1;
     int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).pp;
     open_unroll(&u, pass, n_mb);
     find_stages(&u);
@@ -287,7 +309,8 @@ tri_status tri__pass_schedule(tri_pass *pass) {
         pass->unit_grad[i] = map_slot(&u, pass->unit_grad[i], 0);
     int head = u.stages->pipeline.rank[u.stages->head] == place;
     pass->out.loss = head ? u.shared[pass->forward.loss] : -1;
-    pass->out.probs = head ? map_slot(&u, pass->forward.probs, n_mb - 1) : -1;
+    pass->out.probs = !head ? -1 : u.collects ? u.shared[pass->forward.probs]
+                                              : map_slot(&u, pass->forward.probs, n_mb - 1);
     pass->program = u.to.program;
     return TRI_OK;
 }
