@@ -23,6 +23,9 @@ const tri_half_product *tri__half_product(void);
 #if defined(__x86_64__)
 extern const tri_half_product tri__half_product_avx512, tri__half_product_amx;
 int tri__amx_granted(void);
+/* Configure and release the calling thread's tiles: 16 rows of 64 bytes each. */
+void tri__amx_begin(void);
+void tri__amx_end(void);
 #elif defined(__aarch64__)
 extern const tri_half_product tri__half_product_bfmmla;
 #endif

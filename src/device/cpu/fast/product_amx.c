@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 
 #include "device/cpu/fast/gemm_half.h"
+#include "device/cpu/fast/gemm_int8.h"
 
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -33,9 +34,9 @@ static const tile_shapes shapes = {
     .rows = {EIGHT(ROWS)},
 };
 
-static void begin(void) { _tile_loadconfig(&shapes); }
+void tri__amx_begin(void) { _tile_loadconfig(&shapes); }
 
-static void end(void) { _tile_release(); }
+void tri__amx_end(void) { _tile_release(); }
 
 /* a [steps,MR,K], b [steps,K / 2,NR,2]. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. */
 static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
@@ -73,18 +74,22 @@ const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .b_group = 2,
                                                 .step = K,
                                                 .k_block = 384,
-                                                .begin = begin,
-                                                .end = end,
+                                                .begin = tri__amx_begin,
+                                                .end = tri__amx_end,
                                                 .run = product};
 
-/* The system enables tile registers only for processes that request them. */
-int tri__amx_granted(void) {
-    enum { LEAF = 7, TILE = 1 << 24, BF16 = 1 << 22, ASK = 0x1023, TILE_DATA = 18 };
+/* Bit `kind` of what the CPU says about tiles; 0 also where the system refuses them, which it enables only for
+ * processes that request them. */
+static int granted(unsigned kind) {
+    enum { LEAF = 7, TILE = 1 << 24, ASK = 0x1023, TILE_DATA = 18 };
     unsigned eax = 0, ebx, ecx = 0, edx;
     __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(0), "c"(0));
     if (eax < LEAF) return 0;
     __asm__("cpuid" : "=a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx) : "a"(LEAF), "c"(0));
-    return (edx & TILE) && (edx & BF16) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+    return (edx & TILE) && (edx & kind) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
 }
+
+int tri__amx_granted(void) { return granted(1u << 22); }
+int tri__amx_int8_granted(void) { return granted(1u << 25) && __builtin_cpu_supports("avx512bw"); }
 
 #endif

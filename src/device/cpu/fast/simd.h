@@ -76,6 +76,11 @@ typedef struct tri_simd {
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);
+    /* y = float(sum) * (s * scale) + bias, rounded three times; bias may be NULL. */
+    void (*scale_sums)(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y);
+    float (*largest)(int64_t n, const float *x); /* of |x|; NaN if one is */
+    /* q = x * inverse, rounded to nearest, ties to even, within -127 .. 127; 0 for NaN */
+    void (*to_int8)(int64_t n, const float *x, float inverse, int8_t *q);
     /* Rows t0 to t1 - 1 of [T,h]. */
     void (*dropout)(const tri_drop *drop, int64_t t0, int64_t t1, int64_t h, const float *x, float *y, int acc);
     void (*norm)(const tri_norm_rows *norm, int64_t t0, int64_t t1);

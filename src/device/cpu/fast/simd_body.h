@@ -1,6 +1,7 @@
 /* simd_body.h - the kernels' bodies, for the instruction set of the file that includes it, and their table. */
 #include "device/cpu/fast/simd_product.h"
 #include "device/cpu/fast/simd_activation.h"
+#include "device/cpu/fast/simd_quantized.h"
 #include "device/cpu/fast/simd_drop.h"
 #include "device/cpu/fast/simd_norm.h"
 #include "device/cpu/fast/simd_update.h"
@@ -11,6 +12,7 @@
 /* The fields after the name are for large products. */
 #define TRI_SIMD_TABLE(name_, ...)                                                                              \
     {.name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din,    \
-     .tanh = hyperbolic_tangent, .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \
+     .tanh = hyperbolic_tangent, .scale_sums = scale_sums, .largest = largest, .to_int8 = to_int8,               \
+     .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \
      .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head, .head_din_work = head_din_work,      \
      .head_din = head_din, .head_first = head_first, .head_first_din = head_first_din}

@@ -1,0 +1,189 @@
+/* gemm_int8.c - products of int8 matrices. A thread takes a tile of the result and computes it group of columns by
+ * group of columns: sums in a buffer, then what becomes of them. Kernels that need panels get them in the thread's
+ * buffers: the tile's rows of A in the L2 cache, one panel of B (rows of a weight matrix) in the L1 cache. Weights are
+ * read once for every TILE_ROWS rows of A, so nothing is prepared for short products, and threads do not wait for each
+ * other. */
+#include "device/cpu/fast/gemm_int8.h"
+
+#include "device/cpu/fast/pack.h"
+#include "device/cpu/fast/simd.h"
+#include "layout/float16.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+enum { HAS_DOTPROD = 1 << 20, HAS_I8MM = 1 << 13 }; /* of AT_HWCAP; of AT_HWCAP2 */
+#endif
+
+/* Rows of a tile; bytes of k at a time; the most columns that are finished together, and such groups in a
+ * tile. */
+enum {
+    TILE_ROWS = TRI_INT8_ROWS,
+    BLOCK_BYTES = 3072,
+    COLUMNS = TRI_INT8_COLUMNS,
+    TILE_GROUPS = 4,
+    MOST_SIDE = 32 /* rows or columns of a kernel that reads in place */
+};
+
+typedef struct plan {
+    const tri_int8_gemm *g;
+    const tri_int8_product *kernel;
+    const tri_simd *simd;
+    int64_t columns;                     /* finished together: whole panels */
+} plan;
+
+/* A thread's buffers. */
+typedef struct buffers {
+    int8_t a[TILE_ROWS * BLOCK_BYTES] __attribute__((aligned(64)));
+    int8_t b[COLUMNS * (BLOCK_BYTES + TRI_INT8_TAIL)] __attribute__((aligned(64)));
+    int32_t sum[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
+    float bias[COLUMNS];
+} buffers;
+
+static void widen(tri_dtype type, int64_t n, const void *from, float *to) {
+    const uint16_t *half = from; /* [n] */
+    if (type == TRI_F32) memcpy(to, from, (size_t)n * sizeof *to);
+    else if (type == TRI_BF16)
+        for (int64_t i = 0; i < n; i++) to[i] = tri__from_bf16(half[i]);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = tri__from_f16(half[i]);
+}
+
+/* Row `row` from column `column` on: n elements of c or h. */
+static void write_row(const tri_int8_gemm *g, void *c, int64_t row, int64_t column, int64_t n, const float *from) {
+    int64_t at = row * g->n + column;
+    uint16_t *half = (uint16_t *)c + at; /* [n] */
+    if (g->type == TRI_F32) memcpy((float *)c + at, from, (size_t)n * sizeof *from);
+    else if (g->type == TRI_BF16)
+        for (int64_t i = 0; i < n; i++) half[i] = tri__to_bf16(from[i]);
+    else
+        for (int64_t i = 0; i < n; i++) half[i] = tri__to_f16(from[i]);
+}
+
+static void round_row(tri_dtype type, int64_t n, float *x) {
+    if (type == TRI_BF16)
+        for (int64_t i = 0; i < n; i++) x[i] = tri__from_bf16(tri__to_bf16(x[i]));
+    else if (type == TRI_F16)
+        for (int64_t i = 0; i < n; i++) x[i] = tri__from_f16(tri__to_f16(x[i]));
+}
+
+static void finish_row(const plan *p, const int32_t *sum, int64_t row, int64_t column, int64_t n, const float *bias) {
+    const tri_int8_gemm *g = p->g;
+    float value[COLUMNS];
+    int in_place = g->type == TRI_F32 && !g->gelu;
+    float *to = in_place ? (float *)g->c + row * g->n + column : value;
+    p->simd->scale_sums(n, sum, g->a_scale[row], g->b_scale + column, bias, to);
+    if (in_place) return;
+    if (g->h) write_row(g, g->h, row, column, n, value);
+    if (g->gelu) {
+        round_row(g->type, n, value);
+        p->simd->gelu(n, value, value);
+    }
+    write_row(g, g->c, row, column, n, value);
+}
+
+static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t k0, int64_t k, int64_t padded) {
+    const tri_int8_product *kernel = p->kernel;
+    for (int64_t i = 0; i < rows; i += kernel->mr)
+        kernel->pack_a(own->a + i * padded * kernel->element, p->g->a + (row + i) * p->g->k + k0, p->g->k,
+                       rows - i < kernel->mr ? rows - i : kernel->mr, k, padded);
+}
+
+/* Sums of `rows` rows and `columns` columns by panels, which are packed here, except those of A when `packed`. */
+static void by_panels(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                      int packed) {
+    const tri_int8_gemm *g = p->g;
+    const tri_int8_product *kernel = p->kernel;
+    int64_t block = BLOCK_BYTES / kernel->element;
+    for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += block) {
+        int64_t k = g->k - k0 < block ? g->k - k0 : block, padded = tri__round_up(k, kernel->step);
+        if (!packed || g->k > block) pack_a(p, own, row, rows, k0, k, padded);
+        for (int64_t j = 0; j < columns; j += kernel->nr) {
+            const int8_t *from = g->b + (column + j) * g->k + k0;
+            kernel->pack_b(own->b, from, g->k, columns - j < kernel->nr ? columns - j : kernel->nr, k, padded);
+            for (int64_t i = 0; i < rows; i += kernel->mr)
+                kernel->run(padded / kernel->step, own->a + i * padded * kernel->element, own->b,
+                            own->sum + i * COLUMNS + j, COLUMNS, k0 > 0);
+        }
+    }
+}
+
+/* Rows i to i + n - 1 of a matrix of k columns; rows from `exist` on are the last one again: nobody reads their sums.
+ */
+static void rows_at(const int8_t *matrix, int64_t k, int64_t i, int n, int64_t exist, const int8_t *rows[]) {
+    for (int u = 0; u < n; u++) rows[u] = matrix + (i + u < exist ? i + u : exist - 1) * k;
+}
+
+static void in_place(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    const tri_int8_gemm *g = p->g;
+    const tri_int8_product *kernel = p->kernel;
+    const int8_t *a[MOST_SIDE], *b[MOST_SIDE];
+    for (int64_t j = 0; j < columns; j += kernel->nr) {
+        rows_at(g->b, g->k, column + j, kernel->nr, g->n, b);
+        for (int64_t i = 0; i < rows; i += kernel->mr) {
+            rows_at(g->a, g->k, row + i, kernel->mr, g->m, a);
+            kernel->in_place(g->k, a, b, own->sum + i * COLUMNS + j, COLUMNS);
+        }
+    }
+}
+
+static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
+    const tri_int8_gemm *g = p->g;
+    buffers own;
+    int64_t rows = g->m - row < TILE_ROWS ? g->m - row : TILE_ROWS;
+    if (p->kernel->begin) p->kernel->begin();
+    for (int64_t column = first; column < last; column += p->columns) {
+        int64_t columns = last - column < p->columns ? last - column : p->columns;
+        if (p->kernel->in_place) in_place(p, &own, row, rows, column, columns);
+        else by_panels(p, &own, row, rows, column, columns, column > first);
+        if (g->bias)
+            widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own.bias);
+        for (int64_t i = 0; i < rows; i++)
+            finish_row(p, own.sum + i * COLUMNS, row + i, column, columns, g->bias ? own.bias : NULL);
+    }
+    if (p->kernel->end) p->kernel->end();
+}
+
+void tri__int8_gemm(const tri_int8_gemm *g) {
+    plan p = {.g = g, .kernel = g->kernel, .simd = tri__simd()};
+    p.columns = COLUMNS / g->kernel->nr * g->kernel->nr;
+    int64_t width = TILE_GROUPS * p.columns, down = (g->m + TILE_ROWS - 1) / TILE_ROWS,
+            across = (g->n + width - 1) / width;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(g->threads)
+    for (int64_t i = 0; i < down * across; i++) {
+        int64_t first = i % across * width, last = first + width < g->n ? first + width : g->n;
+        tile(&p, i / across * TILE_ROWS, first, last);
+    }
+}
+
+#if defined(__x86_64__)
+/* Compilers' own tests of this one are too new to rely on. */
+static int has_avxvnni(void) {
+    enum { LEAF = 7, PART = 1, AVX_VNNI = 1 << 4 };
+    unsigned eax, ebx, ecx, edx;
+    return __builtin_cpu_supports("avx2") && __get_cpuid_count(LEAF, PART, &eax, &ebx, &ecx, &edx) && (eax & AVX_VNNI);
+}
+#endif
+
+int tri__int8_products(const tri_int8_product *list[TRI_INT8_PRODUCTS]) {
+    int n = 0;
+#if defined(__x86_64__)
+    if (tri__amx_int8_granted()) list[n++] = &tri__int8_product_amx;
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
+        list[n++] = &tri__int8_product_avx512vnni;
+    if (has_avxvnni()) list[n++] = &tri__int8_product_avxvnni;
+    if (__builtin_cpu_supports("avx2")) list[n++] = &tri__int8_product_avx2;
+#elif defined(__aarch64__)
+    if (getauxval(AT_HWCAP2) & HAS_I8MM) list[n++] = &tri__int8_product_smmla;
+    if (getauxval(AT_HWCAP) & HAS_DOTPROD) list[n++] = &tri__int8_product_sdot;
+#endif
+    list[n++] = &tri__int8_product_plain;
+    return n;
+}
+
+const tri_int8_product *tri__int8_product(void) {
+    const tri_int8_product *list[TRI_INT8_PRODUCTS];
+    tri__int8_products(list);
+    return list[0];
+}

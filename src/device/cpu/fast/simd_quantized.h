@@ -1,0 +1,68 @@
+/* simd_quantized.h - numbers of 8 bits with a scale: from floats, and back from the sums of their products. Results
+ * have the bits of the plain rows. */
+
+typedef int8_t vb __attribute__((vector_size(VEC)));
+typedef int8_t vb_any __attribute__((vector_size(VEC), aligned(1), may_alias));
+typedef int32_t vi_any __attribute__((vector_size(4 * VEC), aligned(4), may_alias));
+
+/* Keeps a compiler from contracting the product v and a sum that it is part of to one operation. */
+INLINE vf rounded(vf v) {
+#if defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#elif VEC == 16
+    __asm__("" : "+v"(v));
+#else
+    __asm__("" : "+x"(v));
+#endif
+    return v;
+}
+
+INLINE vi get_i(const int32_t *p, int64_t left) {
+    if (__builtin_expect(left >= VEC, 1)) return *(const vi_any *)p;
+    vi v = {0};
+    for (int64_t i = 0; i < left; i++) v[i] = p[i];
+    return v;
+}
+
+static void scale_sums(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y) {
+    BY_VECTORS(n, {
+        vf factor = rounded(all(s) * get(scale + i, left));
+        vf value = rounded(__builtin_convertvector(get_i(sum + i, left), vf) * factor);
+        put(y + i, left, bias ? value + get(bias + i, left) : value);
+    });
+}
+
+INLINE vi larger(vi a, vi b) {
+    vi mask = a > b;
+    return (a & mask) | (b & ~mask);
+}
+
+/* Magnitudes are ordered as the integers of their bits; NaN is above infinity. */
+static float largest(int64_t n, const float *x) {
+    vi most[AHEAD] = {{0}};
+    int32_t part[VEC], all_lanes = 0;
+    int64_t at = 0;
+    for (; at + AHEAD * VEC <= n; at += AHEAD * VEC)
+        EACH(j, AHEAD) most[j] = larger(most[j], (vi)vec_abs(load(x + at + j * VEC)));
+    for (; at < n; at += VEC) most[0] = larger(most[0], (vi)vec_abs(get(x + at, n - at)));
+    most[0] = larger(larger(most[0], most[1]), larger(most[2], most[3]));
+    memcpy(part, &most[0], sizeof part);
+    for (int i = 0; i < VEC; i++) all_lanes = part[i] > all_lanes ? part[i] : all_lanes;
+    float value;
+    memcpy(&value, &all_lanes, sizeof value);
+    return value;
+}
+
+/* Adding 1.5 * 2^23 rounds to an integer, which is in the low bits. */
+INLINE vi nearest(vf x, float inverse) {
+    vf value = vec_min(all(127.0f), vec_max(all(-127.0f), x * inverse));
+    return (vi)(value + 12582912.0f) & (vi)(value == value);
+}
+
+static void to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
+    int64_t at = 0;
+    for (; at + VEC <= n; at += VEC) *(vb_any *)(q + at) = __builtin_convertvector(nearest(load(x + at), inverse), vb);
+    if (at == n) return;
+    vi rest = nearest(get(x + at, n - at), inverse);
+    for (int64_t i = at; i < n; i++) q[i] = (int8_t)rest[i - at];
+}
