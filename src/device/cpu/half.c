@@ -3,9 +3,9 @@
  * tables or all the weights of a unit, where copies would be as large, work piece by piece.
  *
  * Operands of both widths may occur in one call: gradients of weights may be fp32 when everything else is 16-bit. */
+#include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/call.h"
-#include "layout/float16.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,24 +13,6 @@
 enum { PIECE = 2048, ENOUGH = 1 << 15, ALIGN = 64 }; /* elements; elements; bytes */
 
 static int is_half(int dtype) { return dtype == TRI_BF16 || dtype == TRI_F16; }
-
-static void widen(int dtype, int64_t n, const void *from, float *to) {
-    const uint16_t *half = from; /* [n] */
-    if (dtype == TRI_F32) memmove(to, from, (size_t)n * sizeof *to);
-    else if (dtype == TRI_BF16)
-        for (int64_t i = 0; i < n; i++) to[i] = tri__from_bf16(half[i]);
-    else
-        for (int64_t i = 0; i < n; i++) to[i] = tri__from_f16(half[i]);
-}
-
-static void narrow(int dtype, int64_t n, const float *from, void *to) {
-    uint16_t *half = to; /* [n] */
-    if (dtype == TRI_F32) memmove(to, from, (size_t)n * sizeof *from);
-    else if (dtype == TRI_BF16)
-        for (int64_t i = 0; i < n; i++) half[i] = tri__to_bf16(from[i]);
-    else
-        for (int64_t i = 0; i < n; i++) half[i] = tri__to_f16(from[i]);
-}
 
 static int64_t piece_size(int64_t n, int64_t at) { return n - at < PIECE ? n - at : PIECE; }
 
@@ -42,13 +24,14 @@ static void *at_element(const tri_call *call, int k, int64_t at) {
 static void widen_operand(const tri_call *call, int k, float *to) {
     int64_t n = elements(call, k);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += PIECE) widen(call->dtype[k], piece_size(n, i), at_element(call, k, i), to + i);
+    for (int64_t i = 0; i < n; i += PIECE) tri__widen(call->dtype[k], piece_size(n, i), at_element(call, k, i), to + i);
 }
 
 static void narrow_operand(const tri_call *call, int k, const float *from) {
     int64_t n = elements(call, k);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += PIECE) narrow(call->dtype[k], piece_size(n, i), from + i, at_element(call, k, i));
+    for (int64_t i = 0; i < n; i += PIECE)
+        tri__narrow(call->dtype[k], piece_size(n, i), from + i, at_element(call, k, i));
 }
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
@@ -78,8 +61,8 @@ static void cast(const tri_call *call) {
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t i = 0; i < n; i += PIECE) {
         float wide[PIECE];
-        widen(call->dtype[ARG(x)], piece_size(n, i), at_element(call, ARG(x), i), wide);
-        narrow(call->dtype[ARG(y)], piece_size(n, i), wide, at_element(call, ARG(y), i));
+        tri__widen(call->dtype[ARG(x)], piece_size(n, i), at_element(call, ARG(x), i), wide);
+        tri__narrow(call->dtype[ARG(y)], piece_size(n, i), wide, at_element(call, ARG(y), i));
     }
 }
 
@@ -151,7 +134,7 @@ static void dropout_add_norm_din(const tri_call *call) {
 /* n columns of a table's row, from column c on, as fp32; zeros if the row does not exist. */
 static void table_row(const tri_call *call, int table, int64_t row, int64_t c, int64_t n, float *to) {
     if (!call->t[table].data || row < 0 || row >= call->t[table].rows) memset(to, 0, (size_t)n * sizeof *to);
-    else widen(call->dtype[table], n, at_element(call, table, row * call->t[table].cols + c), to);
+    else tri__widen(call->dtype[table], n, at_element(call, table, row * call->t[table].cols + c), to);
 }
 
 static void embed(const tri_call *call) {
@@ -167,7 +150,7 @@ static void embed(const tri_call *call) {
             table_row(call, ARG(position), pos[t], c, n, position);
             table_row(call, ARG(type), 0, c, n, sort);
             for (int64_t i = 0; i < n; i++) word[i] += position[i] + sort[i];
-            narrow(call->dtype[ARG(y)], n, word, at_element(call, ARG(y), t * h + c));
+            tri__narrow(call->dtype[ARG(y)], n, word, at_element(call, ARG(y), t * h + c));
         }
 }
 
@@ -201,10 +184,10 @@ static void embed_dw(const tri_call *call) {
         for (int64_t first = 0; first < call->t[k].rows; first += TABLE_ROWS) {
             int64_t n = call->t[k].rows - first < TABLE_ROWS ? call->t[k].rows - first : TABLE_ROWS;
             float *sum = call->work; /* [n,h] */
-            if (adds(call, k)) widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
+            if (adds(call, k)) tri__widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);
             else memset(sum, 0, (size_t)(n * h) * sizeof *sum);
             scatter(call, ARG(dy), index[k], pad[k], first + (k == ARG(dword) ? call->attr->row0 : 0), n, sum);
-            narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
+            tri__narrow(call->dtype[k], n * h, sum, at_element(call, k, first * h));
         }
 }
 
@@ -215,12 +198,12 @@ static void accumulate(const tri_call *call) {
     for (int64_t i = 0; i < n; i += PIECE) {
         float sum[PIECE], more[PIECE];
         int64_t size = piece_size(n, i);
-        widen(call->dtype[ARG(x)], size, at_element(call, ARG(x), i), more);
+        tri__widen(call->dtype[ARG(x)], size, at_element(call, ARG(x), i), more);
         if (adds(call, ARG(y))) {
-            widen(call->dtype[ARG(y)], size, at_element(call, ARG(y), i), sum);
+            tri__widen(call->dtype[ARG(y)], size, at_element(call, ARG(y), i), sum);
             for (int64_t j = 0; j < size; j++) more[j] += sum[j];
         }
-        narrow(call->dtype[ARG(y)], size, more, at_element(call, ARG(y), i));
+        tri__narrow(call->dtype[ARG(y)], size, more, at_element(call, ARG(y), i));
     }
 }
 
@@ -236,7 +219,7 @@ static void sumsq(const tri_call *call) {
         part[block] = 0;
         for (int64_t i = block * size; i < end; i += PIECE) {
             float wide[PIECE];
-            widen(call->dtype[ARG(x)], piece_size(end, i), at_element(call, ARG(x), i), wide);
+            tri__widen(call->dtype[ARG(x)], piece_size(end, i), at_element(call, ARG(x), i), wide);
             for (int64_t j = 0; j < piece_size(end, i); j++) part[block] += (double)wide[j] * wide[j];
         }
     }

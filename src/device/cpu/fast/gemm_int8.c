@@ -5,9 +5,9 @@
  * other. */
 #include "device/cpu/fast/gemm_int8.h"
 
+#include "device/cpu/convert.h"
 #include "device/cpu/fast/pack.h"
 #include "device/cpu/fast/simd.h"
-#include "layout/float16.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -41,24 +41,9 @@ typedef struct buffers {
     float bias[COLUMNS];
 } buffers;
 
-static void widen(tri_dtype type, int64_t n, const void *from, float *to) {
-    const uint16_t *half = from; /* [n] */
-    if (type == TRI_F32) memcpy(to, from, (size_t)n * sizeof *to);
-    else if (type == TRI_BF16)
-        for (int64_t i = 0; i < n; i++) to[i] = tri__from_bf16(half[i]);
-    else
-        for (int64_t i = 0; i < n; i++) to[i] = tri__from_f16(half[i]);
-}
-
-/* Row `row` from column `column` on: n elements of c or h. */
-static void write_row(const tri_int8_gemm *g, void *c, int64_t row, int64_t column, int64_t n, const float *from) {
-    int64_t at = row * g->n + column;
-    uint16_t *half = (uint16_t *)c + at; /* [n] */
-    if (g->type == TRI_F32) memcpy((float *)c + at, from, (size_t)n * sizeof *from);
-    else if (g->type == TRI_BF16)
-        for (int64_t i = 0; i < n; i++) half[i] = tri__to_bf16(from[i]);
-    else
-        for (int64_t i = 0; i < n; i++) half[i] = tri__to_f16(from[i]);
+/* Element [row,column] of a matrix [m,n] of the type of the result. */
+static void *at_element(const tri_int8_gemm *g, void *matrix, int64_t row, int64_t column) {
+    return (char *)matrix + (size_t)(row * g->n + column) * tri__dtype_bytes(g->type);
 }
 
 static void round_row(tri_dtype type, int64_t n, float *x) {
@@ -75,12 +60,12 @@ static void finish_row(const plan *p, const int32_t *sum, int64_t row, int64_t c
     float *to = in_place ? (float *)g->c + row * g->n + column : value;
     p->simd->scale_sums(n, sum, g->a_scale[row], g->b_scale + column, bias, to);
     if (in_place) return;
-    if (g->h) write_row(g, g->h, row, column, n, value);
+    if (g->h) tri__narrow(g->type, n, value, at_element(g, g->h, row, column));
     if (g->gelu) {
         round_row(g->type, n, value);
         p->simd->gelu(n, value, value);
     }
-    write_row(g, g->c, row, column, n, value);
+    tri__narrow(g->type, n, value, at_element(g, g->c, row, column));
 }
 
 static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t k0, int64_t k, int64_t padded) {
@@ -138,7 +123,7 @@ static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
         if (p->kernel->in_place) in_place(p, &own, row, rows, column, columns);
         else by_panels(p, &own, row, rows, column, columns, column > first);
         if (g->bias)
-            widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own.bias);
+            tri__widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own.bias);
         for (int64_t i = 0; i < rows; i++)
             finish_row(p, own.sum + i * COLUMNS, row + i, column, columns, g->bias ? own.bias : NULL);
     }

@@ -1,7 +1,7 @@
 /* linear_int8.c - dense layers of 8-bit factors, and the quantisation of those factors, for every computing type. */
+#include "device/cpu/convert.h"
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/gemm_int8.h"
-#include "layout/float16.h"
 #include "layout/quantized.h"
 
 /* Multiplications, and elements to quantise, that justify more than one thread; elements widened at a time. */
@@ -34,12 +34,8 @@ static void linear_gelu_int8(const tri_call *call) {
 
 /* n <= PIECE elements of operand x from `at` on as fp32: in place, or in `buffer`. */
 static const float *wide(const tri_call *call, int x, int64_t at, int64_t n, float *buffer) {
-    const uint16_t *half = (const uint16_t *)call->t[x].data + at; /* [n] */
     if (call->dtype[x] == TRI_F32) return f32(call, x) + at;
-    if (call->dtype[x] == TRI_BF16)
-        for (int64_t i = 0; i < n; i++) buffer[i] = tri__from_bf16(half[i]);
-    else
-        for (int64_t i = 0; i < n; i++) buffer[i] = tri__from_f16(half[i]);
+    tri__widen(call->dtype[x], n, (const uint16_t *)call->t[x].data + at, buffer);
     return buffer;
 }
 
