@@ -39,6 +39,7 @@ typedef struct buffers {
     int8_t b[COLUMNS * (BLOCK_BYTES + TRI_INT8_TAIL)] __attribute__((aligned(64)));
     int32_t sum[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
     float bias[COLUMNS];
+    const int8_t *rows[TILE_ROWS]; /* of A, for kernels that read in place */
 } buffers;
 
 /* Element [row,column] of a matrix [m,n] of the type of the result. */
@@ -100,16 +101,14 @@ static void rows_at(const int8_t *matrix, int64_t k, int64_t i, int n, int64_t e
     for (int u = 0; u < n; u++) rows[u] = matrix + (i + u < exist ? i + u : exist - 1) * k;
 }
 
-static void in_place(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, int64_t columns) {
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
-    const int8_t *a[MOST_SIDE], *b[MOST_SIDE];
+    const int8_t *b[MOST_SIDE];
     for (int64_t j = 0; j < columns; j += kernel->nr) {
         rows_at(g->b, g->k, column + j, kernel->nr, g->n, b);
-        for (int64_t i = 0; i < rows; i += kernel->mr) {
-            rows_at(g->a, g->k, row + i, kernel->mr, g->m, a);
-            kernel->in_place(g->k, a, b, own->sum + i * COLUMNS + j, COLUMNS);
-        }
+        for (int64_t i = 0; i < rows; i += kernel->mr)
+            kernel->in_place(g->k, own->rows + i, b, own->sum + i * COLUMNS + j, COLUMNS);
     }
 }
 
@@ -117,10 +116,11 @@ static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
     const tri_int8_gemm *g = p->g;
     buffers own;
     int64_t rows = g->m - row < TILE_ROWS ? g->m - row : TILE_ROWS;
+    if (p->kernel->in_place) rows_at(g->a, g->k, row, (int)tri__round_up(rows, p->kernel->mr), g->m, own.rows);
     if (p->kernel->begin) p->kernel->begin();
     for (int64_t column = first; column < last; column += p->columns) {
         int64_t columns = last - column < p->columns ? last - column : p->columns;
-        if (p->kernel->in_place) in_place(p, &own, row, rows, column, columns);
+        if (p->kernel->in_place) in_place(p, &own, rows, column, columns);
         else by_panels(p, &own, row, rows, column, columns, column > first);
         if (g->bias)
             tri__widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own.bias);

@@ -14,6 +14,7 @@ static inline vf vec_sqrt(vf x) { return (vf)vsqrtq_f32((float32x4_t)x); }
 /* NaN wins in both. */
 static inline vf vec_max(vf limit, vf x) { return (vf)vmaxq_f32((float32x4_t)limit, (float32x4_t)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)vminq_f32((float32x4_t)limit, (float32x4_t)x); }
+static inline vi vec_max_i(vi a, vi b) { return (vi)vmaxq_s32((int32x4_t)a, (int32x4_t)b); }
 static inline vd vec_low_double(vf x) { return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)x)); }
 static inline vd vec_high_double(vf x) { return (vd)vcvt_high_f64_f32((float32x4_t)x); }
 /* The high and low halves of the 64-bit products. */
@@ -74,6 +75,15 @@ static void product(int64_t k, const float *a, const float *b, const float *init
                      : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
                        "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
                        "v30", "v31", "cc", "memory");
+}
+
+/* 16 numbers, rounded to nearest, ties to even; NaN to 0. Narrowing saturates. */
+#define TRI_SIMD_OWN_INT8
+INLINE int32x4_t nearest(const float *x, float inverse) { return vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x), inverse)); }
+INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
+    int16x8_t low = vqmovn_high_s32(vqmovn_s32(nearest(x, inverse)), nearest(x + 4, inverse));
+    int16x8_t high = vqmovn_high_s32(vqmovn_s32(nearest(x + 8, inverse)), nearest(x + 12, inverse));
+    vst1q_s8(q, vmaxq_s8(vdupq_n_s8(-127), vqmovn_high_s16(vqmovn_s16(low), high)));
 }
 
 #include "device/cpu/fast/simd_body.h"

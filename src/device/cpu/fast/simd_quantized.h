@@ -32,20 +32,15 @@ static void scale_sums(int64_t n, const int32_t *sum, float s, const float *scal
     });
 }
 
-INLINE vi larger(vi a, vi b) {
-    vi mask = a > b;
-    return (a & mask) | (b & ~mask);
-}
-
 /* Magnitudes are ordered as the integers of their bits; NaN is above infinity. */
 static float largest(int64_t n, const float *x) {
     vi most[AHEAD] = {{0}};
     int32_t part[VEC], all_lanes = 0;
     int64_t at = 0;
     for (; at + AHEAD * VEC <= n; at += AHEAD * VEC)
-        EACH(j, AHEAD) most[j] = larger(most[j], (vi)vec_abs(load(x + at + j * VEC)));
-    for (; at < n; at += VEC) most[0] = larger(most[0], (vi)vec_abs(get(x + at, n - at)));
-    most[0] = larger(larger(most[0], most[1]), larger(most[2], most[3]));
+        EACH(j, AHEAD) most[j] = vec_max_i(most[j], (vi)vec_abs(load(x + at + j * VEC)));
+    for (; at < n; at += VEC) most[0] = vec_max_i(most[0], (vi)vec_abs(get(x + at, n - at)));
+    most[0] = vec_max_i(vec_max_i(most[0], most[1]), vec_max_i(most[2], most[3]));
     memcpy(part, &most[0], sizeof part);
     for (int i = 0; i < VEC; i++) all_lanes = part[i] > all_lanes ? part[i] : all_lanes;
     float value;
@@ -53,16 +48,27 @@ static float largest(int64_t n, const float *x) {
     return value;
 }
 
+#ifndef TRI_SIMD_OWN_INT8
 /* Adding 1.5 * 2^23 rounds to an integer, which is in the low bits. */
 INLINE vi nearest(vf x, float inverse) {
     vf value = vec_min(all(127.0f), vec_max(all(-127.0f), x * inverse));
     return (vi)(value + 12582912.0f) & (vi)(value == value);
 }
 
+/* AHEAD vectors of q = x * inverse. */
+INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
+    EACH(j, AHEAD)
+    *(vb_any *)(q + j * VEC) = __builtin_convertvector(nearest(load(x + j * VEC), inverse), vb);
+}
+#endif
+
 static void to_int8(int64_t n, const float *x, float inverse, int8_t *q) {
+    float part[AHEAD * VEC] = {0};
+    int8_t rest[AHEAD * VEC];
     int64_t at = 0;
-    for (; at + VEC <= n; at += VEC) *(vb_any *)(q + at) = __builtin_convertvector(nearest(load(x + at), inverse), vb);
+    for (; at + AHEAD * VEC <= n; at += AHEAD * VEC) quantize_some(x + at, inverse, q + at);
     if (at == n) return;
-    vi rest = nearest(get(x + at, n - at), inverse);
-    for (int64_t i = at; i < n; i++) q[i] = (int8_t)rest[i - at];
+    memcpy(part, x + at, (size_t)(n - at) * sizeof *part);
+    quantize_some(part, inverse, rest);
+    memcpy(q + at, rest, (size_t)(n - at));
 }

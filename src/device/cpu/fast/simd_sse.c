@@ -11,6 +11,10 @@ static inline vf vec_sqrt(vf x) { return (vf)_mm_sqrt_ps((__m128)x); }
 /* A NaN x is returned: for NaN the instructions return their second operand. */
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm_max_ps((__m128)limit, (__m128)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm_min_ps((__m128)limit, (__m128)x); }
+static inline vi vec_max_i(vi a, vi b) {
+    vi mask = a > b;
+    return (a & mask) | (b & ~mask);
+}
 static inline vd vec_low_double(vf x) { return (vd)_mm_cvtps_pd((__m128)x); }
 static inline vd vec_high_double(vf x) { return (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x)); }
 /* The high and low halves of the 64-bit products. */
