@@ -161,4 +161,20 @@ expect "a table" grep -Eq '^case +what +ms a step +samples/s +MFU' "$out"
 refuses 2 "there are tiny, minilm, base128" -- bench step --cases huge --quiet
 refuses 2 "the first 5 are warm-up" -- bench step --max-steps 5
 refuses 2 "--device abacus: there are cpu, reference" -- bench step --device abacus
+
+# ---- serve ----
+# The forward-only program alone, on made tokens and on given lengths.
+printf '5 2\n16 9\n3 4\n' >lengths
+checked run bench serve --cases tiny:2x16,tiny:2xmixed --lengths lengths --max-steps 2 --json
+expect_code 0
+expect "a line for each case" test "$(wc -l <"$out")" = 2
+expect_text "$out" '"case":"tiny:2x16"' '"rows":2,"tokens":64,"batches":1,"runs":2' '"operations_ms":{' \
+    '"case":"tiny:2xmixed"' '"rows":3,"tokens":39,"batches":2,"runs":4'
+expect "rows a second" is "$(head -n 1 "$out" | field rows_per_second)" '>' 0
+refuses 2 "--cases tiny:2y16: write MODEL:ROWSxTOKENS" -- bench serve --cases tiny:2y16
+refuses 2 "models tiny, minilm, base, large" -- bench serve --cases other:2x16
+refuses 2 "tokens are 2 to 512" -- bench serve --cases tiny:2x513
+printf '5 2\n16\n' >lengths
+refuses 65 "lengths:2: expected 2 token counts of 2 to 512" -- bench serve --cases tiny:2xmixed --lengths lengths
+refuses 66 "no-lengths" -- bench serve --cases tiny:2xmixed --lengths no-lengths
 finish

@@ -12,6 +12,7 @@ static const struct {
     {"lab", tri__bench_lab},
     {"step", tri__bench_step},
     {"pipeline", tri__bench_pipeline},
+    {"serve", tri__bench_serve},
 };
 
 #define ROW(kind, field, ...) TRI_OWN_ROW(tri_bench_options, "bench", kind, field, __VA_ARGS__)
@@ -21,7 +22,9 @@ const tri_option tri__bench_options[] = {
                 "scatter, all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .help = "bytes of an operation: 4K is 4096"),
     ROW(TEXTS, cases, .value = "tiny",
-        .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb"),
+        .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb; "
+                "serve: MODEL:ROWSxTOKENS or MODEL:ROWSxmixed, of the models tiny, minilm, base, large"),
+    ROW(TEXT, lengths, .help = "serve: a file with the token counts of a row a line, for mixed cases"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep|oneb",
         .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in "
                 "24 GiB; oneb 1.28 billion, for GPUs; deep: that of pipeline, small and of 8 layers"),
@@ -57,7 +60,8 @@ tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {
     tri_status status = tri__cli_own_settings(&settings, "bench", &own, n, args, words, 1, &n_words);
     if (status == TRI_OK) {
         status = tri__fail(TRI_USAGE,
-                           "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step` and `pipeline`",
+                           "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and "
+                           "`serve`",
                            n_words ? words[0] : "");
         for (size_t i = 0; n_words && i < sizeof benches / sizeof *benches; i++)
             if (strcmp(benches[i].name, words[0]) == 0) status = benches[i].run(cli, &settings, &own);

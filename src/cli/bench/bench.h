@@ -8,6 +8,7 @@
 typedef struct tri_bench_options {
     tri_texts op, sizes, cases, schedules, layouts;
     int lab_model; /* index into its option's choices */
+    char *lengths; /* a file; NULL: none */
 } tri_bench_options;
 
 /* Starts ranks, or joins those that a launcher started, and times collectives between them. */
@@ -18,6 +19,8 @@ tri_status tri__bench_lab(tri_cli *cli, tri_settings *settings, const tri_bench_
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
 /* Trains a synthetic model of two encoders in a pipeline, one schedule and shape after another. */
 tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
+/* Times the forward-only program of synthetic models on one device. */
+tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
 /* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);
 /* Ranks to start on this machine: as requested, else one per core, but at least two. */
