@@ -64,6 +64,18 @@ BLAS=openblas deps "lopenblas" ""
 expect_code 71
 expect_text "$err" "missing: libopenblas-dev" "BLAS=openblas"
 
+# libmicrohttpd is optional: without it only `trident serve` is missing. demo and test install it if they can.
+deps "microhttpd" "--write found.mk"
+expect_code 0
+expect_text found.mk "HTTP := "
+expect "it is not taken for found" test "$(grep -c 'HTTP := libmicrohttpd' found.mk)" = 0
+deps "microhttpd" "--install --write found.mk"
+expect_code 0
+expect_text "$NOTES" "install -y --no-install-recommends libmicrohttpd-dev"
+deps "" "--write found.mk"
+expect_text found.mk "HTTP := libmicrohttpd"
+rm -f found.mk
+
 # What was found is written again only when it changed; without pkg-config the usual names serve.
 printf '#!/bin/sh\nexit 1\n' >tools/pkg-config && chmod +x tools/pkg-config
 deps "" "--write found.mk"

@@ -23,12 +23,12 @@ static void text(void **state) {
         {"", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tri_svg svg = {0};
+        tri_buffer svg = {0};
         tri__svg_text(&svg, cases[i][0]);
-        tri__svg_put(&svg, "%s", "");
+        tri__buffer_put(&svg, "%s", "");
         assert_string_equal(svg.text, cases[i][1]);
         assert_int_equal(svg.size, strlen(cases[i][1]));
-        tri__svg_free(&svg);
+        tri__buffer_free(&svg);
     }
 }
 
@@ -39,22 +39,22 @@ static void numbers(void **state) {
         const char *text;
     } cases[] = {{0, "0"}, {12, "12"}, {12.34, "12.3"}, {12.96, "13"}, {-0.04, "0"}, {-1.25, "-1.3"}, {0.06, "0.1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tri_svg svg = {0};
+        tri_buffer svg = {0};
         tri__svg_number(&svg, cases[i].x);
         assert_string_equal(svg.text, cases[i].text);
-        tri__svg_free(&svg);
+        tri__buffer_free(&svg);
     }
 }
 
 /* What is put in by pieces is what is put in at once, over many growths. */
 static void growth(void **state) {
     (void)state;
-    tri_svg svg = {0};
-    for (int i = 0; i < 10000; i++) tri__svg_put(&svg, "%04d", i);
+    tri_buffer svg = {0};
+    for (int i = 0; i < 10000; i++) tri__buffer_put(&svg, "%04d", i);
     assert_int_equal(svg.size, 40000);
     assert_int_equal(strlen(svg.text), 40000);
     assert_memory_equal(svg.text + 4 * 1234, "1234", 4);
-    tri__svg_free(&svg);
+    tri__buffer_free(&svg);
 }
 
 static int count(const char *text, const char *what) {
@@ -91,7 +91,7 @@ static void timeline(void **state) {
         {.label = "rank 1", .group = 1, .group_label = "stage <1>", .leg = second, .n_legs = 3, .transfer = moves,
          .n_transfers = 3}};
     const tri_timeline_chart chart = {.title = "A & B", .note = "a note", .seconds = 10, .row = rows, .n_rows = 2};
-    tri_svg svg, again;
+    tri_buffer svg, again;
     assert_int_equal(tri__timeline_svg(&chart, &svg), TRI_OK);
     assert_int_equal(tri__timeline_svg(&chart, &again), TRI_OK);
     assert_string_equal(svg.text, again.text);
@@ -118,7 +118,7 @@ static void timeline(void **state) {
     assert_non_null(strstr(svg.text, ">0 s</text>"));
     assert_non_null(strstr(svg.text, "backward: weights"));
     assert_null(strstr(svg.text, "lower box"));
-    tri__svg_free(&svg), tri__svg_free(&again);
+    tri__buffer_free(&svg), tri__buffer_free(&again);
 }
 
 /* A microbatch that waits half of its time in short gaps: a box of half the height, and the legend says so. */
@@ -129,7 +129,7 @@ static void short_gaps(void **state) {
     for (int i = 0; i < N; i++) leg[i] = (tri_chart_span){i * 1e-6, (i + 0.5) * 1e-6, 'F', 3};
     const tri_chart_row row = {.label = "rank 0", .leg = leg, .n_legs = N};
     const tri_timeline_chart chart = {.title = "", .note = "", .seconds = 1e-3, .row = &row, .n_rows = 1};
-    tri_svg svg;
+    tri_buffer svg;
     assert_int_equal(tri__timeline_svg(&chart, &svg), TRI_OK);
     char *part = between(svg.text, "<g class=\"f\">", "</g>");
     assert_string_equal(part, "<rect x=\"132\" y=\"69.7\" width=\"843.1\" height=\"7.5\" rx=\"1.5\"/>");
@@ -138,7 +138,7 @@ static void short_gaps(void **state) {
     assert_non_null(strstr(svg.text, ">0 ms</text>"));
     assert_null(strstr(svg.text, "stage"));
     assert_null(strstr(svg.text, "communication"));
-    tri__svg_free(&svg);
+    tri__buffer_free(&svg);
 }
 
 int main(void) {

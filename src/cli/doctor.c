@@ -8,6 +8,7 @@
 #include "comm/mpi/load.h"
 #include "device/device.h"
 #include "report/table.h"
+#include "web/http.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -187,6 +188,11 @@ static void probe_hwloc(const tri_cli *cli, finding *f) {
     if (library) FOUND(f, "%s", library);
 }
 
+static void probe_http(const tri_cli *cli, finding *f) {
+    (void)cli;
+    f->found = tri__http_library(f->detail, sizeof f->detail);
+}
+
 static const struct {
     const char *name, *cost;
     void (*probe)(const tri_cli *, finding *);
@@ -199,6 +205,7 @@ static const struct {
     {"mpi", "ranks stay on one machine", probe_mpi},
     {"slurm", "srun does not start ranks", probe_slurm},
     {"cuda", "training computes on the CPU", probe_cuda},
+    {"http", "no `trident serve`", probe_http},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };
 enum { PROBES = sizeof probes / sizeof *probes };

@@ -115,7 +115,7 @@ static void write_note(picture *p, const tri_settings *settings, const tri_json 
 tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     picture p = {0};
-    tri_svg svg = {0};
+    tri_buffer svg = {0};
     if (!settings->svg) return TRI_OK;
     write_title(&p, simulation);
     write_note(&p, settings, simulation);
@@ -124,7 +124,7 @@ tri_status tri__write_timeline(const tri_settings *settings, const tri_json *sim
                                 .row = p.row, .n_rows = p.n};
     if (status == TRI_OK) status = tri__timeline_svg(&chart, &svg);
     if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size);
-    tri__svg_free(&svg);
+    tri__buffer_free(&svg);
     free(p.row);
     free(p.label);
     free(p.span);

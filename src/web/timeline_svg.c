@@ -58,7 +58,7 @@ static const char style[] =
 
 typedef struct drawing {
     const tri_timeline_chart *chart;
-    tri_svg *svg;
+    tri_buffer *svg;
     double scale;   /* pixels per second */
     int bottom;     /* of the last row */
 } drawing;
@@ -124,18 +124,18 @@ static void draw_boxes(const drawing *d, const tri_chart_row *row, int top, int 
     for (int at = 0; at < row->n_legs;) {
         box b = next_box(d, row, &at);
         if (b.span.kind != kinds[kind].kind) continue;
-        if (!open++) tri__svg_put(d->svg, "<g class=\"%c\">", kinds[kind].class);
-        tri__svg_put(d->svg, "<rect x=\"");
+        if (!open++) tri__buffer_put(d->svg, "<g class=\"%c\">", kinds[kind].class);
+        tri__buffer_put(d->svg, "<rect x=\"");
         tri__svg_number(d->svg, x_of(d, b.span.begin));
-        tri__svg_put(d->svg, "\" y=\"");
+        tri__buffer_put(d->svg, "\" y=\"");
         tri__svg_number(d->svg, top + (BAR - height_of(&b)) / 2);
-        tri__svg_put(d->svg, "\" width=\"");
+        tri__buffer_put(d->svg, "\" width=\"");
         tri__svg_number(d->svg, fmax(0.4, length(&b) * d->scale - 0.5)); /* leaves space between neighbours */
-        tri__svg_put(d->svg, "\" height=\"");
+        tri__buffer_put(d->svg, "\" height=\"");
         tri__svg_number(d->svg, height_of(&b));
-        tri__svg_put(d->svg, "\" rx=\"1.5\"/>");
+        tri__buffer_put(d->svg, "\" rx=\"1.5\"/>");
     }
-    if (open) tri__svg_put(d->svg, "</g>\n");
+    if (open) tri__buffer_put(d->svg, "</g>\n");
 }
 
 static int has_low_boxes(const drawing *d) {
@@ -160,33 +160,33 @@ static void draw_numbers(const drawing *d, const tri_chart_row *row, int top) {
         }
         if (best.span.mb < 0 || length(&best) * d->scale < DIGIT * digits_of(best.span.mb) + 1) continue;
         if (height_of(&best) < DIGITS_HIGH) continue;
-        if (!open++) tri__svg_put(d->svg, "<g class=\"k\">");
-        tri__svg_put(d->svg, "<text%s x=\"", best.span.kind == 'W' ? " class=\"d\"" : "");
+        if (!open++) tri__buffer_put(d->svg, "<g class=\"k\">");
+        tri__buffer_put(d->svg, "<text%s x=\"", best.span.kind == 'W' ? " class=\"d\"" : "");
         tri__svg_number(d->svg, x_of(d, (best.span.begin + best.span.end) / 2));
-        tri__svg_put(d->svg, "\" y=\"%d\">%d</text>", top + 11, best.span.mb);
+        tri__buffer_put(d->svg, "\" y=\"%d\">%d</text>", top + 11, best.span.mb);
     }
-    if (open) tri__svg_put(d->svg, "</g>\n");
+    if (open) tri__buffer_put(d->svg, "</g>\n");
 }
 
 static void draw_transfers(const drawing *d, const tri_chart_row *row, int top) {
     if (!row->n_transfers) return;
-    tri__svg_put(d->svg, "<path class=\"c\" d=\"");
+    tri__buffer_put(d->svg, "<path class=\"c\" d=\"");
     for (int i = 0; i < row->n_transfers;) {
         double begin = row->transfer[i].begin, end = row->transfer[i].end;
         for (i++; i < row->n_transfers && (row->transfer[i].begin - end) * d->scale < GAP; i++)
             end = fmax(end, row->transfer[i].end);
-        tri__svg_put(d->svg, "M");
+        tri__buffer_put(d->svg, "M");
         tri__svg_number(d->svg, x_of(d, begin));
-        tri__svg_put(d->svg, " %d.5h", top + BAR + 2);
+        tri__buffer_put(d->svg, " %d.5h", top + BAR + 2);
         tri__svg_number(d->svg, fmax(0.4, (end - begin) * d->scale));
     }
-    tri__svg_put(d->svg, "\"/>\n");
+    tri__buffer_put(d->svg, "\"/>\n");
 }
 
-static void draw_text(tri_svg *svg, const char *class, int x, int y, const char *text) {
-    tri__svg_put(svg, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
+static void draw_text(tri_buffer *svg, const char *class, int x, int y, const char *text) {
+    tri__buffer_put(svg, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
     tri__svg_text(svg, text);
-    tri__svg_put(svg, "</text>\n");
+    tri__buffer_put(svg, "</text>\n");
 }
 
 /* The band behind a group's rows, with its name. */
@@ -194,7 +194,7 @@ static void draw_band(const drawing *d, int row) {
     const tri_timeline_chart *chart = d->chart;
     int last = row, top = top_of(chart, row);
     while (last + 1 < chart->n_rows && !starts_group(chart, last + 1)) last++;
-    tri__svg_put(d->svg, "<rect class=\"band\" x=\"12\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n", top - 4,
+    tri__buffer_put(d->svg, "<rect class=\"band\" x=\"12\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n", top - 4,
                  WIDTH - 24, top_of(chart, last) + LANE - top + 8);
     if (chart->row[row].group_label) draw_text(d->svg, "n", 20, top + 12, chart->row[row].group_label);
 }
@@ -204,8 +204,8 @@ static void draw_row(const drawing *d, int index) {
     int top = top_of(d->chart, index);
     if (starts_group(d->chart, index)) draw_band(d, index);
     draw_text(d->svg, "r", LEFT - 8, top + 12, row->label);
-    tri__svg_put(d->svg, "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"1.5\"/>\n", LEFT, top,
-                 (int)PLOT, BAR);
+    tri__buffer_put(d->svg, "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"1.5\"/>\n", LEFT,
+                    top, (int)PLOT, BAR);
     for (int kind = 0; kind < KINDS; kind++) draw_boxes(d, row, top, kind);
     draw_numbers(d, row, top);
     draw_transfers(d, row, top);
@@ -220,19 +220,19 @@ static void draw_axis(const drawing *d) {
     double unit = seconds >= 1 ? 1 : seconds >= 1e-3 ? 1e-3 : 1e-6;
     const char *name = seconds >= 1 ? "s" : seconds >= 1e-3 ? "ms" : "\xC2\xB5s";
     int y = d->bottom + 6;
-    tri__svg_put(d->svg, "<g class=\"x\">");
+    tri__buffer_put(d->svg, "<g class=\"x\">");
     for (int i = 0; i * step <= seconds * (1 + 1e-9); i++) {
-        tri__svg_put(d->svg, "<path d=\"M");
+        tri__buffer_put(d->svg, "<path d=\"M");
         tri__svg_number(d->svg, x_of(d, i * step));
-        tri__svg_put(d->svg, " %dv5\"/><text x=\"", y);
+        tri__buffer_put(d->svg, " %dv5\"/><text x=\"", y);
         tri__svg_number(d->svg, x_of(d, i * step));
-        tri__svg_put(d->svg, "\" y=\"%d\">%.6g%s%s</text>", y + 18, i * step / unit, i ? "" : " ", i ? "" : name);
+        tri__buffer_put(d->svg, "\" y=\"%d\">%.6g%s%s</text>", y + 18, i * step / unit, i ? "" : " ", i ? "" : name);
     }
-    tri__svg_put(d->svg, "</g>\n");
+    tri__buffer_put(d->svg, "</g>\n");
 }
 
 static int draw_key(const drawing *d, int x, int y, const char *mark, const char *name) {
-    tri__svg_put(d->svg, "%s", mark);
+    tri__buffer_put(d->svg, "%s", mark);
     draw_text(d->svg, "n", x + 20, y, name);
     return x + 20 + LETTER * (int)strlen(name) + 18;
 }
@@ -256,26 +256,26 @@ static void draw_legend(const drawing *d) {
                                : "numbers: microbatches");
 }
 
-tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_svg *out) {
+tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_buffer *out) {
     drawing d = {.chart = chart, .svg = out, .scale = PLOT / chart->seconds};
     TRI_ASSERT(chart->n_rows > 0 && chart->seconds > 0);
     d.bottom = top_of(chart, chart->n_rows - 1) + LANE + 4;
     int height = d.bottom + FOOT;
-    *out = (tri_svg){0};
-    tri__svg_put(out,
+    *out = (tri_buffer){0};
+    tri__buffer_put(out,
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tl\" role=\"img\" width=\"%d\" height=\"%d\" "
                  "viewBox=\"0 0 %d %d\">\n<title>",
                  WIDTH, height, WIDTH, height);
     tri__svg_text(out, chart->title);
-    tri__svg_put(out, "</title>\n%s\n<rect class=\"bg\" x=\".5\" y=\".5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
+    tri__buffer_put(out, "</title>\n%s\n<rect class=\"bg\" x=\".5\" y=\".5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
                  style, WIDTH - 1, height - 1);
     draw_text(out, "h", 20, 28, chart->title);
     draw_text(out, "n", 20, 48, chart->note);
     for (int row = 0; row < chart->n_rows; row++) draw_row(&d, row);
     draw_axis(&d);
     draw_legend(&d);
-    tri__svg_put(out, "</svg>\n");
+    tri__buffer_put(out, "</svg>\n");
     if (!out->failed) return TRI_OK;
-    tri__svg_free(out);
+    tri__buffer_free(out);
     return tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -3,6 +3,7 @@
 #ifndef TRI_WEB_TIMELINE_SVG_H
 #define TRI_WEB_TIMELINE_SVG_H
 
+#include "base/status.h"
 #include "web/svg.h"
 
 /* From `begin` to `end`, in seconds. */
@@ -29,6 +30,6 @@ typedef struct tri_timeline_chart {
 } tri_timeline_chart;
 
 /* TRI_RESOURCE if out of memory. */
-tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_svg *out);
+tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_buffer *out);
 
 #endif
