@@ -1,0 +1,158 @@
+/* server_info.c - what the server says about its models: GET /info, POST /tokenize; and the example of a request. */
+#include "serve/server_parts.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tri_json *texts_json(const char *const *text, int n) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(text[i]));
+    return list;
+}
+
+/* The columns that the model reads: name, kind, and for a category its values. */
+static tri_json *columns_json(const tri_model_facts *facts) {
+    tri_json *list = tri__json_array();
+    for (int t = 0; t < facts->n_texts; t++)
+        for (int i = 0; i < facts->n_text_columns[t]; i++)
+            tri__json_append_new(list, tri__json_pack("{s:s, s:s}", "name", facts->text[t][i], "kind", "text"));
+    for (int c = 0; c < facts->n_columns; c++) {
+        const char *const *category = facts->category[c];
+        tri_json *column = tri__json_pack("{s:s, s:s}", "name", facts->column[c], "kind", category ? "category"
+                                                                                                   : "number");
+        if (category) tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
+        tri__json_append_new(list, column);
+    }
+    return list;
+}
+
+tri_json *tri__example_row(const tri_model_facts *facts) {
+    static const char *const words[2] = {"Lovely, I would buy it again", "Just right"};
+    tri_json *row = tri__json_object();
+    for (int t = 0; t < facts->n_texts; t++)
+        for (int i = 0; i < facts->n_text_columns[t]; i++)
+            tri__json_set_new(row, facts->text[t][i], tri__json_string(words[t]));
+    for (int c = 0; c < facts->n_columns; c++) {
+        const char *const *category = facts->category[c];
+        tri__json_set_new(row, facts->column[c],
+                          category && facts->n_categories[c] ? tri__json_string(category[0]) : tri__json_integer(1));
+    }
+    return row;
+}
+
+static tri_json *labels_json(const tri_model_facts *facts) {
+    tri_json *id2label = tri__json_object(), *label2id = tri__json_object();
+    for (int c = 0; c < facts->n_classes; c++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", c);
+        tri__json_set_new(id2label, id, tri__json_string(facts->label[c]));
+        tri__json_set_new(label2id, facts->label[c], tri__json_integer(c));
+    }
+    return tri__json_pack("{s:{s:o, s:o}}", "classifier", "id2label", id2label, "label2id", label2id);
+}
+
+/* Members of text-embeddings-inference first, then ours. */
+static tri_json *info_json(const tri_server *server, const tri_served *served, const tri_model_facts *facts) {
+    const tri_server_options *options = &server->options;
+    tri_json *names = tri__json_array();
+    for (int i = 0; i < options->n_models; i++) tri__json_append_new(names, tri__json_string(server->served[i].name));
+    tri_json *info = tri__json_pack(
+        "{s:s, s:n, s:s, s:o, s:i, s:i, s:I, s:n, s:I, s:b, s:i, s:s}", "model_id", served->name, "model_sha",
+        "model_dtype", facts->precision, "model_type", labels_json(facts), "max_concurrent_requests",
+        options->http.max_requests, "max_input_length", facts->max_len, "max_batch_tokens",
+        (tri_json_int)options->batching.max_batch_tokens, "max_batch_requests", "max_client_batch_size",
+        (tri_json_int)options->max_rows, "auto_truncate", options->auto_truncate, "tokenization_workers",
+        options->http.threads, "version", tri_version());
+    tri_json *more = tri__json_pack(
+        "{s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "models", names, "checkpoint", facts->path, "step",
+        (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
+        (tri_json_int)facts->bytes, "labels", texts_json(facts->label, facts->n_classes), "columns",
+        columns_json(facts), "example", tri__example_row(facts));
+    if (facts->positive >= 0)
+        tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
+    tri__json_update(info, more);
+    tri__json_decref(more);
+    return info;
+}
+
+static void reply_json(tri_exchange *exchange, tri_json *value) {
+    char *line = value ? tri__json_line(value) : NULL;
+    tri__exchange_reply(exchange, 200, "application/json", line, line ? strlen(line) : 0);
+    tri__json_decref(value);
+}
+
+void tri__handle_info(void *context, tri_exchange *exchange) {
+    tri_server *server = context;
+    const char *name = tri__exchange_query(exchange, "model");
+    tri_served *served = tri__server_find(server, name);
+    if (!served) {
+        tri__server_no_model(server, exchange, name);
+        return;
+    }
+    tri_live *live = tri__server_use(server, served);
+    tri_json *info = info_json(server, served, live->facts);
+    tri__server_release(server, live);
+    reply_json(exchange, info);
+}
+
+/* For each row the ids of each text. */
+static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *encoded) {
+    tri_json *rows = tri__json_array();
+    for (int64_t row = 0; row < tri__encoded_rows(encoded); row++) {
+        tri_json *texts = tri__json_array();
+        for (int t = 0; t < facts->n_texts; t++) {
+            const int32_t *ids;
+            int n = tri__encoded_ids(encoded, row, t, &ids);
+            tri_json *list = tri__json_array();
+            for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(ids[i]));
+            tri__json_append_new(texts, tri__json_pack("{s:o, s:o}", "columns",
+                                                       texts_json(facts->text[t], facts->n_text_columns[t]), "ids",
+                                                       list));
+        }
+        tri__json_append_new(rows, texts);
+    }
+    return rows;
+}
+
+static void tokenize(tri_server *server, tri_exchange *exchange, tri_live *live) {
+    tri_ask ask = {0};
+    tri_encoded *encoded;
+    tri_wire_form form;
+    tri_ask_in in = {.text_column = live->text_column};
+    in.body = tri__exchange_body(exchange, &in.length);
+    if (!tri__form_of_type(tri__exchange_header(exchange, "Content-Type"), &form)) form = TRI_ROWS_JSON;
+    in.form = form;
+    tri_status status = tri__tei_parse(&in, &ask);
+    if (status == TRI_OK && ask.rows.n > server->options.max_rows) {
+        tri__exchange_error(exchange, 413, "Validation", "%lld rows in a request; at most %lld are taken (--max-rows)",
+                            (long long)ask.rows.n, (long long)server->options.max_rows);
+        tri__ask_free(&ask);
+        return;
+    }
+    if (status == TRI_OK)
+        status = tri__model_encode(live->model, ask.rows.row, ask.rows.n,
+                                   ask.truncate == 1 ? TRI_OVERLONG_TRUNCATE : TRI_OVERLONG_REFUSE, &encoded);
+    tri__ask_free(&ask);
+    if (status != TRI_OK) {
+        tri__job_refuse(exchange, status == TRI_DATA ? TRI_USAGE : status, tri_error());
+        return;
+    }
+    reply_json(exchange, tokens_json(live->facts, encoded));
+    tri__encoded_free(encoded);
+}
+
+void tri__handle_tokenize(void *context, tri_exchange *exchange) {
+    tri_server *server = context;
+    const char *name = tri__exchange_query(exchange, "model");
+    tri_served *served = tri__server_find(server, name);
+    if (!served) {
+        tri__server_no_model(server, exchange, name);
+        return;
+    }
+    tri_live *live = tri__server_use(server, served);
+    tokenize(server, exchange, live);
+    tri__server_release(server, live);
+}

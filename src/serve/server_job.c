@@ -1,0 +1,249 @@
+/* server_job.c - a request for predictions. On a thread of the HTTP server: parse, encode (preprocessing and tokens),
+ * submit, hold. On the model's thread: probabilities are copied, and the exchange is resumed. On a thread of the HTTP
+ * server again: the reply is written. */
+#include "serve/server_parts.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+typedef struct job {
+    tri_server *server;
+    const tri_served *served;
+    const tri_protocol *protocol;
+    tri_live *live;
+    tri_exchange *exchange;
+    tri_ask ask;
+    tri_wire_form form;          /* of the answer */
+    int64_t rows;
+    tri_status status;          /* of the model */
+    char *error;                /* owned; NULL with TRI_OK */
+    float probs[];              /* [rows, n_classes] */
+} job;
+
+/* ---- what protocols share ---- */
+
+int tri__best_class(const float *probs, int n) {
+    int best = 0;
+    for (int c = 1; c < n; c++)
+        if (probs[c] > probs[best]) best = c;
+    return best;
+}
+
+void tri__put_probability(tri_buffer *out, float probability) { tri__buffer_put(out, "%.9g", (double)probability); }
+
+static const struct {
+    const char *type;
+    tri_wire_form form;
+} media[] = {
+    {"application/json", TRI_ROWS_JSON},         {"application/jsonlines", TRI_ROWS_LINES},
+    {"text/csv", TRI_ROWS_CSV},                  {"application/x-jsonlines", TRI_ROWS_LINES},
+    {"application/x-ndjson", TRI_ROWS_LINES},    {"application/jsonl", TRI_ROWS_LINES},
+    {"application/csv", TRI_ROWS_CSV},           {"application/x-www-form-urlencoded", TRI_ROWS_JSON}, /* curl -d */
+};
+
+/* The form of the media type at the beginning of `text`, up to a comma or its parameters. */
+static int find_media(const char *text, tri_wire_form *out) {
+    size_t n = strcspn(text, ";, ");
+    for (size_t i = 0; i < sizeof media / sizeof *media; i++)
+        if (strlen(media[i].type) == n && !strncasecmp(media[i].type, text, n)) return *out = media[i].form, 1;
+    return 0;
+}
+
+int tri__form_of_type(const char *type, tri_wire_form *out) {
+    *out = TRI_ROWS_JSON;
+    return !type || !*type || find_media(type, out);
+}
+
+int tri__form_of_accept(const char *accept, tri_wire_form usual, tri_wire_form *out) {
+    *out = usual;
+    if (!accept || !*accept) return 1;
+    for (const char *at = accept; *at; at += strcspn(at, ","), at += *at == ',') {
+        at += strspn(at, " \t");
+        if (!strncmp(at, "*/*", 3) || find_media(at, out)) return 1;
+    }
+    return 0;
+}
+
+const char *tri__form_type(tri_wire_form form) {
+    static const char *const types[] = {[TRI_ROWS_JSON] = "application/json",
+                                        [TRI_ROWS_LINES] = "application/jsonlines", [TRI_ROWS_CSV] = "text/csv"};
+    return types[form];
+}
+
+/* ---- the end ---- */
+
+void tri__job_refuse(tri_exchange *exchange, tri_status status, const char *why) {
+    switch (status) {
+    case TRI_DATA: tri__exchange_error(exchange, 400, "Validation", "%s", why); break;
+    case TRI_USAGE: tri__exchange_error(exchange, 422, "Validation", "%s", why); break;
+    case TRI_BUSY: tri__exchange_error(exchange, 429, "Overloaded", "%s", why); break;
+    case TRI_STOPPED: tri__exchange_error(exchange, 503, "Unhealthy", "%s", why); break;
+    case TRI_RESOURCE: tri__exchange_error(exchange, 500, "Backend", "%s", why); break;
+    default: tri__exchange_error(exchange, 424, "Backend", "%s", why); break;
+    }
+}
+
+static void job_free(job *j) {
+    tri__ask_free(&j->ask);
+    tri__server_release(j->server, j->live);
+    free(j->error);
+    free(j);
+}
+
+static void finish(void *context, tri_exchange *exchange) {
+    job *j = context;
+    if (j->status != TRI_OK) {
+        tri__job_refuse(exchange, j->status, j->error ? j->error : "out of memory");
+    } else {
+        tri_buffer out = {0};
+        size_t size;
+        const tri_prediction told = {.facts = j->live->facts,
+                                     .name = j->served->name,
+                                     .ask = &j->ask,
+                                     .probs = j->probs,
+                                     .rows = j->rows,
+                                     .form = j->form};
+        j->protocol->render(&told, &out);
+        char *text = tri__buffer_take(&out, &size);
+        tri__exchange_reply(exchange, 200, tri__form_type(j->form), text, size);
+    }
+    job_free(j);
+}
+
+/* On the model's thread. */
+static void answered(void *context, const tri_answer *answer) {
+    job *j = context;
+    tri_server_metrics *metrics = &j->server->metrics;
+    j->status = answer->status;
+    if (answer->status == TRI_OK) {
+        memcpy(j->probs, answer->probs, (size_t)(j->rows * j->live->facts->n_classes) * sizeof *j->probs);
+        tri__metrics_observe(metrics, TRI_HISTOGRAM_QUEUE, answer->queued);
+        tri__metrics_observe(metrics, TRI_HISTOGRAM_COMPUTE, answer->computed);
+        tri__metrics_observe(metrics, TRI_HISTOGRAM_BATCH_ROWS, (double)answer->batch_rows);
+        tri__metrics_observe(metrics, TRI_HISTOGRAM_BATCH_TOKENS, (double)answer->batch_tokens);
+    } else j->error = strdup(answer->error);
+    tri__exchange_resume(j->exchange);
+}
+
+/* ---- the beginning ---- */
+
+static tri_status encode(const job *j, tri_encoded **out) {
+    double begin = tri__clock();
+    int truncate = j->ask.truncate < 0 ? j->server->options.auto_truncate : j->ask.truncate;
+    tri_status status = tri__model_encode(j->live->model, j->ask.rows.row, j->ask.rows.n,
+                                          truncate ? TRI_OVERLONG_TRUNCATE : TRI_OVERLONG_REFUSE, out);
+    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_TOKENIZE, tri__clock() - begin);
+    return status;
+}
+
+/* Whether rows that were refused would be accepted if texts were cut: then only their length was wrong. */
+static int is_overlong(const job *j) {
+    tri_encoded *encoded;
+    tri_words words;
+    tri__words_keep(&words);
+    tri_status status = tri__model_encode(j->live->model, j->ask.rows.row, j->ask.rows.n, TRI_OVERLONG_TRUNCATE,
+                                          &encoded);
+    if (status == TRI_OK) tri__encoded_free(encoded);
+    tri__words_restore(&words);
+    return status == TRI_OK;
+}
+
+static void refuse_rows(const job *j, tri_exchange *exchange, tri_status status) {
+    if (status == TRI_DATA && is_overlong(j))
+        tri__exchange_error(exchange, 413, "Validation", "%s; \"truncate\": true cuts it", tri_error());
+    else if (status == TRI_DATA) tri__exchange_error(exchange, 422, "Tokenizer", "%s", tri_error());
+    else tri__job_refuse(exchange, status, tri_error());
+}
+
+/* Hands the encoded rows to the model. From here on the answer may come at any moment. */
+static void submit(job *j, tri_encoded *encoded) {
+    tri_exchange *exchange = j->exchange;
+    atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->rows);
+    atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
+    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->rows);
+    tri__row_set_free(&j->ask.rows);
+    tri__exchange_hold(exchange, finish, j);
+    tri_status status = tri__model_submit(j->live->model, encoded, answered, j);
+    if (status == TRI_OK) return;
+    tri__encoded_free(encoded);
+    j->status = status, j->error = strdup(tri_error());
+    tri__exchange_resume(exchange);
+}
+
+/* A job with room for the answer; the ask moves into it. */
+static job *job_of(tri_server *server, const tri_served *served, tri_live *live, const tri_protocol *protocol,
+                   tri_ask *ask, tri_exchange *exchange) {
+    job *j = malloc(sizeof *j + (size_t)(ask->rows.n * live->facts->n_classes) * sizeof *j->probs);
+    if (!j) return NULL;
+    *j = (job){.server = server, .served = served, .protocol = protocol, .live = live, .exchange = exchange,
+               .ask = *ask, .rows = ask->rows.n};
+    *ask = (tri_ask){0};
+    return j;
+}
+
+/* Refuses what is wrong about the request as a whole: 1, and it is answered. */
+static int refuse_ask(const tri_server *server, tri_exchange *exchange, tri_status status, const tri_ask *ask) {
+    if (status != TRI_OK) tri__job_refuse(exchange, status, tri_error());
+    else if (ask->rows.n == 0) tri__exchange_error(exchange, 400, "Empty", "the request has no rows");
+    else if (ask->rows.n > server->options.max_rows)
+        tri__exchange_error(exchange, 413, "Validation", "%lld rows in a request; at most %lld are taken (--max-rows)",
+                            (long long)ask->rows.n, (long long)server->options.max_rows);
+    else return 0;
+    return 1;
+}
+
+/* The forms of request and answer; 1: refused. */
+static int refuse_forms(tri_exchange *exchange, const tri_protocol *protocol, tri_wire_form *in, tri_wire_form *out) {
+    const char *type = tri__exchange_header(exchange, "Content-Type"),
+               *accept = tri__exchange_header(exchange, "Accept");
+    if (!tri__form_of_type(type, in)) {
+        tri__exchange_error(exchange, 415, "Validation", "Content-Type %.100s; application/json, application/jsonlines "
+                            "and text/csv are read", type);
+        return 1;
+    }
+    *out = TRI_ROWS_JSON;
+    if (!protocol->by_accept || tri__form_of_accept(accept, *in, out)) return 0;
+    tri__exchange_error(exchange, 406, "Validation", "Accept %.100s; application/json, application/jsonlines and "
+                        "text/csv are written", accept);
+    return 1;
+}
+
+/* ?truncate=true, for forms whose body cannot say it. */
+static void read_query(tri_exchange *exchange, tri_ask *ask) {
+    const char *truncate = tri__exchange_query(exchange, "truncate");
+    if (truncate && ask->truncate < 0) ask->truncate = !strcasecmp(truncate, "true") || !strcmp(truncate, "1");
+}
+
+void tri__job_start(tri_server *server, tri_exchange *exchange, tri_served *served, const tri_protocol *protocol) {
+    tri_wire_form in, out;
+    tri_encoded *encoded;
+    tri_ask ask = {0};
+    if (refuse_forms(exchange, protocol, &in, &out)) return;
+    tri_live *live = tri__server_use(server, served);
+    tri_ask_in from = {.form = in, .text_column = live->text_column};
+    from.body = tri__exchange_body(exchange, &from.length);
+    tri_status status = protocol->parse(&from, &ask);
+    job *j = NULL;
+    if (refuse_ask(server, exchange, status, &ask)) goto refused;
+    read_query(exchange, &ask);
+    j = job_of(server, served, live, protocol, &ask, exchange);
+    if (!j) {
+        tri__exchange_error(exchange, 500, "Backend", "out of memory");
+        goto refused;
+    }
+    j->form = out;
+    status = encode(j, &encoded);
+    if (status == TRI_OK) {
+        submit(j, encoded);
+        return;
+    }
+    refuse_rows(j, exchange, status);
+    job_free(j);
+    return;
+refused:
+    tri__ask_free(&ask);
+    tri__server_release(server, live);
+}
