@@ -22,6 +22,9 @@ const tri_command tri__commands[] = {
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
     COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
+    COMMAND(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
+            .summary = "answer requests for predictions over HTTP",
+            .example = "trident serve demo-run/all --port 8080"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
     COMMAND(

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,6 +22,8 @@ static struct {
     volatile sig_atomic_t key; /* 1: the first came from the keyboard */
     int terminal;              /* a progress line may stand there: it is erased first */
     int ranks;                 /* 1: a launcher started this process */
+    sem_t wake;                /* of a server: posted by each signal */
+    atomic_int reload;         /* 1: SIGHUP came */
 } taken;
 
 #define AGAIN "; once more ends it at once, without saving"
@@ -33,6 +36,7 @@ static const char *const texts[] = {
         "stopping: the ranks finish the step in progress, or the next one if the update has begun, and save" AGAIN,
     [TRI_SIGNAL_RANKS_UNSAVED] =
         "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
+    [TRI_SIGNAL_DRAIN] = "stopping: requests in flight are answered, new ones refused; once more ends it at once",
     [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
 };
 
@@ -85,5 +89,33 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words) {
         sigaction(stop_signals[i], NULL, &before);
         int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is not a stop request */
         if (stop_signals[i] != SIGHUP || !ignored) sigaction(stop_signals[i], &action, NULL);
+    }
+}
+
+static void note_server(int signal, siginfo_t *info, void *context) {
+    int before = errno;
+    if (signal == SIGHUP) atomic_store(&taken.reload, 1);
+    else note(signal, info, context);
+    sem_post(&taken.wake);
+    errno = before;
+}
+
+void tri__signals_serve(tri_cli *cli) {
+    static const int heard[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_sigaction = note_server, .sa_flags = SA_RESTART | SA_SIGINFO};
+    taken.terminal = cli->err_terminal;
+    atomic_store(&taken.first, tri__clock());
+    atomic_store(&taken.words, (int)TRI_SIGNAL_DRAIN);
+    cli->stop = &taken.stop;
+    sem_init(&taken.wake, 0, 0);
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaction(heard[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+tri_server_signal tri__signals_wait(void) {
+    for (;;) {
+        if (tri__stop_signalled(&taken.stop)) return TRI_SERVER_END;
+        if (atomic_exchange(&taken.reload, 0)) return TRI_SERVER_RELOAD;
+        while (sem_wait(&taken.wake) && errno == EINTR) continue;
     }
 }

@@ -12,6 +12,7 @@ typedef enum tri_signal_words {
     TRI_SIGNAL_STEP_UNSAVED, /* likewise, with checkpoints off */
     TRI_SIGNAL_RANKS,        /* ranks agree on the last step, and save */
     TRI_SIGNAL_RANKS_UNSAVED,
+    TRI_SIGNAL_DRAIN,        /* a server answers what it has begun */
     TRI_SIGNAL_PASSED_ON     /* supervise: passed on to the job */
 } tri_signal_words;
 
@@ -23,5 +24,11 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words);
 /* Changes the message, as when training begins. A silent process stays silent. */
 void tri__signals_say(tri_signal_words words);
 const char *tri__signals_text(tri_signal_words words); /* "" if silent */
+
+/* For a server: SIGTERM and SIGINT ask it to end (a second one ends it at once), SIGHUP to load its models again;
+ * SIGPIPE is ignored. */
+typedef enum tri_server_signal { TRI_SERVER_END, TRI_SERVER_RELOAD } tri_server_signal;
+void tri__signals_serve(tri_cli *cli);
+tri_server_signal tri__signals_wait(void); /* several reloads that wait are one */
 
 #endif

@@ -15,9 +15,8 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
-    "train,eval,predict,plan,simulate,inspect,demo,export,quantize,digest,checkpoint,supervise,doctor,tokenize,vocab," \
-    "mesh," \
-    "bench,check"
+    "train,eval,predict,serve,plan,simulate,inspect,demo,export,quantize,digest,checkpoint,supervise,doctor," \
+    "tokenize,vocab,mesh,bench,check"
 
 static tri_status check_order(const char *text) {
     tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
@@ -99,11 +98,11 @@ const tri_option tri__run_options[] = {
         .help = "AdamW's epsilon"),
     ROW(REAL, max_grad_norm, RUN, .value = "1.0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "gradients are scaled down to this global norm; 0: never"),
-    ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,plan,simulate,bench,quantize",
+    ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,serve,plan,simulate,bench,quantize",
         .choices = "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
                    "|16-mixed=fp16|float16=fp16",
         .help = "arithmetic; eval, predict: int8, fp8 mean --quantize of it, all else as the model was trained"),
-    ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,plan,simulate,bench",
+    ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,serve,plan,simulate,bench",
         .choices = "none|int8|fp8",
         .help = "type of the encoders' matrix products; train: int8, with gradients as if it did not round"),
     ROW(TEXTS, float_layers, RUN, .commands = "train,plan,simulate,bench",
@@ -131,9 +130,10 @@ const tri_option tri__run_options[] = {
         .help = "how often all ranks are restarted from the last checkpoint after a crash"),
 
     ROW(TEXT, device, ROUNDING, .value = "cpu", .check = tri__device_check,
-        .commands = "train,eval,predict,plan,simulate,bench,quantize", .help = "where to compute: cpu, cuda (a GPU)"),
+        .commands = "train,eval,predict,serve,plan,simulate,bench,quantize",
+        .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, NOTHING, .value = "0", .min = 0, .max = 4096,
-        .commands = "train,eval,predict,inspect,tokenize,vocab,demo,bench,quantize",
+        .commands = "train,eval,predict,serve,inspect,tokenize,vocab,demo,bench,quantize",
         .help = "threads of a rank; 0: the cores this process may use"),
     ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict,quantize",
         .help = "threads that prepare batches, at most the cores that computing leaves free (at least one)"),

@@ -210,7 +210,10 @@ static tri_status print_table(const demo *d) {
             TRI_DEMO_NOISE, 100 - TRI_DEMO_NOISE, margin(d), d->seconds);
     char *folder = tri__text_quoted(d->asked->output_dir), *data = tri__text_quoted(d->data);
     if (folder && data)
-        fprintf(out, "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n", folder, data);
+        fprintf(out,
+                "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
+                "      trident serve %s/all\n",
+                folder, data, folder);
     status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     free(folder);
     free(data);
