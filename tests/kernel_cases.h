@@ -57,6 +57,7 @@ static const kernel_grid kernel_grids[] = {
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=300 O=530,2 I=70"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=270 O=200 I=530"},
     {"linear linear_din linear_dw", "T=530 O=70 I=200"},
+    {"embed_int8", "T=0,1,3,17,64 H=1,3,20,100,384 V=37 P=130 Y=2"},
     {"quantize_int8 quantize_fp8", ROWS " I=1,3,16,20,100,384 M=0,2"},
     {"row_max quantize_din", ROWS " I=1,3,16,20,100,384"},
     {QUANTIZED, "T=0,1,2,3,17,63 O=1,3,20,100 I=1,3,20,64"},

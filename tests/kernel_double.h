@@ -247,6 +247,28 @@ static double double_to_e4m3(double x) { return fmax(-448, fmin(448, double_roun
 static void double_quantize_int8(const kernel_call *k, double *const *v) { double_quantize(k, v, 127, double_to_int8); }
 static void double_quantize_fp8(const kernel_call *k, double *const *v) { double_quantize(k, v, 448, double_to_e4m3); }
 
+/* The three tables with each row replaced by s * q; then embed. */
+static void double_embed_int8(const kernel_call *k, double *const *v) {
+    double *tables[TRI_MAX_ARGS] = {v[0], v[1], v[2]};
+    int64_t H = extent(k, 'H');
+    for (int a = 3; a < 6; a++) {
+        int64_t rows = k->call.t[a].rows;
+        tables[a] = calloc((size_t)(rows * H) + 1, sizeof(double));
+        assert_non_null(tables[a]);
+        for (int64_t r = 0; r < rows; r++) {
+            double largest = 0;
+            for (int64_t c = 0; c < H; c++) largest = fmax(largest, fabs(v[a][r * H + c]));
+            double s = double_rounded((float)(largest / 127), 16, 0);
+            for (int64_t c = 0; c < H; c++) {
+                float inverse = s > 0 ? (float)(1 / s) : 0, x = (float)v[a][r * H + c];
+                tables[a][r * H + c] = s * double_to_int8((double)(x * inverse));
+            }
+        }
+    }
+    double_embed(k, tables);
+    for (int a = 3; a < 6; a++) free(tables[a]);
+}
+
 /* y, q, s, w, ws, b */
 static void double_linear_int8(const kernel_call *k, double *const *v) {
     int64_t O = extent(k, 'O'), I = extent(k, 'I');
@@ -274,7 +296,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
-    ROW(linear_fp8), ROW(linear_gelu_fp8),
+    ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),
 #undef ROW
 };
 

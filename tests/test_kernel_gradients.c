@@ -132,15 +132,19 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
 }
 
 /* Rounding has no useful derivative. The adjoint of quantize_int8 is defined as that of the identity ("straight
- * through"), so that is what it is compared with; that s * q is x up to half a scale is tested in test_quantized.c. */
-static void double_straight_through(double *const *v, int64_t n) {
-    for (int64_t i = 0; i < n; i++) v[TRI_ARG(quantize_int8, q)][i] = v[TRI_ARG(quantize_int8, x)][i];
+ * through"), so that is what it is compared with, and that of embed_int8 with embed's; that s * q is x up to half a
+ * scale is tested in test_quantized.c. */
+static void straight_through(const kernel_call *k, double *const *v) {
+    if (k->at.op == TRI_OP_embed_int8) double_embed(k, v);
+    else if (k->at.op == TRI_OP_quantize_int8)
+        memcpy(v[TRI_ARG(quantize_int8, q)], v[TRI_ARG(quantize_int8, x)],
+               (size_t)operand_count(k, 0) * sizeof(double));
+    else double_ops[k->at.op](k, v);
 }
 
 static double objective(const kernel_call *k, const gradients *g, double *const *v) {
     const tri_op_row *row = tri__op_row(k->at.op);
-    if (k->at.op == TRI_OP_quantize_int8) double_straight_through(v, operand_count(k, 0));
-    else double_ops[k->at.op](k, v);
+    straight_through(k, v);
     double sum = 0;
     int weighed = 0;
     for (int a = 0; a < row->n_args; a++) {
@@ -153,7 +157,7 @@ static double objective(const kernel_call *k, const gradients *g, double *const 
 
 /* Whether element i of operand a is in a row of padding, which has no gradient. */
 static int is_padding(const kernel_call *k, int a, int64_t i) {
-    if (k->at.op != TRI_OP_embed) return 0;
+    if (k->at.op != TRI_OP_embed && k->at.op != TRI_OP_embed_int8) return 0;
     int64_t row = i / k->call.t[a].cols + 1;
     return (a == TRI_ARG(embed, word) && row + k->attr.row0 == k->attr.pad) ||
            (a == TRI_ARG(embed, position) && row == k->attr.pad_position);
@@ -233,7 +237,7 @@ static void gradient_case(const kernel_case *at, void *opaque) {
 }
 
 static const kernel_grid gradient_grids[] = {
-    {"embed", "T=0,1,7 H=1,5 V=6 P=4 Y=2"},
+    {"embed embed_int8", "T=0,1,7 H=1,5 V=6 P=4 Y=2"},
     {"norm dropout_add_norm", "T=0,1,2,7 H=1,3,8,20"},
     {"dropout add gelu tanh relu", "T=0,1,7 H=1,5,17"},
     {"linear linear_gelu", "T=0,1,7 O=1,5 I=1,3,9"},

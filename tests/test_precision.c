@@ -83,6 +83,7 @@ static const kernel_grid grids[] = {
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=65,270 O=130 I=300"},
     {"linear linear_din linear_dw", "T=530 O=70 I=33"},
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
+    {"embed_int8", "T=0,1,17 H=3,20 V=37 P=130 Y=2"},
     {"row_max quantize_int8 quantize_fp8", "T=0,1,17 I=3,20,100 M=0,2"},
     {"quantize_din", "T=0,1,17 I=3,20,100"},
     {QUANTIZED, "T=0,1,17 O=1,20 I=3,20,64"},

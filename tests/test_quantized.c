@@ -9,7 +9,7 @@ static const char *const devices[] = {"cpu", "reference"};
 
 typedef struct tables {
     tri_kernel_table cpu, reference;
-    tri_dtype type;
+    tri_dtype type, loose;
     unsigned left_out; /* optional operands */
     int cases;
 } tables;
@@ -32,8 +32,8 @@ static void bits_case(const kernel_case *at, void *context) {
     const tri_op_row *row = tri__op_row(at->op);
     for (int threads = 1; threads <= 3; threads++) {
         kernel_call want, got;
-        kernel_call_open_as(&want, at, all->type, 0, 0, all->left_out);
-        kernel_call_open_as(&got, at, all->type, 0, 0, all->left_out);
+        kernel_call_open_mixed(&want, at, all->type, all->loose, 0, 0, all->left_out);
+        kernel_call_open_mixed(&got, at, all->type, all->loose, 0, 0, all->left_out);
         kernel_call_run(&want, &all->reference, 1);
         kernel_call_run(&got, &all->cpu, threads);
         for (int a = 0; a < row->n_args; a++)
@@ -55,10 +55,17 @@ static void test_bits(void **state) {
         {"linear_int8 linear_gelu_int8", "T=0,1,2,3,7,8,9,17 O=1,3,8,15,16,17,33 I=1,3,7,8,9,16,31,64,65"},
         {"linear_int8 linear_gelu_int8", "T=5,65 O=130 I=387"},
     };
+    static const kernel_grid embed[] = {{"embed_int8", "T=0,1,7,33 H=1,3,16,20,100 V=37 P=130 Y=2"}};
     static const kernel_grid bias[] = {{"linear_int8", "T=0,1,7,17 O=1,17,33 I=1,16,65"}};
     tables *all = tables_open();
     for (int i = 0; i < 3; i++) {
         all->type = types[i];
+        for (int wide = 0; wide < 2; wide++)
+            for (all->left_out = 0; all->left_out <= 3u << TRI_ARG(embed, position);
+                 all->left_out += 1u << TRI_ARG(embed, position)) { /* none, each, both */
+                all->loose = wide ? TRI_F32 : types[i];
+                kernel_cases(embed, 1, bits_case, all);
+            }
         all->left_out = 0;
         kernel_cases(grids, 4, bits_case, all);
         all->left_out = 1u << TRI_ARG(linear_int8, b);

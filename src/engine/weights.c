@@ -8,6 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Weights to be quantised are first rounded to the computing type, with which training saw them; a folder's own 8-bit
+ * weights are not. */
+static tri_dtype through(const tri_engine *engine) {
+    return engine->train < 0 && engine->in.quantize != TRI_F32 ? engine->in.precision : TRI_F32;
+}
+
 /* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
  * `held`; NULL: they pass through memory unit by unit. Returns how many were added to into[n]. */
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
@@ -26,7 +32,8 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
                              .dtype = TRI_F32,
                              .shape = param->shape,
                              .slice = param->part,
-                             .data = flat ? flat + begin - held[param->unit].begin : NULL};
+                             .data = flat ? flat + begin - held[param->unit].begin : NULL,
+                             .through = through(engine)};
         piece->slice.begin = begin - param->at;
         piece->slice.end = end - param->at;
     }
@@ -114,8 +121,8 @@ static tri_status read_piece(const tri_engine *engine, const tri_checkpoint *che
 static void make_param(source *from, const tri_param *param, tri_range here, float *w) {
     tri_range part = {here.begin - param->at, here.end - param->at};
     if (from->checkpoint) {
-        tri_piece piece = {
-            .name = param->name, .dtype = TRI_F32, .shape = param->shape, .slice = param->part, .data = w};
+        tri_piece piece = {.name = param->name, .dtype = TRI_F32, .shape = param->shape, .slice = param->part,
+                           .data = w, .through = through(from->engine)};
         piece.slice.begin = part.begin, piece.slice.end = part.end;
         if (from->status == TRI_OK) from->status = read_piece(from->engine, from->checkpoint, &piece);
         return;

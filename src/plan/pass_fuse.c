@@ -11,7 +11,8 @@
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive, as the model and the backward
  * pass write them. The last four compute sums over tokens where the values are written. Where the schedule separates
  * gradients of weights from those of inputs, norm_dw and bias_dw are kept and give the same bits (except those of
- * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). */
+ * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). linear_gelu_din has no form of 8-bit factors: a
+ * layer that is quantised keeps its linear_din. */
 #include "plan/pipeline/stage.h"
 
 typedef struct fuser {
@@ -54,7 +55,7 @@ static int try_linear_gelu(fuser *f) {
     const tri_instr *linear = peek(f, 0, TRI_OP_linear), *gelu = peek(f, 1, TRI_OP_gelu);
     if (!linear || !gelu || TRI_SLOT(gelu, gelu, x) != TRI_SLOT(linear, linear, y)) return 0;
     if (!has(f, TRI_OP_linear_gelu)) return 0;
-    tri_instr fused = made(TRI_OP_linear_gelu, linear, (tri_attr){0});
+    tri_instr fused = made(TRI_OP_linear_gelu, linear, linear->attr);
     TAKE(&fused, linear_gelu, y, gelu, gelu, y);
     TAKE(&fused, linear_gelu, h, linear, linear, y);
     TAKE(&fused, linear_gelu, x, linear, linear, x);
@@ -166,7 +167,8 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
     int dy = TRI_SLOT(gelu, gelu_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
-        TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 || !has(f, TRI_OP_linear_gelu_din))
+        kept[-2].attr.bits || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
+        !has(f, TRI_OP_linear_gelu_din))
         return 0;
     *din = kept[-2];
     kept[-2] = kept[-1];

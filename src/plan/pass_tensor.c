@@ -30,16 +30,8 @@ typedef struct tensor {
     uint8_t *placed;           /* [slots of from] placement of computed values */
 } tensor;
 
-/* The parameter that a view begins at. */
 static int param_of(const tensor *t, int view) {
-    const tri_network *model = t->pass->in->model;
-    const tri_slot *s = &t->from->slot[view];
-    int u = 0;
-    while (t->pass->forward.unit_slot[u] != s->parent) u++;
-    int i = model->unit[u].first;
-    while (model->param[i].at != s->parent_at) i++;
-    TRI_ASSERT(i < model->unit[u].first + model->unit[u].n);
-    return i;
+    return tri__forward_param(t->pass, t->from, view);
 }
 
 /* Elements from a parameter to the next one, or to the end of its unit. */
@@ -146,6 +138,8 @@ static int map_written(tensor *t, int slot, placement gives) {
 static tri_attr attr_of(const tensor *t, const tri_instr *instr) {
     tri_attr attr = instr->attr;
     if (attr.heads) attr.heads /= t->n, attr.head0 = t->place * attr.heads;
+    if (instr->op == TRI_OP_linear && attr.bits && share_of(t, TRI_SLOT(instr, linear, w)) == TRI_SHARE_COLS)
+        attr.axes = TRI_AXIS_SET(TRI_AXIS_TP);
     if (instr->op == TRI_OP_embed)
         attr.row0 = (int32_t)t->held->param[param_of(t, TRI_SLOT(instr, embed, word))].part.start[0];
     return attr;

@@ -24,6 +24,7 @@ static int has_lanes(const tri_pass *pass) {
            pass->in->recompute != TRI_RECOMPUTE_FULL;
 }
 
+static int quantizes(const tri_pass *pass) { return pass->in->quantize != TRI_F32; }
 static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass->in->target->ahead; }
 
 #define LANES_NEED "two texts on a device with two queues, --pp-size 1, not --recompute full"
@@ -66,6 +67,9 @@ const tri_pass_row tri__passes[] = {
      .when = is_training, .needs = "training"},
     {PASS(precision, REPLICA),
      .does = "gives slots their element types; casts, master weights, the loss scale"},
+    {PASS(quantize, REPLICA),
+     .does = "puts products of 8-bit factors in the place of the encoders' dense layers",
+     .when = quantizes, .needs = "--quantize"},
     {PASS(offload, REPLICA),
      .does = "copies between the device's memory and the offload memory, ahead of use",
      .when = copies_ahead, .needs = "--offload on a device that copies"},

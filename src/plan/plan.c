@@ -50,9 +50,6 @@ static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
 
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
     *in = *asked;
-    if (in->quantize != TRI_F32)
-        return tri__fail(TRI_USAGE, "--quantize %s: this build has no pass that places such products",
-                         in->quantize == TRI_I8 ? "int8" : "fp8");
     TRI_TRY(check_float_layers(arena, in));
     in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
     in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
@@ -72,7 +69,8 @@ static tri_status run_all(tri_pass *pass, const tri_pass_row *last) {
 /* starts: the start program is that of this program's weights. */
 static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_stages *stages, int training, int starts,
                            tri_rank_plan *plan) {
-    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training};
+    tri_pass pass = {.arena = arena, .in = in, .model = in->model, .stages = stages, .training = training,
+                     .serving = starts && !training};
     tri_planned *out = training ? &plan->train : &plan->infer;
     TRI_TRY(run_all(&pass, NULL));
     *out = pass.out;
@@ -95,7 +93,8 @@ tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, int train
     tri_plan_in in;
     tri_stages stages;
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
-    tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages, .training = train};
+    tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages, .training = train,
+                     .serving = !train};
     TRI_TRY(run_all(&pass, last));
     *ran = !last->when || last->when(&pass);
     *program = pass.program;

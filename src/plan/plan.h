@@ -132,6 +132,15 @@ typedef struct tri_places {
     int n[TRI_MEM_COUNT];
 } tri_places;
 
+/* A stretch of a unit's elements that has left the unit's flat slot, in a plan that only serves: a quantised weight, or
+ * an embedding table that keeps fp32. */
+typedef struct tri_stored {
+    int unit;
+    int64_t begin, rows, cols; /* from the unit's begin */
+    int slot, scale;           /* scale -1: not quantised */
+    uint32_t axes;             /* ranks along them have its other columns; 0: none */
+} tri_stored;
+
 /* The state between passes. A pass reads only what the rows before it in tri__passes set; state of a single pass is not
  * here. */
 typedef struct tri_pass {
@@ -140,6 +149,7 @@ typedef struct tri_pass {
     const tri_plan_in *in;
     const tri_stages *stages; /* of the pipeline, or a single one. Read by fuse, schedule, update */
     int training;             /* 0: the forward program */
+    int serving;              /* 1: the forward program of a plan without training: weights are only read */
     tri_places *places;       /* offsets found for other ranks. Read and set by memory; NULL: not kept */
     /* Rewritten by every pass. */
     tri_program *program;
@@ -157,6 +167,9 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
     tri_attr group;        /* the group that shards a unit, as attributes of transfers. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
+    tri_stored *stored;    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by
+                              start */
+    int n_stored;
     int *behind;           /* [n_instrs] the last instruction of the other lane that is done before each; -1. Set by
                             * lanes, read by memory; NULL: one lane */
 } tri_pass;
@@ -199,10 +212,26 @@ tri_status tri__pass_tensor_sums(tri_pass *pass);
 tri_status tri__pass_collect(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
+tri_status tri__pass_quantize(tri_pass *pass);
 tri_status tri__pass_offload(tri_pass *pass);
 tri_status tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_memory(tri_pass *pass);
 tri_status tri__pass_waits(tri_pass *pass);
+
+/* For `forward`, whose slots `from` has: the parameter that a view begins at. */
+int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
+/* For `forward`: marks the operations whose factors are to be quantised (attr.bits). */
+void tri__mark_quantized(tri_pass *pass);
+/* The type of weights as they are kept, and as they are gathered. */
+tri_dtype tri__weights_dtype(const tri_pass *pass);
+/* Where the weights of a plan that only serves are kept in 8 bits, instead of being quantised after each gather. */
+int tri__keeps_quantized(const tri_pass *pass);
+/* Appends instructions that quantise x by rows, into slots of class `mem` named after it; `axes`: ranks that have its
+ * other columns take part. */
+typedef struct tri_factor {
+    int q, s; /* slots; -1: none */
+} tri_factor;
+void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into);
 
 /* The encoder that a unit belongs to; -1: none. */
 int tri__unit_encoder(const tri_program *program, int unit);

@@ -150,7 +150,8 @@ static tri_status plan_stages(ranks *r, side *side, int tp) {
                                 .in = &r->in,
                                 .model = r->in.model,
                                 .stages = &r->stages,
-                                .training = side->training};
+                                .training = side->training,
+                                .serving = !side->training && side->out[START]};
     TRI_TRY(tri__passes_run(&side->template, TRI_SCOPE_TENSOR, NULL));
     size_t mark = r->scratch->used;
     for (; at.pp < r->in.mesh.pp; at.pp++) {

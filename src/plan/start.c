@@ -56,17 +56,50 @@ static void cast_unit(start *s, int unit) {
     TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
 }
 
-/* Rounds what the host filled in of a unit into its weights. */
+/* A view of a unit's flat slot; the slot itself where it is all of it. */
+static int part_of(start *s, int slot, int64_t at, int64_t rows, int64_t cols) {
+    const tri_slot *of = &s->pass.program->slot[slot];
+    if (at == 0 && rows == of->rows.add && cols == of->cols) return slot;
+    return tri__build_view(&s->build, slot, at, rows, cols, "%s.+%lld", of->name, (long long)at);
+}
+
+/* Rounds elements [from, to) of a unit, none of which has a slot of its own, into their place `at` in its weights. */
+static void fill_stretch(start *s, int weights, int64_t at, int filled, tri_range part) {
+    int64_t n = tri__range_count(part);
+    if (!n) return;
+    int y = part_of(s, weights, at, 1, n), x = part_of(s, filled, part.begin, 1, n);
+    TRI_BUILD(&s->build, cast, (tri_attr){0}, y, x);
+}
+
+static void fill_stored(start *s, const tri_stored *stored, int filled) {
+    int x = part_of(s, filled, stored->begin, stored->rows, stored->cols), q = map_slot(s, stored->slot);
+    s->build.unit = s->pass.program->slot[filled].unit;
+    if (stored->scale < 0) TRI_BUILD(&s->build, cast, (tri_attr){0}, q, x);
+    else
+        tri__build_quantize(&s->build, s->from->in->quantize, x, stored->axes,
+                            (tri_factor){q, map_slot(s, stored->scale)});
+    s->build.unit = s->pass.program->slot[filled].unit;
+}
+
+/* Rounds, or quantises, what the host filled in of a unit into its weights. */
 static void fill_unit(start *s, tri_filling *filling, int unit) {
     int weights = s->pass.out.param[unit];
-    int64_t count = tri__range_count(s->from->out.param_part[unit]);
+    int64_t count = tri__range_count(s->from->out.param_part[unit]), next = 0, at = 0;
     filling->slot[unit] = -1;
     if (count) {
         s->build.unit = s->pass.program->slot[weights].unit;
-        filling->slot[unit] = tri__build_slot(&s->build, TRI_MEM_STAGING, TRI_F32, (tri_rows){.add = 1}, count,
-                                              "fill.%s", s->pass.model->unit[unit].name);
-        TRI_BUILD(&s->build, input, ((tri_attr){.field = TRI_FIELD_weights}), filling->slot[unit]);
-        TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, filling->slot[unit]);
+        int filled = filling->slot[unit] = tri__build_slot(&s->build, TRI_MEM_STAGING, TRI_F32, (tri_rows){.add = 1},
+                                                           count, "fill.%s", s->pass.model->unit[unit].name);
+        TRI_BUILD(&s->build, input, ((tri_attr){.field = TRI_FIELD_weights}), filled);
+        for (int i = 0; i < s->from->n_stored; i++) {
+            const tri_stored *stored = &s->from->stored[i];
+            if (stored->unit != unit) continue;
+            fill_stretch(s, weights, at, filled, (tri_range){next, stored->begin});
+            fill_stored(s, stored, filled);
+            at += stored->begin - next;
+            next = stored->begin + stored->rows * stored->cols;
+        }
+        fill_stretch(s, weights, at, filled, (tri_range){next, count});
     }
     filling->end[unit] = s->pass.program->n_instrs;
 }
@@ -85,10 +118,10 @@ static void assert_places(const start *s) {
         if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
 }
 
-/* The passes after `precision`: offsets are found in the same way for every program. Units that are filled one by one
+/* The passes after `quantize`: offsets are found in the same way for every program. Units that are filled one by one
  * run one by one: on one lane. */
 static tri_status run_last_passes(tri_pass *pass, int fills) {
-    for (const tri_pass_row *row = tri__pass_find("precision") + 1; row->name; row++) {
+    for (const tri_pass_row *row = tri__pass_find("quantize") + 1; row->name; row++) {
         int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
         if ((!row->when || row->when(pass)) && !(fills && lanes)) TRI_TRY(row->run(pass));
     }
@@ -104,7 +137,7 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     s.pass.out.update = -1;
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
     *filling = (tri_filling){0};
-    int fills = !from->training && from->in->precision != TRI_F32;
+    int fills = !from->training && (from->n_stored || tri__weights_dtype(from) != TRI_F32);
     if (!from->out.master && !fills) return tri__pass_memory(&s.pass);
     copy_slots(&s);
     if (fills) fill_units(&s, filling);

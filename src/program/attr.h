@@ -16,6 +16,7 @@ static const tri_attr_row tri__attr_rows[] = {
     {"p", TRI_ATTR_REAL, offsetof(tri_attr, p)},
     {"eps", TRI_ATTR_REAL, offsetof(tri_attr, eps)},
     {"id", TRI_ATTR_ID, offsetof(tri_attr, id)},
+    {"bits", TRI_ATTR_INT, offsetof(tri_attr, bits)},
     {"heads", TRI_ATTR_INT, offsetof(tri_attr, heads)},
     {"head0", TRI_ATTR_INT, offsetof(tri_attr, head0)},
     {"row0", TRI_ATTR_INT, offsetof(tri_attr, row0)},

@@ -115,6 +115,7 @@ typedef struct tri_attr {
     float p;            /* dropout probability */
     float eps;          /* norm, adamw */
     uint32_t id; /* the logical operation, for random numbers: xxh32 of its name; transfers: the same on every member */
+    int32_t bits;       /* linear, embed and their gradients until pass quantize: 8 where factors are quantised */
     int32_t heads;      /* attention: heads that this rank holds */
     int32_t head0;      /* attention: global number of the first of them */
     int32_t row0;       /* embed: number of the first word that this rank holds */
@@ -126,7 +127,8 @@ typedef struct tri_attr {
     float max_norm;     /* clip */
     float beta1, beta2; /* adamw */
     float decay;        /* adamw: weight decay of these elements; 0 for those that do not decay */
-    uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h) */
+    uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
+                           ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
     int32_t across;     /* transfers: only places of that group at this stride; 0: all */
     int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */

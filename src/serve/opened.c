@@ -5,7 +5,6 @@
 #include "engine/asked.h"
 #include "engine/inputs.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -75,6 +75,32 @@ static void quantize_din(const tri_call *call) {
     for (int64_t i = 0; i < n; i++) save(call, ARG(dx), i, load(call, ARG(dq), i));
 }
 
+/* s * q of element i of a row of a table, whose largest |x| is `largest`. */
+static double dequantized(const tri_call *call, int k, int64_t i, float largest) {
+    float s = tri__quantized_scale(largest, TRI_INT8_MAX);
+    return (double)s * tri__to_int8(load(call, k, i), s);
+}
+
+static void embed_int8(const tri_call *call) {
+    OPERANDS(embed_int8);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
+    for (int64_t t = 0; t < T; t++) {
+        int64_t word = (int64_t)ids[t] - call->attr->row0, n = call->t[ARG(word)].rows;
+        const int64_t row[3] = {word >= 0 && word < n ? word : -1, call->t[ARG(position)].data ? pos[t] : -1,
+                                call->t[ARG(type)].data ? 0 : -1};
+        float largest[3] = {0};
+        for (int k = 0; k < 3; k++)
+            if (row[k] >= 0) largest[k] = row_largest(call, ARG(word) + k, row[k]);
+        for (int64_t c = 0; c < H; c++) {
+            double sum = 0;
+            for (int k = 0; k < 3; k++)
+                if (row[k] >= 0) sum += dequantized(call, ARG(word) + k, row[k] * H + c, largest[k]);
+            save(call, ARG(y), t * H + c, sum);
+        }
+    }
+}
+
 static float product_int8(const int8_t *a, const int8_t *b, int64_t n) {
     int32_t sum = 0;
     for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
@@ -146,7 +172,7 @@ static void linear_int8_dw(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_quantized_reference[] = {
-    ROWS(row_max), ROWS(quantize_int8), ROWS(quantize_din), ROWS(linear_int8), ROWS(linear_gelu_int8),
+    ROWS(embed_int8), ROWS(row_max), ROWS(quantize_int8), ROWS(quantize_din), ROWS(linear_int8), ROWS(linear_gelu_int8),
     ROWS(linear_int8_din), ROWS(linear_int8_dw), ROWS(quantize_fp8), ROWS(linear_fp8), ROWS(linear_gelu_fp8),
     {.run = NULL},
 };

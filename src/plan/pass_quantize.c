@@ -1,0 +1,312 @@
+/* pass_quantize.c - pass: products of 8-bit factors in the place of the encoders' dense layers, which `forward` has
+ * marked by the names of their weights (attr.bits).
+ *
+ *   linear        y <- x w b     quantize_int8 q s <- x; linear_int8 y <- q s wq ws b
+ *   linear_gelu   likewise, fused
+ *   linear_din    dx <- dy w     linear_int8_din dx <- dy wq ws
+ *   linear_dw     dw <- dy x     linear_int8_dw dw <- dy q s
+ *   embed         y <- ...       embed_int8 (not with fp8)
+ *
+ * Gradients are with respect to scale * q and pass through the rounding unchanged, so q takes the place of x from
+ * forward to backward. A repeated operation (pass_recompute.c) quantises again; so does linear_dw where only its
+ * operand was rebuilt.
+ *
+ * Weights are quantised at their first use in a step, after each gather. A plan that only serves keeps them in 8 bits:
+ * each gets a slot of its own, which the start program fills, and the unit's flat slot shrinks. Sharded weights stay
+ * as they are and are quantised after they were gathered. Either way integers come from the numbers of the computing
+ * type, or from a folder's own integers: those are numbers of fp32, so shards, and tables, keep fp32 where the
+ * computing type has fewer bits.
+ *
+ * Ranks of the tp axis that have columns of a factor each agree on the largest number of each row. */
+#include "plan/plan.h"
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operands have the same places in both. */
+static tri_op quantize_op(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_OP_quantize_int8 : TRI_OP_quantize_fp8; }
+static tri_op linear_op(tri_dtype dtype) { return dtype == TRI_I8 ? TRI_OP_linear_int8 : TRI_OP_linear_fp8; }
+static tri_op linear_gelu_op(tri_dtype dtype) {
+    return dtype == TRI_I8 ? TRI_OP_linear_gelu_int8 : TRI_OP_linear_gelu_fp8;
+}
+
+int tri__keeps_quantized(const tri_pass *pass) {
+    return pass->serving && pass->in->quantize != TRI_F32 && pass->sharding.kind < TRI_SHARD_ZERO3;
+}
+
+tri_dtype tri__weights_dtype(const tri_pass *pass) {
+    int gathers = pass->serving && pass->in->quantize != TRI_F32 && pass->sharding.kind >= TRI_SHARD_ZERO3;
+    return gathers ? TRI_F32 : pass->in->precision;
+}
+
+/* ---- Which operations ---- */
+
+static int is_exempt(const tri_plan_in *in, const char *name) {
+    for (int i = 0; i < in->float_layers.n; i++)
+        if (strcmp(in->float_layers.at[i], name) == 0) return 1;
+    return 0;
+}
+
+/* Whether a weight is quantised: all parameters that its view spans, such as query, key and value, or none. */
+static int is_quantized(const tri_pass *pass, int view) {
+    const tri_network *model = pass->in->model;
+    const tri_slot *s = &pass->program->slot[view];
+    int i = tri__forward_param(pass, pass->program, view);
+    for (int64_t left = s->rows.add * s->cols; left > 0; left -= model->param[i++].count)
+        if (is_exempt(pass->in, model->param[i].name)) return 0;
+    return 1;
+}
+
+void tri__mark_quantized(tri_pass *pass) {
+    tri_program *program = pass->program;
+    for (int i = 0; i < program->n_instrs; i++) {
+        tri_instr *instr = &program->instr[i];
+        int marked = tri__unit_encoder(program, instr->unit) >= 0;
+        if (instr->op == TRI_OP_linear) {
+            marked = marked && is_quantized(pass, TRI_SLOT(instr, linear, w));
+        } else if (instr->op == TRI_OP_embed && pass->in->quantize == TRI_I8) {
+            for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type); k++)
+                marked = marked && is_quantized(pass, instr->slot[k]);
+        } else {
+            continue;
+        }
+        if (marked) instr->attr.bits = 8;
+    }
+}
+
+/* ---- Instructions ---- */
+
+typedef struct quantizer {
+    tri_pass *pass;
+    tri_builder to;
+    tri_factor *of; /* [n_slots] the latest 8-bit form of a weight, or of an activation */
+    int *times;        /* [n_slots] how often it was quantised */
+    int *narrow;       /* [n_slots] the computing type of a gathered weight that is fp32; -1: not made */
+    int n_slots;       /* of the program before this pass */
+} quantizer;
+
+void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into) {
+    const tri_slot s = to->program->slot[x];
+    int m = -1;
+    if (axes) {
+        m = tri__build_slot(to, TRI_MEM_ACT, TRI_F32, s.rows, 1, "%s.max", to->program->slot[into.q].name);
+        TRI_BUILD(to, row_max, (tri_attr){0}, m, x);
+        tri_attr group = {.axes = axes, .id = tri__random_id(to->program->slot[m].name)};
+        TRI_BUILD(to, all_max_post, group, m);
+        TRI_BUILD(to, wait, (tri_attr){0}, m, -1);
+    }
+    tri__build(to, quantize_op(dtype), (const int[TRI_MAX_ARGS]){into.q, into.s, x, m}, (tri_attr){0});
+}
+
+/* Quantises a slot into new ones. */
+static tri_factor quantize(quantizer *z, int slot, tri_mem mem, uint32_t axes) {
+    const tri_slot s = z->to.program->slot[slot];
+    tri_dtype dtype = z->pass->in->quantize;
+    tri_factor made;
+    char again[16] = "";
+    if (z->times[slot]++) snprintf(again, sizeof again, "/%d", z->times[slot]);
+    made.q = tri__build_slot(&z->to, mem, dtype, s.rows, s.cols, "q.%s%s", s.name, again);
+    made.s = tri__build_slot(&z->to, mem, TRI_F32, s.rows, 1, "s.%s%s", s.name, again);
+    tri__build_quantize(&z->to, dtype, slot, axes, made);
+    return z->of[slot] = made;
+}
+
+static tri_factor weight(quantizer *z, int slot, uint32_t axes) {
+    return z->of[slot].q >= 0 ? z->of[slot] : quantize(z, slot, TRI_MEM_GATHER, axes);
+}
+
+/* A weight that others than 8-bit products read, in the computing type. */
+static int narrowed(quantizer *z, int slot) {
+    const tri_program *program = z->to.program;
+    if (slot < 0 || slot >= z->n_slots || program->slot[slot].mem != TRI_MEM_GATHER) return slot;
+    if (program->slot[slot].dtype == z->pass->in->precision) return slot;
+    if (z->narrow[slot] >= 0) return z->narrow[slot];
+    const tri_slot s = program->slot[slot];
+    int made = tri__build_slot(&z->to, TRI_MEM_GATHER, z->pass->in->precision, s.rows, s.cols, "%s.%s", s.name,
+                               tri__dtype_name(z->pass->in->precision));
+    TRI_BUILD(&z->to, cast, (tri_attr){0}, made, slot);
+    return z->narrow[slot] = made;
+}
+
+static void append_linear(quantizer *z, const tri_instr *instr) {
+    uint32_t axes = instr->attr.axes;
+    tri_factor w = weight(z, TRI_SLOT(instr, linear, w), axes), x = quantize(z, TRI_SLOT(instr, linear, x),
+                                                                                TRI_MEM_ACT, axes);
+    const int slots[TRI_MAX_ARGS] = {TRI_SLOT(instr, linear, y), x.q, x.s, w.q, w.s,
+                                     narrowed(z, TRI_SLOT(instr, linear, b))};
+    tri__build(&z->to, linear_op(z->pass->in->quantize), slots, (tri_attr){0});
+}
+
+static void append_linear_gelu(quantizer *z, const tri_instr *instr) {
+    uint32_t axes = instr->attr.axes;
+    tri_factor w = weight(z, TRI_SLOT(instr, linear_gelu, w), axes),
+                  x = quantize(z, TRI_SLOT(instr, linear_gelu, x), TRI_MEM_ACT, axes);
+    const int slots[TRI_MAX_ARGS] = {TRI_SLOT(instr, linear_gelu, y), TRI_SLOT(instr, linear_gelu, h), x.q, x.s, w.q,
+                                     w.s, narrowed(z, TRI_SLOT(instr, linear_gelu, b))};
+    tri__build(&z->to, linear_gelu_op(z->pass->in->quantize), slots, (tri_attr){0});
+}
+
+static void append_linear_din(quantizer *z, const tri_instr *instr) {
+    tri_factor w = weight(z, TRI_SLOT(instr, linear_din, w), instr->attr.axes);
+    TRI_BUILD(&z->to, linear_int8_din, (tri_attr){0}, TRI_SLOT(instr, linear_din, dx), TRI_SLOT(instr, linear_din, dy),
+              w.q, w.s)->acc = instr->acc;
+}
+
+static void append_linear_dw(quantizer *z, const tri_instr *instr) {
+    int slot = TRI_SLOT(instr, linear_dw, x);
+    tri_factor x = z->of[slot].q >= 0 ? z->of[slot] : quantize(z, slot, TRI_MEM_ACT, instr->attr.axes);
+    TRI_BUILD(&z->to, linear_int8_dw, (tri_attr){0}, TRI_SLOT(instr, linear_dw, dw), TRI_SLOT(instr, linear_dw, dy),
+              x.q, x.s)->acc = instr->acc;
+}
+
+/* Any other instruction, and embed, whose operands are those of embed_int8. */
+static void append_other(quantizer *z, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    int embeds = instr->op == TRI_OP_embed && instr->attr.bits, slots[TRI_MAX_ARGS];
+    tri_attr attr = instr->attr;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        int computes = k < row->n_args && row->arg[k].dtype == TRI_DTYPE_COMPUTE && !embeds;
+        slots[k] = computes ? narrowed(z, instr->slot[k]) : instr->slot[k];
+    }
+    if (attr.bits) attr.bits = 0, attr.axes = 0;
+    tri__build(&z->to, embeds ? TRI_OP_embed_int8 : (tri_op)instr->op, slots, attr)->acc = instr->acc;
+}
+
+static void append(quantizer *z, const tri_instr *instr) {
+    z->to.unit = instr->unit, z->to.mb = instr->mb;
+    switch (instr->attr.bits ? instr->op : TRI_OP_COUNT) {
+    case TRI_OP_linear: append_linear(z, instr); break;
+    case TRI_OP_linear_gelu: append_linear_gelu(z, instr); break;
+    case TRI_OP_linear_din: append_linear_din(z, instr); break;
+    case TRI_OP_linear_dw: append_linear_dw(z, instr); break;
+    default: append_other(z, instr);
+    }
+}
+
+static void rewrite(quantizer *z) {
+    tri_program *program = z->pass->program;
+    const tri_instr *instr = program->instr;
+    int n = program->n_instrs, update = z->pass->out.update;
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    for (int i = 0; i < n; i++) {
+        if (i == update && z->pass->training) z->pass->out.update = program->n_instrs;
+        append(z, &instr[i]);
+    }
+}
+
+/* ---- Weights that are kept in 8 bits ---- */
+
+static int unit_of(const tri_pass *pass, int view) {
+    for (int u = 0; u < pass->model->n_units; u++) {
+        int flat = pass->out.param[u];
+        for (int s = view; s >= 0; s = pass->program->slot[s].parent)
+            if (s == flat) return u;
+    }
+    TRI_ASSERT(!"a weight of no unit");
+    return -1;
+}
+
+static int by_place(const void *a, const void *b) {
+    const tri_stored *x = a, *y = b;
+    if (x->unit != y->unit) return x->unit - y->unit;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Notes a view that gets a slot of its own; once. */
+static void store(tri_pass *pass, int *cap, int view, uint32_t axes, int quantized) {
+    const tri_slot s = pass->program->slot[view];
+    for (int i = 0; i < pass->n_stored; i++)
+        if (pass->stored[i].slot == view) return;
+    int unit = unit_of(pass, view);
+    int64_t begin = tri__slot_begin(pass->program, view) - tri__slot_begin(pass->program, pass->out.param[unit]);
+    *TRI_PUSH(pass->arena, pass->stored, pass->n_stored, *cap) = (tri_stored){.unit = unit,
+                                                                              .begin = begin,
+                                                                              .rows = s.rows.add,
+                                                                              .cols = s.cols,
+                                                                              .slot = view,
+                                                                              .scale = quantized,
+                                                                              .axes = axes};
+}
+
+static void find_stored(tri_pass *pass) {
+    const tri_program *program = pass->program;
+    int cap = 0;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        if (!instr->attr.bits) continue;
+        if (instr->op == TRI_OP_linear) store(pass, &cap, TRI_SLOT(instr, linear, w), instr->attr.axes, 1);
+        if (instr->op == TRI_OP_linear_gelu) store(pass, &cap, TRI_SLOT(instr, linear_gelu, w), instr->attr.axes, 1);
+        for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type) && instr->op == TRI_OP_embed; k++)
+            if (instr->slot[k] >= 0 && pass->in->precision != TRI_F32) store(pass, &cap, instr->slot[k], 0, 0);
+    }
+    if (pass->n_stored) qsort(pass->stored, (size_t)pass->n_stored, sizeof *pass->stored, by_place);
+}
+
+/* Elements of `root` before element `at` that have left it. */
+static int64_t left_before(const tri_pass *pass, const int64_t *begin, int root, int64_t at) {
+    int64_t left = 0;
+    for (int i = 0; i < pass->n_stored; i++) {
+        const tri_stored *s = &pass->stored[i];
+        int64_t from = begin[s->slot];
+        if (tri__slot_root(pass->program, pass->out.param[s->unit]) == root && from < at)
+            left += s->rows * s->cols; /* `at` is never inside of one */
+    }
+    return left;
+}
+
+/* Closes the gaps that stored weights leave: their flat slots, and views of these, shrink and move. */
+static void close_gaps(tri_pass *pass) {
+    tri_program *program = pass->program;
+    size_t n = (size_t)program->n_slots;
+    int64_t *begin = tri__arena_alloc(pass->arena, n * sizeof *begin), /* in the root, as it was, and as it will be */
+            *moved = tri__arena_alloc(pass->arena, n * sizeof *moved);
+    uint8_t *leaves = tri__arena_alloc(pass->arena, n);
+    for (int s = 0; s < program->n_slots; s++) begin[s] = tri__slot_begin(program, s);
+    for (int i = 0; i < pass->n_stored; i++) leaves[pass->stored[i].slot] = 1;
+    for (int s = 0; s < program->n_slots; s++) {
+        tri_slot *slot = &program->slot[s];
+        if (slot->mem != TRI_MEM_PARAM || leaves[s]) continue;
+        int root = tri__slot_root(program, s);
+        int64_t end = begin[s] + slot->rows.add * slot->cols, before = left_before(pass, begin, root, begin[s]),
+                lost = left_before(pass, begin, root, end) - before;
+        moved[s] = begin[s] - before;
+        if (slot->parent >= 0) slot->parent_at = moved[s] - moved[slot->parent]; /* parents come first */
+        if (lost) slot->cols -= lost; /* only flat slots lose elements */
+    }
+}
+
+static void keep_quantized(quantizer *z) {
+    tri_pass *pass = z->pass;
+    find_stored(pass);
+    close_gaps(pass);
+    for (int i = 0; i < pass->n_stored; i++) {
+        tri_stored *s = &pass->stored[i];
+        tri_slot *slot = &pass->program->slot[s->slot];
+        slot->parent = -1, slot->parent_at = 0;
+        slot->dtype = s->scale ? pass->in->quantize : TRI_F32;
+        z->to.unit = slot->unit;
+        int scale = s->scale ? tri__build_slot(&z->to, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = s->rows}, 1,
+                                               "%s.scale", slot->name)
+                             : -1;
+        s->scale = scale;
+        if (scale >= 0) z->of[s->slot] = (tri_factor){s->slot, scale};
+    }
+}
+
+tri_status tri__pass_quantize(tri_pass *pass) {
+    tri_program *program = pass->program;
+    size_t n = (size_t)program->n_slots;
+    if (pass->training && pass->in->quantize != TRI_I8)
+        return tri__fail(TRI_USAGE, "--quantize fp8: training is for int8 products only; eval and predict take fp8");
+    quantizer z = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n_slots = program->n_slots};
+    z.of = tri__arena_alloc(pass->arena, n * sizeof *z.of);
+    z.times = tri__arena_alloc(pass->arena, n * sizeof *z.times);
+    z.narrow = tri__arena_alloc(pass->arena, n * sizeof *z.narrow);
+    for (size_t s = 0; s < n; s++) z.of[s] = (tri_factor){-1, -1}, z.narrow[s] = -1;
+    if (tri__keeps_quantized(pass)) keep_quantized(&z);
+    rewrite(&z);
+    return tri__check_kernels(pass);
+}
