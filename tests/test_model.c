@@ -38,7 +38,7 @@ static int train(void **state) {
     OK(tri__settings_init(&asked));
     OK(tri__settings_parse(&asked, "predict", 4, OPTIONS(checkpoint, data, "--threads=1", "--batch-size=7"), NULL, 0,
                            &words));
-    OK(tri__serve_predict(&asked, &(tri_predict_options){0}, NULL, &p));
+    OK(tri__serve_predict(&asked, NULL, &(tri_predict_options){0}, NULL, &p));
     assert_int_equal(p.n, ROWS);
     memcpy(want, p.probs, sizeof want);
     tri__predictions_free(&p);

@@ -190,9 +190,10 @@ static void weights_that_are_not_finite_predict_nothing(void **state) {
         tri__settings_init(&settings);
         snprintf(data, sizeof data, "%s/valid.csv", root);
         settings.checkpoint = checkpoint, settings.data_path = data;
-        assert_int_equal(tri__serve_predict(&settings, &(tri_predict_options){0}, NULL, &predictions), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_predict(&settings, NULL, &(tri_predict_options){0}, NULL, &predictions),
+                         TRI_NOTFINITE);
         if (!strstr(tri_error(), cases[i].words)) fail_msg("%s", tri_error());
-        assert_int_equal(tri__serve_eval(&settings, NULL, &made), TRI_NOTFINITE);
+        assert_int_equal(tri__serve_eval(&settings, NULL, NULL, &made), TRI_NOTFINITE);
         tri__predictions_free(&predictions);
         tri__scores_free(&made.scores);
         settings.checkpoint = settings.data_path = NULL;
@@ -256,7 +257,7 @@ static tri_evaluation evaluate(const char *run, const char *table, const char *p
     snprintf(path, sizeof path, "%s/%s", root, table);
     settings.checkpoint = strdup(checkpoint), settings.data_path = strdup(path);
     settings.model.positive_label = positive ? strdup(positive) : NULL;
-    OK(tri__serve_eval(&settings, &log, &made));
+    OK(tri__serve_eval(&settings, NULL, &log, &made));
     tri__settings_free(&settings);
     return made;
 }

@@ -1,5 +1,5 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
-#include "cli/cli.h"
+#include "cli/launch.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
@@ -92,20 +92,29 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     return status;
 }
 
-tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
+/* On each rank; the first one prints. */
+static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+    (void)context;
     tri_evaluation made = {0};
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
+    int prints = !world || tri_world_rank(world) == 0;
+    tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
+    if (status == TRI_OK) status = tri__serve_eval(settings, world, &log, &made);
+    if (status == TRI_OK && prints)
+        status = settings->json ? print_object(cli, &made) : print_scores(cli, &made.scores);
+    tri__progress_close(&sink);
+    tri__scores_free(&made.scores);
+    return status;
+}
+
+tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
     int n_words = 0;
     tri_status status = tri__cli_settings(&settings, "eval", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, &log, &made);
-    if (status == TRI_OK) status = settings.json ? print_object(cli, &made) : print_scores(cli, &made.scores);
-    tri__progress_close(&sink);
-    tri__scores_free(&made.scores);
+    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, eval_here, NULL);
     tri__settings_free(&settings);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "comm/start/join.h"
+#include "engine/accept.h"
 #include "launch/rank_process.h"
 #include "launch/supervisor.h"
 #include "settings/forms.h"
@@ -319,4 +320,17 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
     }
     tri_world_close(world);
     return status;
+}
+
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
+                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
+                                               void *context),
+                             void *context) {
+    tri_launch launch;
+    tri_world *world;
+    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
+    TRI_TRY(tri__infer_accept(settings));
+    if (tri__launch_starts(settings, &launch)) return tri__launch_start(cli, settings, NULL, 0);
+    TRI_TRY(tri__launch_join(cli, settings, &launch, 0, &world));
+    return tri__launch_leave(cli, &launch, world, run(cli, settings, world, context));
 }

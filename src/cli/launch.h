@@ -25,6 +25,13 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
 /* Leaves with `status`, which is returned. A failure becomes that of all ranks and is printed once. Accepts NULL. */
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 
+/* A command that predicts: starts the ranks that the settings ask for, or joins them, or neither, and calls `run` on
+ * each, with its world (NULL: one rank). */
+tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
+                             tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
+                                               void *context),
+                             void *context);
+
 /* machines.c: prints the equivalent mpirun and srun command lines, with the user's arguments, to cli->err. */
 void tri__print_machines(tri_cli *cli, const tri_settings *settings);
 

@@ -1,6 +1,6 @@
 /* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
  * object per row. Kept columns come first, then the row's number if rows were skipped. */
-#include "cli/cli.h"
+#include "cli/launch.h"
 #include "cli/sinks.h"
 
 #include "base/file.h"
@@ -231,32 +231,39 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t 
     return status;
 }
 
-tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
-    tri_settings settings;
-    tri_predict_options own;
+/* What each rank needs besides the settings. */
+typedef struct request {
+    const tri_predict_options *options;
+    form form;
+} request;
+
+/* On each rank; the first one writes. */
+static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+    const request *r = context;
     tri_predictions predictions = {0};
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
-    form form = CSV;
-    int n_words = 0;
-    tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
-    if (status != TRI_OK) goto done;
-    if (!settings.checkpoint || !settings.data_path) {
-        status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
-        goto done;
-    }
-    status = choose_form(settings.output, settings.json, &form);
-    if (status != TRI_OK) goto done;
-    status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status != TRI_OK) goto done;
-    status = tri__serve_predict(&settings, &own, &log, &predictions);
-    if (status != TRI_OK) goto done;
-    status = write_all(cli, &settings, own.top_k, form, &predictions);
-    if (status == TRI_OK && settings.output && !settings.quiet)
-        fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings.output);
-done:
+    int writes = !world || tri_world_rank(world) == 0;
+    tri_status status = tri__cli_progress(cli, settings->quiet || !writes, &sink);
+    if (status == TRI_OK) status = tri__serve_predict(settings, world, r->options, &log, &predictions);
+    if (status == TRI_OK && writes) status = write_all(cli, settings, r->options->top_k, r->form, &predictions);
+    if (status == TRI_OK && writes && settings->output && !settings->quiet)
+        fprintf(cli->err, "%lld rows in %s\n", (long long)predictions.n, settings->output);
     tri__progress_close(&sink);
     tri__predictions_free(&predictions);
+    return status;
+}
+
+tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    tri_predict_options own;
+    request r = {.options = &own, .form = CSV};
+    int n_words = 0;
+    tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
+    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
+        status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
+    if (status == TRI_OK) status = choose_form(settings.output, settings.json, &r.form);
+    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, predict_here, &r);
     tri__settings_free(&settings);
     return status;
 }

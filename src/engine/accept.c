@@ -52,6 +52,30 @@ static tri_status check_texts(const tri_settings *s) {
     return TRI_OK;
 }
 
+/* Microbatches of a replica have at least a sample each. */
+static tri_status check_microbatches(const tri_settings *settings) {
+    if (settings->num_microbatches <= settings->batch_size) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at "
+                     "most, or a larger --batch-size",
+                     (long long)settings->num_microbatches, (long long)settings->batch_size,
+                     settings->batch_size == 1 ? "" : "s", (long long)settings->batch_size);
+}
+
+tri_status tri__infer_accept(const tri_settings *settings) {
+    static const char *const trained[] = {"optimizer", "gradients"};
+    tri_mesh mesh;
+    TRI_TRY(check_texts(settings));
+    for (int i = 0; i < settings->offload.n; i++)
+        for (int k = 0; k < 2; k++)
+            if (strcmp(settings->offload.at[i], trained[k]) == 0)
+                return tri__fail(TRI_USAGE,
+                                 "--offload %s: a prediction has none; give some of params, activations", trained[k]);
+    TRI_TRY(tri__settings_mesh(settings, &mesh));
+    TRI_TRY(check_pipeline(settings));
+    return check_microbatches(settings);
+}
+
 tri_status tri__engine_accept(const tri_settings *settings) {
     tri_mesh mesh;
     int64_t global = settings->global_batch_size;
@@ -62,11 +86,5 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",
                          (long long)global, (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
-    if (settings->num_microbatches > settings->batch_size)
-        return tri__fail(TRI_USAGE,
-                         "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at "
-                         "most, or a larger --batch-size",
-                         (long long)settings->num_microbatches, (long long)settings->batch_size,
-                         settings->batch_size == 1 ? "" : "s", (long long)settings->batch_size);
-    return TRI_OK;
+    return check_microbatches(settings);
 }

@@ -7,6 +7,8 @@
 /* TRI_USAGE when this build cannot do what the settings ask, or values contradict each other. TRI_NOINPUT when the
  * folder to resume from does not exist. */
 tri_status tri__engine_accept(const tri_settings *settings);
+/* The same for eval and predict. */
+tri_status tri__infer_accept(const tri_settings *settings);
 /* Part of it: TRI_USAGE when --precision or --quantize is not one of training. */
 tri_status tri__accept_precision(const tri_settings *settings);
 

@@ -44,6 +44,7 @@ static int64_t need_of(const tri_programs *all, shares by) {
 
 typedef struct layout {
     tri_plan_in in;
+    int train;
     shares by;
     int64_t need; /* bytes needed of the memory that needs most */
 } layout;
@@ -52,7 +53,7 @@ typedef struct layout {
 static tri_status need_planned(tri_arena *arena, void *data) {
     layout *l = data;
     tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
-    TRI_TRY(tri__plan_ranks(arena, &l->in, 1, all.of));
+    TRI_TRY(tri__plan_ranks(arena, &l->in, l->train, all.of));
     l->need = need_of(&all, l->by);
     return TRI_OK;
 }
@@ -77,9 +78,25 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
     return 1;
 }
 
-static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, int64_t have, int limited) {
+/* The same of a prediction, which has weights and few activations. */
+static int next_infer_layout(tri_plan_in *in, char words[static 96]) {
+    static char offload[] = " --offload params";
+    if (in->mesh.dp > 1 && in->sharding.kind != TRI_SHARD_ZERO3) {
+        in->sharding.kind = TRI_SHARD_ZERO3;
+        snprintf(words, 96, " --shard zero3");
+    } else if (!(in->offload >> TRI_MEM_PARAM & 1)) {
+        in->offload |= 1u << TRI_MEM_PARAM;
+        memcpy(words + strlen(words), offload, sizeof offload);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static tri_status refuse(const tri_engine *engine, shares by, int64_t need, int64_t have, int limited) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
-    layout other = {.in = *planned, .by = by, .need = need};
+    layout other = {.in = engine->in, .train = engine->train >= 0, .by = by, .need = need};
+    int (*next)(tri_plan_in *, char *) = other.train ? next_layout : next_infer_layout;
     tri__text_bytes((double)need, a);
     tri__text_bytes((double)have, b);
     int together = (by.here + by.memories - 1) / by.memories;
@@ -87,7 +104,7 @@ static tri_status refuse(const tri_plan_in *planned, shares by, int64_t need, in
     else snprintf(who, sizeof who, "the plan needs %s", a);
     if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
     else snprintf(room, sizeof room, "%s is free", b);
-    while (next_layout(&other.in, words)) {
+    while (next(&other.in, words)) {
         TRI_TRY(tri__arena_scratch(need_planned, &other));
         if (other.need <= have)
             return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words,
@@ -110,5 +127,5 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     if (device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one for each rank */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = need_of(all, by);
-    return need <= have ? TRI_OK : refuse(&engine->in, by, need, have, limit > 0);
+    return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
 }

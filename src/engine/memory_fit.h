@@ -9,7 +9,8 @@
 int64_t tri__room_need(const tri_program *const *programs, int n);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
- * recomputation, then the optimizer's state in offload memory. */
+ * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in
+ * offload memory. */
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here);
 
 #endif

@@ -38,13 +38,13 @@ static tri_status resolve(const tri_batching *asked, const tri_opened *o, tri_ba
 static tri_status open_model(tri_model *m, const tri_settings *asked, const tri_batching *batching,
                              const tri_log *log) {
     tri_opened *o = &m->opened;
-    TRI_TRY(tri__opened_read(asked, o));
+    TRI_TRY(tri__opened_read(asked, NULL, o));
     TRI_TRY(tri__opened_positive(o, NULL, log, &m->facts.positive));
     TRI_TRY(resolve(batching, o, &m->batching));
     int64_t length = o->settings.model.max_sen_len, tokens = m->batching.max_batch_tokens;
     tri_counts max = {.of = {0, tokens, o->assets.n_texts > 1 ? tokens : 0, m->batching.max_batch_rows}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
-    TRI_TRY(tri__opened_load(o, &max));
+    TRI_TRY(tri__opened_load(o, &max, 0));
     return tri__row_form_make(o->preprocess, o->assets.tokenizer, (int)length, &m->form);
 }
 

@@ -3,6 +3,7 @@
 #include "serve/opened.h"
 
 #include "engine/asked.h"
+#include "engine/infer.h"
 #include "engine/inputs.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static tri_status check_classes(const tri_opened *o) {
                      o->preprocess->n_classes);
 }
 
-tri_status tri__opened_read(const tri_settings *asked, tri_opened *o) {
+tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_opened *o) {
     char path[TRI_PATH_MAX];
     *o = (tri_opened){0};
     TRI_TRY(tri__settings_init(&o->settings));
@@ -36,6 +37,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_opened *o) {
     TRI_TRY(tri__settings_config(&o->settings, path));
     TRI_TRY(tri__model_config_check(&o->settings.model)); /* a checkpoint is untrusted input */
     TRI_TRY(tri__settings_infer(&o->settings, asked));
+    TRI_TRY(tri__place_make(&o->settings, world, 1, 0, &o->place));
     TRI_TRY(tri__assets_restore(&o->settings, folder, &o->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
     TRI_TRY(check_classes(o));
@@ -60,13 +62,13 @@ tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tr
     return TRI_OK;
 }
 
-tri_status tri__opened_load(tri_opened *o, const tri_counts *max) {
-    tri_place place;
-    tri_programs all;
-    TRI_TRY(tri__place_make(&o->settings, NULL, 1, 0, &place));
-    TRI_TRY(tri__engine_plan(&o->settings, &place, &o->assets, o->preprocess->width, 0, max, max, &o->engine));
-    TRI_TRY(tri__engine_plan_all(&o->engine, &all));
-    TRI_TRY(tri__engine_bind(&o->engine, NULL));
-    TRI_TRY(tri__engine_load(&o->engine, o->checkpoint, 0));
-    return tri__engine_upload(&o->engine);
+tri_status tri__opened_load(tri_opened *o, const tri_counts *max, uint64_t data) {
+    const tri_infer_spec spec = {.settings = &o->settings,
+                                 .place = o->place,
+                                 .assets = &o->assets,
+                                 .n_columns = o->preprocess->width,
+                                 .max = *max,
+                                 .checkpoint = o->checkpoint,
+                                 .data = data};
+    return tri__engine_open_infer(&spec, &o->engine);
 }

@@ -15,14 +15,16 @@ typedef struct tri_opened {
     tri_settings settings;        /* the checkpoint's, with this machine's threads, device, batch size */
     tri_assets assets;
     tri_preprocess *preprocess;
+    tri_place place;              /* of this rank */
     tri_engine engine;            /* after tri__opened_load */
 } tri_opened;
 
-/* Reads asked->checkpoint. Whatever it returns, the caller closes `opened`. */
-tri_status tri__opened_read(const tri_settings *asked, tri_opened *opened);
-/* Plans for batches of at most `max`, allocates, reads the weights and uploads them. TRI_NOTFINITE if a weight is not
- * finite. */
-tri_status tri__opened_load(tri_opened *opened, const tri_counts *max);
+/* Reads asked->checkpoint, on every rank of `world`; NULL: one rank. Whatever it returns, the caller closes `opened`.
+ */
+tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_opened *opened);
+/* Plans for microbatches of at most `max`, allocates, reads the weights and uploads them; on every rank. data: digest
+ * of what all ranks must have read; 0: nothing. TRI_NOTFINITE if a weight is not finite. */
+tri_status tri__opened_load(tri_opened *opened, const tri_counts *max, uint64_t data);
 /* The positive class of two: `asked`, or the label that the model was trained with. Beyond two -1. */
 tri_status tri__opened_positive(const tri_opened *opened, const char *asked, const tri_log *log, int *positive);
 void tri__opened_close(tri_opened *opened); /* accepts a zeroed one */

@@ -2,6 +2,7 @@
 #include "data/table/columns.h"
 #include "engine/evaluate.h"
 #include "engine/files.h"
+#include "engine/infer.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
 #include "engine/trained.h"
@@ -40,11 +41,16 @@ static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
     return tri__path_join(out, "", chosen);
 }
 
-static tri_status load_data(served *v, const char *path, int need_labels, const tri_log *log) {
+/* What load_data takes. */
+typedef struct loading {
+    served *v;
     tri_inputs inputs;
-    TRI_TRY(choose_file(path, v->table));
-    TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &inputs));
-    return tri__inputs_open(&inputs, v->table, v->opened.preprocess, need_labels, &v->data);
+    int need_labels;
+} loading;
+
+static tri_status load_data(void *context) {
+    const loading *l = context;
+    return tri__inputs_open(&l->inputs, l->v->table, l->v->opened.preprocess, l->need_labels, &l->v->data);
 }
 
 /* Counts rows that the model was trained on, in any file: all of them if the tables' digests are equal, else those that
@@ -72,10 +78,14 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
 }
 
 /* Opens the model and the data. */
-static tri_status open_served(const tri_settings *asked, const tri_log *log, int need_labels, served *v) {
-    TRI_TRY(tri__opened_read(asked, &v->opened));
+static tri_status open_served(const tri_settings *asked, tri_world *world, const tri_log *log, int need_labels,
+                              served *v) {
+    loading l = {.v = v, .need_labels = need_labels};
+    TRI_TRY(tri__opened_read(asked, world, &v->opened));
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
-    return load_data(v, asked->data_path, need_labels, log);
+    TRI_TRY(choose_file(asked->data_path, v->table));
+    TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
+    return tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l);
 }
 
 /* Finite weights may still be so large that their results are not. */
@@ -94,8 +104,10 @@ static tri_status compute(served *v) {
     double begin = tri__clock();
     const tri_settings *s = &v->opened.settings;
     tri_counts max;
-    TRI_TRY(tri__largest_of(v->data, s->batch_size, 1, s->max_tokens, s->model.max_sen_len, &max));
-    TRI_TRY(tri__opened_load(&v->opened, &max));
+    int replicas = v->opened.place.mesh.dp;
+    TRI_TRY(tri__largest_of(v->data, s->batch_size * replicas, replicas * tri__infer_microbatches(s, 0), s->max_tokens,
+                            s->model.max_sen_len, &max));
+    TRI_TRY(tri__opened_load(&v->opened, &max, v->data->digest));
     v->probs = malloc((size_t)(v->data->n * v->opened.engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
     TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
@@ -116,10 +128,12 @@ static void say_model(const tri_log *log, const char *asked, const served *v) {
                                                             : ", the newest of the run");
 }
 
-static tri_status evaluate(const tri_settings *asked, const tri_log *log, served *v, tri_evaluation *out) {
-    TRI_TRY(open_served(asked, log, 1, v));
+static tri_status evaluate(const tri_settings *asked, tri_world *world, const tri_log *log, served *v,
+                           tri_evaluation *out) {
+    TRI_TRY(open_served(asked, world, log, 1, v));
     TRI_TRY(compute(v));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
+    if (v->opened.place.rank > 0) return TRI_OK;
     say_model(log, asked->checkpoint, v);
     const tri_reals *weights = &v->opened.settings.model.class_weights;
     const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
@@ -131,10 +145,10 @@ static tri_status evaluate(const tri_settings *asked, const tri_log *log, served
     return count_trained(v, log, &out->trained_on);
 }
 
-tri_status tri__serve_eval(const tri_settings *asked, const tri_log *log, tri_evaluation *out) {
+tri_status tri__serve_eval(const tri_settings *asked, tri_world *world, const tri_log *log, tri_evaluation *out) {
     served v = {0};
     *out = (tri_evaluation){0};
-    tri_status status = evaluate(asked, log, &v, out);
+    tri_status status = evaluate(asked, world, log, &v, out);
     close_served(&v);
     return status;
 }
@@ -190,23 +204,24 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
     return find_rows(v, out);
 }
 
-static tri_status predict(const tri_settings *asked, const tri_predict_options *options, const tri_log *log, served *v,
-                          tri_predictions *out) {
-    TRI_TRY(open_served(asked, log, 0, v));
+static tri_status predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                          const tri_log *log, served *v, tri_predictions *out) {
+    TRI_TRY(open_served(asked, world, log, 0, v));
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
-    TRI_TRY(join(v, asked, &options->keep, out));
+    if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
     TRI_TRY(compute(v));
+    if (v->opened.place.rank > 0) return TRI_OK;
     say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
 
-tri_status tri__serve_predict(const tri_settings *asked, const tri_predict_options *options, const tri_log *log,
-                              tri_predictions *out) {
+tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+                              const tri_log *log, tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};
-    tri_status status = predict(asked, options, log, &v, out);
+    tri_status status = predict(asked, world, options, log, &v, out);
     if (status == TRI_OK) {
         out->n = v.data->n, out->n_classes = v.opened.preprocess->n_classes, out->label = v.opened.preprocess->label,
         out->probs = v.probs;

@@ -112,7 +112,7 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     one.data_path = s->data;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
-    tri_status status = tri__serve_eval(&one, log, &made);
+    tri_status status = tri__serve_eval(&one, NULL, log, &made);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
     tri__scores_free(&made.scores);
     return status;

@@ -6,13 +6,16 @@
 #include "data/table/table.h"
 #include "engine/metrics.h"
 #include "settings/settings.h"
+#include "trident_comm.h"
 
-/* Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
+/* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
+ *
+ * Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
     tri_scores scores;
     int64_t trained_on; /* rows that the model was trained on, an estimate for large training tables; -1: unknown */
 } tri_evaluation;
-tri_status tri__serve_eval(const tri_settings *settings, const tri_log *log, tri_evaluation *out);
+tri_status tri__serve_eval(const tri_settings *settings, tri_world *world, const tri_log *log, tri_evaluation *out);
 
 /* What is written in addition to the label. */
 typedef struct tri_predict_options {
@@ -31,8 +34,8 @@ typedef struct tri_predictions {
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;
 } tri_predictions;
-tri_status tri__serve_predict(const tri_settings *settings, const tri_predict_options *options, const tri_log *log,
-                              tri_predictions *out);
+tri_status tri__serve_predict(const tri_settings *settings, tri_world *world, const tri_predict_options *options,
+                              const tri_log *log, tri_predictions *out);
 void tri__predictions_free(tri_predictions *predictions);
 
 /* Exports settings->checkpoint to settings->output_dir, for other tools: docs/guide/exporting.md. facts (new

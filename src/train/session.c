@@ -1,8 +1,8 @@
 /* session.c - opens a run from settings to first batch, and takes its steps. */
 #include "train/session.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "engine/accept.h"
+#include "engine/infer.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
 #include "engine/memory_fit.h"
@@ -59,7 +59,9 @@ static void rows_counted(void *context, int64_t rows) {
     say_warmup(s, (rows + s->place.batch - 1) / s->place.batch * s->settings->epochs);
 }
 
-static tri_status load_tables(tri_session *s) {
+/* Ranks of a machine share the token stores: tri__place_load. */
+static tri_status load_tables(void *context) {
+    tri_session *s = context;
     tri_data_files files;
     tri_inputs inputs;
     TRI_TRY(find_tables(s, &files));
@@ -76,16 +78,6 @@ static tri_status load_tables(tri_session *s) {
     return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
 }
 
-/* Ranks of a machine share the token stores: the first rank makes them, the others then open them. */
-static tri_status load_data(tri_session *s) {
-    tri_world *world = s->place.world;
-    if (!world) return load_tables(s);
-    tri__world_doing(world, TRI_DOING_LOAD, -1);
-    if (world->local == 0) TRI_TRY(load_tables(s));
-    TRI_TRY(tri_barrier(tri_group_world(world)));
-    return world->local == 0 ? TRI_OK : load_tables(s);
-}
-
 static tri_status plan_steps(tri_session *s) {
     const tri_settings *set = s->settings;
     int parts = (int)set->num_microbatches * s->place.mesh.dp;
@@ -96,23 +88,6 @@ static tri_status plan_steps(tri_session *s) {
     s->epochs = (s->steps + s->batches - 1) / s->batches;
     say_warmup(s, s->steps);
     return TRI_OK;
-}
-
-/* All ranks must have the same settings, data, model and build. */
-static tri_status agree(const tri_session *s) {
-    if (!s->place.world) return TRI_OK;
-    tri_json *told = tri__settings_json(s->settings);
-    tri__json_del(told, "threads"); /* may differ between ranks */
-    char *text = told ? tri__json_line(told) : NULL;
-    tri__json_decref(told);
-    if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
-    const tri_counts *max = &s->engine.plan.train.program->max;
-    uint64_t digest = tri__hash64(s->train->digest, text, strlen(text));
-    digest = tri__hash64(digest, tri_version(), strlen(tri_version()));
-    digest = tri__hash64(digest, &s->engine.model.n_elements, sizeof s->engine.model.n_elements);
-    digest = tri__hash64(digest, max->of, sizeof max->of);
-    free(text);
-    return tri__world_agree(s->place.world, digest, "the version, the settings or the data");
 }
 
 static tri_status open_engine(tri_session *s) {
@@ -126,11 +101,11 @@ static tri_status open_engine(tri_session *s) {
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
-    if (s->lead) { /* before any rank allocates memory: none passes agree() earlier */
+    if (s->lead) { /* before any rank allocates memory: none passes the next line earlier */
         TRI_TRY(tri__engine_plan_all(&s->engine, &s->programs));
         TRI_TRY(tri__room_check(set, &s->engine, &s->programs, s->place.world ? s->place.world->segment.n : 1));
     }
-    TRI_TRY(agree(s));
+    TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], &s->log));
     if (s->lead && s->engine.device->is_stub)
@@ -170,7 +145,7 @@ static tri_status open_all(tri_session *s) {
     if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
     TRI_TRY(find_tables(s, &files));
     TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* not first at a checkpoint */
-    TRI_TRY(load_data(s));
+    TRI_TRY(tri__place_load(&s->place, 1, load_tables, s));
     TRI_TRY(plan_steps(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
     if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, s->stop, &s->lock));
