@@ -105,10 +105,12 @@ static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, 
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     const int8_t *b[MOST_SIDE];
+    int64_t share = kernel->nr * g->k / (tri__round_up(rows, kernel->mr) / kernel->mr); /* of the next rows, a call */
     for (int64_t j = 0; j < columns; j += kernel->nr) {
         rows_at(g->b, g->k, column + j, kernel->nr, g->n, b);
-        for (int64_t i = 0; i < rows; i += kernel->mr)
-            kernel->in_place(g->k, own->rows + i, b, own->sum + i * COLUMNS + j, COLUMNS);
+        const int8_t *next = b[0] + kernel->nr * g->k;
+        for (int64_t i = 0; i < rows; i += kernel->mr, next += share)
+            kernel->in_place(g->k, own->rows + i, b, own->sum + i * COLUMNS + j, COLUMNS, next, share);
     }
 }
 

@@ -14,8 +14,10 @@ enum { TRI_INT8_ROWS = 64, TRI_INT8_COLUMNS = 48, TRI_INT8_TAIL = 4 }; /* mr div
 typedef struct tri_int8_product {
     const char *name;
     int mr, nr;
-    /* c[i,j] = sum of k products of rows a[i] and b[j]; rows of c have stride ld. NULL: panels, as follows. */
-    void (*in_place)(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld);
+    /* c[i,j] = sum of k products of rows a[i] and b[j]; rows of c have stride ld. Meanwhile, about `share` bytes may be
+     * prefetched from `next` on. NULL: panels, as follows. */
+    void (*in_place)(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+                     const int8_t *next, int64_t share);
     int step;                           /* k of a panel is a multiple of it; padded with zeros */
     int element;                        /* bytes of a number in a panel: 1, or 2 for int16 */
     void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */

@@ -48,8 +48,10 @@ INLINE void add_products(__m256i sum[MR][NR], const int8_t *const a[], const int
     }
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld) {
+static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+                    const int8_t *next, int64_t share) {
     enum { STEP = 16 };
+    (void)next, (void)share; /* the hardware prefetches rows, which are contiguous */
     int64_t whole = k / STEP * STEP;
     __m256i sum[MR][NR];
     memset(sum, 0, sizeof sum);
@@ -88,8 +90,10 @@ INLINE void add_products_vnni(__m256i sum[MR][NR], __m256i offset[NR], const int
     }
 }
 
-static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld) {
+static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+                         const int8_t *next, int64_t share) {
     enum { STEP = 32 };
+    (void)next, (void)share; /* as above */
     int64_t whole = k / STEP * STEP;
     __m256i sum[MR][NR], offset[NR];
     memset(sum, 0, sizeof sum);

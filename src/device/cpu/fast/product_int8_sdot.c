@@ -22,32 +22,35 @@ enum { SIDE = 4, STEP = 16 };
 #define ALL(each) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
 
 /* For k a multiple of STEP. */
-static void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld) {
+static void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+                 const int8_t *next, int64_t stride) {
     int64_t at = 0;
     __asm__ volatile(ALL(ZERO) "cbz %[k], 2f\n\t"
                                "1:\n\t" LOAD(0, a0) LOAD(4, b0) LOAD(1, a1) LOAD(2, a2) LOAD(3, a3) LOAD(5, b1)
                          COLUMN(16, 20, 24, 28, 4) LOAD(6, b2) COLUMN(17, 21, 25, 29, 5) LOAD(7, b3)
+                     "prfm pldl1keep, [%[next]]\n\tadd %[next], %[next], %[stride]\n\t"
                      "add %[at], %[at], #16\n\t"
                      "cmp %[at], %[k]\n\t" COLUMN(18, 22, 26, 30, 6) COLUMN(19, 23, 27, 31, 7)
                      "b.lt 1b\n\t"
                      "2:\n\t" ALL(JOIN)
-                     : [at] "+r"(at), [c] "+r"(c)
+                     : [at] "+r"(at), [c] "+r"(c), [next] "+r"(next)
                      : [k] "r"(k), [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b0] "r"(b[0]),
-                       [b1] "r"(b[1]), [b2] "r"(b[2]), [b3] "r"(b[3]), [ld] "r"(ld * 4)
+                       [b1] "r"(b[1]), [b2] "r"(b[2]), [b3] "r"(b[3]), [ld] "r"(ld * 4), [stride] "r"(stride)
                      : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
                        "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld) {
+static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+                    const int8_t *next, int64_t share) {
     int64_t whole = k / STEP * STEP;
-    sums(whole, a, b, c, ld);
+    sums(whole, a, b, c, ld, next, whole ? share * STEP / whole : 0);
     if (whole == k) return;
     int8_t rest[2 * SIDE][STEP] = {{0}};
     int32_t more[SIDE * SIDE];
     const int8_t *rows[2 * SIDE];
     for (int i = 0; i < 2 * SIDE; i++)
         rows[i] = memcpy(rest[i], (i < SIDE ? a[i] : b[i - SIDE]) + whole, (size_t)(k - whole));
-    sums(STEP, rows, rows + SIDE, more, SIDE);
+    sums(STEP, rows, rows + SIDE, more, SIDE, next, 0);
     for (int i = 0; i < SIDE; i++)
         for (int j = 0; j < SIDE; j++) c[i * ld + j] += more[i * SIDE + j];
 }
