@@ -1,7 +1,7 @@
 /* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
  * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
- * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double, vec_mul_wide,
- * vec_unpack_*. */
+ * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double,
+ * vec_mul_wide, vec_unpack_*. */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
