@@ -1,6 +1,6 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
- * losses of 50 steps. tools/golden.py writes the files; a folder given as argument replaces tests/golden (make
- * parity). */
+ * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise. tools/golden.py writes the
+ * files; a folder given as argument replaces tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -232,6 +232,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "bert"),
         cmocka_unit_test_prestate(both, "roberta"),
         cmocka_unit_test_prestate(both, "trimodal"),
+        cmocka_unit_test_prestate(both, "quantized"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

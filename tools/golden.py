@@ -1,4 +1,4 @@
-"""Writes the golden files of tests/golden/: PyTorch's results for three small models, which test_golden compares with.
+"""Writes the golden files of tests/golden/: PyTorch's results for small models, which test_golden compares with.
 
     .venv/bin/python tools/golden.py [FOLDER] [--seed N]
 
@@ -6,6 +6,9 @@ Each NAME.json holds the configuration (Trident's keys), the samples (token ids,
 and the expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` +
 name. Dropout is 0 throughout. The reference is computed in double from the fp32 weights, then rounded, so that
 Trident is compared with the exact result, not with another engine's rounding.
+
+The model `quantized` is trained through int8 products. Rounding to integers jumps, so its samples are drawn again until
+noise like that of fp32 changes none of the integers: then both sides must find the same ones.
 """
 import argparse
 import copy
@@ -16,7 +19,7 @@ import random
 import torch
 from safetensors.torch import save_file
 
-from model import NO_DECAY, Trimodal, make_optimizer, pad, rate_factor
+from model import NO_DECAY, Trimodal, make_optimizer, pad, quantize_encoders, rate_factor
 
 STEPS = 50
 RECIPE = {
@@ -77,7 +80,16 @@ CONFIGS = {
         "class_weights": [1.0, 2.0],
         "pooling": "cls",
     },
+    # Products of 8 bits and a table.
+    "quantized": {
+        **COMMON, "primary_text_name": "text", "tab_field_list": ["a", "b"], "primary_tokenizer": "golden-bert",
+        "primary_encoder": encoder("bert", 32, 48, 60, 22), "max_sen_len": 8,
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
+        "pooling": "pooler",
+    },
 }
+QUANTIZED_STEPS = 1  # later ones have other integers
 
 
 def make_samples(config, count, rng):
@@ -106,10 +118,10 @@ def forward_loss(model, config, samples):
     return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
 
 
-def train(model, config, samples, batches):
+def train(model, config, samples, batches, steps):
     optimizer = make_optimizer(model, RECIPE["lr"], RECIPE["weight_decay"], RECIPE["no_decay"])
     losses, norms = [], []
-    for step in range(STEPS):
+    for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = RECIPE["lr"] * rate_factor(step, RECIPE["warmup_steps"], RECIPE["total_steps"])
         optimizer.zero_grad()
@@ -119,6 +131,25 @@ def train(model, config, samples, batches):
         optimizer.step()
         losses.append(loss.item())
     return losses, norms
+
+
+def integers(model, layers, config, samples, noise):
+    """All integers that the inputs of the products become."""
+    seen = []
+    for layer in layers:
+        layer.noise, layer.seen = noise, seen
+    with torch.no_grad():
+        forward_loss(model, config, samples)
+    for layer in layers:
+        layer.noise, layer.seen = 0.0, None
+    return seen
+
+
+def has_margin(model, layers, config, samples):
+    """Whether noise of 1e-6 leaves all integers as they are."""
+    exact = integers(model, layers, config, samples, 0.0)
+    return all(torch.equal(a, b) for _ in range(5)
+               for a, b in zip(exact, integers(model, layers, config, samples, 1e-6), strict=True))
 
 
 def make(name, folder, seed):
@@ -134,23 +165,31 @@ def make(name, folder, seed):
             spread = 0.02 if ".self.query." in key or ".self.key." in key else 0.05
             parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if gain else 0.0))
     weights = {key: value.detach().clone() for key, value in model.named_parameters()}
-    samples = make_samples(config, 6, random.Random(seed))
-    batches = [[0, 1, 2, 3, 4, 5], [5, 1, 3], [0, 2, 4, 1]]
-
     model = model.double()
+    rng = random.Random(seed)
+    if name == "quantized":
+        layers = quantize_encoders(model)
+        samples = make_samples(config, 3, rng)
+        while not has_margin(model, layers, config, samples):
+            samples = make_samples(config, 3, rng)
+        batches, recipe = [[0, 1, 2]], {**RECIPE, "quantize": "int8"}
+    else:
+        samples = make_samples(config, 6, rng)
+        batches, recipe = [[0, 1, 2, 3, 4, 5], [5, 1, 3], [0, 2, 4, 1]], RECIPE
+
     logits, loss = forward_loss(model, config, samples)
     loss.backward()
     tensors = dict(weights)
     tensors["logits"] = logits.detach().float()
     for key, parameter in model.named_parameters():
         tensors["grad." + key] = parameter.grad.float()
-    losses, norms = train(model, config, samples, batches)
+    losses, norms = train(model, config, samples, batches, QUANTIZED_STEPS if name == "quantized" else STEPS)
 
     os.makedirs(folder, exist_ok=True)
     save_file({key: value.contiguous() for key, value in tensors.items()}, os.path.join(folder, name + ".safetensors"),
               {"format": "pt"})
     document = {
-        "name": name, "config": config, "recipe": RECIPE, "notes": NOTES, "samples": samples, "batches": batches,
+        "name": name, "config": config, "recipe": recipe, "notes": NOTES, "samples": samples, "batches": batches,
         "loss": loss.item(), "losses": losses, "grad_norms": norms,
         "made_by": f"tools/golden.py --seed {seed}, torch {torch.__version__}",
     }
@@ -159,7 +198,7 @@ def make(name, folder, seed):
         file.write("\n")
     size = os.path.getsize(os.path.join(folder, name + ".safetensors"))
     print(f"{name}: {sum(v.numel() for v in weights.values())} parameters, loss {loss.item():.6f}, "
-          f"after {STEPS} steps {losses[-1]:.6f}, {size} bytes")
+          f"after {len(losses)} steps {losses[-1]:.6f}, {size} bytes")
 
 
 def main():

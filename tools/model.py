@@ -111,6 +111,58 @@ def pad(rows, pad_id):
     return ids, (torch.arange(longest)[None, :] < lengths[:, None]).to(torch.long)
 
 
+def scale_of(largest):
+    """Scales of int8 rows: largest / 127 in fp32, rounded to 16 significant bits, ties to even; 0 for rows that are
+    practically 0 (src/layout/quantized.h)."""
+    largest = largest.float()
+    bits = (largest / 127.0).view(torch.int32)
+    rounded = ((bits + 0x7F + ((bits >> 8) & 1)) & ~0xFF).view(torch.float32)
+    return torch.where(largest < 2.0**-100, torch.zeros_like(rounded), rounded)
+
+
+def fake_quantize(x, seen=None):
+    """Rows of x [..., width] rounded to int8 multiples of their scales; the gradient passes as if they were not. seen:
+    a list that gets the integers."""
+    rows = x.reshape(-1, x.shape[-1])
+    scale = scale_of(rows.detach().abs().amax(-1))
+    safe = torch.where(scale > 0, scale, torch.ones_like(scale))  # rows of 0 stay 0
+    zeros = torch.zeros(len(rows), dtype=torch.int32)
+    if seen is not None:
+        seen.append(torch.clamp(torch.round(rows.detach() * (1 / safe)[:, None]), -127, 127).to(torch.int8))
+    return torch.fake_quantize_per_channel_affine(rows, safe, zeros, 0, -127, 127).reshape(x.shape)
+
+
+class QuantizedLinear(nn.Linear):
+    """Quantises the weight by output and its input by token. noise: on the input, relative to each token's largest
+    element; seen: as above."""
+
+    noise, seen = 0.0, None
+
+    def forward(self, x):
+        if self.noise:
+            x = x + self.noise * x.abs().amax(-1, keepdim=True) * (2 * torch.rand_like(x) - 1)
+        return nn.functional.linear(fake_quantize(x, self.seen), fake_quantize(self.weight), self.bias)
+
+
+class QuantizedEmbedding(nn.Embedding):
+    def forward(self, ids):
+        return nn.functional.embedding(ids, fake_quantize(self.weight), self.padding_idx)
+
+
+def quantize_encoders(model):
+    """Turns the encoders' linear layers and tables into quantised ones, in place: `trident train --quantize int8`.
+    Returns the linear layers."""
+    layers = []
+    for name in model.branches:
+        for module in getattr(model, name).modules():
+            if type(module) is nn.Linear:
+                module.__class__ = QuantizedLinear
+                layers.append(module)
+            elif type(module) is nn.Embedding:
+                module.__class__ = QuantizedEmbedding
+    return layers
+
+
 NO_DECAY = ("bias", "LayerNorm.weight", "norm.weight")
 
 

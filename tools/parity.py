@@ -3,12 +3,13 @@
     .venv/bin/python tools/parity.py [BUILD]
 
 1. Writes new golden files, with seeds of the day, and runs BUILD/tests/test_golden on them: logits, gradients, 50
-   losses.
+   losses; one model through PyTorch's fake-quantise.
 2. Trains a small model on the reviews for some steps (if ../shared/data/reviews exists), loads the checkpoint's
    weights into the PyTorch model, tokenises and standardises the test file here, and compares each row's probabilities
    with `trident predict` and the scores with `trident eval`.
 3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the
    file is byte-identical to the reference writer's, and weights that transformers saved are read back unchanged.
+4. Quantised folders against a numpy model of the same integers (parity_quantized.py).
 Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
 hostile safetensors files: the verdicts of parity_safetensors.py.
 """
@@ -29,6 +30,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import golden
 import parity_folders
+import parity_quantized
 import parity_safetensors
 import parity_tokenizer
 from model import Trimodal, pad
@@ -192,6 +194,7 @@ def main():
         parity_safetensors.compare(build, folder, today, 5000)
         compare_golden(build, os.path.join(folder, "golden"), (today, today + 1))
         compare_reviews(build, folder, options.shared, options.config, options.steps)
+        parity_quantized.compare(build, folder, options.shared)
     print("parity: everything agrees")
 
 
