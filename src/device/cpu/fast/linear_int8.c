@@ -1,4 +1,5 @@
-/* linear_int8.c - dense layers of 8-bit factors, and the quantisation of those factors, for every computing type. */
+/* linear_int8.c - dense layers of 8-bit factors, the quantisation of those factors, and embeddings whose rows are
+ * quantised, for every computing type. */
 #include "device/cpu/convert.h"
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/gemm_int8.h"
@@ -84,10 +85,45 @@ static void quantize_int8(const tri_call *call) {
     }
 }
 
+/* Columns [c, c + n) of row `row` of a table, whose row is quantised with scale s, added to sum [n]. */
+static void add_row(const tri_call *call, int table, int64_t row, float s, int64_t c, int64_t n, double *sum) {
+    float buffer[PIECE];
+    int8_t q[PIECE];
+    int64_t at = row * call->t[table].cols + c;
+    tri__simd()->to_int8(n, wide(call, table, at, n, buffer), s ? 1 / s : 0, q);
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)(s * (float)q[i]); /* the product is exact */
+}
+
+static void embed_int8(const tri_call *call) {
+    OPERANDS(embed_int8);
+    const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, words = call->t[ARG(word)].rows;
+    size_t size = tri__dtype_bytes((tri_dtype)call->dtype[ARG(y)]);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, T * H, ENOUGH_ELEMENTS))
+    for (int64_t t = 0; t < T; t++) {
+        int64_t word = (int64_t)ids[t] - call->attr->row0;
+        const int64_t row[3] = {word >= 0 && word < words ? word : -1, call->t[ARG(position)].data ? pos[t] : -1,
+                                call->t[ARG(type)].data ? 0 : -1};
+        float s[3] = {0};
+        for (int k = 0; k < 3; k++)
+            if (row[k] >= 0) s[k] = tri__quantized_scale(row_largest(call, ARG(word) + k, row[k]), TRI_INT8_MAX);
+        for (int64_t c = 0; c < H; c += PIECE) {
+            int64_t n = piece_size(H, c);
+            double sum[PIECE] = {0};
+            float y[PIECE];
+            for (int k = 0; k < 3; k++)
+                if (row[k] >= 0) add_row(call, ARG(word) + k, row[k], s[k], c, n, sum);
+            for (int64_t i = 0; i < n; i++) y[i] = (float)sum[i];
+            char *to = call->t[ARG(y)].data; /* [T,H] */
+            tri__narrow(call->dtype[ARG(y)], n, y, to + (size_t)(t * H + c) * size);
+        }
+    }
+}
+
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_quantized_fast[] = {
-    ROWS(row_max), ROWS(quantize_int8), ROWS(linear_int8), ROWS(linear_gelu_int8),
+    ROWS(row_max), ROWS(quantize_int8), ROWS(linear_int8), ROWS(linear_gelu_int8), ROWS(embed_int8),
     {.run = NULL},
 };
