@@ -300,6 +300,7 @@ typedef struct layout {
     tri_recompute recompute;
     int n_mb;
     int64_t ahead;  /* bytes; small: many tiles */
+    tri_dtype quantize;
 } layout;
 
 /* No kernel has an operand in offload memory; staging memory stays small. */
@@ -318,6 +319,7 @@ static void same_bits_through_second_memory(const layout *how) {
     t.in.precision = offloaded.in.precision = how->precision,
     t.in.reduce_dtype = offloaded.in.reduce_dtype = how->precision;
     t.in.recompute = offloaded.in.recompute = how->recompute;
+    t.in.quantize = offloaded.in.quantize = how->quantize;
     offloaded.in.offload = how->offload, offloaded.target.ahead = how->ahead;
     tiny_plan(&t);
     tiny_plan(&offloaded);
@@ -357,10 +359,69 @@ static void offload_memory(void **state) {
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         for (copies_late = 0; copies_late < 2; copies_late++) {
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096, TRI_F32});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20, TRI_F32});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024, TRI_F32});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_SELECTIVE, 2, 4096, TRI_I8});
         }
+}
+
+/* A unit whose weights are made for a slot. */
+typedef struct unit_maker {
+    const tri_rank_plan *plan;
+    int unit;
+} unit_maker;
+
+static void make_unit(void *maker, size_t at, size_t bytes, void *out) {
+    const unit_maker *m = maker;
+    const tri_network *model = m->plan->model;
+    const tri_unit *u = &model->unit[m->unit];
+    int64_t begin = (int64_t)(at / sizeof(float));
+    memset(out, 0, bytes);
+    for (int i = u->first; i < u->first + u->n; i++)
+        tiny_fill(&model->param[i], (tri_range){begin, begin + (int64_t)(bytes / sizeof(float))}, out);
+}
+
+/* Fills a served plan's weights unit by unit, and copies its probabilities after one batch. */
+static void serve_on(const tri_device *device, tiny *t, const tri_rank_plan *plan, float *probs) {
+    const tri_program *programs[] = {plan->infer.program, plan->start};
+    const tri_feed none = {0};
+    tri_exec *exec;
+    OK(tri__exec_open(device, programs, 2, 1, 7, 0, NULL, NULL, &exec));
+    for (int u = 0; u < plan->model->n_units; u++) {
+        unit_maker maker = {plan, u};
+        OK(tri__exec_fill(exec, 1, plan->filling.slot[u], make_unit, &maker));
+        OK(tri__exec_run(exec, 1, u ? plan->filling.end[u - 1] : 0, plan->filling.end[u], 0, &none, NULL));
+        OK(tri__exec_finish(exec));
+    }
+    OK(tri__exec_run(exec, 0, 0, programs[0]->n_instrs, 0, t->feed, NULL));
+    OK(tri__exec_finish(exec));
+    memcpy(probs, tri__exec_slot(exec, 0, plan->infer.probs), TINY_SAMPLES * 3 * sizeof *probs);
+    tri__exec_close(exec);
+}
+
+/* Weights of fewer bits than fp32, in the device's memory or in its second memory: the host has no copy to fill. */
+static void served_weights(void **state) {
+    (void)state;
+    static const struct { tri_dtype precision, quantize; unsigned offload; } rows[] = {
+        {TRI_BF16, TRI_F32, 0}, {TRI_F32, TRI_I8, 0}, {TRI_BF16, TRI_I8, 0}, {TRI_F16, TRI_F8_E4M3, 0},
+        {TRI_BF16, TRI_F32, CLASS(PARAM)}, {TRI_BF16, TRI_I8, CLASS(PARAM)}, {TRI_F32, TRI_I8, CLASS(PARAM)}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tiny t;
+        tri_rank_plan here, there;
+        float want[TINY_SAMPLES * 3], got[TINY_SAMPLES * 3];
+        tiny_open(&t, "cpu", 2, 3, 0, 1);
+        t.in.precision = rows[i].precision, t.in.quantize = rows[i].quantize;
+        OK(tri__plan(&t.arena, &t.in, 0, &here));
+        t.in.offload = rows[i].offload, t.target.ahead = rows[i].offload ? 4096 : 0;
+        OK(tri__plan(&t.arena, &t.in, 0, &there));
+        const tri_program *checked[] = {there.infer.program, there.start};
+        for (int k = 0; k < 2; k++) OK(tri__check(checked + k, 1));
+        serve_on(tri__device_find("cpu"), &t, &here, want);
+        serve_on(&box, &t, &there, got);
+        assert_memory_equal(want, got, sizeof want);
+        tiny_close(&t);
+    }
 }
 
 /* A plug-in that was built from other tables is refused, whatever differs: its version, or a size. */
@@ -388,6 +449,7 @@ int main(void) {
         cmocka_unit_test(bad_numbers_are_found_there),
         cmocka_unit_test(slots_are_made_there),
         cmocka_unit_test(offload_memory),
+        cmocka_unit_test(served_weights),
         cmocka_unit_test(plugins_of_another_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

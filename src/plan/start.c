@@ -101,7 +101,6 @@ static void fill_unit(start *s, tri_filling *filling, int unit) {
         }
         fill_stretch(s, weights, at, filled, (tri_range){next, count});
     }
-    filling->end[unit] = s->pass.program->n_instrs;
 }
 
 static void fill_units(start *s, tri_filling *filling) {
@@ -109,6 +108,18 @@ static void fill_units(start *s, tri_filling *filling) {
     filling->slot = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->slot);
     filling->end = tri__arena_alloc(s->pass.arena, (size_t)n * sizeof *filling->end);
     for (int u = 0; u < n; u++) fill_unit(s, filling, u);
+}
+
+/* Where each unit's instructions end, in the finished program: where the next unit is filled. */
+static void find_ends(const start *s, tri_filling *filling) {
+    const tri_program *program = s->pass.program;
+    int at = program->n_instrs;
+    for (int u = s->pass.model->n_units - 1; u >= 0; u--) {
+        filling->end[u] = at;
+        if (filling->slot[u] < 0) continue;
+        while (program->instr[--at].op != TRI_OP_input) continue;
+        TRI_ASSERT(TRI_SLOT(&program->instr[at], input, y) == filling->slot[u]);
+    }
 }
 
 /* Programs of one plan share memory by class and offset (exec/exec.h). */
@@ -145,6 +156,7 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     if (!fills) tri__gather_parts(&s.pass);
     TRI_TRY(tri__check_kernels(&s.pass));
     TRI_TRY(run_last_passes(&s.pass, fills));
+    if (fills) find_ends(&s, filling);
     assert_places(&s);
     return TRI_OK;
 }
