@@ -38,8 +38,9 @@ typedef struct buffers {
     int8_t a[TILE_ROWS * BLOCK_BYTES] __attribute__((aligned(64)));
     int8_t b[COLUMNS * (BLOCK_BYTES + TRI_INT8_TAIL)] __attribute__((aligned(64)));
     int32_t sum[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
-    float bias[COLUMNS];
-    const int8_t *rows[TILE_ROWS]; /* of A, for kernels that read in place */
+    float value[TILE_ROWS * COLUMNS] __attribute__((aligned(64))); /* sums, scaled */
+    float a_scale[TILE_ROWS], b_scale[COLUMNS], bias[COLUMNS];      /* zeros after their end */
+    const int8_t *rows[TILE_ROWS];                                  /* of A, for kernels that read in place */
 } buffers;
 
 /* Element [row,column] of a matrix [m,n] of the type of the result. */
@@ -54,19 +55,18 @@ static void round_row(tri_dtype type, int64_t n, float *x) {
         for (int64_t i = 0; i < n; i++) x[i] = tri__from_f16(tri__to_f16(x[i]));
 }
 
-static void finish_row(const plan *p, const int32_t *sum, int64_t row, int64_t column, int64_t n, const float *bias) {
+/* Rows of results in own->value, [rows,COLUMNS]. */
+static void finish(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns) {
     const tri_int8_gemm *g = p->g;
-    float value[COLUMNS];
-    int in_place = g->type == TRI_F32 && !g->gelu;
-    float *to = in_place ? (float *)g->c + row * g->n + column : value;
-    p->simd->scale_sums(n, sum, g->a_scale[row], g->b_scale + column, bias, to);
-    if (in_place) return;
-    if (g->h) tri__narrow(g->type, n, value, at_element(g, g->h, row, column));
-    if (g->gelu) {
-        round_row(g->type, n, value);
-        p->simd->gelu(n, value, value);
+    for (int64_t i = 0; i < rows; i++) {
+        float *value = own->value + i * COLUMNS;
+        if (g->h) tri__narrow(g->type, columns, value, at_element(g, g->h, row + i, column));
+        if (g->gelu) {
+            round_row(g->type, columns, value);
+            p->simd->gelu(columns, value, value);
+        }
+        tri__narrow(g->type, columns, value, at_element(g, g->c, row + i, column));
     }
-    tri__narrow(g->type, n, value, at_element(g, g->c, row, column));
 }
 
 static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t k0, int64_t k, int64_t padded) {
@@ -76,9 +76,10 @@ static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64
                        rows - i < kernel->mr ? rows - i : kernel->mr, k, padded);
 }
 
-/* Sums of `rows` rows and `columns` columns by panels, which are packed here, except those of A when `packed`. */
+/* `rows` rows and `columns` columns, to y, which has row stride ld, by panels, which are packed here, except those of A
+ * when `packed`. */
 static void by_panels(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                      int packed) {
+                      int packed, float *y, int64_t ld) {
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     int64_t block = BLOCK_BYTES / kernel->element;
@@ -93,6 +94,8 @@ static void by_panels(const plan *p, buffers *own, int64_t row, int64_t rows, in
                             own->sum + i * COLUMNS + j, COLUMNS, k0 > 0);
         }
     }
+    for (int64_t i = 0; i < rows; i++)
+        p->simd->scale_sums(columns, own->sum + i * COLUMNS, own->a_scale[i], own->b_scale, own->bias, y + i * ld);
 }
 
 /* Rows i to i + n - 1 of a matrix of k columns; rows from `exist` on are the last one again: nobody reads their sums.
@@ -101,7 +104,8 @@ static void rows_at(const int8_t *matrix, int64_t k, int64_t i, int n, int64_t e
     for (int u = 0; u < n; u++) rows[u] = matrix + (i + u < exist ? i + u : exist - 1) * k;
 }
 
-static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, int64_t columns) {
+/* The same in place; y has whole tiles of the kernel. */
+static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, int64_t columns, float *y, int64_t ld) {
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     const int8_t *b[MOST_SIDE];
@@ -109,27 +113,41 @@ static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, 
     for (int64_t j = 0; j < columns; j += kernel->nr) {
         rows_at(g->b, g->k, column + j, kernel->nr, g->n, b);
         const int8_t *next = b[0] + kernel->nr * g->k;
-        for (int64_t i = 0; i < rows; i += kernel->mr, next += share)
-            kernel->in_place(g->k, own->rows + i, b, own->sum + i * COLUMNS + j, COLUMNS, next, share);
+        for (int64_t i = 0; i < rows; i += kernel->mr, next += share) {
+            tri_int8_scaled to = {y + i * ld + j, ld, own->a_scale + i, own->b_scale + j, own->bias + j};
+            kernel->in_place(g->k, own->rows + i, b, &to, next, share);
+        }
     }
+}
+
+/* Scales and biases of a group of columns; a missing bias is -0, which leaves every sum as it is. */
+static void take_columns(const tri_int8_gemm *g, buffers *own, int64_t column, int64_t columns) {
+    memset(own->b_scale, 0, sizeof own->b_scale);
+    memcpy(own->b_scale, g->b_scale + column, (size_t)columns * sizeof *own->b_scale);
+    for (int j = 0; j < COLUMNS; j++) own->bias[j] = -0.0f;
+    if (g->bias)
+        tri__widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own->bias);
 }
 
 static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
     const tri_int8_gemm *g = p->g;
+    const tri_int8_product *kernel = p->kernel;
     buffers own;
     int64_t rows = g->m - row < TILE_ROWS ? g->m - row : TILE_ROWS;
-    if (p->kernel->in_place) rows_at(g->a, g->k, row, (int)tri__round_up(rows, p->kernel->mr), g->m, own.rows);
-    if (p->kernel->begin) p->kernel->begin();
+    memset(own.a_scale, 0, sizeof own.a_scale);
+    memcpy(own.a_scale, g->a_scale + row, (size_t)rows * sizeof *own.a_scale);
+    if (kernel->in_place) rows_at(g->a, g->k, row, (int)tri__round_up(rows, kernel->mr), g->m, own.rows);
+    if (kernel->begin) kernel->begin();
     for (int64_t column = first; column < last; column += p->columns) {
         int64_t columns = last - column < p->columns ? last - column : p->columns;
-        if (p->kernel->in_place) in_place(p, &own, rows, column, columns);
-        else by_panels(p, &own, row, rows, column, columns, column > first);
-        if (g->bias)
-            tri__widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own.bias);
-        for (int64_t i = 0; i < rows; i++)
-            finish_row(p, own.sum + i * COLUMNS, row + i, column, columns, g->bias ? own.bias : NULL);
+        int direct = g->type == TRI_F32 && !g->gelu && rows % kernel->mr == 0 && columns % kernel->nr == 0;
+        float *y = direct ? (float *)g->c + row * g->n + column : own.value;
+        take_columns(g, &own, column, columns);
+        if (kernel->in_place) in_place(p, &own, rows, column, columns, y, direct ? g->n : COLUMNS);
+        else by_panels(p, &own, row, rows, column, columns, column > first, y, direct ? g->n : COLUMNS);
+        if (!direct) finish(p, &own, row, rows, column, columns);
     }
-    if (p->kernel->end) p->kernel->end();
+    if (kernel->end) kernel->end();
 }
 
 void tri__int8_gemm(const tri_int8_gemm *g) {

@@ -26,6 +26,13 @@ INLINE __m128i joined(const __m256i s[NR]) {
     return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 }
 
+INLINE void finish(const tri_int8_scaled *to, int i, __m128i sum) {
+    __m128 scale = _mm_mul_ps(_mm_loadu_ps(to->b_scale), _mm_set1_ps(to->a_scale[i]));
+    __m128 value = _mm_mul_ps(_mm_cvtepi32_ps(sum), scale);
+    __asm__("" : "+x"(value)); /* rounded: not contracted with the sum */
+    _mm_storeu_ps(to->y + i * to->ld, _mm_add_ps(value, _mm_loadu_ps(to->bias)));
+}
+
 /* The last numbers of each row, fewer than a step, and zeros. */
 INLINE void take_rest(int64_t whole, int64_t k, const int8_t *const a[], const int8_t *const b[],
                       int8_t rest[MR + NR][MOST_STEP], const int8_t *rows[MR + NR]) {
@@ -48,7 +55,7 @@ INLINE void add_products(__m256i sum[MR][NR], const int8_t *const a[], const int
     }
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
                     const int8_t *next, int64_t share) {
     enum { STEP = 16 };
     (void)next, (void)share; /* the hardware prefetches rows, which are contiguous */
@@ -62,7 +69,7 @@ static void product(int64_t k, const int8_t *const a[], const int8_t *const b[],
         take_rest(whole, k, a, b, rest, rows);
         add_products(sum, rows, rows + MR, 0);
     }
-    for (int i = 0; i < MR; i++) _mm_storeu_si128((__m128i *)(c + i * ld), joined(sum[i]));
+    for (int i = 0; i < MR; i++) finish(to, i, joined(sum[i]));
 }
 
 #if defined(__clang__)
@@ -90,7 +97,7 @@ INLINE void add_products_vnni(__m256i sum[MR][NR], __m256i offset[NR], const int
     }
 }
 
-static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
                          const int8_t *next, int64_t share) {
     enum { STEP = 32 };
     (void)next, (void)share; /* as above */
@@ -107,7 +114,7 @@ static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const
     }
     for (int i = 0; i < MR; i++) {
         for (int j = 0; j < NR; j++) sum[i][j] = _mm256_sub_epi32(sum[i][j], offset[j]);
-        _mm_storeu_si128((__m128i *)(c + i * ld), joined(sum[i]));
+        finish(to, i, joined(sum[i]));
     }
 }
 

@@ -5,7 +5,10 @@
 
 #include "device/cpu/fast/gemm_int8.h"
 
+#include <arm_neon.h>
 #include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
 
 enum { SIDE = 4, STEP = 16 };
 
@@ -18,41 +21,55 @@ enum { SIDE = 4, STEP = 16 };
 /* The four columns of a row, side by side. */
 #define JOIN(a, b, c, d)                                                                                        \
     "addp v" #a ".4s, v" #a ".4s, v" #b ".4s\n\taddp v" #c ".4s, v" #c ".4s, v" #d ".4s\n\t"                    \
-    "addp v" #a ".4s, v" #a ".4s, v" #c ".4s\n\tstr q" #a ", [%[c]]\n\tadd %[c], %[c], %[ld]\n\t"
+    "addp v" #a ".4s, v" #a ".4s, v" #c ".4s\n\t"
 #define ALL(each) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
 
-/* For k a multiple of STEP. */
-static void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
-                 const int8_t *next, int64_t stride) {
+/* row [SIDE] of sums, for k a multiple of STEP; prefetches from `next` on with a stride in bytes. */
+INLINE void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32x4_t row[SIDE], const int8_t *next,
+                 int64_t stride) {
+    register int32x4_t r0 __asm__("v16"), r1 __asm__("v20"), r2 __asm__("v24"), r3 __asm__("v28");
     int64_t at = 0;
     __asm__ volatile(ALL(ZERO) "cbz %[k], 2f\n\t"
                                "1:\n\t" LOAD(0, a0) LOAD(4, b0) LOAD(1, a1) LOAD(2, a2) LOAD(3, a3) LOAD(5, b1)
                          COLUMN(16, 20, 24, 28, 4) LOAD(6, b2) COLUMN(17, 21, 25, 29, 5) LOAD(7, b3)
-                     "prfm pldl1keep, [%[next]]\n\tadd %[next], %[next], %[stride]\n\t"
+                     "prfm pldl1keep, [%[next]]\n\t"
+                     "add %[next], %[next], %[stride]\n\t"
                      "add %[at], %[at], #16\n\t"
                      "cmp %[at], %[k]\n\t" COLUMN(18, 22, 26, 30, 6) COLUMN(19, 23, 27, 31, 7)
                      "b.lt 1b\n\t"
                      "2:\n\t" ALL(JOIN)
-                     : [at] "+r"(at), [c] "+r"(c), [next] "+r"(next)
+                     : [at] "+r"(at), [next] "+r"(next), "=w"(r0), "=w"(r1), "=w"(r2), "=w"(r3)
                      : [k] "r"(k), [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b0] "r"(b[0]),
-                       [b1] "r"(b[1]), [b2] "r"(b[2]), [b3] "r"(b[3]), [ld] "r"(ld * 4), [stride] "r"(stride)
-                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
-                       "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory");
+                       [b1] "r"(b[1]), [b2] "r"(b[2]), [b3] "r"(b[3]), [stride] "r"(stride)
+                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v17", "v18", "v19", "v21", "v22", "v23", "v25",
+                       "v26", "v27", "v29", "v30", "v31", "cc", "memory");
+    row[0] = r0, row[1] = r1, row[2] = r2, row[3] = r3;
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], int32_t *c, int64_t ld,
+/* The last numbers of each row, fewer than a step. */
+static __attribute__((noinline)) void add_rest(int64_t n, const int8_t *const a[], const int8_t *const b[], int64_t at,
+                                               int32x4_t row[SIDE]) {
+    int8_t rest[2 * SIDE][STEP] = {{0}};
+    int32x4_t more[SIDE];
+    const int8_t *rows[2 * SIDE];
+    for (int i = 0; i < 2 * SIDE; i++) rows[i] = memcpy(rest[i], (i < SIDE ? a[i] : b[i - SIDE]) + at, (size_t)n);
+    sums(STEP, rows, rows + SIDE, more, rest[0], 0);
+    for (int i = 0; i < SIDE; i++) row[i] = vaddq_s32(row[i], more[i]);
+}
+
+static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
                     const int8_t *next, int64_t share) {
     int64_t whole = k / STEP * STEP;
-    sums(whole, a, b, c, ld, next, whole ? share * STEP / whole : 0);
-    if (whole == k) return;
-    int8_t rest[2 * SIDE][STEP] = {{0}};
-    int32_t more[SIDE * SIDE];
-    const int8_t *rows[2 * SIDE];
-    for (int i = 0; i < 2 * SIDE; i++)
-        rows[i] = memcpy(rest[i], (i < SIDE ? a[i] : b[i - SIDE]) + whole, (size_t)(k - whole));
-    sums(STEP, rows, rows + SIDE, more, SIDE, next, 0);
-    for (int i = 0; i < SIDE; i++)
-        for (int j = 0; j < SIDE; j++) c[i * ld + j] += more[i * SIDE + j];
+    int32x4_t row[SIDE];
+    sums(whole, a, b, row, next, whole ? share * STEP / whole : 0);
+    if (whole < k) add_rest(k - whole, a, b, whole, row);
+    float32x4_t scale = vld1q_f32(to->b_scale), bias = vld1q_f32(to->bias);
+#pragma GCC unroll 4
+    for (int i = 0; i < SIDE; i++) {
+        float32x4_t value = vmulq_f32(vcvtq_f32_s32(row[i]), vmulq_n_f32(scale, to->a_scale[i]));
+        __asm__("" : "+w"(value)); /* rounded: not contracted with the sum */
+        vst1q_f32(to->y + i * to->ld, vaddq_f32(value, bias));
+    }
 }
 
 const tri_int8_product tri__int8_product_sdot = {.name = "sdot", .mr = SIDE, .nr = SIDE, .in_place = product};

@@ -76,7 +76,7 @@ typedef struct tri_simd {
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);
-    /* y = float(sum) * (s * scale) + bias, rounded three times; bias may be NULL. */
+    /* y = float(sum) * (s * scale) + bias, rounded three times */
     void (*scale_sums)(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y);
     float (*largest)(int64_t n, const float *x); /* of |x|; NaN if one is */
     /* q = x * inverse, rounded to nearest, ties to even, within -127 .. 127; 0 for NaN */

@@ -28,7 +28,7 @@ static void scale_sums(int64_t n, const int32_t *sum, float s, const float *scal
     BY_VECTORS(n, {
         vf factor = rounded(all(s) * get(scale + i, left));
         vf value = rounded(__builtin_convertvector(get_i(sum + i, left), vf) * factor);
-        put(y + i, left, bias ? value + get(bias + i, left) : value);
+        put(y + i, left, value + get(bias + i, left));
     });
 }
 
