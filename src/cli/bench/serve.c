@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "engine/asked.h"
 #include "engine/evaluate.h"
 #include "report/table.h"
 
@@ -30,7 +31,7 @@ typedef struct result {
 typedef struct bench {
     tri_cli *cli;
     const tri_settings *asked;
-    tri_settings settings;         /* with the case's model */
+    tri_settings settings;         /* of the case's model, with what was asked for */
     tri_serve_case at;
     tri_assets assets;
     tri_engine engine;
@@ -59,11 +60,11 @@ static tri_status open_model(bench *b) {
     tri_counts max;
     tri_engine *engine = &b->engine;
     TRI_TRY(tri__serve_case_settings(&b->at, b->folder, &b->settings));
+    TRI_TRY(tri__settings_infer(&b->settings, b->asked));
     TRI_TRY(tri__assets_open(&b->settings, 0, NULL, &b->assets));
     TRI_TRY(tri__place_make(&b->settings, NULL, 1, 0, &place));
     largest(&b->at, &max);
-    int train = b->settings.precision != 0; /* rounded weights are made from a training plan's masters */
-    TRI_TRY(tri__engine_plan(&b->settings, &place, &b->assets, TRI_SERVE_COLUMNS, train, &max, &max, engine));
+    TRI_TRY(tri__engine_plan(&b->settings, &place, &b->assets, TRI_SERVE_COLUMNS, 0, &max, &max, engine));
     TRI_TRY(tri__engine_bind(engine, NULL));
     TRI_TRY(tri__engine_init(engine, &b->assets, NULL));
     TRI_TRY(tri__engine_upload(engine));
@@ -147,9 +148,14 @@ static tri_status run(bench *b, result *r) {
 
 /* ---- Telling ---- */
 
-static const char *precision_of(const bench *b) {
+static const char *computing_of(const bench *b) {
     static const char *const names[] = {"fp32", "bf16", "fp16"};
     return names[b->settings.precision];
+}
+
+static const char *precision_of(const bench *b) {
+    static const char *const names[] = {[TRI_QUANTIZE_INT8] = "int8", [TRI_QUANTIZE_FP8] = "fp8"};
+    return b->settings.quantize == TRI_QUANTIZE_NONE ? computing_of(b) : names[b->settings.quantize];
 }
 
 static tri_status print_json(const bench *b, const result *r) {
@@ -158,12 +164,13 @@ static tri_status print_json(const bench *b, const result *r) {
         if (r->by_op[op] > 0)
             tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
     tri_json *o = tri__json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case", b->at.name,
-        "device", b->settings.device, "precision", precision_of(b), "rows", (tri_json_int)r->rows, "tokens",
-        (tri_json_int)r->tokens, "batches", (tri_json_int)b->at.batches, "runs", (tri_json_int)r->runs, "pass_ms",
-        1e3 * r->pass, "cpu_ms", 1e3 * r->cpu, "batch_ms", 1e3 * r->median, "batch_ms_min", 1e3 * r->least,
-        "batch_ms_p99", 1e3 * r->late, "rows_per_second", (double)r->rows / r->pass, "tokens_per_second",
-        (double)r->tokens / r->pass, "open_seconds", r->opened, "planned_bytes", r->planned, "operations_ms", by_op);
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case",
+        b->at.name, "device", b->settings.device, "precision", precision_of(b), "computing", computing_of(b), "rows",
+        (tri_json_int)r->rows, "tokens", (tri_json_int)r->tokens, "batches", (tri_json_int)b->at.batches, "runs",
+        (tri_json_int)r->runs, "pass_ms", 1e3 * r->pass, "cpu_ms", 1e3 * r->cpu, "batch_ms", 1e3 * r->median,
+        "batch_ms_min", 1e3 * r->least, "batch_ms_p99", 1e3 * r->late, "rows_per_second", (double)r->rows / r->pass,
+        "tokens_per_second", (double)r->tokens / r->pass, "open_seconds", r->opened, "planned_bytes", r->planned,
+        "operations_ms", by_op);
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
@@ -180,18 +187,24 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 
 /* ---- From beginning to end ---- */
 
+static tri_status run_in_folder(bench *b, result *r) {
+    TRI_TRY(tri__bench_folder(b->cli, "serve", b->folder));
+    tri_status status = tri__settings_init(&b->settings);
+    if (status == TRI_OK) status = run(b, r);
+    close_model(b);
+    tri__bench_remove(b->folder);
+    return status;
+}
+
 static tri_status run_case(bench *b, const tri_bench_options *options, const char *name, tri_text_table *table) {
     result r = {0};
-    TRI_TRY(tri__serve_case_open(name, options->lengths, &b->at));
-    if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", name, b->at.model->what);
-    tri_status status = tri__bench_folder(b->cli, "serve", b->folder);
-    if (status == TRI_OK) {
-        status = run(b, &r);
-        close_model(b);
-        tri__bench_remove(b->folder);
-    }
+    tri_status status = tri__serve_case_open(name, options->lengths, &b->at);
+    if (status == TRI_OK && !b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", name, b->at.model->what);
+    if (status == TRI_OK) status = run_in_folder(b, &r);
     if (status == TRI_OK && b->asked->json) status = print_json(b, &r);
     else if (status == TRI_OK) add_row(b, &r, table);
+    tri__settings_free(&b->settings);
+    tri__serve_case_close(&b->at);
     free(r.times);
     free(r.passes);
     return status;
@@ -199,7 +212,7 @@ static tri_status run_case(bench *b, const tri_bench_options *options, const cha
 
 tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     static const char *const usual[] = {"minilm:1x16", "minilm:1x128", "minilm:32x128", "minilm:32xmixed"};
-    bench b = {.cli = cli, .asked = settings, .settings = *settings};
+    bench b = {.cli = cli, .asked = settings};
     tri_text_table table = {0};
     tri_status status = TRI_OK;
     int given = tri__settings_given(settings, &options->cases), n = given ? options->cases.n : 4;

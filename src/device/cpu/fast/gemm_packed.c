@@ -1,19 +1,22 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of
  * k, threads pack both matrices, synchronise, and take tiles of the result. In a tile one panel, of A or of B, stays in
  * the L1 cache and the tile's panels of the other in L2. Rows of A that are contiguous in k need no packing if the
- * kernel can read them in place, which saves up to a fifth of the time when the result is narrow. */
+ * kernel can read them in place, which saves up to a fifth of the time when the result is narrow. A panel of B that
+ * only one tile uses is packed by that tile, into the L1 cache, just before its use: with few rows, reading B once is
+ * most of the work. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
 /* Floats of a kernel's tile; panels packed together; number of tiles that balances the threads; minimum rows of a
  * tile. */
-enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32 };
+enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32, LINE = 16 /* floats of a cache line */ };
 
 typedef struct plan {
     const tri_gemm *g;
     int64_t block;                 /* k per block, padded */
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
     int64_t rows_in_place;         /* number of rows of A, in whole panels, that are read in place */
+    int packs_b;                   /* 1: a tile packs its panels of B one after another, in the place of its first */
     float *a, *b;                  /* panels: [m / mr, block, mr], [n / nr, block, nr] */
 } plan;
 
@@ -34,6 +37,7 @@ static plan make_plan(const tri_gemm *g) {
     p.block = tri__round_up((g->k + blocks - 1) / blocks, TRI_KERNEL_STEP);
     p.tiles_across = blocks_of(g->n, simd->tile_columns);
     p.tiles_down = tiles_down(g, p.tiles_across);
+    p.packs_b = !simd->a_stays && p.tiles_down == 1 && g->b_turned;
     p.tile_rows = tri__round_up((g->m + p.tiles_down - 1) / p.tiles_down, simd->mr);
     p.tile_columns = tri__round_up((g->n + p.tiles_across - 1) / p.tiles_across, simd->nr);
     if (simd->product_rows && !g->a_turned && g->k % TRI_KERNEL_STEP == 0) p.rows_in_place = g->m / simd->mr * simd->mr;
@@ -65,16 +69,20 @@ static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t
     return g->c + row * g->n + column;
 }
 
-static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *init,
+/* The panel of B from this column on, in a tile that begins at column0. */
+static float *panel_of(const plan *p, int64_t column, int64_t column0) {
+    return p->b + (p->packs_b ? column0 : column) * p->block;
+}
+
+static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, const float *b, const float *init,
                      int64_t ld_init, float *c, int64_t ld) {
     const tri_gemm *g = p->g;
-    const float *b = p->b + column * p->block;
     if (row < p->rows_in_place) g->simd->product_rows(size, g->a + row * g->k + k0, g->k, b, init, ld_init, c, ld);
     else g->simd->product(size, p->a + row * p->block, b, init, ld_init, c, ld);
 }
 
 /* A kernel tile that extends beyond the edge of c uses a buffer. */
-static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
+static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *b) {
     const tri_gemm *g = p->g;
     int mr = g->simd->mr, nr = g->simd->nr;
     int64_t rows = g->m - row < mr ? g->m - row : mr, columns = g->n - column < nr ? g->n - column : nr, ld;
@@ -82,32 +90,48 @@ static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t c
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
     for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
-    multiply(p, k0, size, row, column, buffer, nr, buffer, nr);
+    multiply(p, k0, size, row, b, start ? buffer : NULL, nr, buffer, nr);
     for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }
 
-static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column) {
+static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *b) {
     const tri_gemm *g = p->g;
     int64_t ld;
     if (row + g->simd->mr > g->m || column + g->simd->nr > g->n) {
-        edge(p, k0, size, row, column);
+        edge(p, k0, size, row, column, b);
         return;
     }
     const float *start = start_of(g, k0, row, column, &ld);
-    multiply(p, k0, size, row, column, start, ld, g->c + row * g->n + column, g->n);
+    multiply(p, k0, size, row, b, start, ld, g->c + row * g->n + column, g->n);
+}
+
+/* Prefetches the `part`-th of `parts` parts of the rows that become the panel of B from this column on. */
+static void fetch_rows(const plan *p, int64_t k0, int64_t size, int64_t column, int64_t part, int64_t parts) {
+    const tri_gemm *g = p->g;
+    int64_t nr = g->simd->nr, rows = g->n - column < nr ? g->n - column : nr;
+    for (int64_t i = part; i < rows; i += parts)
+        for (int64_t c = 0; c < size; c += LINE) __builtin_prefetch(g->b + (column + i) * g->k + k0 + c, 0, 2);
 }
 
 /* One panel of B stays in L1. If B exceeds the L2 cache, each kernel call prefetches part of its next panel. */
 static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
                        int64_t column1) {
-    int mr = p->g->simd->mr, nr = p->g->simd->nr;
-    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block * mr / (row1 - row0) + 1, 16); /* floats */
-    for (int64_t column = column0; column < column1; column += nr)
-        for (int64_t row = row0; row < row1; row += mr) {
-            const float *next = p->b + (column + nr) * p->block + (row - row0) / mr * share;
-            for (int64_t i = 0; i < share; i += 16) __builtin_prefetch(next + i);
-            kernel_tile(p, k0, size, row, column);
+    const tri_gemm *g = p->g;
+    int mr = g->simd->mr, nr = g->simd->nr;
+    int64_t calls = (row1 - row0 + mr - 1) / mr, real = g->k - k0 < size ? g->k - k0 : size;
+    int64_t share = p->tiles_across <= 2 ? 0 : tri__round_up(nr * p->block / calls + 1, LINE); /* floats */
+    for (int64_t column = column0; column < column1; column += nr) {
+        float *b = panel_of(p, column, column0);
+        if (p->packs_b)
+            tri__pack_rows(b, nr, g->b + column * g->k + k0, g->k, g->n - column < nr ? g->n - column : nr, real, size,
+                           1);
+        for (int64_t row = row0, call = 0; row < row1; row += mr, call++) {
+            if (p->packs_b && column + nr < column1) fetch_rows(p, k0, real, column + nr, call, calls);
+            for (int64_t i = 0; !p->packs_b && i < share; i += LINE)
+                __builtin_prefetch(b + nr * p->block + call * share + i);
+            kernel_tile(p, k0, size, row, column, b);
         }
+    }
 }
 
 /* One panel of A stays in L1. */
@@ -115,7 +139,7 @@ static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64
                     int64_t column1) {
     for (int64_t row = row0; row < row1; row += p->g->simd->mr)
         for (int64_t column = column0; column < column1; column += p->g->simd->nr)
-            kernel_tile(p, k0, size, row, column);
+            kernel_tile(p, k0, size, row, column, panel_of(p, column, column0));
 }
 
 static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
@@ -142,7 +166,7 @@ void tri__gemm_packed(const tri_gemm *g) {
         for (int64_t i = p.rows_in_place / mr; i < panels_a; i += GROUP)
             pack(p.a, mr, p.block, g->a, g->a_turned, g->m, g->k, i, k0, size);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < panels_b; i += GROUP)
+        for (int64_t i = p.packs_b ? panels_b : 0; i < panels_b; i += GROUP)
             pack(p.b, nr, p.block, g->b, !g->b_turned, g->n, g->k, i, k0, size);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < tiles; i++) tile(&p, i, k0, size);

@@ -3,17 +3,32 @@
 #include "device/cpu/fast/call.h"
 #include "device/cpu/fast/fast.h"
 #include "device/cpu/fast/gemm_half.h"
+#include "device/cpu/fast/pack.h"
 
 enum { ENOUGH = 1 << 19 }; /* multiplications that justify more than one thread */
 
-/* Panels use the scratch space that the fallback needs for fp32 copies of the operands. Small products, whose panels
- * are mostly padding, do not fit and use the fallback, as do calls whose factors are not both bf16. */
-static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
+/* Panels use the scratch space that the fallback needs for fp32 copies of the operands. Products whose panels are
+ * mostly padding do not fit. */
+static int fits(const tri_call *call, const tri_half_gemm *g) {
     int64_t space = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (call->t[k].data && tri__dtype_bytes((tri_dtype)call->dtype[k]) == 2) space += 4 * elements(call, k);
+    return tri__half_gemm_work(g) <= space;
+}
+
+/* The same for a forward pass, whatever the number of its rows, m: a row has the same bits however many there are. One
+ * row fits, and the space of each further row (4 bytes for each element of x and of y) holds its panel. */
+static int fits_any(tri_half_gemm g) {
+    int64_t of_row = 4 * (g.k + g.n), of_weights = 4 * g.k * g.n;
+    g.m = 1;
+    return tri__half_gemm_work(&g) <= of_row + of_weights &&
+           2 * tri__round_up(g.k, tri__half_product()->step) <= of_row;
+}
+
+static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     if (g.m == 0 || g.n == 0) return;
-    if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || tri__half_gemm_work(&g) > space) {
+    int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
+    if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
         tri__cpu_half_linear(call);
         return;
     }

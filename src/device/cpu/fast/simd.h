@@ -62,10 +62,11 @@ typedef struct tri_head {
 typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
-    /* For large products: rows and columns of the result computed together, from panels in the L2 cache (0: the kernel
-     * is slower than a BLAS, which computes large products); and whether a panel of A stays in the L1 cache or one of
-     * B. */
+    /* For large products: rows and columns of the result computed together, from panels in the L2 cache; and whether a
+     * panel of A stays in the L1 cache or one of B. */
     int tile_rows, tile_columns, a_stays;
+    int slow; /* 1: a BLAS is faster, and computes gradients; not forward passes, as it sums a row's products in an
+               * order that depends on the number of rows */
     /* c[i,j] = init[i,j] + sum_k a[k,i] b[k,j]: a [k,mr] and b [k,nr] are packed; rows of init, which may be NULL, and
      * of c have strides ld_init and ld floats */
     void (*product)(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,

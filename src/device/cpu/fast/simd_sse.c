@@ -31,6 +31,7 @@ static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm_unpackhi_epi64((
 
 #include "device/cpu/fast/simd_body.h"
 
-const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", .product_rows = product_rows);
+const tri_simd tri__simd_sse = TRI_SIMD_TABLE("sse2", .product_rows = product_rows, .tile_rows = 64, .tile_columns = 48,
+                                              .slow = 1);
 
 #endif
