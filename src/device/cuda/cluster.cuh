@@ -58,7 +58,13 @@ static __device__ __forceinline__ void fetch_tile(const CUtensorMap *map, int ro
         "l"(map), "r"(col), "r"(row), "r"(barrier)
         : "memory");
 }
-/* The same to both blocks, each with its own barrier; for a matrix that is read repeatedly, and should stay in the
+/* Begins to copy `bytes` adjacent bytes, a multiple of 16, to this block. */
+static __device__ __forceinline__ void fetch_run(const void *from, uint32_t bytes, uint32_t to, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+/* A tile to both blocks, each with its own barrier; for a matrix that is read repeatedly, and should stay in the
  * cache. */
 static __device__ __forceinline__ void fetch_tile_for_both(const CUtensorMap *map, int row, int col, uint32_t to,
                                                            uint32_t barrier) {

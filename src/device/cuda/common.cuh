@@ -10,6 +10,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 extern "C" {
@@ -20,6 +21,7 @@ extern "C" {
 
 typedef __nv_bfloat16 bf16;
 typedef __half f16;
+typedef __nv_fp8_e4m3 e4m3;
 
 enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time */
 

@@ -25,7 +25,7 @@ typedef struct tri_cuda {
     cudaEvent_t *signal;       /* [n_signals] by number: points of lanes, created on first use */
     int n_signals;
     struct tri_cuda_choices *choices; /* algorithms of products, by shape (product.cu) */
-    void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up on first use (gelu_product.cu) */
+    void *encode;              /* the driver's cuTensorMapEncodeTiled, looked up on first use (fused_product.cu) */
     tri_wisdom *tuned;         /* while products are timed: the results; else NULL */
     cudaError_t error;         /* the first of a launch; checked after the step */
     const char *where;         /* the row where it occurred */
@@ -118,7 +118,7 @@ void tri__nccl_close(tri_cuda *cuda);
 #define TRI_CUDA_FAMILIES(X) \
     X(linear) \
     X(activation) X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(pool) X(fusion) X(loss) \
-        X(update) X(cast)
+        X(update) X(cast) X(quantize) X(quantized_linear)
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,6 +1,8 @@
-/* embed.cu - embeddings: rows of the word, position and type tables, added; and the gradients of the tables. Tokens are
- * sorted by their row of a table, stably, and one block sums all tokens of a row: no two blocks write the same row. */
+/* embed.cu - embeddings: rows of the word, position and type tables, added, as stored or as quantised to 8 bits; and
+ * the gradients of the tables. Tokens are sorted by their row of a table, stably, and one block sums all tokens of a
+ * row: no two blocks write the same row. */
 #include "device/cuda/columns.cuh"
+#include "device/cuda/quantize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -50,6 +52,54 @@ template <typename T> static void embed(const tri_call *call) {
         embed_kernel<T, 1>
             <<<(unsigned)rows, THREADS, 0, stream(call)>>>(cols, y, ids, pos, word, words, position, type);
     launched(call, "embed");
+}
+
+/* The largest |x| of a table's row, for all threads of the block. */
+static __device__ __forceinline__ uint32_t row_largest(loose table, int64_t row, int64_t cols) {
+    __shared__ uint32_t part[THREADS / WARP];
+    uint32_t largest = 0;
+    for (int64_t c = threadIdx.x; c < cols; c += THREADS)
+        largest = max(largest, size_of(loose_load(table, row * cols + c)));
+    largest = __reduce_max_sync(0xFFFFFFFFu, largest);
+    __syncthreads(); /* the previous row's parts have been read */
+    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = largest;
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < THREADS / WARP; w++) largest = max(largest, part[w]);
+    return largest;
+}
+
+/* One block per token. Each product is exact, and their sum is made in double. */
+template <typename T>
+static __global__ void embed_int8_kernel(int64_t cols, T *y, const int32_t *ids, const int32_t *pos, loose word,
+                                         held words, loose position, loose type) {
+    int64_t t = blockIdx.x, row[3] = {row_of(ids[t], words), position.data ? (int64_t)pos[t] : 0, 0};
+    loose table[3] = {word, position, type};
+    float scale[3];
+    if (row[0] == words.n) table[0].data = nullptr;
+#pragma unroll
+    for (int k = 0; k < 3; k++)
+        if (table[k].data) scale[k] = scale_of(row_largest(table[k], row[k], cols), quantized<int8_t>::most);
+    for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
+        double sum = 0;
+#pragma unroll
+        for (int k = 0; k < 3; k++)
+            if (table[k].data)
+                sum += (double)scale[k] *
+                       quantized<int8_t>::at(loose_load(table[k], row[k] * cols + c), inverse_of(scale[k]));
+        y[t * cols + c] = narrow<T>((float)sum);
+    }
+}
+
+template <typename T> static void embed_int8(const tri_call *call) {
+    OPERANDS(embed_int8);
+    int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols;
+    held words = {call->attr->row0, call->t[ARG(word)].rows};
+    if (rows * cols == 0) return;
+    embed_int8_kernel<T><<<(unsigned)rows, THREADS, 0, stream(call)>>>(
+        cols, data<T>(call, ARG(y)), data<int32_t>(call, ARG(ids)), data<int32_t>(call, ARG(pos)),
+        operand(call, ARG(word)), words, operand(call, ARG(position)), operand(call, ARG(type)));
+    launched(call, "embed_int8");
 }
 
 /* The tokens from `first` on, and their rows of a table; those whose index + 1 is `pad` have none. */
@@ -161,6 +211,7 @@ template <typename T> static void embed_dw(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_embed[] = {
     TRI_CUDA_ROWS(TRI_OP_embed, embed, {}),
+    TRI_CUDA_ROWS(TRI_OP_embed_int8, embed_int8, {}),
     TRI_CUDA_ROWS(TRI_OP_embed_dw, embed_dw, COLUMN_WORK(1)),
     {},
 };

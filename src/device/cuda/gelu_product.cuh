@@ -1,5 +1,4 @@
-/* gelu_product.cuh - linear_gelu and linear_gelu_din in one kernel each. Both return 0, having done nothing, if shapes,
- * types or the GPU are not supported. */
+/* gelu_product.cuh - linear_gelu_din in one kernel. */
 #ifndef TRI_DEVICE_CUDA_GELU_PRODUCT_CUH
 #define TRI_DEVICE_CUDA_GELU_PRODUCT_CUH
 
@@ -8,9 +7,9 @@
 enum {
     PART_SUMS = 3,
     MOST_PARTS = PART_SUMS * COLUMN_SMS * COLUMN_EACH
-}; /* of gelu_din_product, in COLUMN_WORK(PART_SUMS) bytes of scratch */
+}; /* in COLUMN_WORK(PART_SUMS) bytes of scratch */
 
-int gelu_product(const tri_call *call);
+/* 0: nothing was done, since shapes, types or the GPU are not supported. */
 int gelu_din_product(const tri_call *call);
 
 #endif

@@ -1,6 +1,8 @@
-/* linear.cu - dense layers and their gradients by cuBLASLt, with fused bias. The library's GELU is the tanh
- * approximation, ours is exact, so it runs after the product unless gelu_product.cu fuses both. */
+/* linear.cu - dense layers and their gradients: few rows by narrow_product.cu, else by cuBLASLt, with fused bias. The
+ * library's GELU is the tanh approximation, ours is exact, so it runs after the product unless fused_product.cu or
+ * gelu_product.cu does both. */
 #include "device/cuda/columns.cuh"
+#include "device/cuda/fused_product.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/gelu_product.cuh"
 #include "device/cuda/map.cuh"
@@ -20,6 +22,8 @@ static void forward(const tri_call *call, void *y, int x, const char *where) {
 
 static void linear(const tri_call *call) {
     OPERANDS(linear);
+    dense_layer of = {ARG(y), -1, ARG(x), -1, ARG(w), -1, ARG(b), 0};
+    if (narrow_product(call, &of, "linear")) return;
     forward(call, call->t[ARG(y)].data, ARG(x), "linear");
 }
 
@@ -27,7 +31,8 @@ static void linear(const tri_call *call) {
 template <typename T> static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
     T *h = data<T>(call, call->t[ARG(h)].data ? ARG(h) : ARG(y)); /* [T,O] */
-    if (gelu_product(call)) return;
+    dense_layer of = {ARG(y), ARG(h), ARG(x), -1, ARG(w), -1, ARG(b), 1};
+    if (fused_product(call, &of, "linear_gelu") || narrow_product(call, &of, "linear_gelu")) return;
     forward(call, h, ARG(x), "linear_gelu");
     if (only_timed(call)) return;
     map1_on<gelu_op<T>, T, T>(call, elements(call, ARG(y)), data<T>(call, ARG(y)), h, 0, "linear_gelu");

@@ -30,8 +30,16 @@ typedef struct lt_product {
 } lt_product;
 
 static cudaDataType_t type_of(int dtype) {
-    return dtype == TRI_F32 ? CUDA_R_32F : dtype == TRI_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+    switch (dtype) {
+    case TRI_F32: return CUDA_R_32F;
+    case TRI_BF16: return CUDA_R_16BF;
+    case TRI_I8: return CUDA_R_8I;
+    case TRI_I32: return CUDA_R_32I;
+    case TRI_F8_E4M3: return CUDA_R_8F_E4M3;
+    default: return CUDA_R_16F;
+    }
 }
+static size_t workspace_of(const tri_cuda *cuda, const product *p) { return cuda->blas_bytes - p->taken; }
 
 static int32_t alignment(const void *p) {
     for (int32_t bytes = 256; bytes > 1; bytes /= 2)
@@ -44,13 +52,18 @@ product new_product(int64_t m, int64_t n, int64_t k, int type, int out) {
     memset(&p, 0, sizeof p);
     p.shape.m = m, p.shape.n = n, p.shape.k = k;
     p.shape.type = type, p.shape.out = out;
+    p.ldd = m;
     return p;
 }
 
 static void describe(const product *p, lt_product *lt) {
     const tri_product_shape *s = &p->shape;
     cublasOperation_t turned = CUBLAS_OP_T;
-    cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    int8_t fast_sums = 1; /* of e4m3, as the matrix instructions make them */
+    if (s->type == TRI_I8) cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I);
+    else cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (s->type == TRI_F8_E4M3)
+        cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast_sums, sizeof fast_sums);
     if (s->a_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
     if (s->b_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
     if (p->bias) {
@@ -61,23 +74,29 @@ static void describe(const product *p, lt_product *lt) {
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
     cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_turned ? k : m, s->a_turned ? m : k, p->lda);
     cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
-    cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, s->m);
+    cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, p->ldd);
 }
 
 static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *lt, const cublasLtMatmulAlgo_t *algo) {
     float one = 1, beta = p->shape.add ? 1.0f : 0.0f;
-    return cublasLtMatmul(cuda->blas, &lt->desc, &one, p->a, &lt->a, p->b, &lt->b, &beta, p->d, &lt->d, p->d, &lt->d,
-                          algo, cuda->blas_work, cuda->blas_bytes, cuda->compute);
+    int32_t whole_one = 1, whole_beta = 0;
+    int whole = p->shape.type == TRI_I8;
+    return cublasLtMatmul(cuda->blas, &lt->desc, whole ? (const void *)&whole_one : &one, p->a, &lt->a, p->b, &lt->b,
+                          whole ? (const void *)&whole_beta : &beta, p->d, &lt->d, p->d, &lt->d, algo, cuda->blas_work,
+                          workspace_of(cuda, p), cuda->compute);
 }
 
 static int guesses(tri_cuda *cuda, const product *p, lt_product *lt, int n, cublasLtMatmulHeuristicResult_t *out) {
     cublasLtMatmulPreferenceOpaque_t preference;
+    /* Where columns are tokens, one sum makes an element: parts would depend on the number of tokens, and with it the
+     * last bits of each. Elsewhere partial sums stay fp32. */
     uint32_t align = (uint32_t)p->shape.align,
-             sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* partial sums stay fp32 */
+             sums = p->tokens_in_k ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
+    size_t workspace = workspace_of(cuda, p);
     int found = 0;
     cublasLtMatmulPreferenceInit(&preference);
-    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cuda->blas_bytes,
-                                         sizeof cuda->blas_bytes);
+    cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                         sizeof workspace);
     cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
     static const cublasLtMatmulPreferenceAttributes_t which[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -107,9 +126,13 @@ static int64_t step_of(int64_t tokens, int64_t parts) {
     return step;
 }
 enum { FINE = 16, COARSE = 4 }; /* parts: without timing, with timing */
+/* For few tokens the library has algorithms that sum in another order: a row's bits would depend on their number. */
+enum { LEAST_TOKENS = 64 };
 static product bucket_of(const product *p, int64_t parts) {
     product like = *p;
-    int64_t *tokens = tokens_of(&like), step = step_of(*tokens, parts);
+    int64_t *tokens = tokens_of(&like);
+    if (!p->tokens_in_k && *tokens < LEAST_TOKENS) *tokens = LEAST_TOKENS;
+    int64_t step = step_of(*tokens, parts);
     *tokens = (*tokens + step - 1) / step * step;
     return like;
 }
@@ -242,7 +265,7 @@ static cublasStatus_t multiply_as_guessed(tri_cuda *cuda, const product *p, lt_p
     return guesses(cuda, p, lt, 1, &found) ? multiply_by(cuda, p, lt, &found.algo) : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-void multiply(const tri_call *call, product *p, const char *where) {
+int try_multiply(const tri_call *call, product *p) {
     tri_cuda *cuda = tri__cuda(call);
     cublasLtMatmulAlgo_t algo;
     lt_product lt;
@@ -253,14 +276,18 @@ void multiply(const tri_call *call, product *p, const char *where) {
         if (alignment(operands[i]) < p->shape.align) p->shape.align = alignment(operands[i]);
     if (only_timed(call)) {
         time_product(cuda, p);
-        return;
+        return 1;
     }
     describe(p, &lt);
     cublasStatus_t status = choose(cuda, p, &lt, &algo) ? multiply_by(cuda, p, &lt, &algo)
                                                         : CUBLAS_STATUS_NOT_SUPPORTED;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
         status = multiply_as_guessed(cuda, p, &lt);
-    if (status != CUBLAS_STATUS_SUCCESS) record(call, cudaErrorNotSupported, where);
+    return status == CUBLAS_STATUS_SUCCESS;
+}
+
+void multiply(const tri_call *call, product *p, const char *where) {
+    if (!try_multiply(call, p)) record(call, cudaErrorNotSupported, where);
 }
 
 /* ---- Called by the host side ---- */

@@ -39,6 +39,16 @@ static __device__ __forceinline__ uint4 load_16(uint32_t from) {
                  : "memory");
     return x;
 }
+static __device__ __forceinline__ float2 load_8(uint32_t from) {
+    float2 x;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
+    return x;
+}
+static __device__ __forceinline__ uint32_t load_4(uint32_t from) {
+    uint32_t x;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+    return x;
+}
 /* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 alternate. A tile of keys in this order gives
  * each thread, in the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4
  * belongs to key 8 (c + 4 (j / 4)) + 2 (j % 4) + e. */
@@ -122,6 +132,7 @@ template <int N> static __device__ __forceinline__ void pin(uint32_t (&x)[N]) {
 
 #define D4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(d, i) D4(d, i), D4(d, i + 4), D4(d, i + 8), D4(d, i + 12)
+#define R8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define R32 R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define R64 \
@@ -153,6 +164,10 @@ template <typename T> struct wgmma;
 #define WGMMA_TYPE(T, type) \
     template <> struct wgmma<T> { \
         template <int TA, int TB> \
+        static __device__ __forceinline__ void run(float (&d)[8], uint64_t a, uint64_t b, int add) { \
+            WGMMA_SS("16", type, R8, "8", "9", "10", "11", "12", D4(d, 0), D4(d, 4)); \
+        } \
+        template <int TA, int TB> \
         static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int add) { \
             WGMMA_SS("32", type, R16, "16", "17", "18", "19", "20", D16(d, 0)); \
         } \
@@ -179,9 +194,33 @@ template <typename T> struct wgmma;
                      D16(d, 48)); \
         } \
     }
+/* The same with 8-bit factors, both with columns along the summed dimension: d [64, N] (+)= A [64, 32] B [32, N]. Sums
+ * are int32, as words, or fp32. */
+#define WGMMA_8_RUN(sum, size, n, types, regs, da, db, acc, scales, ...) \
+    template <int TA, int TB> \
+    static __device__ __forceinline__ void run(sum (&d)[size], uint64_t a, uint64_t b, int add) { \
+        static_assert(TA == 0 && TB == 0, "8-bit factors cannot be transposed"); \
+        asm volatile("{.reg .pred p; setp.ne.b32 p, %" acc ", 0; wgmma.mma_async.sync.aligned.m64n" n "k32." types \
+                     " {" regs "}, %" da ", %" db ", p" scales ";}" \
+                     : __VA_ARGS__ \
+                     : "l"(a), "l"(b), "r"(add)); \
+    }
+#define E4(reg, d, i) reg(d[i]), reg(d[i + 1]), reg(d[i + 2]), reg(d[i + 3])
+#define E16(reg, d, i) E4(reg, d, i), E4(reg, d, i + 4), E4(reg, d, i + 8), E4(reg, d, i + 12)
+#define E64(reg, d, i) E16(reg, d, i), E16(reg, d, i + 16), E16(reg, d, i + 32), E16(reg, d, i + 48)
+#define WGMMA_8(T, sum, reg, types, scales) \
+    template <> struct wgmma<T> { \
+        WGMMA_8_RUN(sum, 8, "16", types, R8, "8", "9", "10", scales, E4(reg, d, 0), E4(reg, d, 4)) \
+        WGMMA_8_RUN(sum, 16, "32", types, R16, "16", "17", "18", scales, E16(reg, d, 0)) \
+        WGMMA_8_RUN(sum, 32, "64", types, R32, "32", "33", "34", scales, E16(reg, d, 0), E16(reg, d, 16)) \
+        WGMMA_8_RUN(sum, 64, "128", types, R64, "64", "65", "66", scales, E64(reg, d, 0)) \
+        WGMMA_8_RUN(sum, 128, "256", types, R128, "128", "129", "130", scales, E64(reg, d, 0), E64(reg, d, 64)) \
+    }
 #if TRI_HOPPER
 WGMMA_TYPE(bf16, "bf16");
 WGMMA_TYPE(f16, "f16");
+WGMMA_8(int8_t, uint32_t, "+r", "s32.s8.s8", "");
+WGMMA_8(e4m3, float, "+f", "f32.e4m3.e4m3", ", 1, 1");
 #endif
 
 /* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */
@@ -189,6 +228,15 @@ static __device__ __forceinline__ void store_matrices(uint32_t to, const uint32_
 #if __CUDA_ARCH__ >= 900
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]), "r"(a[1]),
                  "r"(a[2]), "r"(a[3])
+                 : "memory");
+#endif
+}
+
+/* The same, each matrix transposed. */
+static __device__ __forceinline__ void store_turned(uint32_t to, const uint32_t (&a)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]),
+                 "r"(a[1]), "r"(a[2]), "r"(a[3])
                  : "memory");
 #endif
 }
