@@ -2,7 +2,7 @@
  * up to a step: median milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a
  * step.
  *
- *   cuda_kernels [base128|base512|large512|oneb] [--tokens N] [--dropout P] [OPERATION ...]
+ *   cuda_kernels [base128|base512|large512|large384|oneb] [--tokens N] [--dropout P] [OPERATION ...]
  *
  * Default: all operations of base512 with dropout 0.1. --tokens: rows of dense layers instead of the model's (other
  * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
@@ -31,6 +31,7 @@ static const model models[] = {
     {"base128", 2, 12, 768, 12, 3072, 256, 128, 30522},
     {"base512", 2, 12, 768, 12, 3072, 64, 512, 30522},
     {"large512", 2, 24, 1024, 16, 4096, 32, 512, 30522},
+    {"large384", 1, 24, 1024, 16, 4096, 128, 384, 30522},
     {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
 };
 
@@ -77,6 +78,19 @@ static const shape shapes[] = {
     {"attention_first", "Nn Tt Hh Dq Aa Ss", 0, 0, 0,
      0}, /* of the last layer, which is counted as if it made all rows */
     {"attention_first_din", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0},
+    /* of inference and quantisation-aware training */
+    {"quantize_int8", "Tt Ih", 0, 0, 0, 0},
+    {"quantize_int8", "Tt Ii", 0, 0, 0, 0},
+    {"linear_int8", "Tt Oq Ih", 0, 0, 0, 0},
+    {"linear_int8", "Tt Oh Ih", 0, 0, 0, 0},
+    {"linear_gelu_int8", "Tt Oi Ih", 0, 0, 0, 0},
+    {"linear_int8", "Tt Oh Ii", 0, 0, 0, 0},
+    {"linear_fp8", "Tt Oq Ih", 0, 0, 0, 0},
+    {"linear_fp8", "Tt Oh Ih", 0, 0, 0, 0},
+    {"linear_gelu_fp8", "Tt Oi Ih", 0, 0, 0, 0},
+    {"linear_fp8", "Tt Oh Ii", 0, 0, 0, 0},
+    {"linear_int8_din", "Tt Oi Ih", 0, 0, 0, 0},
+    {"linear_int8_dw", "Tt Oi Ih", 0, 0, 0, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -121,15 +135,18 @@ static int64_t extent(const bench *b, const shape *at, char letter) {
 static void make_noise(bench *b) {
     float *wide = malloc(NOISE * sizeof *wide);
     uint16_t *half = malloc(NOISE * sizeof *half);
-    if (!wide || !half) exit(1);
+    uint8_t *byte = malloc(NOISE);
+    if (!wide || !half || !byte) exit(1);
     uint32_t state = 1;
     for (int i = 0; i < NOISE; i++) {
         state = state * 1664525u + 1013904223u;
         wide[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
         half[i] = tri__to_bf16(wide[i]);
+        byte[i] = (uint8_t)(state >> 24 & 0xBF); /* as e4m3: no NaN */
     }
     b->noise[TRI_F32] = wide;
     b->noise[TRI_BF16] = half;
+    b->noise[TRI_I8] = b->noise[TRI_F8_E4M3] = byte;
 }
 
 static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
@@ -247,8 +264,10 @@ static void read_words(bench *b, int argc, char **argv) {
         else if (strcmp(word, "--dropout") == 0 && i + 1 < argc) b->dropout = strtof(argv[++i], NULL);
         else if (tri__op_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
         else {
-            fprintf(stderr, "cuda_kernels: '%s' is no model (base128, base512, large512, oneb), option or operation\n",
-                    word);
+            fprintf(
+                stderr,
+                "cuda_kernels: '%s' is no model (base128, base512, large512, large384, oneb), option or operation\n",
+                word);
             exit(2);
         }
     }
@@ -268,6 +287,7 @@ int main(int argc, char **argv) {
     printf("%-22s %9.3f ms\n", "sum", all);
     free(b.noise[TRI_F32]);
     free(b.noise[TRI_BF16]);
+    free(b.noise[TRI_I8]);
     b.device->close(b.context);
     return 0;
 }

@@ -35,6 +35,8 @@ static void the_cpus_losses(void **state) {
         {{"--precision=fp32", "--tune-products"}, "fp32, products timed", 1e-4},
         {{"--precision=bf16"}, "bf16", 3e-2},
         {{"--precision=fp16"}, "fp16", 1e-2},
+        {{"--precision=fp32", "--quantize=int8"}, "fp32, int8 products", 1e-2},
+        {{"--precision=bf16", "--quantize=int8"}, "bf16, int8 products", 3e-2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *on_cpu[] = {"--device=cpu", rows[i].option[0], rows[i].option[1], NULL};
