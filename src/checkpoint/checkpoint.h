@@ -56,6 +56,9 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
 /* Opens a checkpoint folder, but hashes only the files assigned to `part` of `of`: `of` readers together verify it
  * all. */
 tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out);
+/* As tri__checkpoint_open, for a reader of weights: optimizer state is not hashed; each tensor of weights is, by
+ * `threads` threads. */
+tri_status tri__checkpoint_open_weights(const char *path, int best, int threads, tri_checkpoint **out);
 void tri__checkpoint_close(tri_checkpoint *checkpoint);
 const char *tri__checkpoint_path(const tri_checkpoint *checkpoint);
 int64_t tri__checkpoint_step(const tri_checkpoint *checkpoint);

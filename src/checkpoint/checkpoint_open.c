@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "checkpoint/folders.h"
+#include "checkpoint/hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/quantized.h"
 #include "checkpoint/reshard.h"
@@ -263,21 +264,77 @@ static tri_status load_listed(const tri_checkpoint *checkpoint, const char *name
 
 static const int64_t STEP_MAX = (int64_t)1 << 53; /* counting on from here cannot overflow 64 bits */
 
-static tri_status open_whole(tri_checkpoint *checkpoint, int part, int of) {
+/* How a checkpoint is verified: all of its files, those of a part, or only what a reader of weights needs. */
+typedef struct verifying {
+    int part, of;          /* as in tri__manifest_check */
+    int threads;           /* > 0: weights, by so many threads */
+} verifying;
+
+static int is_moment(const char *name) {
+    for (int i = 0; i < TRI_MOMENTS; i++)
+        if (strncmp(name, tri__moment_prefix[i], strlen(tri__moment_prefix[i])) == 0) return 1;
+    return 0;
+}
+
+/* Hashes the slices of a tensor. */
+static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *row) {
+    const tri_json *slice;
+    size_t i;
+    tri_piece tensor;
+    TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+    tri__json_each(tri__json_get(row, "slices"), i, slice) {
+        stored part;
+        char hex[33];
+        const char *hash = tri__json_string_value(tri__json_get(slice, "xxh3"));
+        TRI_TRY(parse_slice(checkpoint, slice, &tensor, &part));
+        if (!hash) return bad_row(checkpoint, tensor.name, "a slice lacks its hash");
+        TRI_TRY(tri__hash_file(part.file->fd, part.file->data + (uint64_t)part.entry->begin,
+                               (uint64_t)(part.entry->end - part.entry->begin), part.file->path, hex));
+        if (strcmp(hex, hash) != 0)
+            return tri__fail(TRI_DATA, "%s is damaged in tensor '%s': its hash is %s, the manifest says %s",
+                             part.file->path, tensor.name, hex, hash);
+    }
+    return TRI_OK;
+}
+
+static tri_status hash_weights(const tri_checkpoint *checkpoint, int threads) {
+    const tri_json *tensors = tri__json_get(checkpoint->manifest, "tensors");
+    int64_t n = (int64_t)tri__json_size(tensors);
+    tri_status failed = TRI_OK;
+    tri_words why; /* error texts are per thread */
+    (void)threads; /* of a build without OpenMP */
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t i = 0; i < n; i++) {
+        const tri_json *row = tri__json_at(tensors, (size_t)i);
+        tri_status status = is_moment(tri__json_string_value(tri__json_get(row, "name")))
+                                ? TRI_OK
+                                : hash_tensor(checkpoint, row);
+#pragma omp critical
+        if (status != TRI_OK && failed == TRI_OK) {
+            failed = status;
+            tri__words_keep(&why);
+        }
+    }
+    return failed == TRI_OK ? TRI_OK : tri__fail(failed, "%s", why.text);
+}
+
+static tri_status open_whole(tri_checkpoint *checkpoint, const verifying *by) {
     TRI_TRY(tri__manifest_load(checkpoint->path, &checkpoint->manifest));
-    TRI_TRY(tri__manifest_check(checkpoint->path, checkpoint->manifest, part, of));
+    TRI_TRY(by->threads ? tri__manifest_check_small(checkpoint->path, checkpoint->manifest)
+                        : tri__manifest_check(checkpoint->path, checkpoint->manifest, by->part, by->of));
     const tri_json *step = tri__json_get(checkpoint->manifest, "step");
     if (!tri__json_is_integer(step) || tri__json_integer_value(step) < 0 || tri__json_integer_value(step) > STEP_MAX)
         return tri__fail(TRI_DATA, "%s/manifest.json names no step", checkpoint->path);
     checkpoint->step = tri__json_integer_value(step);
     TRI_TRY(open_shards(checkpoint));
     TRI_TRY(index_tensors(checkpoint));
-    TRI_TRY(open_all_quantized(checkpoint, part, of));
+    if (by->threads) TRI_TRY(hash_weights(checkpoint, by->threads));
+    TRI_TRY(open_all_quantized(checkpoint, by->part, by->of));
     TRI_TRY(load_listed(checkpoint, "config.json", &checkpoint->config));
     return load_listed(checkpoint, "preprocessing.json", &checkpoint->preprocessing);
 }
 
-tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out) {
+static tri_status open_folder(const char *path, const verifying *by, tri_checkpoint **out) {
     *out = NULL;
     tri_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
@@ -286,19 +343,19 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
     checkpoint->shards = tri__json_object();
     checkpoint->quantized_of = tri__json_object();
     tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards && checkpoint->quantized_of
-                            ? open_whole(checkpoint, part, of)
+                            ? open_whole(checkpoint, by)
                             : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     if (status == TRI_OK) *out = checkpoint;
     else tri__checkpoint_close(checkpoint);
     return status;
 }
 
-static tri_status open_folder(const char *path, tri_checkpoint **out) {
-    return tri__checkpoint_open_part(path, 0, 1, out);
+tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_checkpoint **out) {
+    return open_folder(path, &(verifying){.part = part, .of = of}, out);
 }
 
 /* Opens the newest valid checkpoint; if there is none, the message has the first reason. */
-static tri_status open_newest(const char *folder, tri_checkpoint **out) {
+static tri_status open_newest(const char *folder, const verifying *by, tri_checkpoint **out) {
     int64_t *steps;
     int n;
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
@@ -309,7 +366,7 @@ static tri_status open_newest(const char *folder, tri_checkpoint **out) {
     for (int i = 0; i < n; i++) {
         char path[TRI_PATH_MAX];
         status = tri__checkpoint_name(path, folder, steps[i], "");
-        if (status == TRI_OK) status = open_folder(path, out);
+        if (status == TRI_OK) status = open_folder(path, by, out);
         if (!tri__proves_damage(status)) break;
         if (!*reason) strncpy(reason, tri_error(), sizeof reason - 1);
         status = TRI_DATA;
@@ -320,7 +377,7 @@ static tri_status open_newest(const char *folder, tri_checkpoint **out) {
     return status;
 }
 
-tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out) {
+static tri_status open_any(const char *path, int best, const verifying *by, tri_checkpoint **out) {
     *out = NULL;
     char inner[TRI_PATH_MAX];
     int64_t step = -1;
@@ -330,11 +387,19 @@ tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out
         return tri__fail(TRI_NOINPUT, "%s is not a folder; a checkpoint or a run folder is expected", path);
     TRI_TRY(tri__path_join(inner, path, "manifest.json"));
     TRI_TRY(tri__path_kind(inner, &kind));
-    if (kind == TRI_KIND_FILE) return open_folder(path, out);
+    if (kind == TRI_KIND_FILE) return open_folder(path, by, out);
     if (best) TRI_TRY(tri__checkpoint_best(path, &step));
     TRI_TRY(tri__checkpoint_name(inner, path, step, ""));
     TRI_TRY(tri__path_kind(inner, &kind));
-    return step >= 0 && kind == TRI_KIND_FOLDER ? open_folder(inner, out) : open_newest(path, out);
+    return step >= 0 && kind == TRI_KIND_FOLDER ? open_folder(inner, by, out) : open_newest(path, by, out);
+}
+
+tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out) {
+    return open_any(path, best, &(verifying){.of = 1}, out);
+}
+
+tri_status tri__checkpoint_open_weights(const char *path, int best, int threads, tri_checkpoint **out) {
+    return open_any(path, best, &(verifying){.of = 1, .threads = threads}, out);
 }
 
 void tri__checkpoint_close(tri_checkpoint *checkpoint) {

@@ -131,12 +131,16 @@ static void name_tensor(const char *folder, const char *name, const tri_json *ma
     tri__st_close(&file);
 }
 
+static int is_shard(const char *name) {
+    static const char suffix[] = ".safetensors";
+    size_t length = strlen(name);
+    return length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
+}
+
 static tri_status damaged(const char *folder, const char *name, const tri_json *manifest, const char *hex,
                           const char *hash) {
-    static const char suffix[] = ".safetensors";
     char what[256] = "";
-    size_t length = strlen(name);
-    int shard = length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix);
+    int shard = is_shard(name);
     if (shard) name_tensor(folder, name, manifest, what);
     return tri__fail(TRI_DATA, "%s/%s is damaged%s%s: its hash is %s, the manifest says %s", folder, name,
                      shard ? " in " : "", what, hex, hash);
@@ -164,6 +168,19 @@ static tri_status check_file(const char *folder, const tri_json *manifest, const
     }
     close(fd);
     return status;
+}
+
+tri_status tri__manifest_check_small(const char *folder, const tri_json *manifest) {
+    const tri_json *files = tri__json_get(manifest, "files"), *row;
+    size_t i;
+    if (!tri__json_is_array(files)) return tri__fail(TRI_DATA, "%s/%s has no files", folder, file_name);
+    tri__json_each(files, i, row) {
+        const char *name = text_of(row, "name");
+        tri_status status = check_file(folder, manifest, row, name && !is_shard(name));
+        if (status == TRI_NOINPUT) status = tri__fail_in(TRI_DATA, "%s is incomplete", folder);
+        TRI_TRY(status);
+    }
+    return TRI_OK;
 }
 
 /* Each file, in order, goes to the part with the fewest bytes so far. */

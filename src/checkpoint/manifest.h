@@ -16,6 +16,8 @@ tri_status tri__manifest_files(const char *folder, const tri_json *known, tri_js
 /* Checks each listed file's size, and the hashes of the files assigned to `part` of `of`, which divide the bytes evenly
  * (0 of 1: all; of 0: none). TRI_DATA naming the file, and for a shard the damaged tensor. */
 tri_status tri__manifest_check(const char *folder, const tri_json *manifest, int part, int of);
+/* Checks each listed file's size, and the hashes of all but the shards. */
+tri_status tri__manifest_check_small(const char *folder, const tri_json *manifest);
 /* Writes manifest.json with its checksum in front. */
 tri_status tri__manifest_save(const char *folder, tri_json *manifest);
 /* A new reference. TRI_NOINPUT if there is none, TRI_DATA if format or checksum are wrong, TRI_USAGE if its version is

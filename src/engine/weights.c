@@ -100,10 +100,9 @@ typedef struct source {
 } source;
 
 /* Refuses weights that are not finite: predictions from them would not be either. */
-static tri_status check_finite(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *piece) {
+static tri_status check_finite(const tri_checkpoint *checkpoint, const tri_piece *piece) {
     const float *values = piece->data;
     int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
-#pragma omp parallel for num_threads(engine->threads) reduction(+ : bad) if (n > 1 << 16)
     for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
     if (!bad) return TRI_OK;
     return tri__fail(TRI_NOTFINITE,
@@ -112,9 +111,42 @@ static tri_status check_finite(const tri_engine *engine, const tri_checkpoint *c
                      tri__checkpoint_path(checkpoint), piece->name, (long long)bad, (long long)n);
 }
 
-static tri_status read_piece(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *piece) {
-    TRI_TRY(tri__checkpoint_read(checkpoint, piece));
-    return engine->train < 0 ? check_finite(engine, checkpoint, piece) : TRI_OK;
+/* A run of a piece's elements is read, and checked while it is in the cache. */
+static tri_status read_run(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *piece,
+                           int64_t first, int64_t n) {
+    tri_piece part = *piece;
+    part.slice.begin += first, part.slice.end = part.slice.begin + n;
+    part.data = (float *)piece->data + first;
+    TRI_TRY(tri__checkpoint_read(checkpoint, &part));
+    return engine->train < 0 ? check_finite(checkpoint, &part) : TRI_OK;
+}
+
+enum { READ_RUN = 1 << 17 }; /* elements */
+
+static int64_t runs_of(const tri_piece *piece) {
+    return (piece->slice.end - piece->slice.begin + READ_RUN - 1) / READ_RUN;
+}
+
+/* Reads pieces by all threads, run by run. */
+static tri_status read_pieces(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_piece *pieces,
+                              int n) {
+    tri_status failed = TRI_OK;
+    tri_words why; /* error texts are per thread */
+    int64_t most = 0;
+    for (int i = 0; i < n; i++) most = runs_of(&pieces[i]) > most ? runs_of(&pieces[i]) : most;
+#pragma omp parallel for collapse(2) num_threads(engine->threads) schedule(dynamic) if (n * most > 1)
+    for (int i = 0; i < n; i++)
+        for (int64_t run = 0; run < most; run++) {
+            int64_t all = pieces[i].slice.end - pieces[i].slice.begin, at = run * READ_RUN;
+            if (at >= all && run) continue;
+            tri_status status = read_run(engine, checkpoint, &pieces[i], at, all - at < READ_RUN ? all - at : READ_RUN);
+#pragma omp critical
+            if (status != TRI_OK && failed == TRI_OK) {
+                failed = status;
+                tri__words_keep(&why);
+            }
+        }
+    return failed == TRI_OK ? TRI_OK : tri__fail(failed, "%s", why.text);
 }
 
 /* Elements `here` of a parameter's unit into w [here]. */
@@ -124,7 +156,7 @@ static void make_param(source *from, const tri_param *param, tri_range here, flo
         tri_piece piece = {.name = param->name, .dtype = TRI_F32, .shape = param->shape, .slice = param->part,
                            .data = w, .through = through(from->engine)};
         piece.slice.begin = part.begin, piece.slice.end = part.end;
-        if (from->status == TRI_OK) from->status = read_piece(from->engine, from->checkpoint, &piece);
+        if (from->status == TRI_OK) from->status = read_pieces(from->engine, from->checkpoint, &piece, 1);
         return;
     }
     if (param->init == TRI_INIT_NORMAL) draw_normal(from->engine, param, part.begin, part.end, w);
@@ -263,7 +295,7 @@ tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint
         engine->source = checkpoint;
         return TRI_OK;
     }
-    for (int i = 0; i < engine->n_weights; i++) TRI_TRY(read_piece(engine, checkpoint, &engine->weights[i]));
+    TRI_TRY(read_pieces(engine, checkpoint, engine->weights, engine->n_weights));
     engine->has_state = optimizer && engine->train >= 0;
     for (int i = 0; i < engine->n_optimizer && optimizer; i++)
         TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));

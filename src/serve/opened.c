@@ -31,7 +31,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     *o = (tri_opened){0};
     TRI_TRY(tri__settings_init(&o->settings));
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
-    TRI_TRY(tri__checkpoint_open(asked->checkpoint, 1, &o->checkpoint));
+    TRI_TRY(tri__checkpoint_open_weights(asked->checkpoint, 1, tri__threads(asked), &o->checkpoint));
     const char *folder = tri__checkpoint_path(o->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&o->settings, path));
