@@ -47,6 +47,19 @@ expect_text "$out" accuracy "PR AUC" recall
 run eval --checkpoint run/checkpoint-48 --data-path data/test.csv --json
 expect_code 0
 
+# The host's side of a server, on a device that computes nothing; predict refuses such a device.
+run bench serve --checkpoint run --data-path data/test.csv --json
+expect_code 0
+for key in open_ms open_cpu_ms encode_us request_us tokens_per_row; do
+    expect "$key is a number above 0" is "$(json_number $key "$out")" '>' 0
+done
+run predict --checkpoint run --data-path data/test.csv --device null
+expect_code 2
+expect_text "$err" "computes nothing"
+run bench serve --checkpoint run
+expect_code 2
+expect_text "$err" "needs rows: give --data-path"
+
 # predict: a header, one line a row, probabilities that sum to 1, the same on stdout and in a file.
 checked run predict --checkpoint run --data-path data/test.csv -o out.csv
 expect_code 0

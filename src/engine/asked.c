@@ -59,6 +59,7 @@ tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked) {
         if (takes(row, asked)) TRI_TRY(take(row, asked, model));
     model->nodes = asked->nodes;
     model->guard = asked->guard;
+    model->stub = asked->stub;
     model->reduce_dtype = TRI_PRECISION_FP32;
     return take_precision(model, asked);
 }

@@ -73,7 +73,7 @@ static tri_status plan_engine(void *data) {
     tri_engine *engine = p->engine;
     TRI_ASSERT(s->precision <= TRI_PRECISION_FP16); /* tri__engine_accept; of a served model: replaced */
     TRI_TRY(tri__device_get(s->device, &engine->device));
-    if (engine->device->is_stub && !p->train)
+    if (engine->device->is_stub && !p->train && !s->stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
     engine->threads = tri__threads(s);

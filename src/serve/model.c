@@ -127,7 +127,7 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
     tri__feed(micro, engine, &inv, NULL, &feed);
     TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, engine->plan.infer.program->n_instrs, 0, &feed, NULL));
     TRI_TRY(tri__exec_finish(engine->exec));
-    *probs = tri__exec_slot(engine->exec, engine->infer, engine->plan.infer.probs);
+    *probs = tri__infer_probs(engine, 0);
     return TRI_OK;
 }
 

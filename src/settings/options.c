@@ -36,7 +36,7 @@ static tri_status check_limit(const char *text) {
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, UNRECORDED, .commands = "train,plan,simulate,inspect",
         .help = "configuration file: the model's keys and the run's, in JSON"),
-    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,simulate,quantize",
+    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,simulate,quantize,bench",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, NOTHING, .value = "./outputs", .commands = "train,demo,export,supervise",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to create"),
@@ -57,7 +57,7 @@ const tri_option tri__run_options[] = {
             "decimal mark of numbers; auto: recognised where commas do not separate; eval, predict: as in training"),
     ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,simulate,quantize",
         .help = "folder of token stores; none: no store; default: cache in the run folder of train"),
-    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize",
+    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench",
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),

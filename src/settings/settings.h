@@ -68,6 +68,7 @@ typedef struct tri_settings {
                                         unknown */
     tri_texts notes;               /* how other programs' options were taken; owned, to be logged once */
     size_t guard;                  /* bytes after each memory class: not an option, for tests */
+    int stub;                      /* 1: predicts on a device that computes nothing too: not an option, for benches */
 } tri_settings;
 
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */

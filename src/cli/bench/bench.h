@@ -21,6 +21,9 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
 tri_status tri__bench_pipeline(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
 /* Times the forward-only program of synthetic models on one device. */
 tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
+/* Times what surrounds that program, for the rows of a table: opening settings->checkpoint, encoding, batching,
+ * answering, on a device that computes nothing. */
+tri_status tri__bench_host(tri_cli *cli, tri_settings *settings);
 /* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);
 /* Ranks to start on this machine: as requested, else one per core, but at least two. */
