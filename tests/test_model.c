@@ -11,11 +11,26 @@
 
 enum { ROWS = 120, THREADS = 64, CLASSES = 2 };
 
-static char checkpoint[128];          /* option */
+static char checkpoint[128], data[160]; /* options */
 static tri_table *table;
-static float want[ROWS * CLASSES];    /* of `predict` */
+static float want[ROWS * CLASSES];      /* of `predict` */
 static tri_column_value values[ROWS][8];
 static tri_row rows[ROWS];
+
+/* What `predict` gives for the table, with further options. */
+static void predict(const char *option, const char *other, float *probs) {
+    tri_settings asked;
+    tri_predictions p;
+    int words;
+    OK(tri__settings_init(&asked));
+    OK(tri__settings_parse(&asked, "predict", 5, OPTIONS(checkpoint, data, "--threads=1", option, other), NULL, 0,
+                           &words));
+    OK(tri__serve_predict(&asked, NULL, &(tri_predict_options){0}, NULL, &p));
+    assert_int_equal(p.n, ROWS);
+    memcpy(probs, p.probs, ROWS * CLASSES * sizeof *probs);
+    tri__predictions_free(&p);
+    tri__settings_free(&asked);
+}
 
 /* Trains a little, predicts a table with the command's function, and reads the table as rows. */
 static int train(void **state) {
@@ -30,19 +45,8 @@ static int train(void **state) {
     snprintf(checkpoint, sizeof checkpoint, "--checkpoint=%s/run", root);
     write_table("rows.csv", ROWS, 9);
     snprintf(path, sizeof path, "%s/rows.csv", root);
-    tri_settings asked;
-    tri_predictions p;
-    int words;
-    char data[160];
     snprintf(data, sizeof data, "--data-path=%s", path);
-    OK(tri__settings_init(&asked));
-    OK(tri__settings_parse(&asked, "predict", 4, OPTIONS(checkpoint, data, "--threads=1", "--batch-size=7"), NULL, 0,
-                           &words));
-    OK(tri__serve_predict(&asked, NULL, &(tri_predict_options){0}, NULL, &p));
-    assert_int_equal(p.n, ROWS);
-    memcpy(want, p.probs, sizeof want);
-    tri__predictions_free(&p);
-    tri__settings_free(&asked);
+    predict("--batch-size=7", "--precision=fp32", want);
     OK(tri__table_open(path, NULL, &table));
     for (int r = 0; r < ROWS; r++) {
         rows[r] = (tri_row){values[r], tri__table_columns(table)};
@@ -86,6 +90,28 @@ static void probabilities_equal_those_of_predict(void **state) {
     expect_rows(have, 0, ROWS);
     OK(tri_model_predict(model, rows, 0, have));
     tri_model_close(model);
+}
+
+/* In every precision of the CPU: a row's bits do not depend on the rows that it is computed with. */
+static void every_precision_equals_predict(void **state) {
+    (void)state;
+    static const char *const options[] = {"--precision=bf16", "--precision=fp16", "--precision=int8"};
+    static const char *const names[] = {"bf16", "fp16", "int8"};
+    float have[ROWS * CLASSES], here[ROWS * CLASSES];
+    for (int k = 0; k < 3; k++) {
+        tri_model *model;
+        predict("--batch-size=5", options[k], here);
+        assert_memory_not_equal(here, want, sizeof here);
+        OK(tri_model_open(3, OPTIONS(checkpoint, "--threads=1", options[k]), &model));
+        assert_string_equal(tri__model_facts(model)->precision, names[k]);
+        for (int n = 1; n <= ROWS; n = n * 7 + 3) /* 1, 10, 73 */
+            for (int r = 0; r < ROWS; r += n) {
+                int rest = ROWS - r < n ? ROWS - r : n;
+                OK(tri_model_predict(model, rows + r, rest, have));
+                assert_memory_equal(have, here + r * CLASSES, (size_t)(rest * CLASSES) * sizeof *have);
+            }
+        tri_model_close(model);
+    }
 }
 
 typedef struct client {
@@ -281,6 +307,7 @@ static void models_are_opened_beside_requests(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_equal_those_of_predict),
+        cmocka_unit_test(every_precision_equals_predict),
         cmocka_unit_test(threads_share_batches),
         cmocka_unit_test(a_small_queue_is_waited_for),
         cmocka_unit_test(facts_and_names),
