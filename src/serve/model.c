@@ -59,9 +59,9 @@ typedef struct opening {
 } opening;
 
 static void *open_politely(void *context) {
-    enum { POLITE = 10 }; /* about a tenth of a busy core */
+    enum { POLITE = 10 }; /* steps below the caller: about a tenth of a busy core */
     opening *a = context;
-    (void)setpriority(PRIO_PROCESS, 0, POLITE); /* of this thread, in Linux; refused: it is only less polite */
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + POLITE); /* of this thread, in Linux */
     a->status = open_model(a->model, a->asked, a->batching, a->log);
     tri__words_keep(&a->why);
     return NULL;
