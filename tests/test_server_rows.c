@@ -1,0 +1,227 @@
+/* test_server_rows.c - the request parsers of the server: rows from JSON, JSON lines and CSV, and each protocol. */
+#include "serve/server_parts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Rows as text: column=value, with ~ for a missing value; rows end in ; */
+static const char *text_of(const tri_row_set *rows, char *out, size_t size) {
+    size_t n = 0;
+    out[0] = 0;
+    for (int64_t i = 0; i < rows->n; i++) {
+        for (int k = 0; k < rows->row[i].n; k++) {
+            const tri_column_value *v = &rows->row[i].value[k];
+            n += (size_t)snprintf(out + n, size - n, "%s%s=%.*s", k ? " " : "", v->column,
+                                  v->value ? (int)v->length : 1, v->value ? v->value : "~");
+        }
+        n += (size_t)snprintf(out + n, size - n, ";");
+    }
+    return out;
+}
+
+typedef struct parse_case {
+    tri_status (*parse)(const tri_ask_in *in, tri_ask *out);
+    tri_wire_form form;
+    const char *text_column, *body;
+    tri_status status;
+    const char *rows; /* or, after a failure, a part of the message */
+} parse_case;
+
+#define JSON TRI_ROWS_JSON, NULL
+#define LINES TRI_ROWS_LINES, NULL
+#define CSV TRI_ROWS_CSV, NULL
+static const parse_case cases[] = {
+    {tri__tei_parse, JSON, "{\"inputs\": [{\"a\": \"x\", \"b\": 3}, {\"b\": null}]}", TRI_OK, "a=x b=3;b=~;"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": true, \"b\": -0.5}}", TRI_OK, "a=true b=-0.5;"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": 0.1, \"b\": 1e300}}", TRI_OK,
+     "a=0.10000000000000001 b=1.0000000000000001e+300;"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": -9223372036854775808}}", TRI_OK, "a=-9223372036854775808;"},
+    {tri__tei_parse, JSON, "{\"inputs\": []}", TRI_OK, ""},
+    {tri__tei_parse, JSON, "{\"inputs\": [{}]}", TRI_OK, ";"},
+    {tri__tei_parse, JSON, "{\"inputs\": \"x\"}", TRI_USAGE, "row 1: an object"},
+    {tri__tei_parse, TRI_ROWS_JSON, "t", "{\"inputs\": \"x\"}", TRI_OK, "t=x;"},
+    {tri__tei_parse, TRI_ROWS_JSON, "t", "{\"inputs\": [\"x\", {\"u\": 1}]}", TRI_OK, "t=x;u=1;"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": 1, \"a\": 2}}", TRI_DATA, "duplicate key"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": {}}}", TRI_USAGE, "column \"a\": an object"},
+    {tri__tei_parse, JSON, "{\"inputs\": {\"a\": NaN}}", TRI_DATA, "body:1:18"},
+    {tri__tei_parse, JSON, "", TRI_DATA, "body:1:1"},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"truncat\": true}", TRI_USAGE, "did you mean \"truncate\"?"},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"truncation_direction\": \"Left\"}", TRI_USAGE, "Right"},
+    {tri__tei_parse, LINES, "{\"a\": 1}\n\n {\"b\": \"y\"} \r\n", TRI_OK, "a=1;b=y;"},
+    {tri__tei_parse, LINES, "", TRI_OK, ""},
+    {tri__tei_parse, LINES, "{\"a\": 1}\n[1]\n", TRI_DATA, "line 2:1:1"},
+    {tri__sagemaker_parse, CSV, "a,b\n1,x\n,\"y\"\n", TRI_OK, "a=1 b=x;a=~ b=y;"},
+    {tri__sagemaker_parse, CSV, "\xEF\xBB\xBF"
+                                "a,b\r\n\"1\n2\",\"x\"\"\"\r\n\r\n3,4",
+     TRI_OK, "a=1\n2 b=x\";a=3 b=4;"},
+    {tri__sagemaker_parse, CSV, "a\n", TRI_OK, ""},
+    {tri__sagemaker_parse, CSV, "\"a\",\"b,c\"\r1,2\r", TRI_OK, "a=1 b,c=2;"},
+    {tri__sagemaker_parse, CSV, "", TRI_DATA, "without a name"},
+    {tri__sagemaker_parse, CSV, "a,a\n1,2\n", TRI_DATA, "twice"},
+    {tri__sagemaker_parse, CSV, "a,b\n1\n", TRI_DATA, "row 1: 1 fields"},
+    {tri__sagemaker_parse, CSV, "a,b\n1,2\n1,2,3\n", TRI_DATA, "row 2: 3 fields"},
+    {tri__sagemaker_parse, CSV, "a\n\"x\"y\n", TRI_DATA, "line 2: text after a closing quote"},
+    {tri__sagemaker_parse, CSV, "a\nx\"y\n", TRI_DATA, "line 2: a quote inside"},
+    {tri__sagemaker_parse, CSV, "a\n\"x\n\n", TRI_DATA, "line 2: a quoted field that does not end"},
+#define TENSOR(name, type, shape, data) \
+    "{\"name\":\"" name "\",\"datatype\":\"" type "\",\"shape\":" shape ",\"data\":" data "}"
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "INT64", "[2]", "[1,2]") "," TENSOR("b", "BYTES", "[2,1]",
+     "[[\"x\"],null]") "]}", TRI_OK, "a=1 b=x;a=2 b=~;"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "FP32", "[0]", "[]") "]}", TRI_OK, ""},
+    {tri__kserve_parse, JSON, "{\"inputs\":[]}", TRI_USAGE, "\"inputs\" is missing"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "FP32", "[1000000000000]", "[1]") "]}", TRI_USAGE,
+     "says 1000000000000 values"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "INT64", "[1]", "[1.5]") "]}", TRI_USAGE, "value 1"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "FP32", "[1]", "[1]") "," TENSOR("a", "FP32", "[1]", "[1]")
+     "]}", TRI_USAGE, "twice"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[" TENSOR("a", "FP32", "[1]", "[1]") "," TENSOR("b", "FP32", "[2]", "[1,2]")
+     "]}", TRI_USAGE, "has 2 rows, the first input has 1"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}", TRI_USAGE,
+     "no name"},
+    {tri__kserve_parse, JSON, "{\"inputs\":[1]}", TRI_USAGE, "shape"},
+    {tri__kserve_parse, JSON, "{\"id\": 5, \"inputs\":[]}", TRI_USAGE, "\"id\""},
+    {tri__kserve_parse, CSV, "a\n", TRI_USAGE, "JSON"},
+};
+
+static void parses(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const parse_case *c = &cases[i];
+        const tri_ask_in in = {.body = c->body, .length = strlen(c->body), .form = c->form,
+                               .text_column = c->text_column};
+        tri_ask ask;
+        char text[1024];
+        tri_status status = c->parse(&in, &ask);
+        if (status != c->status) fail_msg("%s: %d, %s", c->body, status, tri_error());
+        if (status == TRI_OK) assert_string_equal(text_of(&ask.rows, text, sizeof text), c->rows);
+        else if (!strstr(tri_error(), c->rows)) fail_msg("%s: %s", c->body, tri_error());
+        tri__ask_free(&ask);
+    }
+}
+
+/* Bytes that are not text: refused with a position, not read past. */
+static void bytes(void **state) {
+    static const char csv[] = "a\nx\0y\n", quoted[] = "a\n\"x\0y\"\n", after[] = "a\n\"x\"\0\n";
+    tri_row_set rows;
+    (void)state;
+    assert_int_equal(tri__rows_of_csv(csv, sizeof csv - 1, &rows), TRI_DATA);
+    assert_int_equal(tri__rows_of_csv(quoted, sizeof quoted - 1, &rows), TRI_DATA);
+    assert_int_equal(tri__rows_of_csv(after, sizeof after - 1, &rows), TRI_DATA);
+    assert_int_equal(tri__rows_of_lines("{\"a\": \"\xff\"}", 12, &rows), TRI_DATA);
+}
+
+static void asks(void **state) {
+    tri_ask ask;
+    (void)state;
+#define PARSE(parse, text) \
+    assert_int_equal(parse(&(tri_ask_in){.body = (text), .length = strlen(text)}, &ask), TRI_OK)
+    PARSE(tri__tei_parse, "{\"inputs\": [{}]}");
+    assert_int_equal(ask.truncate, -1);
+    assert_int_equal(ask.single, 0);
+    tri__ask_free(&ask);
+    PARSE(tri__tei_parse, "{\"inputs\": {}, \"truncate\": true, \"raw_scores\": false}");
+    assert_int_equal(ask.truncate, 1);
+    assert_int_equal(ask.single, 1);
+    tri__ask_free(&ask);
+    PARSE(tri__kserve_parse, "{\"id\": \"q\", \"parameters\": {\"truncate\": false}, \"outputs\": [{\"name\": "
+          "\"probabilities\"}], \"inputs\": [" TENSOR("a", "FP32", "[1]", "[1]") "]}");
+    assert_string_equal(ask.id, "q");
+    assert_int_equal(ask.truncate, 0);
+    assert_true(ask.omit_label && !ask.omit_probabilities);
+    tri__ask_free(&ask);
+}
+
+static void forms(void **state) {
+    tri_wire_form form;
+    (void)state;
+    assert_true(tri__form_of_type(NULL, &form) && form == TRI_ROWS_JSON);
+    assert_true(tri__form_of_type("text/csv; charset=utf-8", &form) && form == TRI_ROWS_CSV);
+    assert_true(tri__form_of_type("Application/JSONLines", &form) && form == TRI_ROWS_LINES);
+    assert_false(tri__form_of_type("text/csvx", &form));
+    assert_true(tri__form_of_accept(NULL, TRI_ROWS_CSV, &form) && form == TRI_ROWS_CSV);
+    assert_true(tri__form_of_accept("text/html, text/csv;q=0.5", TRI_ROWS_JSON, &form) && form == TRI_ROWS_CSV);
+    assert_true(tri__form_of_accept("*/*", TRI_ROWS_LINES, &form) && form == TRI_ROWS_LINES);
+    assert_false(tri__form_of_accept("text/html", TRI_ROWS_JSON, &form));
+}
+
+/* Replies as text. */
+static void renders(void **state) {
+    static const char *const labels[] = {"no \"1\"", "yes, 2"};
+    static const float probs[] = {0.25f, 0.75f, 0.5f, 0.5f};
+    const tri_model_facts facts = {.n_classes = 2, .label = labels};
+    tri_ask ask = {.id = (char *)"i"};
+    tri_prediction p = {.facts = &facts, .name = "m", .ask = &ask, .probs = probs, .rows = 2};
+    tri_buffer out = {0};
+    (void)state;
+#define RENDERS(protocol, form_, want) \
+    do { \
+        p.form = form_; \
+        protocol.render(&p, &out); \
+        assert_string_equal(out.text, want); \
+        tri__buffer_free(&out); \
+    } while (0)
+    RENDERS(tri__protocol_tei, TRI_ROWS_JSON,
+            "[[{\"score\":0.75,\"label\":\"yes, 2\"},{\"score\":0.25,\"label\":\"no \\\"1\\\"\"}],"
+            "[{\"score\":0.5,\"label\":\"no \\\"1\\\"\"},{\"score\":0.5,\"label\":\"yes, 2\"}]]");
+    RENDERS(tri__protocol_sagemaker, TRI_ROWS_CSV,
+            "label,\"prob_no \"\"1\"\"\",\"prob_yes, 2\"\n\"yes, 2\",0.25,0.75\n\"no \"\"1\"\"\",0.5,0.5\n");
+    RENDERS(tri__protocol_sagemaker, TRI_ROWS_LINES,
+            "{\"label\":\"yes, 2\",\"probabilities\":{\"no \\\"1\\\"\":0.25,\"yes, 2\":0.75}}\n"
+            "{\"label\":\"no \\\"1\\\"\",\"probabilities\":{\"no \\\"1\\\"\":0.5,\"yes, 2\":0.5}}\n");
+    RENDERS(tri__protocol_kserve, TRI_ROWS_JSON,
+            "{\"model_name\":\"m\",\"id\":\"i\",\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[2],"
+            "\"data\":[\"yes, 2\",\"no \\\"1\\\"\"]},{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[2,2],"
+            "\"data\":[0.25,0.75,0.5,0.5]}]}");
+    ask.single = 1, p.rows = 1;
+    RENDERS(tri__protocol_tei, TRI_ROWS_JSON,
+            "[{\"score\":0.75,\"label\":\"yes, 2\"},{\"score\":0.25,\"label\":\"no \\\"1\\\"\"}]");
+}
+
+/* A float's %.9g is read back as the same float. */
+static void probabilities(void **state) {
+    (void)state;
+    for (uint32_t bits = 0x33800000; bits < 0x3f800000; bits += 99991) {
+        float p, back;
+        tri_buffer out = {0};
+        memcpy(&p, &bits, sizeof p);
+        tri__put_probability(&out, p);
+        back = strtof(out.text, NULL);
+        assert_memory_equal(&p, &back, sizeof p);
+        tri__buffer_free(&out);
+    }
+}
+
+static void histograms(void **state) {
+    tri_server_metrics *m = calloc(1, sizeof *m);
+    (void)state;
+    tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 0.0001); /* a bound belongs to its own bucket */
+    tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 0.00011);
+    tri__metrics_observe(m, TRI_HISTOGRAM_REQUEST, 1e6);
+    assert_int_equal(m->histogram[TRI_HISTOGRAM_REQUEST].bucket[0], 1);
+    assert_int_equal(m->histogram[TRI_HISTOGRAM_REQUEST].bucket[1], 1);
+    assert_int_equal(m->histogram[TRI_HISTOGRAM_REQUEST].bucket[TRI_METRIC_BUCKETS], 1);
+    tri__metrics_observe(m, TRI_HISTOGRAM_ROWS, 4096);
+    assert_int_equal(m->histogram[TRI_HISTOGRAM_ROWS].bucket[12], 1);
+    tri__metrics_request(m, &(tri_http_record){.route = -1, .status = 404});
+    tri__metrics_request(m, &(tri_http_record){.route = 0, .status = 299});
+    tri__metrics_request(m, &(tri_http_record){.route = 0, .status = 0});
+    assert_int_equal(m->requests[TRI_METRIC_ROUTES][3], 1);
+    assert_int_equal(m->requests[0][TRI_METRIC_CODES - 1], 1);
+    assert_int_equal(tri__metrics_answered(m), 2);
+    free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parses),  cmocka_unit_test(bytes),         cmocka_unit_test(asks), cmocka_unit_test(forms),
+        cmocka_unit_test(renders), cmocka_unit_test(probabilities), cmocka_unit_test(histograms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
