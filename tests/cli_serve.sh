@@ -114,7 +114,8 @@ cut -d, -f2,3 want.rows >want.probs
 expect "the Open Inference Protocol equals predict" cmp -s got.rows want.probs
 sed 's/.*"name":"label"[^[]*\[40\],"data":\[\([^]]*\)\].*/\1/' body | tr -d '"' | tr , '\n' | paste - >got.rows
 expect "its labels too" cmp -s got.rows <(cut -d, -f1 want.rows)
-answers 200 '"outputs":[{"name":"label"' -- POST /v2/models/run/infer "${infer%\}}, \"outputs\": [{\"name\": \"label\"}]}"
+answers 200 '"outputs":[{"name":"label"' -- POST /v2/models/run/infer \
+    "${infer%\}}, \"outputs\": [{\"name\": \"label\"}]}"
 expect "only what was asked for" grep -qv probabilities body
 if command -v curl >/dev/null; then
     checks=$((checks + 1))
