@@ -83,7 +83,8 @@ static void predict(const char *folder, const char *const *more, float *probs) {
     snprintf(data, sizeof data, "--data-path=%s/valid.csv", root);
     for (; more && *more; more++) options[n++] = *more;
     parse(&settings, "predict", n, options);
-    if (tri__serve_predict(&settings, NULL, &(tri_predict_options){0}, NULL, &made) != TRI_OK) fail_msg("%s", tri_error());
+    if (tri__serve_predict(&settings, NULL, &(tri_predict_options){0}, NULL, &made) != TRI_OK)
+        fail_msg("%s", tri_error());
     assert_int_equal(made.n, ROWS);
     memcpy(probs, made.probs, 2 * ROWS * sizeof *probs);
     tri__predictions_free(&made);

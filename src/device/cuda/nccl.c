@@ -26,7 +26,15 @@ typedef struct nccl_config { /* as of 2.14: later versions use defaults for newe
     unsigned magic, version;
     int blocking;
 } nccl_config;
-enum { NCCL_SUM = 0, NCCL_MAX = 2, NCCL_INT32 = 2, NCCL_SUCCESS = 0, NCCL_CUDA = 1, NCCL_INTERNAL = 3, NCCL_IN_PROGRESS = 7 };
+enum {
+    NCCL_SUM = 0,
+    NCCL_MAX = 2,
+    NCCL_INT32 = 2,
+    NCCL_SUCCESS = 0,
+    NCCL_CUDA = 1,
+    NCCL_INTERNAL = 3,
+    NCCL_IN_PROGRESS = 7
+};
 static const double LEAVE_SECONDS = 5; /* nothing is lost then: all transfers were waited for */
 
 #define NCCL_FUNCTIONS(X) \
@@ -285,7 +293,8 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     int even = !w->counts || are_equal(w->counts, g->n);
     switch (w->kind) {
     case TRI_ALL_REDUCE:
-        /* Maxima are of sizes (row_max): as integers these have the same order, and NaN, which NCCL would drop, wins. */
+        /* Maxima are of sizes (row_max): as integers these have the same order, and NaN, which NCCL would drop, wins.
+         */
         return w->reduction == TRI_MAX
                    ? nccl->AllReduce(w->in, w->out, count, NCCL_INT32, NCCL_MAX, g->comm, g->stream)
                    : nccl->AllReduce(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream);

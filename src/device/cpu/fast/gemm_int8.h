@@ -22,8 +22,8 @@ typedef struct tri_int8_scaled {
 typedef struct tri_int8_product {
     const char *name;
     int mr, nr;
-    /* Sums of k products of rows a[i] and b[j], scaled. Meanwhile, about `share` bytes may be prefetched from `next` on.
-     * NULL: panels, as follows. */
+    /* Sums of k products of rows a[i] and b[j], scaled. Meanwhile, about `share` bytes may be prefetched from `next`
+     * on. NULL: panels, as follows. */
     void (*in_place)(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
                      const int8_t *next, int64_t share);
     int step;                           /* k of a panel is a multiple of it; padded with zeros */
