@@ -244,6 +244,10 @@ for view in --check --timeline "--svg step.svg" --csv --params "--hardware cpu";
     refuses 2 "leave out ${view%% *}" -- plan "${layout[@]}" --print-after prune $view
 done
 expect "nothing was drawn" test ! -e step.svg
+for view in --timeline --csv --params "--hardware h200x8"; do
+    refuses 2 "--print-program prints a program and nothing else: leave out ${view%% *}" -- \
+        plan "${layout[@]}" --print-program 0 $view
+done
 refuses 2 "the start program is not made by passes" -- plan "${layout[@]}" --print-kind start --print-after prune
 refuses 2 "--print-program 8: there are ranks 0 to 7" -- plan "${layout[@]}" "${mesh[@]}" --print-after shard \
     --print-program 8

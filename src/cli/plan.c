@@ -135,6 +135,19 @@ static tri_status check_pass(const char *name) {
     return tri__fail(TRI_USAGE, "--print-after %s: there is no such pass; those are %s", name, names);
 }
 
+/* A printed program is all that is printed: other views are refused, not left out. --svg writes a file, and with --json
+ * everything is printed. */
+static tri_status check_printed(const tri_settings *s) {
+    const char *other = s->timeline            ? "--timeline"
+                        : s->csv               ? "--csv"
+                        : s->params            ? "--params"
+                        : s->hardware && !s->svg ? "--hardware"
+                                               : NULL;
+    if (s->print_program == TRI_PRINT_NONE || s->json || !other) return TRI_OK;
+    return tri__fail(TRI_USAGE, "--print-program prints a program and nothing else: leave out %s, or --print-program",
+                     other);
+}
+
 /* Between passes there is no step to prove, draw or time. */
 static tri_status check_views(const tri_settings *s) {
     const char *other = s->check      ? "--check"
@@ -144,7 +157,8 @@ static tri_status check_views(const tri_settings *s) {
                         : s->params   ? "--params"
                         : s->hardware ? "--hardware"
                                       : NULL;
-    if (!s->print_after || !other) return TRI_OK;
+    if (!s->print_after) return check_printed(s);
+    if (!other) return TRI_OK;
     return tri__fail(TRI_USAGE, "--print-after %s prints a program between two passes and stops there: leave out %s, "
                      "or --print-after", s->print_after, other);
 }
