@@ -498,6 +498,7 @@ static int check_layouts(tiny *t, int every, int *number) {
                 t->in.staging = (tri_staging){.schedule = schedule, .shape = shape};
                 t->in.sharding = (tri_sharding){.kind = kind, .size = 2, .prefetch = 1};
                 t->in.sequence_parallel = t->in.mesh.tp > 1 && *number % 3;
+                t->in.fed = *number % 2;
                 legal += check_mesh(t);
             }
     return legal;

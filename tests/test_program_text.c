@@ -42,6 +42,7 @@ static void open_job(tiny *t, const job *j) {
     t->in.precision = (tri_dtype[]){TRI_F32, TRI_BF16, TRI_F16}[choice(j, 3, 3)];
     t->in.reduce_dtype = choice(j, 1, 2) ? TRI_F32 : t->in.precision;
     t->in.recompute = (tri_recompute)choice(j, 1, 3);
+    t->in.fed = choice(j, 2, 2);
     t->in.offload = offloads[choice(j, 1, 6)];
     t->target.ahead = t->in.offload ? OFFLOAD_BYTES : 0;
     t->target.lanes = choice(j, 1, 4) ? 1 : TRI_LANES;

@@ -91,6 +91,7 @@ static tri_status plan_engine(void *data) {
                                .mesh = p->place->mesh,
                                .rank = p->place->rank,
                                .n_mb = engine->n_mb,
+                               .fed = p->place->fed,
                                .n_mb_infer = tri__infer_microbatches(s, p->train),
                                .max = *p->max,
                                .max_infer = *p->max_infer,

@@ -15,6 +15,7 @@ typedef struct tri_place {
     tri_mesh mesh;
     int rank, replica;     /* replica: the place on the dp axis */
     int64_t batch;         /* global batch size */
+    int fed;               /* 1: a server, whose rank 0 has all inputs (follow.h) */
 } tri_place;
 /* The mesh of the settings over the world's ranks; world NULL: over `size` ranks that are only planned. */
 tri_status tri__place_make(const tri_settings *settings, tri_world *world, int size, int rank, tri_place *place);

@@ -69,7 +69,8 @@ static void collect(const tri_engine *engine, const tri_batch *batch, int64_t *a
     }
 }
 
-static tri_status check_room(const tri_program *program, const tri_counts *counts) {
+tri_status tri__feed_check(const tri_engine *engine, const tri_counts *counts) {
+    const tri_program *program = engine->plan.infer.program;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
         if (counts->of[sym] > program->max.of[sym])
             return tri__fail(
@@ -120,7 +121,7 @@ static tri_status evaluate_batch(evaluation *e, const tri_batch *batch) {
     const tri_program *program = engine->plan.infer.program;
     for (int mb = 0; mb < program->n_mb; mb++) {
         tri__feed(&batch->part[mb], engine, &inv, NULL, &e->feed[mb]);
-        TRI_TRY(check_room(program, &e->feed[mb].counts));
+        TRI_TRY(tri__feed_check(engine, &e->feed[mb].counts));
     }
     TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, e->feed, NULL));
     TRI_TRY(tri__exec_finish(engine->exec));

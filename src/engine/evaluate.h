@@ -17,6 +17,9 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
 tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len,
                            tri_counts *max);
 
+/* TRI_USAGE when a microbatch is larger than the forward program has room for. */
+tri_status tri__feed_check(const tri_engine *engine, const tri_counts *counts);
+
 /* Microbatches of a replica's batch in a prediction: several are in flight through a pipeline. Without one, an
  * evaluation during training takes its batch at once. */
 int tri__infer_microbatches(const tri_settings *settings, int train);

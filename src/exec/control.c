@@ -4,10 +4,10 @@
 #include <string.h>
 
 void tri__exec_bring_record(const tri_bound *control, const tri_feed *feed) {
-    double *record = control->call.t[TRI_ARG(control_post, y)].data; /* [1, TRI_TOLD_COUNT] */
+    const tri_tensor *y = &control->call.t[TRI_ARG(control_post, y)]; /* [1, K] f64 */
     const double *told = feed->field[TRI_FIELD_control];
-    if (told) memcpy(record, told, TRI_TOLD_COUNT * sizeof *record);
-    else memset(record, 0, TRI_TOLD_COUNT * sizeof *record);
+    if (told) memcpy(y->data, told, (size_t)y->cols * sizeof *told);
+    else memset(y->data, 0, (size_t)y->cols * sizeof *told);
 }
 
 int tri__exec_control_of(const tri_program *program) {

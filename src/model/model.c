@@ -104,8 +104,16 @@ int tri__forward_weight(tri_forward *f, const char *label, const char *name, int
                            label);
 }
 
-/* Extents of the fields of one microbatch. */
-static void field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
+const char *tri__field_name(tri_field field) {
+    static const char *const names[TRI_FIELD_COUNT] = {
+#define X(name, text) #name,
+        TRI_FIELDS(X)
+#undef X
+    };
+    return names[field];
+}
+
+void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
     int branch = field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1;
     tri_sym tokens = branch ? TRI_SYM_T1 : TRI_SYM_T0;
     *dtype = TRI_I32;
@@ -132,17 +140,12 @@ static void field_shape(const tri_network *model, tri_field field, tri_dtype *dt
 }
 
 int tri__forward_input(tri_forward *f, tri_field field) {
-    static const char *const names[TRI_FIELD_COUNT] = {
-#define X(name, text) #name,
-        TRI_FIELDS(X)
-#undef X
-    };
     if (f->input[field] >= 0) return f->input[field];
     tri_dtype dtype;
     tri_rows rows;
     int64_t cols;
-    field_shape(f->model, field, &dtype, &rows, &cols);
-    int slot = tri__build_slot(&f->build, TRI_MEM_ACT, dtype, rows, cols, "%s", names[field]);
+    tri__field_shape(f->model, field, &dtype, &rows, &cols);
+    int slot = tri__build_slot(&f->build, TRI_MEM_ACT, dtype, rows, cols, "%s", tri__field_name(field));
     TRI_BUILD(&f->build, input, ((tri_attr){.field = field}), slot);
     return f->input[field] = slot;
 }

@@ -94,6 +94,9 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
 
 /* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);
+/* The extents and the name of a field of one microbatch. */
+void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols);
+const char *tri__field_name(tri_field field);
 /* The slot of an input field; its first use adds the instruction that fills it. */
 int tri__forward_input(tri_forward *f, tri_field field);
 /* A slot of the current unit: activations named unit.label. */

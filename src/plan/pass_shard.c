@@ -236,8 +236,12 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
         open_blocks(&s, &pass);
         *n = s.n;
     }
+    int each = !pass.training && pass.in->fed; /* a replica of a server has parts of its own number */
+    if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;
+    for (int place = 1; place < *n && each; place++) (*begins)[place] = 1;
+    if (each) return TRI_OK;
     if (!pass.training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* nothing is sharded in it */
     for (int b = 0; b < s.n_blocks; b++) {
         const tri_shard_block *block = &s.block[b];

@@ -12,6 +12,9 @@ static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
 static int collects(const tri_pass *pass) {
     return !pass->training && (pass->in->mesh.pp > 1 || pass->in->mesh.dp > 1);
 }
+static int is_fed(const tri_pass *pass) {
+    return !pass->training && pass->in->fed && pass->in->mesh.pp * pass->in->mesh.tp * pass->in->mesh.dp > 1;
+}
 static int sums_layers(const tri_pass *pass) { return pass->training && shares_layers(pass); }
 
 static int recomputes(const tri_pass *pass) {
@@ -70,6 +73,9 @@ const tri_pass_row tri__passes[] = {
     {PASS(quantize, REPLICA),
      .does = "puts products of 8-bit factors in the place of the encoders' dense layers",
      .when = quantizes, .needs = "--quantize"},
+    {PASS(feed, REPLICA),
+     .does = "a server: inputs come from rank 0, which tells the others how many",
+     .when = is_fed, .needs = "prediction by the ranks of a server"},
     {PASS(offload, REPLICA),
      .does = "copies between the device's memory and the offload memory, ahead of use",
      .when = copies_ahead, .needs = "--offload on a device that copies"},

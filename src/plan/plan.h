@@ -56,6 +56,7 @@ typedef struct tri_plan_in {
     int rank;
     int n_mb;                    /* microbatches of a training step */
     int n_mb_infer;              /* those of a forward program; 0 is 1 */
+    int fed; /* 1: inputs of a forward program come from rank 0, which tells the others what to do */
     tri_counts max, max_infer;   /* the largest microbatch of training, of prediction */
     const tri_target *target;
     double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
@@ -213,6 +214,7 @@ tri_status tri__pass_collect(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 tri_status tri__pass_quantize(tri_pass *pass);
+tri_status tri__pass_feed(tri_pass *pass);
 tri_status tri__pass_offload(tri_pass *pass);
 tri_status tri__pass_lanes(tri_pass *pass);
 tri_status tri__pass_memory(tri_pass *pass);

@@ -129,10 +129,10 @@ static void assert_places(const start *s) {
         if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
 }
 
-/* The passes after `quantize`: offsets are found in the same way for every program. Units that are filled one by one
+/* The passes after `feed`: offsets are found in the same way for every program. Units that are filled one by one
  * run one by one: on one lane. */
 static tri_status run_last_passes(tri_pass *pass, int fills) {
-    for (const tri_pass_row *row = tri__pass_find("quantize") + 1; row->name; row++) {
+    for (const tri_pass_row *row = tri__pass_find("feed") + 1; row->name; row++) {
         int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
         if ((!row->when || row->when(pass)) && !(fills && lanes)) TRI_TRY(row->run(pass));
     }

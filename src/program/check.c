@@ -226,7 +226,7 @@ static int is_own_part(checker *c, const tri_instr *instr) {
     int64_t count = outer.end.at - outer.begin.at;
     range shard = {fixed(0), fixed(count)};
     if (c->root_of[whole] != c->root_of[part]) return 0;
-    if (p->slot[whole].rows.sym != TRI_SYM_NONE) return 0;
+    if (p->slot[whole].rows.sym != TRI_SYM_NONE && instr->op != TRI_OP_broadcast_post) return 0;
     if (instr->op != TRI_OP_broadcast_post)
         shard = shard_of(c, count, tri__transfer_size(&p->mesh, &instr->attr), place_of(c, &instr->attr));
     return compare(c, inner.begin, sum_of(outer.begin, shard.begin)) == 0 &&
@@ -251,7 +251,8 @@ static tri_status check_control(checker *c, const tri_instr *instr) {
     const tri_slot *record = &p->slot[instr->slot[TRI_ARG(control_post, y)]];
     if (tri__transfer_size(&p->mesh, &instr->attr) != tri__mesh_world(&p->mesh))
         return defect(c, "%s is not exchanged among all ranks%s", record->name, "");
-    if (record->mem != TRI_MEM_HOST || record->cols != TRI_TOLD_COUNT)
+    int ordered = TRI_ORDERED_PARTS + TRI_SYM_COUNT * p->n_mb; /* columns of a server's order */
+    if (record->mem != TRI_MEM_HOST || (record->cols != TRI_TOLD_COUNT && record->cols != ordered))
         return defect(c, "%s is not a record in the host's memory%s", record->name, "");
     return TRI_OK;
 }

@@ -148,7 +148,7 @@ typedef struct tri_attr {
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
-    X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64")                     \
+    X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
     X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")
 
 typedef enum tri_field {
@@ -167,5 +167,9 @@ typedef enum tri_told {
     TRI_TOLD_IDLE,    /* ... and waiting for other ranks */
     TRI_TOLD_COUNT
 } tri_told;
+
+/* The columns of the record that a server's rank 0 sends: what it wants (a tri_order of engine/follow.h) and a number
+ * with it, then for each part of the batch its row counts, TRI_SYM_COUNT of them. */
+typedef enum tri_ordered { TRI_ORDERED_WHAT, TRI_ORDERED_VALUE, TRI_ORDERED_PARTS } tri_ordered;
 
 #endif
