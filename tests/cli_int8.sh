@@ -43,9 +43,9 @@ for mesh in "--nproc-per-node 2 --pp-size 2" "--nproc-per-node 2 --shard zero3" 
 done
 
 # Trained on other meshes: the same bits, where float training has them.
-for mesh in "--nproc-per-node 2 --pp-size 2 --schedule zb-h1 --num-microbatches 2" "--num-microbatches 2 --recompute full"; do
+for mesh in "--nproc-per-node 2 --pp-size 2 --schedule zb-h1" "--recompute full"; do
     # shellcheck disable=SC2086
-    run train "${common[@]}" --output-dir mesh --precision bf16 --quantize int8 $mesh
+    run train "${common[@]}" --output-dir mesh --precision bf16 --quantize int8 --num-microbatches 2 $mesh
     expect_code 0
     "$trident" digest mesh >>digests
     rm -r mesh
@@ -62,6 +62,19 @@ expect "nothing was made" test ! -e new
 # The program can be looked at.
 run plan --config config.json --quantize int8 --print-kind infer --print-after quantize --quiet
 expect_code 0
-expect_text "$out" "# after pass quantize" "quantize_int8 " "linear_int8 " "embed_int8 "
+expect_text "$out" "# after pass quantize" "quantize_int8 " "linear_int8 " "embed_int8 " "layer.0.qkv.w gather i8"
+run plan --config config.json --precision int8 --print-kind infer --print-after quantize --quiet
+expect_code 0
+expect_text "$out" "# after pass quantize" "quantize_int8 " "linear_int8 " "layer.0.qkv.w param i8"
+run plan --config config.json --precision fp8 --print-kind start --print-program all --world-size 2 --tp-size 2 --quiet
+expect_code 0
+expect_text "$out" "quantize_fp8 " "all_max_post "
+cp "$out" start.txt
+run check start.txt
+expect_code 0
+run plan --config config.json --precision int8 --json --quiet
+expect_code 0
+refuses 2 "--print-kind train" "--quantize int8" -- plan --config config.json --precision int8 --print-after quantize
+refuses 2 "--timeline" -- plan --config config.json --precision fp8 --timeline
 
 finish

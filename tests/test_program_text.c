@@ -120,7 +120,7 @@ static void between_passes(void **state) {
         for (const tri_pass_row *row = tri__passes; row->name; row++) {
             tri_program *program;
             int ran;
-            OK(tri__plan_until(&t.arena, &t.in, 1, row, &ran, &program));
+            OK(tri__plan_until(&t.arena, &t.in, TRI_PART_TRAIN, row, &ran, &program));
             assert_true(program->n_instrs > 0);
             same_again(&t.arena, &jobs[i], row->name, program, 1);
             placed |= row->run == tri__pass_memory;

@@ -4,7 +4,6 @@
 #include "cli/sinks.h"
 
 #include "base/text.h"
-#include "engine/accept.h"
 #include "report/sinks.h"
 #include "plan/plan.h"
 #include "report/table.h"
@@ -178,7 +177,9 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = check_pass(settings.print_after);
     if (status == TRI_OK) status = check_views(&settings);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
-    if (status == TRI_OK) status = tri__engine_accept(&settings);
+    tri_settings resolved = settings;
+    int serves;
+    if (status == TRI_OK) status = tri__study_accept(&resolved, &serves);
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;

@@ -88,13 +88,13 @@ tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_
     return plan_one(arena, &in, &stages, 0, !train, plan);
 }
 
-tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, int train, const tri_pass_row *last, int *ran,
-                           tri_program **program) {
+tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *asked, tri_plan_part part, const tri_pass_row *last,
+                           int *ran, tri_program **program) {
     tri_plan_in in;
     tri_stages stages;
     TRI_TRY(tri__plan_resolve(arena, asked, &in, &stages));
-    tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages, .training = train,
-                     .serving = !train};
+    tri_pass pass = {.arena = arena, .in = &in, .model = in.model, .stages = &stages,
+                     .training = part == TRI_PART_TRAIN, .serving = part == TRI_PART_SERVE};
     TRI_TRY(run_all(&pass, last));
     *ran = !last->when || last->when(&pass);
     *program = pass.program;

@@ -112,10 +112,12 @@ int tri__plan_granule(const tri_plan_in *in);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);
-/* The program of in->rank after a pass, of training or of evaluation. *ran: whether the plan needed that pass. */
+/* The program of in->rank after a pass: of training, of evaluation beside training, or of a plan that only serves.
+ * *ran: whether the plan needed that pass. */
+typedef enum tri_plan_part { TRI_PART_TRAIN, TRI_PART_INFER, TRI_PART_SERVE } tri_plan_part;
 typedef struct tri_pass_row tri_pass_row;
-tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, int train, const tri_pass_row *last, int *ran,
-                           tri_program **program);
+tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, tri_plan_part part, const tri_pass_row *last,
+                           int *ran, tri_program **program);
 /* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
  * once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank is ignored. */
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out);

@@ -62,18 +62,19 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
 
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
                            char **program) {
-    const tri_counts *max = &all->of[TRI_TRAIN].at[0].program->max;
+    const tri_classes *step = &all->of[engine->train < 0 ? TRI_INFER : TRI_TRAIN];
+    const tri_counts *max = &step->at[0].program->max;
     *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o, s:o}", "world_size", all->world,
                             "parameters", (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb,
                             "checked", 1, "largest_microbatch", "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0],
                             "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
-                            (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(&all->of[TRI_TRAIN]), "infer",
+                            (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(step), "infer",
                             tri__program_json(all->of[TRI_INFER].at[0].program), "start",
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     return s->print_program == TRI_PRINT_NONE
                ? TRI_OK
-               : tri__view_programs(s, &engine->in, &all->of[s->print_kind], program);
+               : tri__view_programs(s, engine, &all->of[s->print_kind], program);
 }
 
 /* Adds the views that were requested in addition to the figures. */
@@ -103,26 +104,58 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
     return TRI_OK;
 }
 
-static tri_status open_planning(const tri_settings *settings, const tri_log *log, const tri_stop *stop,
+/* Products of 8 bits and the computing type of inference; nothing shows a step of training. */
+static tri_status choose_inference(tri_settings *s) {
+    const tri_device *device;
+    int prints = s->print_program != TRI_PRINT_NONE || s->print_after;
+    const char *trains = s->timeline                              ? "--timeline"
+                         : s->svg                                 ? "--svg"
+                         : s->csv                                 ? "--csv"
+                         : s->hardware                            ? "--hardware"
+                         : prints && s->print_kind == TRI_TRAIN ? "--print-kind train"
+                                                                  : NULL;
+    if (trains)
+        return tri__fail(TRI_USAGE,
+                         "%s: shows a step of training, and --precision int8 and fp8 are of inference: --print-kind "
+                         "infer, or --quantize int8 for a step that trains for it",
+                         trains);
+    s->quantize = s->precision == TRI_PRECISION_INT8 ? TRI_QUANTIZE_INT8 : TRI_QUANTIZE_FP8;
+    TRI_TRY(tri__device_get(s->device, &device));
+    s->precision = device->async ? TRI_PRECISION_BF16 : TRI_PRECISION_FP32;
+    return TRI_OK;
+}
+
+tri_status tri__study_accept(tri_settings *s, int *serves) {
+    *serves = s->precision > TRI_PRECISION_FP16;
+    if (!*serves) return tri__engine_accept(s);
+    TRI_TRY(choose_inference(s));
+    return tri__infer_accept(s);
+}
+
+static tri_status open_planning(const tri_settings *asked, const tri_log *log, const tri_stop *stop,
                                 const char *beside, tri_study *p) {
     tri_counts max;
     tri_place place;
     int columns = 0;
+    tri_settings resolved = *asked; /* only read */
+    const tri_settings *settings = &resolved;
+    int serves = 0;
     TRI_TRY(tri__model_config_check(&settings->model));
-    TRI_TRY(tri__engine_accept(settings));
+    TRI_TRY(tri__study_accept(&resolved, &serves));
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
     TRI_TRY(advise_order(settings, &place.mesh, log));
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
-    if (settings->data_path) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
+    if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
-    return tri__engine_plan(settings, &place, &p->assets, columns, 1, &max, &max, &p->engine);
+    return tri__engine_plan(settings, &place, &p->assets, columns, !serves, &max, &max, &p->engine);
 }
 
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
                            tri_study *out) {
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
+    if (out->engine.train < 0) return TRI_OK;
     return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], log);
 }
 
@@ -154,7 +187,7 @@ tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, c
     tri_study p = {0};
     *program = NULL;
     tri_status status = open_planning(settings, log, NULL, NULL, &p);
-    if (status == TRI_OK) status = tri__view_programs(settings, &p.engine.in, NULL, program);
+    if (status == TRI_OK) status = tri__view_programs(settings, &p.engine, NULL, program);
     tri__study_close(&p);
     return status;
 }

@@ -10,7 +10,7 @@ typedef struct printing {
     tri_plan_in in;
     const tri_classes *all;    /* NULL: after pass `last` */
     const tri_pass_row *last;
-    int training;
+    tri_plan_part part;        /* with last */
     int first, end;            /* ranks */
     char *text;                /* [size], `used` of them a text; owned */
     size_t used, size;
@@ -42,7 +42,7 @@ static tri_status append_after(tri_arena *arena, printing *p, int rank) {
     tri_program *program;
     int ran;
     p->in.rank = rank;
-    TRI_TRY(tri__plan_until(arena, &p->in, p->training, last, &ran, &program));
+    TRI_TRY(tri__plan_until(arena, &p->in, p->part, last, &ran, &program));
     TRI_TRY(append(p, tri__arena_print(arena, "# after pass %s: %s\n", last->name, last->does)));
     if (!ran)
         TRI_TRY(append(p, tri__arena_print(arena, "# it was not needed here, only for %s: the program is as before\n",
@@ -60,12 +60,15 @@ static tri_status print_ranks(tri_arena *scratch, void *data) {
     return TRI_OK;
 }
 
-tri_status tri__view_programs(const tri_settings *s, const tri_plan_in *in, const tri_classes *all, char **text) {
+tri_status tri__view_programs(const tri_settings *s, const tri_engine *engine, const tri_classes *all, char **text) {
+    const tri_plan_in *in = &engine->in;
     int world = tri__mesh_world(&in->mesh), first = s->print_program < 0 ? 0 : (int)s->print_program;
     printing p = {.in = *in,
                   .all = all,
                   .last = s->print_after ? tri__pass_find(s->print_after) : NULL,
-                  .training = s->print_kind == TRI_TRAIN,
+                  .part = engine->train < 0              ? TRI_PART_SERVE
+                          : s->print_kind == TRI_TRAIN ? TRI_PART_TRAIN
+                                                       : TRI_PART_INFER,
                   .first = first,
                   .end = s->print_program == TRI_PRINT_ALL ? world : first + 1};
     if (p.end > world) return tri__fail(TRI_USAGE, "--print-program %d: there are ranks 0 to %d", first, world - 1);

@@ -19,6 +19,9 @@ typedef struct tri_study {
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
                            tri_study *out);
 void tri__study_close(tri_study *study);
+/* What a plan of these settings would refuse. --precision int8 and fp8 are those of a plan for inference: *serves is
+ * then 1, and they are replaced by the type of products and the computing type. */
+tri_status tri__study_accept(tri_settings *settings, int *serves);
 
 /* Plans settings->world_size ranks without touching data beyond its lengths. Prints, checks; facts as JSON (new
  * reference): per rank bytes of each class, instructions, flops a step; with --timeline or --hardware `simulation`,

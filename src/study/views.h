@@ -15,7 +15,8 @@ tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *
                                 tri_json **out);
 /* The programs that --print-program selects (one rank's, or all ranks' in order; default: rank 0's), as text that the
  * caller frees: those of --print-kind out of `all`, or with --print-after as they are after that pass. */
-tri_status tri__view_programs(const tri_settings *settings, const tri_plan_in *in, const tri_classes *all, char **text);
+tri_status tri__view_programs(const tri_settings *settings, const tri_engine *engine, const tri_classes *all,
+                              char **text);
 /* The compute order as text, a line for each place of the pipeline. A new reference. */
 tri_status tri__view_order(const tri_engine *engine, tri_json **out);
 /* parameters: [{name, shape, stage, split, owners, bytes, bytes_per_rank}], stages: [{stage, units, parameters,
