@@ -133,7 +133,7 @@ static void quantize_din(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_, .work = WORK(0)},         \
     {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_, .work = WORK(4)},        \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_, .work = WORK(4)}
-const tri_kernel_row tri__cpu_quantized_din_fast[] = {
+const tri_kernel_row tri__cpu_linear_int8_din_fast[] = {
     ROWS(linear_int8_din), ROWS(linear_int8_dw),
     {.op = TRI_OP_quantize_din, .dtype = TRI_F32, .run = quantize_din},
     {.op = TRI_OP_quantize_din, .dtype = TRI_BF16, .run = quantize_din},
