@@ -163,8 +163,8 @@ def start_servers(options, rows, work):
         settings = os.path.join(work, "mlserver")
         os.makedirs(settings)
         with open(os.path.join(settings, "settings.json"), "w") as file:
-            json.dump({"host": "127.0.0.1", "http_port": 18212, "grpc_port": 18213, "metrics_port": 18214, "parallel_workers": 0,
-                       "debug": False}, file)
+            json.dump({"host": "127.0.0.1", "http_port": 18212, "grpc_port": 18213, "metrics_port": 18214,
+                       "parallel_workers": 0, "debug": False}, file)
         with open(os.path.join(settings, "model-settings.json"), "w") as file:
             json.dump({"name": "m", "implementation": "mlserver_huggingface.HuggingFaceRuntime", "max_batch_size": 32,
                        "max_batch_time": 0.01,
