@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { TEXTS = 2, WIDTH = 3, CLASSES = 2, ROWS = 8, TOKENS = 64, QUEUE = 200 };
+enum { TEXTS = 2, WIDTH = 3, CLASSES = 2, ROWS = 8, TOKENS = 64, QUEUE = 200, PARTS = 3 };
 
 /* What the computation does. */
 typedef struct fake {
@@ -28,7 +28,8 @@ typedef struct fake {
     int fail_at;            /* the batch that fails, from 1; 0: none */
     int wrong;              /* batches that break a rule */
     int64_t most_rows, most_tokens;
-    float probs[ROWS * CLASSES];
+    int parts;
+    float probs[PARTS][ROWS * CLASSES];
 } fake;
 
 /* A row's first probability, from everything that it consists of; its second is 1 minus it. */
@@ -41,7 +42,7 @@ static float value_of(const int32_t *ids0, int64_t n0, const int32_t *ids1, int6
 }
 
 static int check_micro(const tri_micro *m) {
-    int good = m->n >= 1 && m->n <= ROWS && m->tokens[0] + m->tokens[1] <= TOKENS;
+    int good = m->n >= 0 && m->n <= ROWS;
     for (int t = 0; t < TEXTS; t++) {
         good = good && m->seq[t][0] == 0 && m->seq[t][m->n] == m->tokens[t];
         for (int64_t r = 0; r < m->n && good; r++)
@@ -50,25 +51,36 @@ static int check_micro(const tri_micro *m) {
     return good;
 }
 
+static void compute_part(const tri_micro *m, float *probs) {
+    for (int64_t r = 0; r < m->n; r++) {
+        const int32_t *seq0 = m->seq[0] + r, *seq1 = m->seq[1] + r;
+        probs[r * CLASSES] = value_of(m->ids[0] + seq0[0], seq0[1] - seq0[0], m->ids[1] + seq1[0], seq1[1] - seq1[0],
+                                      m->numbers + r * WIDTH);
+        probs[r * CLASSES + 1] = 1 - probs[r * CLASSES];
+    }
+}
+
 static tri_status compute(void *context, const tri_micro *m, const float **probs) {
     fake *f = context;
+    int64_t rows = 0, tokens = 0;
     pthread_mutex_lock(&f->lock);
     int number = ++f->begun;
     pthread_cond_broadcast(&f->changed);
     while (f->held) pthread_cond_wait(&f->changed, &f->lock);
-    f->wrong += !check_micro(m);
-    if (m->n > f->most_rows) f->most_rows = m->n;
-    if (m->tokens[0] + m->tokens[1] > f->most_tokens) f->most_tokens = m->tokens[0] + m->tokens[1];
+    for (int p = 0; p < f->parts; p++) {
+        f->wrong += !check_micro(&m[p]);
+        rows += m[p].n, tokens += m[p].tokens[0] + m[p].tokens[1];
+    }
+    f->wrong += rows < 1 || rows > ROWS || tokens > TOKENS;
+    if (rows > f->most_rows) f->most_rows = rows;
+    if (tokens > f->most_tokens) f->most_tokens = tokens;
     int fails = number == f->fail_at;
     pthread_mutex_unlock(&f->lock);
     if (fails) return tri__fail(TRI_IO, "batch %d is lost", number);
-    for (int64_t r = 0; r < m->n; r++) {
-        const int32_t *seq0 = m->seq[0] + r, *seq1 = m->seq[1] + r;
-        f->probs[r * CLASSES] = value_of(m->ids[0] + seq0[0], seq0[1] - seq0[0], m->ids[1] + seq1[0],
-                                         seq1[1] - seq1[0], m->numbers + r * WIDTH);
-        f->probs[r * CLASSES + 1] = 1 - f->probs[r * CLASSES];
+    for (int p = 0; p < f->parts; p++) {
+        compute_part(&m[p], f->probs[p]);
+        probs[p] = f->probs[p];
     }
-    *probs = f->probs;
     return TRI_OK;
 }
 
@@ -94,18 +106,26 @@ static fake *make_fake(void) {
     return f;
 }
 
-static tri_batcher *open_batcher(fake *f, double max_wait) {
+static tri_batcher *open_parts(fake *f, double max_wait, int parts) {
     tri_batcher *b;
+    int64_t tokens = tri__part_tokens(TOKENS, parts, TOKENS);
     tri_batcher_spec spec = {
-        .micro = {.n_texts = TEXTS, .n_columns = WIDTH, .rows = ROWS, .tokens = {TOKENS, TOKENS}, .granule = 4},
+        .max_tokens = TOKENS,
+        .max_rows = ROWS,
+        .micro = {.n_texts = TEXTS, .n_columns = WIDTH, .rows = ROWS,
+                  .tokens = {tokens, tokens}, .granule = 4},
+        .parts = parts,
         .n_classes = CLASSES,
         .queue_rows = QUEUE,
         .max_wait = max_wait,
         .compute = compute,
         .context = f};
+    f->parts = parts;
     if (tri__batcher_open(&spec, &b) != TRI_OK) fail_msg("%s", tri_error());
     return b;
 }
+
+static tri_batcher *open_batcher(fake *f, double max_wait) { return open_parts(f, max_wait, 1); }
 
 static void close_all(fake *f, tri_batcher *b) {
     tri__batcher_close(b);
@@ -212,9 +232,9 @@ static void *run_client(void *context) {
 
 static void many_threads_get_their_own_rows(void **state) {
     (void)state;
-    for (int waiting = 0; waiting < 2; waiting++) {
+    for (int kind = 0; kind < 3; kind++) { /* at once; with a deadline; in parts */
         fake *f = make_fake();
-        tri_batcher *b = open_batcher(f, waiting ? 0.0005 : 0);
+        tri_batcher *b = open_parts(f, kind == 1 ? 0.0005 : 0, kind == 2 ? PARTS : 1);
         pthread_t thread[THREADS];
         client clients[THREADS];
         for (int i = 0; i < THREADS; i++) {

@@ -23,9 +23,10 @@ typedef struct span {
 
 struct tri_batcher {
     tri_batcher_spec spec;
-    int64_t max_tokens, max_rows; /* of a batch */
-    tri_micro micro;              /* the batch, packed */
-    char *block;                  /* its arrays */
+    tri_micro *micro;             /* [parts] the batch, packed */
+    const float **probs;          /* [parts] */
+    char *block;                  /* the arrays of all parts */
+    int64_t batch_rows, batch_tokens;
     span *spans;                  /* [max_rows + 1] of the batch; the last is scratch */
     int n_spans;
     pthread_t thread;
@@ -77,7 +78,7 @@ static void take(tri_batcher *b) {
         b->partial -= e->taken > 0;
         for (; e->taken < e->n; e->taken++, s->n++, rows++) {
             int64_t more = row_tokens(e, e->taken);
-            full = rows == b->max_rows || tokens + more > b->max_tokens;
+            full = rows == b->spec.max_rows || tokens + more > b->spec.max_tokens;
             if (full) break;
             tokens += more;
         }
@@ -88,29 +89,41 @@ static void take(tri_batcher *b) {
         b->partial += e->taken > 0;
     }
     b->rows -= rows, b->tokens -= tokens, b->running = rows;
+    b->batch_rows = rows, b->batch_tokens = tokens;
     pthread_cond_broadcast(&b->freed);
 }
 
+int64_t tri__part_tokens(int64_t max_tokens, int parts, int64_t row_tokens) {
+    return parts == 1 ? max_tokens : (max_tokens + parts - 1) / parts + row_tokens;
+}
+
+static void pack_row(const tri_micro_spec *spec, tri_micro *micro, const tri_encoded *e, int64_t r, int64_t row) {
+    for (int t = 0; t < spec->n_texts; t++) {
+        const int32_t *ids;
+        int length = tri__encoded_ids(e, r, t, &ids);
+        memcpy(tri__micro_ids(spec, micro, t, length), ids, (size_t)length * sizeof *ids);
+        tri__micro_text(spec, micro, t, length, row);
+    }
+    if (spec->n_columns)
+        memcpy(tri__micro_numbers(spec, micro), e->numbers + r * spec->n_columns,
+               (size_t)spec->n_columns * sizeof(float));
+    tri__micro_row(spec, micro, row, 0);
+}
+
+/* Rows in their order: a part is full when it has its share of the tokens. All parts are then full at the last row. */
 static void pack(tri_batcher *b) {
     const tri_micro_spec *spec = &b->spec.micro;
-    tri__micro_clear(spec, &b->micro);
+    int64_t share = (b->batch_tokens + b->spec.parts - 1) / b->spec.parts, row = 0;
+    tri_micro *micro = b->micro;
+    for (int p = 0; p < b->spec.parts; p++) tri__micro_clear(spec, &b->micro[p]);
     for (int i = 0; i < b->n_spans; i++) {
         const span *s = &b->spans[i];
         for (int64_t r = s->first; r < s->first + s->n; r++) {
-            int64_t row = b->micro.n;
-            for (int t = 0; t < spec->n_texts; t++) {
-                const int32_t *ids;
-                int length = tri__encoded_ids(s->of, r, t, &ids);
-                memcpy(tri__micro_ids(spec, &b->micro, t, length), ids, (size_t)length * sizeof *ids);
-                tri__micro_text(spec, &b->micro, t, length, row);
-            }
-            if (spec->n_columns)
-                memcpy(tri__micro_numbers(spec, &b->micro), s->of->numbers + r * spec->n_columns,
-                       (size_t)spec->n_columns * sizeof(float));
-            tri__micro_row(spec, &b->micro, row, 0);
+            if (micro->tokens[0] + micro->tokens[1] >= share) micro++;
+            pack_row(spec, micro, s->of, r, row++);
         }
     }
-    tri__micro_pad(spec, &b->micro);
+    for (int p = 0; p < b->spec.parts; p++) tri__micro_pad(spec, &b->micro[p]);
 }
 
 /* Answers a submission and frees it. */
@@ -120,8 +133,8 @@ static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, cons
                     .probs = status == TRI_OK ? e->probs : NULL,
                     .queued = e->begun - e->since,
                     .computed = now - e->begun,
-                    .batch_rows = b->micro.n,
-                    .batch_tokens = b->micro.tokens[0] + b->micro.tokens[1]};
+                    .batch_rows = b->batch_rows,
+                    .batch_tokens = b->batch_tokens};
     e->answered(e->context, &a);
     tri__encoded_free(e);
 }
@@ -142,26 +155,33 @@ static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Finite weights may be so large that their results are not. */
-static tri_status check_finite(const float *probs, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(probs[i])) return TRI_NOTFINITE;
-    return TRI_OK;
+/* A row's probabilities, from the next row of the parts. Finite weights may be so large that they are not. */
+static tri_status take_row(tri_batcher *b, int *part, int64_t *at, float *out) {
+    int64_t classes = b->spec.n_classes;
+    while (*at == b->micro[*part].n) ++*part, *at = 0;
+    const float *probs = b->probs[*part] + (*at)++ * classes;
+    tri_status status = TRI_OK;
+    for (int64_t i = 0; i < classes; i++) {
+        out[i] = probs[i];
+        if (!isfinite(probs[i])) status = TRI_NOTFINITE;
+    }
+    return status;
 }
 
-/* Gives each submission its rows [spans] of probs, and answers those that are complete or failed. */
-static void give(tri_batcher *b, tri_status status, const float *probs) {
-    int64_t classes = b->spec.n_classes;
+/* Gives each submission its rows' probabilities, and answers those that are complete or failed. */
+static void give(tri_batcher *b, tri_status status) {
     double now = tri__clock();
+    int part = 0;
+    int64_t at = 0;
     tri_words why; /* a callback may record failures of its own */
     if (status != TRI_OK) tri__words_keep(&why);
     for (int i = 0; i < b->n_spans; i++) {
         const span *s = &b->spans[i];
         tri_encoded *e = s->of;
-        tri_status here = status == TRI_OK ? check_finite(probs, s->n * classes) : status;
-        if (status == TRI_OK) {
-            memcpy(e->probs + s->first * classes, probs, (size_t)(s->n * classes) * sizeof *probs);
-            probs += s->n * classes;
+        tri_status here = status;
+        for (int64_t r = s->first; r < s->first + s->n && status == TRI_OK; r++) {
+            tri_status row = take_row(b, &part, &at, e->probs + r * b->spec.n_classes);
+            here = row == TRI_OK ? here : row;
         }
         e->done += s->n;
         if (here != TRI_OK && e->done < e->n) unlink_rest(b, e);
@@ -171,16 +191,14 @@ static void give(tri_batcher *b, tri_status status, const float *probs) {
 }
 
 static void compute(tri_batcher *b) {
-    const float *probs = NULL;
     double now = tri__clock();
     for (int i = 0; i < b->n_spans; i++)
         if (b->spans[i].first == 0) b->spans[i].of->begun = now;
     pack(b);
-    tri_status status = b->spec.compute(b->spec.context, &b->micro, &probs);
-    give(b, status, probs);
+    give(b, b->spec.compute(b->spec.context, b->micro, b->probs));
 }
 
-static int is_full(const tri_batcher *b) { return b->rows >= b->max_rows || b->tokens >= b->max_tokens; }
+static int is_full(const tri_batcher *b) { return b->rows >= b->spec.max_rows || b->tokens >= b->spec.max_tokens; }
 
 /* Waits for rows, and then until the batch is full or its first row has waited long enough. 0: closed, and nothing
  * waits. Called with the lock held. */
@@ -225,12 +243,21 @@ static tri_status start(tri_batcher *b) {
     return failed ? tri__fail(TRI_RESOURCE, "cannot start the model's thread: %s", strerror(failed)) : TRI_OK;
 }
 
+/* Carves out the arrays of all parts; returns their bytes. */
+static size_t lay_out(tri_batcher *b, char *base) {
+    size_t at = 0, parts = (size_t)b->spec.parts;
+    b->micro = tri__carve(base, &at, parts * sizeof *b->micro);
+    b->probs = tri__carve(base, &at, parts * sizeof *b->probs);
+    for (int p = 0; p < b->spec.parts; p++)
+        tri__micro_carve(&b->spec.micro, base, &at, base ? &b->micro[p] : NULL);
+    return at;
+}
+
 tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
     *out = NULL;
     tri_batcher *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     b->spec = *spec;
-    b->max_tokens = spec->micro.tokens[0], b->max_rows = spec->micro.rows;
     b->end = &b->first;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -239,16 +266,14 @@ tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
     pthread_cond_init(&b->filled, &monotonic);
     pthread_cond_init(&b->freed, NULL);
     pthread_condattr_destroy(&monotonic);
-    size_t bytes = 0;
-    tri__micro_carve(&b->spec.micro, NULL, &bytes, NULL);
-    b->spans = malloc(((size_t)b->max_rows + 1) * sizeof *b->spans);
+    size_t bytes = lay_out(b, NULL);
+    b->spans = malloc(((size_t)spec->max_rows + 1) * sizeof *b->spans);
     tri_status status = TRI_OK;
     if (!b->spans || posix_memalign((void **)&b->block, 64, bytes) != 0) {
         b->block = NULL;
         status = tri__fail(TRI_RESOURCE, "out of memory: a batch takes %zu bytes; take fewer tokens", bytes);
     } else {
-        bytes = 0;
-        tri__micro_carve(&b->spec.micro, b->block, &bytes, &b->micro);
+        (void)lay_out(b, b->block);
         status = start(b);
     }
     if (status == TRI_OK) *out = b;

@@ -9,17 +9,23 @@
 #include "data/dataset/micro.h"
 #include "serve/model.h"
 
-/* Computes a batch: probs [micro->n, classes], in memory of the callee, valid until the next call. */
+/* Computes a batch of [parts] microbatches, some of which may be empty: probs[part] [micro[part].n, classes], in memory
+ * of the callee, valid until the next call. */
 typedef tri_status tri_compute(void *context, const tri_micro *micro, const float **probs);
 
 typedef struct tri_batcher_spec {
-    tri_micro_spec micro;   /* its tokens of each text: the budget of both together */
+    int64_t max_tokens, max_rows; /* of a batch; tokens of both texts together */
+    tri_micro_spec micro;   /* of a part: has room for tri__part_tokens and max_rows */
+    int parts;              /* microbatches of a batch, among which its rows are divided evenly by tokens */
     int n_classes;
     int64_t queue_rows;
     double max_wait;
     tri_compute *compute;   /* called on the batcher's thread only */
     void *context;
 } tri_batcher_spec;
+
+/* The most tokens of a part, where a row has at most row_tokens. */
+int64_t tri__part_tokens(int64_t max_tokens, int parts, int64_t row_tokens);
 
 typedef struct tri_batcher tri_batcher;
 

@@ -133,7 +133,10 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
 
 static tri_status start_batcher(tri_model *m) {
     const tri_engine *engine = &m->opened.engine;
-    tri_batcher_spec spec = {.micro = {.n_texts = m->form.n_texts,
+    tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens,
+                             .max_rows = m->batching.max_batch_rows,
+                             .parts = 1,
+                             .micro = {.n_texts = m->form.n_texts,
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
                                        .granule = tri__plan_granule(&engine->in)},
