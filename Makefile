@@ -188,7 +188,7 @@ asan:
 	  CFLAGS='$(TRACED) -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := reload session_meshes pipeline replicas
-TSAN_TESTS := batcher collectives exchange far join loader messages mismatch model parallel ranks segment \
+TSAN_TESTS := batcher collectives crew exchange far join loader messages mismatch model parallel ranks segment \
   session_ranks shard tensor $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \

@@ -2,9 +2,10 @@
 #include "serve/model.h"
 
 #include "engine/evaluate.h"
+#include "engine/follow.h"
 #include "serve/batcher.h"
+#include "serve/crew.h"
 #include "serve/encode.h"
-#include "serve/opened.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -16,36 +17,29 @@ struct tri_model {
     tri_opened opened;
     tri_row_form form;
     tri_batching batching;   /* with the defaults resolved */
+    tri_crew *crew;          /* the other ranks; NULL: none */
+    int slot;                /* of the crew; -1: none */
+    int parts;               /* microbatches of a batch */
+    tri_feed *feed;          /* [parts] */
     tri_batcher *batcher;
     tri_model_facts facts;
     void *lists;             /* arrays of the facts */
 };
 
-/* Defaults, and whether one row fits a batch. */
-static tri_status resolve(const tri_batching *asked, const tri_opened *o, tri_batching *out) {
-    int64_t texts = o->assets.n_texts, row = texts * o->settings.model.max_sen_len;
-    *out = asked ? *asked : (tri_batching){0};
-    if (!out->max_batch_tokens) out->max_batch_tokens = row > 16384 ? row : 16384;
-    if (!out->max_batch_rows) out->max_batch_rows = 512;
-    if (!out->queue_rows) out->queue_rows = 4096;
-    if (out->max_batch_tokens < row)
-        return tri__fail(TRI_USAGE, "a batch of %lld tokens: one row of this model may have %lld; give at least that",
-                         (long long)out->max_batch_tokens, (long long)row);
-    return TRI_OK;
-}
-
-/* Reads, plans and loads. Batches of any mix fit: either text may have all tokens. */
-static tri_status open_model(tri_model *m, const tri_settings *asked, const tri_batching *batching,
+/* What one rank does alone. */
+static tri_status read_model(tri_model *m, const tri_settings *asked, const tri_batching *batching,
                              const tri_log *log) {
     tri_opened *o = &m->opened;
-    TRI_TRY(tri__opened_read(asked, NULL, o));
+    TRI_TRY(tri__opened_read(asked, m->crew ? tri__crew_world(m->crew) : NULL, o));
     TRI_TRY(tri__opened_positive(o, NULL, log, &m->facts.positive));
-    TRI_TRY(resolve(batching, o, &m->batching));
-    int64_t length = o->settings.model.max_sen_len, tokens = m->batching.max_batch_tokens;
-    tri_counts max = {.of = {0, tokens, o->assets.n_texts > 1 ? tokens : 0, m->batching.max_batch_rows}};
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
-    TRI_TRY(tri__opened_load(o, &max, 0));
-    return tri__row_form_make(o->preprocess, o->assets.tokenizer, (int)length, &m->form);
+    TRI_TRY(tri__batching_resolve(batching, o, &m->batching));
+    return tri__row_form_make(o->preprocess, o->assets.tokenizer, (int)o->settings.model.max_sen_len, &m->form);
+}
+
+static tri_status load_model(tri_model *m) {
+    if (m->crew) return tri__crew_add(m->crew, &m->opened, &m->batching, &m->slot);
+    tri_counts max = tri__batching_counts(&m->batching, &m->opened);
+    return tri__opened_load(&m->opened, &max, 0);
 }
 
 /* An opening on a thread of its own, which has a lower priority: a thread may not raise it again. */
@@ -62,7 +56,8 @@ static void *open_politely(void *context) {
     enum { POLITE = 10 }; /* steps below the caller: about a tenth of a busy core */
     opening *a = context;
     (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + POLITE); /* of this thread, in Linux */
-    a->status = open_model(a->model, a->asked, a->batching, a->log);
+    a->status = read_model(a->model, a->asked, a->batching, a->log);
+    if (a->status == TRI_OK && !a->model->crew) a->status = load_model(a->model);
     tri__words_keep(&a->why);
     return NULL;
 }
@@ -74,7 +69,14 @@ static tri_status open_aside(tri_model *m, const tri_settings *asked, const tri_
     if (pthread_create(&thread, NULL, open_politely, &a))
         return tri__fail(TRI_RESOURCE, "cannot start a thread to open a model");
     pthread_join(thread, NULL);
-    return a.status == TRI_OK ? TRI_OK : tri__fail(a.status, "%s", a.why.text);
+    if (a.status != TRI_OK) return tri__fail(a.status, "%s", a.why.text);
+    return m->crew ? load_model(m) : TRI_OK; /* other models of the crew wait meanwhile */
+}
+
+static tri_status open_here(tri_model *m, const tri_settings *asked, const tri_batching *batching,
+                            const tri_log *log) {
+    TRI_TRY(read_model(m, asked, batching, log));
+    return load_model(m);
 }
 
 static const char *precision_name(const tri_settings *s) {
@@ -120,22 +122,24 @@ static tri_status find_facts(tri_model *m) {
 
 /* tri_compute */
 static tri_status run(void *context, const tri_micro *micro, const float **probs) {
+    static const double inv = 1;
     tri_model *m = context;
-    const tri_engine *engine = &m->opened.engine;
-    const double inv = 1;
-    tri_feed feed;
-    tri__feed(micro, engine, &inv, NULL, &feed);
-    TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, engine->plan.infer.program->n_instrs, 0, &feed, NULL));
-    TRI_TRY(tri__exec_finish(engine->exec));
-    *probs = tri__infer_probs(engine, 0);
+    tri_engine *engine = &m->opened.engine;
+    for (int part = 0; part < m->parts; part++) tri__feed(&micro[part], engine, &inv, NULL, &m->feed[part]);
+    TRI_TRY(m->crew ? tri__crew_run(m->crew, m->slot, m->feed)
+                    : tri__engine_lead(engine, TRI_ORDER_RUN, 0, m->feed));
+    for (int part = 0; part < m->parts; part++) probs[part] = tri__infer_probs(engine, part);
     return TRI_OK;
 }
 
 static tri_status start_batcher(tri_model *m) {
     const tri_engine *engine = &m->opened.engine;
+    m->parts = tri__batching_parts(&m->opened);
+    m->feed = calloc((size_t)m->parts, sizeof *m->feed);
+    if (!m->feed) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens,
                              .max_rows = m->batching.max_batch_rows,
-                             .parts = 1,
+                             .parts = m->parts,
                              .micro = {.n_texts = m->form.n_texts,
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
@@ -146,7 +150,7 @@ static tri_status start_batcher(tri_model *m) {
                              .compute = run,
                              .context = m};
     for (int t = 0; t < m->form.n_texts; t++) {
-        spec.micro.tokens[t] = m->batching.max_batch_tokens;
+        spec.micro.tokens[t] = tri__batching_tokens(&m->batching, &m->opened);
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
     }
     return tri__batcher_open(&spec, &m->batcher);
@@ -157,8 +161,10 @@ tri_status tri__model_open(const tri_settings *asked, const tri_batching *batchi
     *out = NULL;
     tri_model *m = calloc(1, sizeof *m);
     if (!m) return tri__fail(TRI_RESOURCE, "out of memory");
+    m->crew = batching ? batching->crew : NULL;
+    m->slot = -1;
     tri_status status = batching && batching->polite ? open_aside(m, asked, batching, log)
-                                                     : open_model(m, asked, batching, log);
+                                                     : open_here(m, asked, batching, log);
     if (status == TRI_OK) status = find_facts(m);
     if (status == TRI_OK) status = start_batcher(m);
     if (status == TRI_OK) *out = m;
@@ -171,7 +177,9 @@ void tri__model_close(tri_model *m) {
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
     free(m->lists);
-    tri__opened_close(&m->opened);
+    if (m->slot >= 0) tri__crew_drop(m->crew, m->slot, &m->opened);
+    else tri__opened_close(&m->opened);
+    free(m->feed);
     free(m);
 }
 

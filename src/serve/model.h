@@ -11,6 +11,8 @@
 #include "settings/settings.h"
 #include "trident.h"
 
+typedef struct tri_crew tri_crew; /* serve/crew.h */
+
 /* Batching and its limits; 0: the default. */
 typedef struct tri_batching {
     int64_t max_batch_tokens;   /* tokens of both texts in one batch; 16384 */
@@ -19,6 +21,7 @@ typedef struct tri_batching {
     int64_t max_batch_rows;     /* rows in one batch; 512 */
     int64_t queue_rows;         /* rows that may wait; beyond them a submission is refused with TRI_BUSY; 4096 */
     int polite;                 /* 1: the opening thread gives way to running models: for a reload */
+    tri_crew *crew;             /* the other ranks that compute; NULL: none */
 } tri_batching;
 
 /* asked: checkpoint, device, precision, mesh, threads, as for predict. TRI_DATA, TRI_NOINPUT for a folder that is
