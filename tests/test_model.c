@@ -3,6 +3,7 @@
 #include "model_rows.h"
 
 #include "base/clock.h"
+#include "checkpoint/manifest.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -182,12 +183,25 @@ static void bad_rows_and_options(void **state) {
     tri_model_close(NULL);
 }
 
-static void damage(const char *name, const char *text, int64_t at, char byte) {
-    char command[512], path[300];
-    tri_model *model;
-    char option[300];
+/* Makes a copy of the checkpoint, in root/bad. */
+static void copy_checkpoint(void) {
+    char command[512];
     snprintf(command, sizeof command, "rm -rf %s/bad && cp -r %s/run/checkpoint-18 %s/bad", root, root, root);
     assert_int_equal(system(command), 0);
+}
+
+static void expect_refused(const char *words) {
+    tri_model *model;
+    char option[300];
+    snprintf(option, sizeof option, "--checkpoint=%s/bad", root);
+    assert_int_equal(tri_model_open(1, OPTIONS(option), &model), TRI_DATA);
+    assert_null(model);
+    if (!strstr(tri_error(), words)) fail_msg("\"%s\" does not say \"%s\"", tri_error(), words);
+}
+
+static void damage(const char *name, const char *text, int64_t at, char byte, const char *words) {
+    char path[300];
+    copy_checkpoint();
     snprintf(path, sizeof path, "%s/bad/%s", root, name);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
@@ -195,17 +209,50 @@ static void damage(const char *name, const char *text, int64_t at, char byte) {
     if (text) fputs(text, file);
     else fputc(byte, file);
     fclose(file);
-    snprintf(option, sizeof option, "--checkpoint=%s/bad", root);
-    assert_int_equal(tri_model_open(1, OPTIONS(option), &model), TRI_DATA);
-    assert_null(model);
+    expect_refused(words);
 }
 
 static void damaged_folders_are_refused(void **state) {
     (void)state;
-    damage("weights-00000.safetensors", NULL, 5000, 0x7f);
-    damage("preprocessing.json", "[]", 0, 0);
-    damage("config.json", "}{", 0, 0);
-    damage("manifest.json", "{\"version\": 99, \"x\": ", 0, 0);
+    damage("weights-00000.safetensors", NULL, 30000, 0x7f, "is damaged in tensor '");
+    damage("weights-00000.safetensors", NULL, 20, 0x7f, "weights-00000.safetensors");
+    damage("preprocessing.json", "[]", 0, 0, "preprocessing.json is damaged");
+    damage("config.json", "}{", 0, 0, "config.json is damaged");
+    damage("manifest.json", "{\"version\": 99, \"x\": ", 0, 0, "manifest.json is damaged");
+}
+
+/* An intact folder that a later version wrote. */
+static void other_versions_are_refused(void **state) {
+    (void)state;
+    char path[300], file[320];
+    tri_json *manifest;
+    copy_checkpoint();
+    snprintf(path, sizeof path, "%s/bad", root);
+    snprintf(file, sizeof file, "%s/manifest.json", path);
+    OK(tri__manifest_load(path, &manifest));
+    assert_int_equal(tri__json_set_new(manifest, "version", tri__json_integer(99)), 0);
+    char *text = tri__manifest_text(manifest);
+    OK(tri__file_write(file, text, strlen(text)));
+    free(text);
+    tri__json_decref(manifest);
+    expect_refused("has version 99; this build reads version");
+}
+
+/* The optimizer's state is not what a model is made of: nothing reads it. */
+static void optimizer_state_is_not_read(void **state) {
+    (void)state;
+    char command[256], option[300];
+    tri_model *model;
+    float have[CLASSES];
+    copy_checkpoint();
+    snprintf(command, sizeof command, "printf xyz | dd of=%s/bad/optimizer-00000.safetensors bs=1 seek=40000 "
+             "conv=notrunc 2>/dev/null", root);
+    assert_int_equal(system(command), 0);
+    snprintf(option, sizeof option, "--checkpoint=%s/bad", root);
+    OK(tri_model_open(2, OPTIONS(option, "--threads=1"), &model));
+    OK(tri_model_predict(model, rows, 1, have));
+    expect_rows(have, 0, 1);
+    tri_model_close(model);
 }
 
 typedef struct reloading {
@@ -259,6 +306,8 @@ int main(void) {
         cmocka_unit_test(facts_and_names),
         cmocka_unit_test(bad_rows_and_options),
         cmocka_unit_test(damaged_folders_are_refused),
+        cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(optimizer_state_is_not_read),
         cmocka_unit_test(models_are_opened_beside_requests),
     };
     return cmocka_run_group_tests(tests, train, clean);

@@ -26,12 +26,21 @@ static tri_status check_classes(const tri_opened *o) {
                      o->preprocess->n_classes);
 }
 
+/* A folder of another version is a wrong input here, whatever the reason. */
+static tri_status open_checkpoint(const tri_settings *asked, tri_checkpoint **out) {
+    tri_status status = tri__checkpoint_open_weights(asked->checkpoint, 1, tri__threads(asked), out);
+    tri_words why;
+    if (status != TRI_USAGE) return status;
+    tri__words_keep(&why);
+    return tri__fail(TRI_DATA, "%s", why.text);
+}
+
 tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_opened *o) {
     char path[TRI_PATH_MAX];
     *o = (tri_opened){0};
     TRI_TRY(tri__settings_init(&o->settings));
     if (!asked->checkpoint) return tri__fail(TRI_USAGE, "no model: give --checkpoint, a checkpoint or a run folder");
-    TRI_TRY(tri__checkpoint_open_weights(asked->checkpoint, 1, tri__threads(asked), &o->checkpoint));
+    TRI_TRY(open_checkpoint(asked, &o->checkpoint));
     const char *folder = tri__checkpoint_path(o->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&o->settings, path));
