@@ -5,10 +5,29 @@
 #include "base/clock.h"
 #include "checkpoint/manifest.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { THREADS = 64 };
+
+/* Allocations that fail on demand; sanitizers replace malloc. */
+static atomic_long fail_at, allocated; /* fail_at: the one that fails, from 1; 0: none */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+static int fails(void) {
+    long at = atomic_load(&fail_at);
+    return atomic_fetch_add(&allocated, 1) + 1 == at;
+}
+void *malloc(size_t n) { return fails() ? errno = ENOMEM, NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return fails() ? errno = ENOMEM, NULL : __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return fails() ? errno = ENOMEM, NULL : __libc_realloc(p, n); }
+enum { CAN_FAIL = 1 };
+#else
+enum { CAN_FAIL = 0 };
+#endif
 
 static tri_model *open_model(void) {
     tri_model *model;
@@ -255,6 +274,29 @@ static void optimizer_state_is_not_read(void **state) {
     tri_model_close(model);
 }
 
+/* Of the allocations of opening and predicting, about 200 fail, one in each try: TRI_RESOURCE, or it did not matter. */
+static void a_shortage_of_memory_is_an_error(void **state) {
+    (void)state;
+    if (!CAN_FAIL) skip();
+    float have[4 * CLASSES];
+    long all = 0;
+    int refused = 0, tries = 0;
+    for (long at = 0; at <= all; at = at < 20 ? at + 1 : at + all / 180 + 1, tries++) {
+        tri_model *model;
+        atomic_store(&allocated, 0), atomic_store(&fail_at, at); /* 0: counts them */
+        tri_status status = tri_model_open(2, OPTIONS(checkpoint, "--threads=1"), &model);
+        if (status == TRI_OK) status = tri_model_predict(model, rows, 4, have);
+        atomic_store(&fail_at, 0);
+        if (!at) all = atomic_load(&allocated);
+        if (status == TRI_OK) expect_rows(have, 0, 4);
+        else if (status != TRI_RESOURCE || !at) fail_msg("allocation %ld: status %d: %s", at, status, tri_error());
+        refused += status != TRI_OK;
+        tri_model_close(model);
+    }
+    print_message("    %ld allocations; of %d that failed, %d were refused\n", all, tries - 1, refused);
+    assert_true(refused > tries / 2);
+}
+
 typedef struct reloading {
     atomic_int done;
     int opened;
@@ -308,6 +350,7 @@ int main(void) {
         cmocka_unit_test(damaged_folders_are_refused),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(optimizer_state_is_not_read),
+        cmocka_unit_test(a_shortage_of_memory_is_an_error),
         cmocka_unit_test(models_are_opened_beside_requests),
     };
     return cmocka_run_group_tests(tests, train, clean);
