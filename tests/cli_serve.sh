@@ -213,6 +213,15 @@ stop
 expect_text access.jsonl '"method":"POST","path":"/predict","status":422' '"path":"/health","status":200'
 expect_text "$err" "requests were answered"
 
+# ---- many clients at once: every answer is the first one to that row, whatever it was batched with ----
+for load in "--clients 64" "--clients 200 --rate 500"; do
+    run bench serve --http run --data-path data/test.csv --seconds 0.4 $load --json
+    expect_code 0
+    expect_text "$out" '"failed":0,"wrong":0,"retried":0' '"p99_ms":'
+    expect "requests are answered" is "$(json_number answered "$out")" '>' 20
+done
+refuses 66 "does not answer" -- bench serve --http http://127.0.0.1:1
+
 # ---- keys, several models, SIGINT ----
 printf '# a key\nsecret-key-1\n' >keys
 serve one=run two=run --api-key-file keys --max-rows 1 --quiet

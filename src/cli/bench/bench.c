@@ -25,6 +25,13 @@ const tri_option tri__bench_options[] = {
         .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb; "
                 "serve: MODEL:ROWSxTOKENS or MODEL:ROWSxmixed, of the models tiny, minilm, base, large"),
     ROW(TEXT, lengths, .help = "serve: a file with the token counts of a row a line, for mixed cases"),
+    ROW(TEXT, http,
+        .help = "serve: load a server over loopback: of this run, or at this address, http://127.0.0.1:8080"),
+    ROW(INT, clients, .value = "64", .min = 1, .max = 10000, .help = "serve --http: connections at once"),
+    ROW(REAL, rate, .value = "0", .min = 0, .max = 1e7,
+        .help = "serve --http: requests a second, at random times (open loop); 0: each client's next follows its last"),
+    ROW(REAL, seconds, .value = "5", .min = 0.01, .max = 1e6, .help = "serve --http: how long requests are sent"),
+    ROW(INT, requests, .value = "0", .min = 0, .max = 1e12, .help = "serve --http: at most so many requests; 0: any"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep|oneb",
         .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in "
                 "24 GiB; oneb 1.28 billion, for GPUs; deep: that of pipeline, small and of 8 layers"),

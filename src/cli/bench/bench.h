@@ -9,6 +9,9 @@ typedef struct tri_bench_options {
     tri_texts op, sizes, cases, schedules, layouts;
     int lab_model; /* index into its option's choices */
     char *lengths; /* a file; NULL: none */
+    char *http;    /* a run, or the address of a server; NULL: the program alone */
+    int64_t clients, requests;
+    double rate, seconds;
 } tri_bench_options;
 
 /* Starts ranks, or joins those that a launcher started, and times collectives between them. */
@@ -24,6 +27,8 @@ tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_benc
 /* Times what surrounds that program, for the rows of a table: opening settings->checkpoint, encoding, batching,
  * answering, on a device that computes nothing. */
 tri_status tri__bench_host(tri_cli *cli, tri_settings *settings);
+/* The same over loopback: a server in this process, or one that runs, under load. Called by tri__bench_serve. */
+tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
 /* The median of n >= 1 numbers; sorts them in place. */
 double tri__bench_median(double *values, int64_t n);
 /* Ranks to start on this machine: as requested, else one per core, but at least two. */

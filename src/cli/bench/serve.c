@@ -215,6 +215,7 @@ tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_benc
     bench b = {.cli = cli, .asked = settings};
     tri_text_table table = {0};
     tri_status status = TRI_OK;
+    if (options->http) return tri__bench_serve_http(cli, settings, options);
     if (settings->checkpoint) return tri__bench_host(cli, settings);
     int given = tri__settings_given(settings, &options->cases), n = given ? options->cases.n : 4;
     tri__text_table_add(&table, "case\tmodel\tprecision\ttokens a row\tms a batch\tleast\tp99\trows/s\ttokens/s\t"

@@ -2,8 +2,12 @@
  * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. */
 #include "device/cpu/fast/call.h"
 
-#include <omp.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#else /* one thread */
+static int omp_get_thread_num(void) { return 0; }
+#endif
 
 enum { ENOUGH = 1 << 14 }; /* elements of ctx */
 
