@@ -177,6 +177,7 @@ tri_status tri__bench_serve_http(tri_cli *cli, tri_settings *settings, const tri
     if (sscanf(options->http, "http://%63[0-9.]:%d", host, &port) == 2)
         return load_server(cli, settings, options, host, port, 0);
     const tri_log log = {0};
+    settings->stub = 1; /* --device null: the host's side alone */
     const char *const name = "bench";
     const tri_server_options serving = {
         .n_models = 1, .name = &name, .run = (const char *const *)&options->http, .asked = settings,
