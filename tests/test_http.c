@@ -21,7 +21,7 @@ typedef struct echo {
     atomic_int done, last, gone;    /* records; the last status; clients that left */
     pthread_t later;
     tri_exchange *held;
-    atomic_int release;
+    atomic_int holding, release;
 } echo;
 
 static void reply_text(tri_exchange *exchange, const char *text, size_t length) {
@@ -78,6 +78,7 @@ static void say_when_asked(void *context, tri_exchange *exchange) {
     e->held = exchange;
     tri__exchange_hold(exchange, finish, context);
     pthread_create(&e->later, NULL, resume_when_asked, e);
+    atomic_store(&e->holding, 1);
 }
 
 static const tri_http_route routes[] = {
@@ -304,7 +305,7 @@ static void too_many_requests(void **state) {
     int port = start_with(&e, (tri_http_options){.max_requests = 1}), fd = http_connect(port);
     (void)state;
     dprintf(fd, "POST /asked HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
-    while (tri__http_in_flight(e.http) < 1) tri__clock_sleep(tri__clock() + 0.002);
+    assert_true(wait_for(&e.holding, 1));
     http_once(port, "POST", "/echo", "", "x", &a);
     assert_int_equal(a.status, 429);
     assert_non_null(strcasestr(a.text, "Retry-After: 1"));
@@ -334,7 +335,7 @@ static void draining(void **state) {
     (void)state;
     http_ask(kept, "POST", "/echo", "", "x", &a);
     dprintf(held, "POST /asked HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
-    while (tri__http_in_flight(e.http) < 1) tri__clock_sleep(tri__clock() + 0.002);
+    assert_true(wait_for(&e.holding, 1));
     pthread_create(&thread, NULL, drain_thread, &e);
     while (!tri__http_draining(e.http)) tri__clock_sleep(tri__clock() + 0.002);
     tri__clock_sleep(tri__clock() + 0.05);
