@@ -14,7 +14,7 @@ static void try_keys(const char *text, size_t size) {
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
     if (status != TRI_OK) return;
     const char *key = keys.text;
-    for (int i = 0; i < keys.n; i++, key += strlen(key) + 1) {
+    for (int i = 0; i < keys.n && i < 4; i++, key += strlen(key) + 1) {
         char *header;
         FUZZ_CHECK(asprintf(&header, "Bearer %s", key) > 0);
         FUZZ_CHECK(tri__keys_accept(&keys, header));
