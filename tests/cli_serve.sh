@@ -237,6 +237,26 @@ answers 200 '"model_name":"two"' -- POST /v2/models/two/infer \
 answers 200 '"models":["one","two"]' -- GET '/info?model=two' '' 'Authorization: Bearer secret-key-1'
 stop INT
 
+# ---- several ranks: rank 0 has the requests ----
+near() {
+    paste -d, "$1" "$2" | awk -F, '
+        NR > 1 { for (i = 2; i <= 3; i++) if (($i - $(i + 3)) ^ 2 > 1e-10) bad = 1 }
+        END { exit bad || NR < 41 }'
+}
+for mesh in --pp-size --dp-size --tp-size; do
+    serve run --nproc-per-node 2 $mesh 2 --threads 1 --max-rows 40
+    for when in before after; do
+        answers 200 -- POST /invocations "$(cat rows.csv)" 'Content-Type: text/csv'
+        if [ $mesh = --tp-size ]; then expect "$mesh, $when a reload: 1e-5" near body newer.csv
+        else expect "$mesh, $when a reload: the same bits" cmp -s body newer.csv; fi
+        [ $when = after ] && break
+        kill -HUP "$server"
+        for i in {1..200}; do grep -q 'loaded in' serve.err && break || sleep 0.05; done
+        expect_text serve.err "loaded in"
+    done
+    stop
+done
+
 # ---- TLS ----
 if command -v openssl >/dev/null && command -v curl >/dev/null && grep -q ', TLS' <("$trident" doctor); then
     openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost 2>/dev/null

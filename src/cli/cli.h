@@ -21,6 +21,7 @@ typedef struct tri_cli {
     char *(*lookup)(const char *name); /* getenv, for variables that launchers set */
     char **argv, **environment; /* of this process; passed to the ranks it starts */
     tri_stop *stop;           /* stop requests, if the command handles signals (signals.h); else NULL */
+    int reloads;              /* SIGHUP asks ranks to load their model again, not to stop */
     int reported;             /* set by a command whose failure has already been printed */
 } tri_cli;
 

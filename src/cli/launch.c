@@ -165,6 +165,7 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .err = fileno(cli->err),
                            .stop = cli->stop,
                            .log = &log,
+                           .reloads = cli->reloads,
                            .stopping = folder ? tri__signals_text(words) : NULL};
     char **resuming = NULL; /* the environment once a checkpoint is committed */
     tri_status status = read_logs(settings, folder, logs, &what.logs);

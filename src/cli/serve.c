@@ -1,6 +1,6 @@
 /* serve.c - `trident serve`: models behind HTTP, until a signal. The first line of its output has the address and a
  * request that can be pasted into a shell. */
-#include "cli/cli.h"
+#include "cli/launch.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "report/sinks.h"
+#include "serve/crew.h"
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static int64_t allow_connections(const serving *s, int64_t wanted) {
     if (limit.rlim_cur >= need) return wanted;
     int64_t allowed = (int64_t)limit.rlim_cur - SPARE_FILES;
     if (allowed < 16) allowed = 16;
-    if (!s->settings.quiet)
+    if (!s->settings.quiet && tri__launch_speaks(s->cli->lookup))
         fprintf(s->cli->err, "%lld connections at most: the limit of open files is %lld (ulimit -n)\n",
                 (long long)allowed, (long long)limit.rlim_cur);
     return allowed;
@@ -166,9 +167,6 @@ static void fill(serving *s) {
 /* Serves until a signal asks for the end. */
 static tri_status serve(serving *s, const tri_log *log) {
     tri_server *server = NULL;
-    char checked[200];
-    if (!tri__http_library(checked, sizeof checked)) return tri__fail(TRI_USAGE, "%s", checked);
-    tri__signals_serve(s->cli);
     TRI_TRY(tri__server_open(&s->server, log, &server));
     char *example = tri__server_example(server);
     if (!example) {
@@ -184,6 +182,26 @@ static tri_status serve(serving *s, const tri_log *log) {
     return TRI_OK;
 }
 
+/* Rank 0 has the requests; the others compute when it says so. */
+static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
+    serving *s = context;
+    tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
+    s->server.asked = settings;
+    if (world && tri_world_rank(world) != 0) return tri__crew_follow(world, settings, &s->server.batching);
+    tri_status status = tri__cli_progress(cli, settings->quiet, &sink);
+    if (status == TRI_OK && world) status = tri__crew_open(world, &s->server.batching.crew);
+    if (status == TRI_OK) status = open_log(s);
+    if (status == TRI_OK) status = serve(s, &log);
+    tri_words words;
+    tri__words_keep(&words);
+    tri__crew_close(s->server.batching.crew);
+    if (s->server.access_log > STDERR_FILENO) close(s->server.access_log);
+    tri__progress_close(&sink);
+    tri__words_restore(&words);
+    return status;
+}
+
 static tri_status prepare(serving *s, int n, const char *const *args) {
     int n_words = 0;
     TRI_TRY(tri__cli_own_settings(&s->settings, "serve", &s->own, n, args, s->words, MODELS, &n_words));
@@ -191,20 +209,19 @@ static tri_status prepare(serving *s, int n, const char *const *args) {
     for (int i = 0; i < n_words; i++) TRI_TRY(take_model(s, s->words[i]));
     TRI_TRY(take_files(s));
     fill(s);
-    return open_log(s);
+    char library[200];
+    return tri__http_library(library, sizeof library) ? TRI_OK : tri__fail(TRI_USAGE, "%s", library);
 }
 
 tri_status tri__command_serve(tri_cli *cli, int n, const char *const *args) {
-    tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
     serving *s = calloc(1, sizeof *s);
     if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
-    s->cli = cli, s->server.access_log = -1;
+    s->cli = cli;
     tri_status status = prepare(s, n, args);
-    if (status == TRI_OK) status = tri__cli_progress(cli, s->settings.quiet, &sink);
-    if (status == TRI_OK) status = serve(s, &log);
-    tri__progress_close(&sink);
-    if (s->server.access_log > STDERR_FILENO) close(s->server.access_log);
+    if (status == TRI_OK) {
+        tri__signals_serve(cli);
+        status = tri__launch_infer(cli, &s->settings, serve_here, s);
+    }
     for (int i = 0; i < s->n; i++) free(s->name[i]);
     tri__keys_file_free(&s->keys);
     free(s->certificate);

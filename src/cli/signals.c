@@ -105,8 +105,8 @@ void tri__signals_serve(tri_cli *cli) {
     struct sigaction action = {.sa_sigaction = note_server, .sa_flags = SA_RESTART | SA_SIGINFO};
     taken.terminal = cli->err_terminal;
     atomic_store(&taken.first, tri__clock());
-    atomic_store(&taken.words, (int)TRI_SIGNAL_DRAIN);
-    cli->stop = &taken.stop;
+    atomic_store(&taken.words, (int)(tri__launch_speaks(cli->lookup) ? TRI_SIGNAL_DRAIN : TRI_SIGNAL_SILENT));
+    cli->stop = &taken.stop, cli->reloads = 1;
     sem_init(&taken.wake, 0, 0);
     for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaction(heard[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);

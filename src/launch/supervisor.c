@@ -109,10 +109,20 @@ static void pass_on(supervisor *s) {
     }
 }
 
+/* Only to ranks that have joined, and so have a handler: the others will load what is current anyway. */
+static void pass_on_reload(supervisor *s) {
+    for (int i = 0; i < s->started; i++)
+        if (atomic_load(&s->segment.control->line[i].life) == TRI_LIFE_JOINED) send(s, i, SIGHUP);
+}
+
 static void hear_signals(supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         double now = tri__clock();
+        if (s->what->reloads && info.ssi_signo == SIGHUP) {
+            pass_on_reload(s);
+            continue;
+        }
         int key = info.ssi_code == SI_KERNEL; /* a key pressed twice is two requests */
         if (s->asked && now - s->asked < DEBOUNCE && !(key && s->key)) continue;
         s->verdict->stopped = (int)info.ssi_signo;

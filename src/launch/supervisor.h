@@ -24,6 +24,7 @@ typedef struct tri_supervised {
     tri_rank_logs logs;
     const tri_stop *stop;        /* a stop requested before ranks started counts, too; NULL */
     const tri_log *log;          /* for warnings and `stopping`; NULL: none */
+    int reloads;                 /* 1: SIGHUP requests no stop: it is passed on each time it comes */
     const char *stopping;        /* message when the first signal requests a stop; NULL: none */
 } tri_supervised;
 
