@@ -134,7 +134,8 @@ def main():
     missing, key = {}, "cpu_ms" if options.cpu_time else "pass_ms"
     with tempfile.TemporaryDirectory() as folder:
         for case in options.cases.split(","):
-            rows, tokens = int(case.split("x")[0]), case.split("x")[1]
+            count, tokens = case.split("x", 1)
+            rows = int(count)
             ids = case_ids(tokens, rows, options)
             measured = {}
             for _ in range(options.rounds):

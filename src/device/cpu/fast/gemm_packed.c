@@ -105,14 +105,6 @@ static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, in
     multiply(p, k0, size, row, b, start, ld, g->c + row * g->n + column, g->n);
 }
 
-/* Prefetches the `part`-th of `parts` parts of the rows that become the panel of B from this column on. */
-static void fetch_rows(const plan *p, int64_t k0, int64_t size, int64_t column, int64_t part, int64_t parts) {
-    const tri_gemm *g = p->g;
-    int64_t nr = g->simd->nr, rows = g->n - column < nr ? g->n - column : nr;
-    for (int64_t i = part; i < rows; i += parts)
-        for (int64_t c = 0; c < size; c += LINE) __builtin_prefetch(g->b + (column + i) * g->k + k0 + c, 0, 2);
-}
-
 /* One panel of B stays in L1. If B exceeds the L2 cache, each kernel call prefetches part of its next panel. */
 static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, int64_t row1, int64_t column0,
                        int64_t column1) {
@@ -126,7 +118,6 @@ static void by_columns(const plan *p, int64_t k0, int64_t size, int64_t row0, in
             tri__pack_rows(b, nr, g->b + column * g->k + k0, g->k, g->n - column < nr ? g->n - column : nr, real, size,
                            1);
         for (int64_t row = row0, call = 0; row < row1; row += mr, call++) {
-            if (p->packs_b && column + nr < column1) fetch_rows(p, k0, real, column + nr, call, calls);
             for (int64_t i = 0; !p->packs_b && i < share; i += LINE)
                 __builtin_prefetch(b + nr * p->block + call * share + i);
             kernel_tile(p, k0, size, row, column, b);

@@ -9,7 +9,9 @@
 typedef float tri_vec4 __attribute__((vector_size(16)));
 typedef float tri_vec4_any __attribute__((vector_size(16), aligned(4), may_alias));
 
-enum { AHEAD_ROWS = 8 }; /* rows of prefetch distance: strides are too long for the hardware prefetcher */
+/* Rows of prefetch distance: strides are too long, and rows too short, for the hardware prefetcher. Four rows read side
+ * by side arrive at half of the memory's speed without it. */
+enum { AHEAD_ROWS = 8 };
 
 static inline int64_t tri__round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -31,6 +33,7 @@ static inline void tri__pack_rows(float *to, int width, const float *from, int64
         if (n - i >= 4)
             for (; c + 4 <= k; c += 4) {
                 tri_vec4 r[4];
+                __builtin_prefetch(from + (i + AHEAD_ROWS + (c / 4) % 4) * ld + c, 0, 2);
                 for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(from + (i + u) * ld + c) * scale;
                 tri__transpose4(r);
                 for (int u = 0; u < 4; u++) *(tri_vec4_any *)(to + (c + u) * width + i) = r[u];
