@@ -2,6 +2,7 @@
  * return to 16 bits, and only they; every integer and every scale counts; a run of --quantize int8 loses nothing. */
 #include "session_data.h"
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/quantized.h"
 #include "serve/quantized_folder.h"
 #include "serve/serve.h"
@@ -313,6 +314,28 @@ static void every_number_counts(void **state) {
     tri__checkpoint_close(e.from);
 }
 
+/* Written by another build: bad data to those that want its answers. */
+static void another_version(void **state) {
+    (void)state;
+    char path[PATH], file[TRI_PATH_MAX], checkpoint[PATH + 32], data[PATH + 32];
+    tri_json *manifest;
+    tri_settings settings;
+    tri_predictions made;
+    OK(tri__manifest_load(path_of("changed", path), &manifest));
+    assert_int_equal(tri__json_set_new(manifest, "version", tri__json_integer(99)), 0);
+    char *text = tri__manifest_text(manifest);
+    OK(tri__path_join(file, path, "manifest.json"));
+    OK(tri__file_write(file, text, strlen(text)));
+    free(text);
+    tri__json_decref(manifest);
+    snprintf(checkpoint, sizeof checkpoint, "--checkpoint=%s", path);
+    snprintf(data, sizeof data, "--data-path=%s/valid.csv", root);
+    parse(&settings, "predict", 2, (const char *const[]){checkpoint, data});
+    assert_int_equal(tri__serve_predict(&settings, NULL, &(tri_predict_options){0}, NULL, &made), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "version 99"));
+    tri__settings_free(&settings);
+}
+
 /* Trained through int8 products: the folder has the forward pass that training saw. */
 static void trained_for_it(void **state) {
     (void)state;
@@ -350,6 +373,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folder_is_the_run_in_int8), cmocka_unit_test(harmful_layers_return),
         cmocka_unit_test(refuses_with_figures),      cmocka_unit_test(every_number_counts),
+        cmocka_unit_test(another_version),
         cmocka_unit_test(a_quarter_of_the_bytes),    cmocka_unit_test(trained_for_it),
     };
     return cmocka_run_group_tests(tests, make_runs, remove_data);

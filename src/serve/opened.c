@@ -26,11 +26,12 @@ static tri_status check_classes(const tri_opened *o) {
                      o->preprocess->n_classes);
 }
 
-/* A folder of another version is a wrong input here, whatever the reason. */
+/* A folder of another version is not damaged, and tools that remove damage must not take it for that; but a model that
+ * cannot be read is bad data, whatever the reason. */
 static tri_status open_checkpoint(const tri_settings *asked, tri_checkpoint **out) {
     tri_status status = tri__checkpoint_open_weights(asked->checkpoint, 1, tri__threads(asked), out);
-    tri_words why;
     if (status != TRI_USAGE) return status;
+    tri_words why;
     tri__words_keep(&why);
     return tri__fail(TRI_DATA, "%s", why.text);
 }
