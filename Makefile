@@ -188,8 +188,8 @@ asan:
 	  CFLAGS='$(TRACED) -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := reload session_meshes pipeline replicas
-TSAN_TESTS := batcher collectives crew exchange far http join loader messages mismatch model parallel ranks segment \
-  server session_ranks shard tensor $(TSAN_LONG)
+TSAN_TESTS := batcher collectives crew exchange far http infer join loader messages mismatch model parallel ranks \
+  segment server session_ranks shard tensor $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan

@@ -44,6 +44,17 @@ same --nproc-per-node 2 --offload params
 same --nproc-per-node 2 --shard zero3 --offload params,activations --cache-dir cache
 same --nproc-per-node 4 --batch-size 32 # 32 rows: replicas whose last batch is empty
 
+for precision in bf16 fp16 int8; do
+    run predict "${common[@]}" --precision $precision -o few.csv
+    expect_code 0
+    for mesh in "--batch-size 5" "--nproc-per-node 4 --pp-size 2 --shard zero3 --num-microbatches 3"; do
+        run predict "${common[@]}" --precision $precision $mesh -o many.csv
+        expect_code 0
+        expect "$precision, $mesh: the predictions are those of one rank" cmp few.csv many.csv
+    done
+    expect "$precision rounds" test "$(cmp one.csv few.csv | wc -l)" = 1
+done
+
 run eval "${common[@]}" --nproc-per-node 4 --pp-size 2 --json
 expect_code 0
 expect "figures of four ranks are those of one" test "$(figures "$out")" = "$(cat one.json)"

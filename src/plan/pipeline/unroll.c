@@ -177,6 +177,16 @@ static void post_receives(unroll *u, int action) {
     }
 }
 
+/* In a forward program no message comes back that implies a send's arrival, so that the values of all microbatches
+ * would be kept until its end. Where a rank has one stage it may wait for an earlier send instead: microbatches pass in
+ * order, and what a wait needs comes from later stages, which wait for nothing of this one's later work. */
+static void bound_sends(unroll *u, const tri_message_plan *message) {
+    enum { AHEAD = 2 }; /* microbatches that a stage may be ahead of the next */
+    const tri_pipeline *pipeline = &u->stages->pipeline;
+    if (u->pass->training || pipeline->n_stages > pipeline->n_ranks || message->mb < AHEAD) return;
+    wait_sent(u, u->hand.edge[message->edge].slot, message->mb - AHEAD);
+}
+
 /* Posts the sends of an action whose values are complete after instruction `done` of the template. */
 static void send(unroll *u, int action, int done) {
     for (; u->n_sent < u->hand.n_out; u->n_sent++) {
@@ -184,6 +194,7 @@ static void send(unroll *u, int action, int done) {
         const tri_edge *edge = &u->hand.edge[message->edge];
         if (message->made != action || edge->after > done) return;
         wait_sent(u, edge->slot, message->mb);
+        bound_sends(u, message);
         post(u, TRI_OP_send_post, message);
         u->leaving[at_mb(u, edge->slot, message->mb)] = u->n_sent + 1;
     }
