@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "engine/accept.h"
+#include "engine/asked.h"
 #include "settings/settings.h"
 
 #include <setjmp.h>
@@ -502,11 +503,60 @@ static void test_shipped(void **state) {
     }
 }
 
+/* What a model was trained with, what is asked for, and what it computes with. */
+static const struct {
+    int trained, quantized; /* TRI_PRECISION_, TRI_QUANTIZE_ */
+    const char *args[5];
+    int precision, quantize; /* precision -1: refused */
+} infer_cases[] = {
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_NONE, {NULL}, TRI_PRECISION_FP32, TRI_QUANTIZE_NONE},
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_INT8, {NULL}, TRI_PRECISION_BF16, TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_INT8, {"--precision", "fp32"}, TRI_PRECISION_FP32, TRI_QUANTIZE_NONE},
+    {TRI_PRECISION_FP32, TRI_QUANTIZE_NONE, {"--precision", "fp16"}, TRI_PRECISION_FP16, TRI_QUANTIZE_NONE},
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_NONE, {"--precision", "int8"}, TRI_PRECISION_FP32, TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_INT8, {"--precision", "int8"}, TRI_PRECISION_BF16, TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_BF16, TRI_QUANTIZE_NONE, {"--quantize", "int8"}, TRI_PRECISION_FP32, TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_FP32, TRI_QUANTIZE_INT8, {"--quantize", "none"}, TRI_PRECISION_FP32, TRI_QUANTIZE_NONE},
+    {TRI_PRECISION_FP32, TRI_QUANTIZE_NONE, {"--precision", "bf16", "--quantize", "int8"}, TRI_PRECISION_BF16,
+     TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_FP32, TRI_QUANTIZE_NONE, {"--precision", "int8", "--quantize", "int8"}, TRI_PRECISION_FP32,
+     TRI_QUANTIZE_INT8},
+    {TRI_PRECISION_FP32, TRI_QUANTIZE_NONE, {"--precision", "int8", "--quantize", "fp8"}, -1, 0},
+};
+
+static void test_infer(void **state) {
+    (void)state;
+    const char *model_args[] = {"--nproc-per-node", "8", "--pp-size", "4", "--lr", "0.5", "--offload", "params",
+                                "--batch-size", "64", "--separator", "tab", NULL};
+    for (size_t i = 0; i < sizeof infer_cases / sizeof *infer_cases; i++) {
+        tri_settings model, asked;
+        int words;
+        tri__settings_init(&model), tri__settings_init(&asked);
+        assert_int_equal(tri__settings_parse(&model, "train", count(model_args), model_args, NULL, 0, &words), TRI_OK);
+        model.precision = infer_cases[i].trained, model.quantize = infer_cases[i].quantized;
+        assert_int_equal(tri__settings_parse(&asked, "eval", count(infer_cases[i].args), infer_cases[i].args, NULL, 0,
+                                             &words),
+                         TRI_OK);
+        tri_status status = tri__settings_infer(&model, &asked);
+        assert_int_equal(status, infer_cases[i].precision < 0 ? TRI_USAGE : TRI_OK);
+        if (status == TRI_OK) {
+            assert_int_equal(model.precision, infer_cases[i].precision);
+            assert_int_equal(model.quantize, infer_cases[i].quantize);
+            /* The mesh, batches and memory are this call's; what the model was trained with stays. */
+            assert_true(model.world_size == 1 && model.nproc_per_node == 1 && model.pp_size == 1);
+            assert_true(model.batch_size == 32 && strcmp(model.offload.at[0], "none") == 0);
+            assert_true(model.lr == 0.5 && strcmp(model.separator, "tab") == 0);
+        }
+        tri__settings_free(&model), tri__settings_free(&asked);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),   cmocka_unit_test(test_words_and_flags), cmocka_unit_test(test_own_rows),
         cmocka_unit_test(test_check),   cmocka_unit_test(test_microbatches),    cmocka_unit_test(test_launched),
         cmocka_unit_test(test_recorded),        cmocka_unit_test(test_shipped),
+        cmocka_unit_test(test_infer),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }
