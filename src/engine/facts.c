@@ -27,18 +27,35 @@ tri_json *tri__program_json(const tri_program *p) {
                           "offload_bytes", (tri_json_int)tri__program_offload_bytes(p), "sent_bytes", sent_json(p));
 }
 
-tri_json *tri__programs_json(const tri_classes *all) {
-    tri_json **class = calloc((size_t)all->n, sizeof *class),
+/* Of each class the most that a program of the rank needs: they share memory. */
+static void raise_bytes(const tri_classes *all, int rank, tri_json *bytes) {
+    int64_t total = 0;
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+        int64_t most = 0;
+        for (int kind = 0; kind < TRI_PROGRAMS; kind++) {
+            int64_t need = all[kind].n ? tri__class_of(&all[kind], rank, NULL)->program->bytes[mem] : 0;
+            if (need > most) most = need;
+        }
+        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(most));
+        total += most;
+    }
+    tri__json_set_new(bytes, "total", tri__json_integer(total));
+}
+
+tri_json *tri__programs_json(const tri_classes *all, tri_program_kind kind) {
+    const tri_classes *these = &all[kind];
+    tri_json **class = calloc((size_t)these->n, sizeof *class),
            *ranks = class ? tri__json_array() : NULL; /* of each class, made on first use */
-    for (int rank = 0; rank < all->world && ranks; rank++) {
-        const tri_class *of = tri__class_of(all, rank, NULL);
-        tri_json **like = &class[of - all->at];
+    for (int rank = 0; rank < these->world && ranks; rank++) {
+        const tri_class *of = tri__class_of(these, rank, NULL);
+        tri_json **like = &class[of - these->at];
         if (!*like) *like = tri__program_json(of->program);
         tri_json *one = tri__json_deep_copy(*like);
         tri__json_set_new(one, "rank", tri__json_integer(rank));
+        raise_bytes(all, rank, tri__json_get(one, "bytes"));
         tri__json_append_new(ranks, one);
     }
-    for (int i = 0; i < all->n && class; i++) tri__json_decref(class[i]);
+    for (int i = 0; i < these->n && class; i++) tri__json_decref(class[i]);
     free(class);
     return ranks;
 }

@@ -62,13 +62,13 @@ static tri_status count_rows(const tri_settings *s, const tri_place *place, cons
 
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
                            char **program) {
-    const tri_classes *step = &all->of[engine->train < 0 ? TRI_INFER : TRI_TRAIN];
-    const tri_counts *max = &step->at[0].program->max;
+    tri_program_kind step = engine->train < 0 ? TRI_INFER : TRI_TRAIN;
+    const tri_counts *max = &all->of[step].at[0].program->max;
     *facts = tri__json_pack("{s:i, s:I, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o, s:o}", "world_size", all->world,
                             "parameters", (tri_json_int)engine->model.n_elements, "microbatches", engine->n_mb,
                             "checked", 1, "largest_microbatch", "primary_tokens", (tri_json_int)max->of[TRI_SYM_T0],
                             "secondary_tokens", (tri_json_int)max->of[TRI_SYM_T1], "samples",
-                            (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(step), "infer",
+                            (tri_json_int)max->of[TRI_SYM_N], "ranks", tri__programs_json(all->of, step), "infer",
                             tri__program_json(all->of[TRI_INFER].at[0].program), "start",
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");

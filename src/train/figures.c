@@ -35,7 +35,7 @@ static tri_json *transfers_json(const taken *t) {
 }
 
 static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
-    tri_json *ranks = tri__programs_json(&s->programs.of[TRI_TRAIN]), *one;
+    tri_json *ranks = tri__programs_json(s->programs.of, TRI_TRAIN), *one;
     size_t rank;
     tri__json_each(ranks, rank, one) {
         tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
