@@ -197,7 +197,7 @@ static tri_status idle_main(tri_world *world, void *context) {
         tri_batching batching = j->batching;
         batching.crew = crew;
         status = tri__model_open(&asked, &batching, NULL, &model);
-        if (status == TRI_OK) tri__clock_sleep(tri__clock() + 5);
+        if (status == TRI_OK) tri__clock_sleep(tri__clock() + 4);
         if (status == TRI_OK) status = expect_all(j, model);
         tri__model_close(model);
         tri__crew_close(crew);

@@ -37,7 +37,7 @@ tri_status tri__engine_agree(const tri_engine *engine, const tri_settings *setti
 /* Files of offload memory have no name and no other place: training has its run folder. */
 static const char *offload_folder(const tri_engine *engine) { return engine->in.offload ? "." : NULL; }
 
-tri_status tri__engine_open_infer(const tri_infer_spec *spec, tri_engine *engine) {
+tri_status tri__engine_bind_infer(const tri_infer_spec *spec, tri_engine *engine) {
     const tri_settings *s = spec->settings;
     tri_world *world = spec->place.world;
     tri_programs all;
@@ -50,9 +50,17 @@ tri_status tri__engine_open_infer(const tri_infer_spec *spec, tri_engine *engine
     TRI_TRY(tri__engine_agree(engine, s, tri__hash64(spec->data, tri__checkpoint_path(spec->checkpoint),
                                                      strlen(tri__checkpoint_path(spec->checkpoint)))));
     if (world) tri__world_doing(world, TRI_DOING_LOAD, -1);
-    TRI_TRY(tri__engine_bind(engine, offload_folder(engine)));
+    return tri__engine_bind(engine, offload_folder(engine));
+}
+
+tri_status tri__engine_open_infer(const tri_infer_spec *spec, tri_engine *engine) {
+    TRI_TRY(tri__engine_bind_infer(spec, engine));
     TRI_TRY(tri__engine_load(engine, spec->checkpoint, 0));
+    return tri__engine_ready_infer(engine);
+}
+
+tri_status tri__engine_ready_infer(tri_engine *engine) {
     TRI_TRY(tri__engine_upload(engine));
-    if (world) tri__world_doing(world, TRI_DOING_EVALUATE, -1);
+    if (engine->place.world) tri__world_doing(engine->place.world, TRI_DOING_EVALUATE, -1);
     return TRI_OK;
 }

@@ -19,6 +19,9 @@ typedef struct tri_infer_spec {
  * rank allocates; then allocates, reads the weights, whatever mesh wrote them, and prepares them. Every rank of a world
  * calls it. */
 tri_status tri__engine_open_infer(const tri_infer_spec *spec, tri_engine *engine);
+/* The same in three parts: up to the allocation; tri__engine_load, which concerns this rank alone; and the rest. */
+tri_status tri__engine_bind_infer(const tri_infer_spec *spec, tri_engine *engine);
+tri_status tri__engine_ready_infer(tri_engine *engine);
 
 /* Calls `load` on the first rank of each machine, and then on the others, which find the files that it made (token
  * stores); on all at once where there are none to make. */

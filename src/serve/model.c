@@ -53,9 +53,8 @@ typedef struct opening {
 } opening;
 
 static void *open_politely(void *context) {
-    enum { POLITE = 10 }; /* steps below the caller: about a tenth of a busy core */
     opening *a = context;
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + POLITE); /* of this thread, in Linux */
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + TRI_POLITE); /* of this thread, in Linux */
     a->status = read_model(a->model, a->asked, a->batching, a->log);
     if (a->status == TRI_OK && !a->model->crew) a->status = load_model(a->model);
     tri__words_keep(&a->why);

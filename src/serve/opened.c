@@ -72,13 +72,22 @@ tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tr
     return TRI_OK;
 }
 
+static tri_infer_spec spec_of(const tri_opened *o, const tri_counts *max, uint64_t data) {
+    return (tri_infer_spec){.settings = &o->settings,
+                            .place = o->place,
+                            .assets = &o->assets,
+                            .n_columns = o->preprocess->width,
+                            .max = *max,
+                            .checkpoint = o->checkpoint,
+                            .data = data};
+}
+
 tri_status tri__opened_load(tri_opened *o, const tri_counts *max, uint64_t data) {
-    const tri_infer_spec spec = {.settings = &o->settings,
-                                 .place = o->place,
-                                 .assets = &o->assets,
-                                 .n_columns = o->preprocess->width,
-                                 .max = *max,
-                                 .checkpoint = o->checkpoint,
-                                 .data = data};
+    const tri_infer_spec spec = spec_of(o, max, data);
     return tri__engine_open_infer(&spec, &o->engine);
+}
+
+tri_status tri__opened_bind(tri_opened *o, const tri_counts *max) {
+    const tri_infer_spec spec = spec_of(o, max, 0);
+    return tri__engine_bind_infer(&spec, &o->engine);
 }

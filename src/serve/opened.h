@@ -25,6 +25,8 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
 /* Plans for microbatches of at most `max`, allocates, reads the weights and uploads them; on every rank. data: digest
  * of what all ranks must have read; 0: nothing. TRI_NOTFINITE if a weight is not finite. */
 tri_status tri__opened_load(tri_opened *opened, const tri_counts *max, uint64_t data);
+/* Its first part, up to the allocation; tri__engine_load and tri__engine_ready_infer follow. */
+tri_status tri__opened_bind(tri_opened *opened, const tri_counts *max);
 /* The positive class of two: `asked`, or the label that the model was trained with. Beyond two -1. */
 tri_status tri__opened_positive(const tri_opened *opened, const char *asked, const tri_log *log, int *positive);
 void tri__opened_close(tri_opened *opened); /* accepts a zeroed one */
