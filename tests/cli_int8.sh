@@ -52,6 +52,16 @@ for mesh in "--nproc-per-node 2 --pp-size 2 --schedule zb-h1" "--recompute full"
 done
 expect "a pipeline trains the same weights as one rank" test "$(sort -u digests | wc -l)" = 1
 
+# Resumed after a checkpoint: the uninterrupted run.
+resumed=("${common[@]}" --output-dir again --precision bf16 --quantize int8 --save-steps 3 --keep 9)
+run train "${resumed[@]}"
+expect_code 0
+whole=$("$trident" digest again)
+rm -rf again/checkpoint-6 again/best_checkpoint.json
+run train "${resumed[@]}"
+expect_code 0
+expect "a resumed run has the same weights" test "$("$trident" digest again)" = "$whole"
+
 # Another type of products is another run; fp8 is not trained for.
 refuses 2 quantize -- train "${common[@]}" --output-dir fp32 --precision fp32
 refuses 2 "--quantize fp8" -- train "${common[@]}" --output-dir new --quantize fp8
