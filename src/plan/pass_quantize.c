@@ -32,9 +32,8 @@ static tri_op linear_gelu_op(tri_dtype dtype) {
     return dtype == TRI_I8 ? TRI_OP_linear_gelu_int8 : TRI_OP_linear_gelu_fp8;
 }
 
-int tri__keeps_quantized(const tri_pass *pass) {
-    return pass->serving && pass->in->quantize != TRI_F32 && pass->sharding.kind < TRI_SHARD_ZERO3;
-}
+/* Whether weights are kept in 8 bits, instead of being quantised at their first use. */
+static int keeps_quantized(const tri_pass *pass) { return pass->serving && pass->sharding.kind < TRI_SHARD_ZERO3; }
 
 tri_dtype tri__weights_dtype(const tri_pass *pass) {
     int gathers = pass->serving && pass->in->quantize != TRI_F32 && pass->sharding.kind >= TRI_SHARD_ZERO3;
@@ -215,8 +214,8 @@ static int by_place(const void *a, const void *b) {
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Notes a view that gets a slot of its own; once. */
-static void store(tri_pass *pass, int *cap, int view, uint32_t axes, int quantized) {
+/* Notes a view that gets a slot of its own, once. scale -1: it is not quantised; 0: its scales get one, too. */
+static void store(tri_pass *pass, int *cap, int view, uint32_t axes, int scale) {
     const tri_slot s = pass->program->slot[view];
     for (int i = 0; i < pass->n_stored; i++)
         if (pass->stored[i].slot == view) return;
@@ -227,7 +226,7 @@ static void store(tri_pass *pass, int *cap, int view, uint32_t axes, int quantiz
                                                                               .rows = s.rows.add,
                                                                               .cols = s.cols,
                                                                               .slot = view,
-                                                                              .scale = quantized,
+                                                                              .scale = scale,
                                                                               .axes = axes};
 }
 
@@ -237,10 +236,10 @@ static void find_stored(tri_pass *pass) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         if (!instr->attr.bits) continue;
-        if (instr->op == TRI_OP_linear) store(pass, &cap, TRI_SLOT(instr, linear, w), instr->attr.axes, 1);
-        if (instr->op == TRI_OP_linear_gelu) store(pass, &cap, TRI_SLOT(instr, linear_gelu, w), instr->attr.axes, 1);
+        if (instr->op == TRI_OP_linear) store(pass, &cap, TRI_SLOT(instr, linear, w), instr->attr.axes, 0);
+        if (instr->op == TRI_OP_linear_gelu) store(pass, &cap, TRI_SLOT(instr, linear_gelu, w), instr->attr.axes, 0);
         for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type) && instr->op == TRI_OP_embed; k++)
-            if (instr->slot[k] >= 0 && pass->in->precision != TRI_F32) store(pass, &cap, instr->slot[k], 0, 0);
+            if (instr->slot[k] >= 0 && pass->in->precision != TRI_F32) store(pass, &cap, instr->slot[k], 0, -1);
     }
     if (pass->n_stored) qsort(pass->stored, (size_t)pass->n_stored, sizeof *pass->stored, by_place);
 }
@@ -285,14 +284,13 @@ static void keep_quantized(quantizer *z) {
     for (int i = 0; i < pass->n_stored; i++) {
         tri_stored *s = &pass->stored[i];
         tri_slot *slot = &pass->program->slot[s->slot];
+        const char *name = slot->name;
         slot->parent = -1, slot->parent_at = 0;
-        slot->dtype = s->scale ? pass->in->quantize : TRI_F32;
+        slot->dtype = s->scale < 0 ? TRI_F32 : pass->in->quantize;
         z->to.unit = slot->unit;
-        int scale = s->scale ? tri__build_slot(&z->to, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = s->rows}, 1,
-                                               "%s.scale", slot->name)
-                             : -1;
-        s->scale = scale;
-        if (scale >= 0) z->of[s->slot] = (tri_factor){s->slot, scale};
+        if (s->scale < 0) continue;
+        s->scale = tri__build_slot(&z->to, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = s->rows}, 1, "%s.scale", name);
+        z->of[s->slot] = (tri_factor){s->slot, s->scale};
     }
 }
 
@@ -306,7 +304,7 @@ tri_status tri__pass_quantize(tri_pass *pass) {
     z.times = tri__arena_alloc(pass->arena, n * sizeof *z.times);
     z.narrow = tri__arena_alloc(pass->arena, n * sizeof *z.narrow);
     for (size_t s = 0; s < n; s++) z.of[s] = (tri_factor){-1, -1}, z.narrow[s] = -1;
-    if (tri__keeps_quantized(pass)) keep_quantized(&z);
+    if (keeps_quantized(pass)) keep_quantized(&z);
     rewrite(&z);
     return tri__check_kernels(pass);
 }

@@ -228,13 +228,12 @@ int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
 void tri__mark_quantized(tri_pass *pass);
 /* The type of weights as they are kept, and as they are gathered. */
 tri_dtype tri__weights_dtype(const tri_pass *pass);
-/* Where the weights of a plan that only serves are kept in 8 bits, instead of being quantised after each gather. */
-int tri__keeps_quantized(const tri_pass *pass);
-/* Appends instructions that quantise x by rows, into slots of class `mem` named after it; `axes`: ranks that have its
- * other columns take part. */
+/* An 8-bit factor: numbers, and the scale of each row. */
 typedef struct tri_factor {
     int q, s; /* slots; -1: none */
 } tri_factor;
+/* Appends instructions that quantise slot x by rows; `axes`: ranks along them, which have its other columns, take part.
+ */
 void tri__build_quantize(tri_builder *to, tri_dtype dtype, int x, uint32_t axes, tri_factor into);
 
 /* The encoder that a unit belongs to; -1: none. */
