@@ -124,11 +124,15 @@ static int32_t *take(int32_t **from, int64_t n) {
     return at;
 }
 
+/* A GPU reads zeros after a text's tokens, up to its granule of 64 or a sixteenth of the largest batch. */
+static int64_t padding(const tri_serve_case *at) { return at->rows * TRI_SERVE_TOKENS / 16 + 64; }
+
 /* Integers of all batches' arrays; the float array of numbers is as large as one of int32_t. */
-static int64_t room_of(const lengths *l, int texts, int64_t batches) {
-    int64_t tokens = 0;
+static int64_t room_of(const tri_serve_case *at, const lengths *l) {
+    int texts = at->model->texts;
+    int64_t tokens = at->batches * texts * padding(at);
     for (int64_t i = 0; i < l->rows * texts; i++) tokens += l->of[i];
-    return 4 * tokens + texts * (l->rows + batches) + l->rows * (TRI_SERVE_COLUMNS + 1 + 2);
+    return 4 * tokens + texts * (l->rows + at->batches) + l->rows * (TRI_SERVE_COLUMNS + 1 + 2);
 }
 
 static void fill_text(tri_micro *m, int text, const tri_serve_case *at, const int32_t *length, uint32_t *random) {
@@ -152,9 +156,9 @@ static void fill_batch(tri_micro *m, const tri_serve_case *at, const int32_t *le
     int texts = at->model->texts;
     for (int text = 0; text < texts; text++) {
         for (int64_t i = 0; i < m->n; i++) m->tokens[text] += length[i * texts + text];
-        m->ids[text] = take(memory, m->tokens[text]);
-        m->pos[text] = take(memory, m->tokens[text]);
-        m->key[text] = take(memory, 2 * m->tokens[text]);
+        m->ids[text] = take(memory, m->tokens[text] + padding(at));
+        m->pos[text] = take(memory, m->tokens[text] + padding(at));
+        m->key[text] = take(memory, 2 * (m->tokens[text] + padding(at)));
         m->seq[text] = take(memory, m->n + 1);
         fill_text(m, text, at, length + text, random);
     }
@@ -169,7 +173,7 @@ static tri_status make_batches(tri_serve_case *at, const lengths *l) {
     uint32_t random = 1;
     at->batches = (l->rows + at->rows - 1) / at->rows;
     at->batch = calloc((size_t)at->batches, sizeof *at->batch);
-    at->memory = calloc((size_t)room_of(l, texts, at->batches), sizeof *at->memory);
+    at->memory = calloc((size_t)room_of(at, l), sizeof *at->memory);
     if (!at->batch || !at->memory) return tri__fail(TRI_RESOURCE, "out of memory");
     int32_t *memory = at->memory;
     for (int64_t i = 0; i < at->batches; i++) {
