@@ -19,14 +19,18 @@ template <int COLS> struct sizes { /* bytes of shared memory: queries, then two 
     };
 };
 
-/* Begins to fetch a tile of keys and of values; `from` is the first key's row, of which `left` exist. */
+/* Begins to fetch a tile of keys or of values; `from` is the first one's row, of which `left` exist. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void fetch_half(const attention_args &a, const T *from, int left, uint32_t to) {
+    int64_t H = (int64_t)a.heads * a.width;
+    copy_rows<T, COLS, sizes<COLS>::KEYS, THREADS, true>(from, 3 * H, a.width, left, to, (int)threadIdx.x);
+}
+/* Both; `from` is the first key's row. */
 template <typename T, int COLS>
 static __device__ __forceinline__ void fetch_keys(const attention_args &a, const T *from, int left, uint32_t keys,
                                                   uint32_t values) {
-    enum { KEYS = sizes<COLS>::KEYS };
-    int64_t H = (int64_t)a.heads * a.width;
-    copy_rows<T, COLS, KEYS, THREADS, true>(from, 3 * H, a.width, left, keys, (int)threadIdx.x);
-    copy_rows<T, COLS, KEYS, THREADS, true>(from + H, 3 * H, a.width, left, values, (int)threadIdx.x);
+    fetch_half<T, COLS>(a, from, left, keys);
+    fetch_half<T, COLS>(a, from + (int64_t)a.heads * a.width, left, values);
 }
 
 /* Random number state of a thread's two rows of queries: their positions; the feature of the first key; Philox state of
@@ -83,9 +87,10 @@ static __device__ __forceinline__ void form_weights(const float (&score)[N], int
 }
 
 /* One step of the online softmax over a tile of scores: scores become weights relative to the maximum so far, which
- * `largest` holds for the two rows; `sum` and `out` are rescaled. Keys from `valid` on do not exist. */
-template <int NS, int NO>
-static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], float (&largest)[2], float (&sum)[2],
+ * `largest` holds for the two rows; `sum` is rescaled, and `before` is the factor for what was summed so far. Keys from
+ * `valid` on do not exist. */
+template <int NS>
+static __device__ __forceinline__ void soften(float (&s)[NS], float (&before)[2], float (&largest)[2], float (&sum)[2],
                                               int valid, float log2_scale) {
     int c = threadIdx.x % 4;
     if (valid < NS * 2) {
@@ -100,7 +105,8 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
         for (int j = 0; j < NS / 4; j++) most = fmaxf(most, fmaxf(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
-        float before = power_of_2((largest[h] - most) * log2_scale), offset = most * log2_scale, more = 0;
+        float offset = most * log2_scale, more = 0;
+        before[h] = power_of_2((largest[h] - most) * log2_scale);
         largest[h] = most;
 #pragma unroll
         for (int j = 0; j < NS / 4; j++)
@@ -110,10 +116,12 @@ static __device__ __forceinline__ void soften(float (&s)[NS], float (&out)[NO], 
                 p = power_of_2(fmaf(p, log2_scale, -offset));
                 more += p;
             }
-        sum[h] = fmaf(sum[h], before, more); /* of this thread's columns; the quad's sums are added at the end */
-#pragma unroll
-        for (int j = 0; j < NO / 4; j++) out[4 * j + 2 * h] *= before, out[4 * j + 2 * h + 1] *= before;
+        sum[h] = fmaf(sum[h], before[h], more); /* of this thread's columns; the quad's sums are added at the end */
     }
+}
+template <int NO> static __device__ __forceinline__ void rescale(float (&out)[NO], const float (&before)[2]) {
+#pragma unroll
+    for (int i = 0; i < NO; i++) out[i] *= before[i / 2 % 2];
 }
 
 /* `queries` is the address of the tile of queries, which are no longer needed: whole rows are staged there. */
@@ -193,7 +201,9 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
         copy_commit();
         wgmma_wait<0>();
         pin(score);
-        soften(score, of.out, of.largest, of.sum, length - n * KEYS, log2_scale);
+        float before[2];
+        soften(score, before, of.largest, of.sum, length - n * KEYS, log2_scale);
+        rescale(of.out, before);
         uint32_t weight[KEYS / 32][2][4];
 #pragma unroll
         for (int b = 0; b < KEYS / 32; b++) {
@@ -209,6 +219,83 @@ static __device__ __forceinline__ void attend(const attention_args &a, const dec
         wgmma_wait<0>();
         pin(of.out);
     }
+}
+
+/* The scores of a tile: queries times keys. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void queue_scores(uint32_t query, uint32_t keys,
+                                                    float (&score)[sizes<COLS>::KEYS / 2]) {
+    uint32_t query_tile = tile_at(query), key_tile = tile_at(keys);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < COLS / 16; k++)
+        wgmma<T>::template run<0, 0>(score, tile(query_tile, k / 4 * QUERIES * ROW_BYTES + k % 4 * 32),
+                                     tile(key_tile, k / 4 * sizes<COLS>::KEY_PANEL + k % 4 * 32), k > 0);
+    wgmma_commit();
+}
+
+/* Adds weights times values to the sums. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void queue_sums(const uint32_t (&weight)[sizes<COLS>::KEYS / 32][2][4],
+                                                  uint32_t values, float (&out)[COLS / 2]) {
+    uint32_t value_tile = tile_at(values, sizes<COLS>::KEY_PANEL);
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < sizes<COLS>::KEYS / 16; k++)
+        wgmma<T>::template run<1>(out, weight[k / 2][k % 2], tile(value_tile, k * 16 * ROW_BYTES), 1);
+    wgmma_commit();
+}
+
+/* attend without dropout. Nothing but exponentials is left between products, so the next tile's scores and this one's
+ * sums are queued together, and exponentials are computed while the latter run. Of the two tiles of keys and of values
+ * that are in shared memory, keys are one ahead. On entry the copy of the first tile of keys is in flight. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void attend_plainly(const attention_args &a, const T *from, int length,
+                                                      uint32_t query, softmax<COLS> &of) {
+    typedef sizes<COLS> size;
+    enum { KEYS = size::KEYS };
+    uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, weight[KEYS / 32][2][4];
+    int tiles = (length + KEYS - 1) / KEYS;
+    int64_t H = (int64_t)a.heads * a.width, further = KEYS * 3 * H;
+    float log2_scale = a.scale * 1.44269504f, score[KEYS / 2], before[2];
+    if (tiles > 1) fetch_half<T, COLS>(a, from + further, length - KEYS, keys + size::KEY_BYTES);
+    fetch_half<T, COLS>(a, from + H, length, values);
+    copy_commit();
+    copy_wait<1>();
+    show_to_matrix_units();
+    __syncthreads();
+    queue_scores<T, COLS>(query, keys, score);
+    wgmma_wait<0>();
+    pin(score);
+    soften(score, before, of.largest, of.sum, length, log2_scale);
+    for (int n = 1; n < tiles; n++) {
+        uint32_t here = (uint32_t)(n & 1) * size::KEY_BYTES, there = size::KEY_BYTES - here;
+#pragma unroll
+        for (int b = 0; b < KEYS / 32; b++) form_weights<T>(score, b, weight[b]);
+        copy_wait<0>();
+        show_to_matrix_units();
+        __syncthreads(); /* these keys have arrived, and the values before; the keys before are free, and older values
+                          */
+        queue_scores<T, COLS>(query, keys + here, score);
+        queue_sums<T, COLS>(weight, values + there, of.out);
+        if (n + 1 < tiles) fetch_half<T, COLS>(a, from + (n + 1) * further, length - (n + 1) * KEYS, keys + there);
+        fetch_half<T, COLS>(a, from + n * further + H, length - n * KEYS, values + here);
+        copy_commit();
+        wgmma_wait<1>();
+        pin(score);
+        soften(score, before, of.largest, of.sum, length - n * KEYS, log2_scale);
+        wgmma_wait<0>();
+        pin(of.out);
+        rescale(of.out, before);
+    }
+#pragma unroll
+    for (int b = 0; b < KEYS / 32; b++) form_weights<T>(score, b, weight[b]);
+    copy_wait<0>();
+    show_to_matrix_units();
+    __syncthreads();
+    queue_sums<T, COLS>(weight, values + (uint32_t)(~tiles & 1) * size::KEY_BYTES, of.out);
+    wgmma_wait<0>();
+    pin(of.out);
 }
 #endif
 
@@ -229,12 +316,14 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
     const T *rows = (const T *)a.qkv + head * a.width,
             *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
     copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
-    fetch_keys<T, COLS>(a, from, end - begin, keys, keys + 2 * size::KEY_BYTES);
+    fetch_half<T, COLS>(a, from, end - begin, keys);
+    if (a.drop.threshold) fetch_half<T, COLS>(a, from + H, end - begin, keys + 2 * size::KEY_BYTES);
     copy_commit();
 
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
     decisions drop = decisions_of(a, head, begin, first);
-    if (a.drop.threshold && mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
+    if (!a.drop.threshold) attend_plainly<T, COLS>(a, from, end - begin, query, of);
+    else if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
     else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
     write_rows<T, COLS>(a, head, first, end, of.out, of.largest, of.sum, query);
 #endif
