@@ -74,7 +74,8 @@ static __device__ __forceinline__ void put_results(const layer_tiles &a, const l
                                                    const float (&s)[2],
                                                    const typename factor<F>::sum (&d)[COLS / 2]) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16;
-    uint32_t scales = m.scales(side) + (uint32_t)(lane % 4 * 8), biases = m.biases(side) + (uint32_t)(lane % 4 * 4);
+    uint32_t scales = settled(m.scales(side) + (uint32_t)(lane % 4 * 8)),
+             biases = settled(m.biases(side) + (uint32_t)(lane % 4 * 4));
 #pragma unroll
     for (int k = 0; k < COLS / 16; k++) {
         uint32_t four[4];

@@ -39,15 +39,20 @@ static __device__ __forceinline__ uint4 load_16(uint32_t from) {
                  : "memory");
     return x;
 }
+/* These may be moved across other accesses, but not before `settled` has returned their address. */
 static __device__ __forceinline__ float2 load_8(uint32_t from) {
     float2 x;
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
+    asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from));
     return x;
 }
 static __device__ __forceinline__ uint32_t load_4(uint32_t from) {
     uint32_t x;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+    asm("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from));
     return x;
+}
+static __device__ __forceinline__ uint32_t settled(uint32_t address) {
+    asm volatile("" : "+r"(address)::"memory");
+    return address;
 }
 /* Another order of rows, 32 at a time: the pairs of rows of 4 groups of 8 alternate. A tile of keys in this order gives
  * each thread, in the scores' accumulators, whole groups of 8 keys: accumulator element 4 j + 2 h + e of thread c of 4
