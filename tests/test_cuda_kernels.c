@@ -194,7 +194,7 @@ static const kernel_grid own_grids[] = {
     {"embed_dw", "T=2000 H=64 V=3,70000 P=7 Y=2"},
     {"row_max quantize_int8 quantize_fp8", "T=3,130 I=256,768,1024,1536,3072,4096,4104 M=0,3"},
     {QUANTIZED, "T=20,600 O=64,200 I=144"},
-    {"linear_int8 linear_gelu_int8 linear_fp8 linear_gelu_fp8", "T=1100 O=136,520 I=16,144"},
+    {"linear_int8 linear_gelu_int8 linear_fp8 linear_gelu_fp8", "T=1100 O=136,264 I=16,144"},
     {"linear linear_gelu", "T=1,20,40,130,500 O=72,520 I=72"}, /* few rows */
     {"linear_int8_din", "T=8 O=3000 I=4232"}, /* restored factors exceed the library's workspace */
     {"linear_int8_dw", "T=3000 O=8 I=4232"},
