@@ -109,14 +109,13 @@ static void in_place(const plan *p, buffers *own, int64_t rows, int64_t column, 
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     const int8_t *b[MOST_SIDE];
-    int64_t share = kernel->nr * g->k / (tri__round_up(rows, kernel->mr) / kernel->mr); /* of the next rows, a call */
+    tri_int8_rows what = {
+        .k = g->k, .rows = tri__round_up(rows, kernel->mr), .a = own->rows, .b = b, .a_scale = own->a_scale, .ld = ld};
     for (int64_t j = 0; j < columns; j += kernel->nr) {
         rows_at(g->b, g->k, column + j, kernel->nr, g->n, b);
-        const int8_t *next = b[0] + kernel->nr * g->k;
-        for (int64_t i = 0; i < rows; i += kernel->mr, next += share) {
-            tri_int8_scaled to = {y + i * ld + j, ld, own->a_scale + i, own->b_scale + j, own->bias + j};
-            kernel->in_place(g->k, own->rows + i, b, &to, next, share);
-        }
+        what.b_scale = own->b_scale + j, what.bias = own->bias + j, what.y = y + j;
+        what.next = b[0] + kernel->nr * g->k;
+        kernel->in_place(&what);
     }
 }
 

@@ -9,23 +9,24 @@
 
 enum { TRI_INT8_ROWS = 64, TRI_INT8_COLUMNS = 48, TRI_INT8_TAIL = 4 }; /* mr divides ROWS; nr is at most COLUMNS */
 
-/* Where a kernel's sums go: y[i,j] = float(sum) * (a_scale[i] * b_scale[j]) + bias[j], rounded three times. */
-typedef struct tri_int8_scaled {
-    float *y;                           /* [mr,nr], rows have stride ld */
-    int64_t ld;
-    const float *a_scale, *b_scale;     /* [mr], [nr] */
+/* Products of `rows` rows of a with nr of b, for kernels that read both in place: y[i,j] = float(sum over k) *
+ * (a_scale[i] * b_scale[j]) + bias[j], rounded three times. */
+typedef struct tri_int8_rows {
+    int64_t k, rows;                    /* whole tiles: rows is a multiple of mr */
+    const int8_t *const *a, *const *b;  /* [rows], [nr]: rows of k numbers */
+    const float *a_scale, *b_scale;     /* [rows], [nr] */
     const float *bias;                  /* [nr] */
-} tri_int8_scaled;
+    float *y;                           /* [rows,nr], rows have stride ld */
+    int64_t ld;
+    const int8_t *next;                 /* what may be prefetched meanwhile: as much as the rows of b have */
+} tri_int8_rows;
 
 /* A kernel in registers, for mr rows of a and nr of b, which are columns of the result. It reads both in place, or
  * panels of them in the instruction's layout. */
 typedef struct tri_int8_product {
     const char *name;
     int mr, nr;
-    /* Sums of k products of rows a[i] and b[j], scaled. Meanwhile, about `share` bytes may be prefetched from `next`
-     * on. NULL: panels, as follows. */
-    void (*in_place)(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
-                     const int8_t *next, int64_t share);
+    void (*in_place)(const tri_int8_rows *what); /* NULL: panels, as follows */
     int step;                           /* k of a panel is a multiple of it; padded with zeros */
     int element;                        /* bytes of a number in a panel: 1, or 2 for int16 */
     void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */

@@ -26,11 +26,12 @@ INLINE __m128i joined(const __m256i s[NR]) {
     return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 }
 
-INLINE void finish(const tri_int8_scaled *to, int i, __m128i sum) {
-    __m128 scale = _mm_mul_ps(_mm_loadu_ps(to->b_scale), _mm_set1_ps(to->a_scale[i]));
+/* Row i of the result. */
+INLINE void finish(const tri_int8_rows *what, int64_t i, __m128i sum) {
+    __m128 scale = _mm_mul_ps(_mm_loadu_ps(what->b_scale), _mm_set1_ps(what->a_scale[i]));
     __m128 value = _mm_mul_ps(_mm_cvtepi32_ps(sum), scale);
     __asm__("" : "+x"(value)); /* rounded: not contracted with the sum */
-    _mm_storeu_ps(to->y + i * to->ld, _mm_add_ps(value, _mm_loadu_ps(to->bias)));
+    _mm_storeu_ps(what->y + i * what->ld, _mm_add_ps(value, _mm_loadu_ps(what->bias)));
 }
 
 /* The last numbers of each row, fewer than a step, and zeros. */
@@ -55,21 +56,23 @@ INLINE void add_products(__m256i sum[MR][NR], const int8_t *const a[], const int
     }
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
-                    const int8_t *next, int64_t share) {
+static void product(const tri_int8_rows *what) {
     enum { STEP = 16 };
-    (void)next, (void)share; /* the hardware prefetches rows, which are contiguous */
-    int64_t whole = k / STEP * STEP;
-    __m256i sum[MR][NR];
-    memset(sum, 0, sizeof sum);
-    for (int64_t at = 0; at < whole; at += STEP) add_products(sum, a, b, at);
-    if (whole < k) {
-        int8_t rest[MR + NR][MOST_STEP];
-        const int8_t *rows[MR + NR];
-        take_rest(whole, k, a, b, rest, rows);
-        add_products(sum, rows, rows + MR, 0);
+    int64_t whole = what->k / STEP * STEP;
+    const int8_t *const *b = what->b;
+    for (int64_t row = 0; row < what->rows; row += MR) {
+        const int8_t *const *a = what->a + row;
+        __m256i sum[MR][NR];
+        memset(sum, 0, sizeof sum);
+        for (int64_t at = 0; at < whole; at += STEP) add_products(sum, a, b, at);
+        if (whole < what->k) {
+            int8_t rest[MR + NR][MOST_STEP];
+            const int8_t *rows[MR + NR];
+            take_rest(whole, what->k, a, b, rest, rows);
+            add_products(sum, rows, rows + MR, 0);
+        }
+        for (int i = 0; i < MR; i++) finish(what, row + i, joined(sum[i]));
     }
-    for (int i = 0; i < MR; i++) finish(to, i, joined(sum[i]));
 }
 
 #if defined(__clang__)
@@ -97,24 +100,26 @@ INLINE void add_products_vnni(__m256i sum[MR][NR], __m256i offset[NR], const int
     }
 }
 
-static void product_vnni(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
-                         const int8_t *next, int64_t share) {
+static void product_vnni(const tri_int8_rows *what) {
     enum { STEP = 32 };
-    (void)next, (void)share; /* as above */
-    int64_t whole = k / STEP * STEP;
-    __m256i sum[MR][NR], offset[NR];
-    memset(sum, 0, sizeof sum);
-    memset(offset, 0, sizeof offset);
-    for (int64_t at = 0; at < whole; at += STEP) add_products_vnni(sum, offset, a, b, at);
-    if (whole < k) {
-        int8_t rest[MR + NR][MOST_STEP];
-        const int8_t *rows[MR + NR];
-        take_rest(whole, k, a, b, rest, rows);
-        add_products_vnni(sum, offset, rows, rows + MR, 0);
-    }
-    for (int i = 0; i < MR; i++) {
-        for (int j = 0; j < NR; j++) sum[i][j] = _mm256_sub_epi32(sum[i][j], offset[j]);
-        finish(to, i, joined(sum[i]));
+    int64_t whole = what->k / STEP * STEP;
+    const int8_t *const *b = what->b;
+    for (int64_t row = 0; row < what->rows; row += MR) {
+        const int8_t *const *a = what->a + row;
+        __m256i sum[MR][NR], offset[NR];
+        memset(sum, 0, sizeof sum);
+        memset(offset, 0, sizeof offset);
+        for (int64_t at = 0; at < whole; at += STEP) add_products_vnni(sum, offset, a, b, at);
+        if (whole < what->k) {
+            int8_t rest[MR + NR][MOST_STEP];
+            const int8_t *rows[MR + NR];
+            take_rest(whole, what->k, a, b, rest, rows);
+            add_products_vnni(sum, offset, rows, rows + MR, 0);
+        }
+        for (int i = 0; i < MR; i++) {
+            for (int j = 0; j < NR; j++) sum[i][j] = _mm256_sub_epi32(sum[i][j], offset[j]);
+            finish(what, row + i, joined(sum[i]));
+        }
     }
 }
 

@@ -24,9 +24,10 @@ enum { SIDE = 4, STEP = 16 };
     "addp v" #a ".4s, v" #a ".4s, v" #c ".4s\n\t"
 #define ALL(each) each(16, 17, 18, 19) each(20, 21, 22, 23) each(24, 25, 26, 27) each(28, 29, 30, 31)
 
-/* row [SIDE] of sums, for k a multiple of STEP; prefetches from `next` on with a stride in bytes. */
-INLINE void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32x4_t row[SIDE], const int8_t *next,
-                 int64_t stride) {
+/* row [SIDE] of sums, for k a multiple of STEP; prefetches from `next` on with a stride in bytes, and returns where it
+ * stopped. */
+INLINE const int8_t *sums(int64_t k, const int8_t *const a[], const int8_t *const b[], int32x4_t row[SIDE],
+                          const int8_t *next, int64_t stride) {
     register int32x4_t r0 __asm__("v16"), r1 __asm__("v20"), r2 __asm__("v24"), r3 __asm__("v28");
     int64_t at = 0;
     __asm__ volatile(ALL(ZERO) "cbz %[k], 2f\n\t"
@@ -44,10 +45,11 @@ INLINE void sums(int64_t k, const int8_t *const a[], const int8_t *const b[], in
                      : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v17", "v18", "v19", "v21", "v22", "v23", "v25",
                        "v26", "v27", "v29", "v30", "v31", "cc", "memory");
     row[0] = r0, row[1] = r1, row[2] = r2, row[3] = r3;
+    return next;
 }
 
 /* The last numbers of each row, fewer than a step. */
-static __attribute__((noinline)) void add_rest(int64_t n, const int8_t *const a[], const int8_t *const b[], int64_t at,
+static void add_rest(int64_t n, const int8_t *const a[], const int8_t *const b[], int64_t at,
                                                int32x4_t row[SIDE]) {
     int8_t rest[2 * SIDE][STEP] = {{0}};
     int32x4_t more[SIDE];
@@ -57,18 +59,30 @@ static __attribute__((noinline)) void add_rest(int64_t n, const int8_t *const a[
     for (int i = 0; i < SIDE; i++) row[i] = vaddq_s32(row[i], more[i]);
 }
 
-static void product(int64_t k, const int8_t *const a[], const int8_t *const b[], const tri_int8_scaled *to,
-                    const int8_t *next, int64_t share) {
-    int64_t whole = k / STEP * STEP;
-    int32x4_t row[SIDE];
-    sums(whole, a, b, row, next, whole ? share * STEP / whole : 0);
-    if (whole < k) add_rest(k - whole, a, b, whole, row);
-    float32x4_t scale = vld1q_f32(to->b_scale), bias = vld1q_f32(to->bias);
-#pragma GCC unroll 4
-    for (int i = 0; i < SIDE; i++) {
-        float32x4_t value = vmulq_f32(vcvtq_f32_s32(row[i]), vmulq_n_f32(scale, to->a_scale[i]));
-        __asm__("" : "+w"(value)); /* rounded: not contracted with the sum */
-        vst1q_f32(to->y + i * to->ld, vaddq_f32(value, bias));
+INLINE void store(float *y, int32x4_t sum, float32x4_t factor, float32x4_t bias) {
+    float32x4_t value = vmulq_f32(vcvtq_f32_s32(sum), factor);
+    __asm__("" : "+w"(value)); /* rounded: not contracted with the sum */
+    vst1q_f32(y, vaddq_f32(value, bias));
+}
+
+static void product(const tri_int8_rows *what) {
+    int64_t whole = what->k / STEP * STEP, rest = what->k - whole, steps = whole / STEP * (what->rows / SIDE);
+    int64_t stride = steps ? SIDE * what->k / steps : 0; /* of prefetches, one a step */
+    const int8_t *next = what->next;
+    float32x4_t scale = vld1q_f32(what->b_scale), bias = vld1q_f32(what->bias);
+    const float *a_scale = what->a_scale;
+    const int8_t *const *a = what->a;
+    float *y = what->y;
+    int64_t ld = what->ld;
+    for (int64_t left = what->rows; left > 0; left -= SIDE, a += SIDE, a_scale += SIDE, y += SIDE * ld) {
+        int32x4_t row[SIDE];
+        next = sums(whole, a, what->b, row, next, stride);
+        if (rest) add_rest(rest, a, what->b, whole, row);
+        float32x4_t factor = vld1q_f32(a_scale);
+        store(y, row[0], vmulq_laneq_f32(scale, factor, 0), bias);
+        store(y + ld, row[1], vmulq_laneq_f32(scale, factor, 1), bias);
+        store(y + 2 * ld, row[2], vmulq_laneq_f32(scale, factor, 2), bias);
+        store(y + 3 * ld, row[3], vmulq_laneq_f32(scale, factor, 3), bias);
     }
 }
 
