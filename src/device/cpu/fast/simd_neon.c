@@ -8,6 +8,14 @@
 #define VEC 4
 #define MR 8
 #define TRI_SIMD_OWN_PRODUCT
+/* The load names x as an input, so that compilers neither share it nor move it out of a loop. */
+#define STEP_OF(p, x, c)                                                                                \
+    ({                                                                                                  \
+        static const float step_c[4] __attribute__((aligned(16))) = {c, c, c, c};                       \
+        float32x4_t step_sum;                                                                           \
+        __asm__("ldr %q0, %1" : "=w"(step_sum) : "m"(step_c), "w"(p));                                  \
+        (vf)vfmaq_f32(step_sum, (float32x4_t)(p), (float32x4_t)(x));                                    \
+    })
 #include "device/cpu/fast/simd_vec.h"
 
 static inline vf vec_sqrt(vf x) { return (vf)vsqrtq_f32((float32x4_t)x); }

@@ -94,6 +94,12 @@ static vf vec_sqrt(vf x);
 static vf vec_max(vf limit, vf x);
 static vf vec_min(vf limit, vf x);
 
+/* p * x + c, a step of a polynomial. An instruction set whose product overwrites its sum needs c in a new register each
+ * time and defines STEP_OF to load it, which keeps copies out of the units that multiply. */
+#ifndef STEP_OF
+#define STEP_OF(p, x, c) ((p) * (x) + (c))
+#endif
+
 /* Functions of one vector are chains of dependent steps, too long for the CPU to overlap: so they take n vectors, 1 to
  * MANY, and apply each step to all of them. */
 enum { MANY = 6 };
@@ -107,11 +113,11 @@ INLINE void vec_exp2(vf *x, int n) {
     EACH(j, n) x[j] = vec_max(all(-100.0f), x[j]);
     EACH(j, n) shifted[j] = x[j] + round;
     EACH(j, n) x[j] = x[j] - (shifted[j] - round);
-    EACH(j, n) p[j] = x[j] * 0.00132764721678f + 0.00967554133102f;
-    EACH(j, n) p[j] = p[j] * x[j] + 0.0555071327288f;
-    EACH(j, n) p[j] = p[j] * x[j] + 0.24022119724f;
-    EACH(j, n) p[j] = p[j] * x[j] + 0.693146967065f;
-    EACH(j, n) p[j] = p[j] * x[j] + 1.00000007165f;
+    EACH(j, n) p[j] = STEP_OF(x[j], all(0.00132764721678f), 0.00967554133102f);
+    EACH(j, n) p[j] = STEP_OF(p[j], x[j], 0.0555071327288f);
+    EACH(j, n) p[j] = STEP_OF(p[j], x[j], 0.24022119724f);
+    EACH(j, n) p[j] = STEP_OF(p[j], x[j], 0.693146967065f);
+    EACH(j, n) p[j] = STEP_OF(p[j], x[j], 1.00000007165f);
     EACH(j, n) x[j] = (vf)((vu)p[j] + ((vu)shifted[j] << 23)); /* unsigned: out-of-range values wrap */
 }
 
@@ -124,13 +130,13 @@ INLINE void vec_tail(const vf *x, vf *tail, vf *bell, int n) {
     EACH(j, n) t[j] = 1.0f / (vec_abs(x[j]) * 0.25f + 1.0f);
     EACH(j, n) bell[j] = x[j] * x[j] * (-0.5f * log2_e);
     vec_exp2(bell, n);
-    EACH(j, n) p[j] = t[j] * -0.100252928848f + 0.382760448664f;
-    EACH(j, n) p[j] = p[j] * t[j] + -0.348819882452f;
-    EACH(j, n) p[j] = p[j] * t[j] + 0.369017291085f;
-    EACH(j, n) p[j] = p[j] * t[j] + -0.0299482661656f;
-    EACH(j, n) p[j] = p[j] * t[j] + 0.131894342102f;
-    EACH(j, n) p[j] = p[j] * t[j] + 0.0950574974026f;
-    EACH(j, n) p[j] = p[j] * t[j] + 0.000291466269675f;
+    EACH(j, n) p[j] = STEP_OF(t[j], all(-0.100252928848f), 0.382760448664f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], -0.348819882452f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], 0.369017291085f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], -0.0299482661656f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], 0.131894342102f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], 0.0950574974026f);
+    EACH(j, n) p[j] = STEP_OF(p[j], t[j], 0.000291466269675f);
     EACH(j, n) tail[j] = p[j] * bell[j];
 }
 
