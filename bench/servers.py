@@ -7,8 +7,9 @@ layers of 384) and an untrained head: what is compared is the serving. Each requ
 over a kept connection. Load is `wrk` (Debian) with one thread, on the same cores as the server. Servers are all up, and
 take turns of --seconds; an idle one costs nothing. The figure is the median over the rounds.
 
-Needs `wrk`, and torch and transformers from PyPI where this script runs; infinity-emb[server,torch] and mlserver with
-mlserver-huggingface may have environments of their own. A server whose program is not given is left out, and said so.
+Needs `wrk`, and torch and transformers from PyPI where this script runs; infinity-emb[server,torch] and mlserver (with
+torch and transformers: its model is the class below, with adaptive batching) may have environments of their own. A
+server whose program is not given is left out, and said so.
 """
 import argparse
 import csv
@@ -27,6 +28,28 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHARED = os.path.join(HERE, "..", "..", "shared")
 TEXT, LABEL = "Review Text", "Recommended IND"
+
+RUNTIME = """
+import torch
+from mlserver import MLModel
+from mlserver.codecs import StringCodec, NumpyCodec
+from mlserver.types import InferenceResponse
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+class Classifier(MLModel):
+    async def load(self):
+        folder = self.settings.parameters.uri
+        torch.set_grad_enabled(False)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.network = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        return True
+
+    async def predict(self, payload):
+        texts = StringCodec.decode_input(payload.inputs[0])
+        inputs = self.tokenizer(texts, padding=True, truncation=True, max_length=128, return_tensors="pt")
+        scores = self.network(**inputs).logits.softmax(-1).numpy()
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("scores", scores)])
+"""
 
 LUA = """
 local bodies = {}
@@ -166,9 +189,10 @@ def start_servers(options, rows, work):
             json.dump({"host": "127.0.0.1", "http_port": 18212, "grpc_port": 18213, "metrics_port": 18214,
                        "parallel_workers": 0, "debug": False}, file)
         with open(os.path.join(settings, "model-settings.json"), "w") as file:
-            json.dump({"name": "m", "implementation": "mlserver_huggingface.HuggingFaceRuntime", "max_batch_size": 32,
-                       "max_batch_time": 0.01,
-                       "parameters": {"extra": {"task": "text-classification", "pretrained_model": folder}}}, file)
+            json.dump({"name": "m", "implementation": "runtime.Classifier", "max_batch_size": 32,
+                       "max_batch_time": 0.01, "parameters": {"uri": folder}}, file)
+        with open(os.path.join(settings, "runtime.py"), "w") as file:
+            file.write(RUNTIME)
         servers.append(Server("mlserver", [options.mlserver, "start", settings],
                               "http://127.0.0.1:18212/v2/models/m/ready", "http://127.0.0.1:18212/v2/models/m/infer",
                               [json.dumps({"inputs": [{"name": "args", "shape": [1], "datatype": "BYTES",
