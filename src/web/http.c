@@ -179,6 +179,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **r
     tri_exchange *e = *request;
     (void)connection;
     if (!e) return;
+    if (e->held) e->finish(e->context, e); /* resumed, but the client had left: nothing is sent, its owner frees it */
     const tri_http_record record = {
         .method = e->method, .path = e->path, .peer = e->client->peer,
         .route = e->route ? (int)(e->route - http->options.routes) : -1,

@@ -3,7 +3,8 @@
  *
  *   an exchange     a request and its reply. Its handler runs on one of the server's threads when the whole body is
  *                   there, and either replies before it returns or holds the exchange: some other thread resumes it
- *                   later, exactly once, and `finish` then replies, again on a thread of the server
+ *                   later, exactly once, and `finish` then replies, again on a thread of the server, exactly once,
+ *                   even if the client has left
  *   limits          a header over its limit is 431 and a malformed request line 400 (by the library, with its own
  *                   text); a body over its limit 413; a client that is slower than its time 408, one that leaves in
  *                   the middle of a body 400, and the connection ends; more requests at once than allowed 429
