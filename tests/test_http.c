@@ -18,7 +18,7 @@
 typedef struct echo {
     tri_http *http;
     tri_keys_file keys;
-    atomic_int done, last, gone;    /* records; the last status; clients that left */
+    atomic_int done, last, gone, late; /* records; the last status; clients that left; that were told 408 */
     pthread_t later;
     tri_exchange *held;
     atomic_int holding, release, held_ever, finished;
@@ -96,6 +96,7 @@ static void count(void *context, const tri_http_record *record) {
     atomic_store(&e->last, record->status);
     atomic_fetch_add(&e->done, 1);
     if (!record->status) atomic_fetch_add(&e->gone, 1);
+    if (record->status == 408) atomic_fetch_add(&e->late, 1);
 }
 
 static int start_with(echo *e, tri_http_options options) {
@@ -253,6 +254,7 @@ static void slow_clients(void **state) {
     http_receive(idle, 1, &a);
     assert_int_equal(a.status, 0);
     assert_in_range((int)(1000 * (tri__clock() - begin)), 300, 4000);
+    assert_true(wait_for(&e.late, 1));
     close(body), close(header), close(idle);
     assert_true(alive(port));
     stop(&e);
@@ -300,6 +302,36 @@ static void broken_clients(void **state) {
     close(fd);
     free(header);
     assert_true(alive(port));
+    stop(&e);
+}
+
+/* Headers that two programs may read differently. */
+static void ambiguous_bodies(void **state) {
+    static const struct {
+        const char *headers, *why;
+    } cases[] = {
+        {"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "more than once"},
+        {"Content-Length: 4\r\nContent-Length: 2\r\n", "more than once"},
+        {"Content-Length: 4\r\nContent-Length: 4\r\n", "more than once"},
+        {"Content-Length : 4\r\n", "a blank in the name"},
+        {"Transfer-Encoding: gzip, chunked\r\n", "only chunked"},
+        {"Transfer-Encoding: xchunked\r\n", "only chunked"},
+    };
+    echo e = {0};
+    http_answer a;
+    int port = start_with(&e, (tri_http_options){.max_connections = 1, .threads = 2});
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char byte;
+        int fd = http_connect(port);
+        dprintf(fd, "POST /echo HTTP/1.1\r\nHost: x\r\n%s\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+                cases[i].headers);
+        http_receive(fd, 1, &a);
+        assert_int_equal(a.status, 400);
+        assert_non_null(strstr(a.body, cases[i].why));
+        assert_true(recv(fd, &byte, 1, 0) <= 0); /* nothing after it */
+        close(fd);
+    }
     stop(&e);
 }
 
@@ -444,7 +476,7 @@ int main(void) {
         cmocka_unit_test(routes_and_methods), cmocka_unit_test(bodies),         cmocka_unit_test(keys),
         cmocka_unit_test(slow_clients),       cmocka_unit_test(broken_clients), cmocka_unit_test(too_many_requests),
         cmocka_unit_test(draining),           cmocka_unit_test(many_clients),   cmocka_unit_test(leaving_while_held),
-        cmocka_unit_test(addresses),
+        cmocka_unit_test(addresses),          cmocka_unit_test(ambiguous_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

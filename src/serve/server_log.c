@@ -1,5 +1,6 @@
-/* server_log.c - the access log: an object a line, in RFC 3339 time, gathered and written a few times a second, when
- * there is much, and at the end. A log that cannot be written stops no answer: its lines are lost. */
+/* server_log.c - the access log: an object a line, in RFC 3339 time, gathered, and written a few times a second by a
+ * thread that answers no request. A log that cannot be written, or not fast enough, stops no answer: its lines are
+ * lost. */
 #include "serve/server_parts.h"
 
 #include "base/file.h"
@@ -8,17 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { MUCH = 64 << 10 }; /* bytes */
+enum { MOST = 16 << 20 }; /* bytes that wait to be written */
 
 void tri__access_open(tri_access_log *log, int fd) {
     pthread_mutex_init(&log->mutex, NULL);
     log->fd = fd;
-}
-
-static void flush(tri_access_log *log) {
-    if (log->lines.size) (void)tri__write_all(log->fd, log->lines.text, log->lines.size, "the access log");
-    log->lines.size = 0;
-    if (log->lines.failed) tri__buffer_free(&log->lines);
 }
 
 static void put_line(tri_buffer *out, const tri_http_record *record) {
@@ -40,20 +35,21 @@ static void put_line(tri_buffer *out, const tri_http_record *record) {
 void tri__access_add(tri_access_log *log, const tri_http_record *record) {
     if (log->fd < 0) return;
     pthread_mutex_lock(&log->mutex);
-    put_line(&log->lines, record);
-    if (log->lines.size > MUCH) flush(log);
+    if (log->lines.size < MOST) put_line(&log->lines, record);
     pthread_mutex_unlock(&log->mutex);
 }
 
 void tri__access_tick(tri_access_log *log) {
     if (log->fd < 0) return;
     pthread_mutex_lock(&log->mutex);
-    if (log->lines.size) flush(log);
+    tri_buffer lines = log->lines;
+    log->lines = (tri_buffer){0};
     pthread_mutex_unlock(&log->mutex);
+    if (lines.size) (void)tri__write_all(log->fd, lines.text, lines.size, "the access log");
+    tri__buffer_free(&lines);
 }
 
 void tri__access_close(tri_access_log *log) {
-    if (log->fd >= 0) flush(log);
-    tri__buffer_free(&log->lines);
+    tri__access_tick(log);
     pthread_mutex_destroy(&log->mutex);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,11 +70,41 @@ static tri_exchange *begin(tri_http *http, struct MHD_Connection *connection, co
     return e;
 }
 
+/* Headers that say where a body ends. If a proxy in front reads them differently, the rest of one request becomes
+ * another one, of somebody else: what is ambiguous is refused. */
+typedef struct framing {
+    int said;                  /* how often */
+    const char *why;           /* NULL: it is clear */
+} framing;
+
+static enum MHD_Result look_at_header(void *context, enum MHD_ValueKind kind, const char *name, const char *value) {
+    framing *f = context;
+    int is_coding = !strcasecmp(name, "Transfer-Encoding");
+    (void)kind;
+    f->said += is_coding || !strcasecmp(name, "Content-Length");
+    if (f->said > 1) f->why = "the length of the body is said more than once (Content-Length, Transfer-Encoding)";
+    else if (strpbrk(name, " \t")) f->why = "a blank in the name of a header";
+    else if (is_coding && (!value || strcasecmp(value, "chunked")))
+        f->why = "Transfer-Encoding: only chunked is read";
+    return MHD_YES;
+}
+
+/* 1: refused. */
+static int refuse_framing(tri_exchange *e) {
+    framing f = {0};
+    e->http->calls.get_connection_values(e->connection, MHD_HEADER_KIND, look_at_header, &f);
+    if (!f.why) return 0;
+    tri__exchange_add(e, "Connection", "close");
+    tri__exchange_error(e, 400, "Validation", "%s", f.why);
+    return 1;
+}
+
 /* What can be refused before the body is read. */
 static void check_header(tri_exchange *e) {
     tri_http *http = e->http;
     const char *length = tri__exchange_header(e, "Content-Length"), *allowed;
     e->route = find_route(e, &allowed);
+    if (refuse_framing(e)) return;
     int is_control = e->route && e->route->control;
     if (atomic_load(&http->draining) && !is_control) {
         tri__exchange_error(e, 503, "Unhealthy", "the server is shutting down and takes no further requests");
@@ -183,7 +214,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **r
     const tri_http_record record = {
         .method = e->method, .path = e->path, .peer = e->client->peer,
         .route = e->route ? (int)(e->route - http->options.routes) : -1,
-        .status = code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? e->status : 0,
+        .status = code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? e->status : atomic_load(&e->client->told),
         .bytes_in = e->length, .bytes_out = e->size, .begun = e->begun, .seconds = tri__clock() - e->clock,
     };
     if (http->options.done) http->options.done(http->options.context, &record);
@@ -242,6 +273,7 @@ static tri_status listen_at(const tri_http_options *options, tri_http *http) {
 static tri_status start(tri_http *http) {
     const tri_http_options *options = &http->options;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    int threads = options->threads < options->max_connections ? options->threads : options->max_connections;
     TRI_TRY(tri__http_calls_find(&http->calls));
     int tls = options->certificate != NULL;
     if (tls && http->calls.is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
@@ -262,7 +294,7 @@ static tri_status start(tri_http *http) {
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->max_connections,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * TRI_HTTP_HEADER),
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(options->idle_seconds + 1),
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(options->threads > 1 ? options->threads : 0),
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(threads > 1 ? threads : 0),
         MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION, connected, http,
         MHD_OPTION_ARRAY, tls ? secure : secure + 2, MHD_OPTION_END);
     if (!http->daemon)

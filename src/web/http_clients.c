@@ -31,7 +31,8 @@ static void end(const tri_http_clients *clients, tri_http_client *client, int st
                         "HTTP/1.1 %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
                         "Content-Length: %d\r\n\r\n%s",
                         status == 408 ? "408 Request Timeout" : "400 Bad Request", n, body);
-    if (clients->plain && status) (void)!send(client->fd, all, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (clients->plain && status && send(client->fd, all, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) == size)
+        atomic_store(&client->told, status);
     shutdown(client->fd, SHUT_RDWR);
 }
 
@@ -73,7 +74,9 @@ static void *watch(void *context) {
         if (until.tv_nsec >= 1000 * 1000 * 1000) until.tv_sec++, until.tv_nsec -= 1000 * 1000 * 1000;
         pthread_cond_timedwait(&clients->wake, &clients->mutex, &until);
         look(clients);
+        pthread_mutex_unlock(&clients->mutex); /* connections come and go meanwhile */
         if (clients->tick) clients->tick(clients->context);
+        pthread_mutex_lock(&clients->mutex);
     }
     pthread_mutex_unlock(&clients->mutex);
     return NULL;

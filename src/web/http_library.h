@@ -9,8 +9,8 @@
 
 #define TRI_HTTP_CALLS(X) \
     X(start_daemon) X(stop_daemon) X(quiesce_daemon) X(suspend_connection) X(resume_connection) \
-    X(get_connection_info) X(lookup_connection_value) X(create_response_from_buffer) X(add_response_header) \
-    X(queue_response) X(destroy_response) X(get_version) X(is_feature_supported)
+    X(get_connection_info) X(get_connection_values) X(lookup_connection_value) X(create_response_from_buffer) \
+    X(add_response_header) X(queue_response) X(destroy_response) X(get_version) X(is_feature_supported)
 
 typedef struct tri_http_calls {
 #define MEMBER(name) __typeof__(MHD_##name) *name;

@@ -20,6 +20,7 @@ typedef struct tri_http_client {
     int fd;
     _Atomic int state;
     _Atomic double since;      /* tri__clock() of the last change of state */
+    _Atomic int told;          /* the status that the watcher has sent; 0: none */
     double left;               /* tri__clock() when its side was first seen closed; 0: open. The watcher's own */
     char peer[INET6_ADDRSTRLEN + 8];
 } tri_http_client;
