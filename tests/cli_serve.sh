@@ -159,6 +159,13 @@ answers 413 'truncate' -- POST /predict "{\"inputs\": [{\"text\": \"$long\"}]}"
 answers 200 -- POST /predict "{\"inputs\": [{\"text\": \"$long\"}], \"truncate\": true}"
 answers 200 -- POST '/invocations?truncate=true' "text
 $long" 'Content-Type: text/csv'
+answers 422 'given twice' -- POST /invocations 'text,text
+a,b' 'Content-Type: text/csv'
+answers 422 'true or false' -- POST '/invocations?truncate=yes' '{"inputs": [{}]}'
+answers 400 'body:1:12: ' -- POST /tokenize '{"inputs": }'
+answers 400 'no rows' -- POST /tokenize '{"inputs": []}'
+answers 413 'truncate' -- POST /tokenize "{\"inputs\": [{\"text\": \"$long\"}]}"
+answers 415 'application/xml' -- POST /tokenize '<a/>' 'Content-Type: application/xml'
 answers 413 '41 rows' -- POST /predict "{\"inputs\": [$(printf '{},%.0s' {1..40}){}]}"
 answers 415 'application/xml' -- POST /predict '<a/>' 'Content-Type: application/xml'
 answers 406 'image/png' -- POST /invocations '{"inputs": [{}]}' 'Accept: image/png'

@@ -110,7 +110,6 @@ static tri_status take_files(serving *s) {
     if (!own->api_key_file) return TRI_OK;
     TRI_TRY(tri__file_read(own->api_key_file, KEY_FILE, &text, &size));
     tri_status status = tri__keys_parse(text, size, own->api_key_file, &s->keys);
-    memset(text, 0, size);
     free(text);
     return status;
 }

@@ -11,10 +11,13 @@
 
 /* ---- models ---- */
 
-tri_served *tri__server_find(tri_server *server, const char *name) {
+tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
     if (!name || !*name) return &server->served[0];
     for (int i = 0; i < server->options.n_models; i++)
         if (!strcmp(server->served[i].name, name)) return &server->served[i];
+    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
+    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
+                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
     return NULL;
 }
 
@@ -30,12 +33,6 @@ void tri__server_release(tri_server *server, tri_live *live) {
     pthread_mutex_lock(&server->mutex);
     if (--live->users == 0) pthread_cond_broadcast(&server->unused);
     pthread_mutex_unlock(&server->mutex);
-}
-
-void tri__server_no_model(tri_server *server, tri_exchange *exchange, const char *name) {
-    const char *near = tri__text_nearest(name, server->options.name, server->options.n_models);
-    tri__exchange_error(exchange, 404, "Validation", "there is no model \"%.100s\"; %s \"%s\"", name,
-                        near ? "did you mean" : "there is", near ? near : server->served[0].name);
 }
 
 /* The only column of text, for which a row may be a bare string. */
@@ -72,28 +69,22 @@ static void unload(tri_live *live) {
 /* ---- routes ---- */
 
 static void predict(void *context, tri_exchange *exchange) {
-    tri_server *server = context;
-    const char *name = tri__exchange_query(exchange, "model");
-    tri_served *served = tri__server_find(server, name);
-    if (served) tri__job_start(server, exchange, served, &tri__protocol_tei);
-    else tri__server_no_model(server, exchange, name);
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_tei);
 }
 
 static void invocations(void *context, tri_exchange *exchange) {
-    tri_server *server = context;
-    const char *name = tri__exchange_query(exchange, "model");
-    tri_served *served = tri__server_find(server, name);
-    if (served) tri__job_start(server, exchange, served, &tri__protocol_sagemaker);
-    else tri__server_no_model(server, exchange, name);
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_sagemaker);
 }
 
 static void infer(void *context, tri_exchange *exchange) {
-    tri_server *server = context;
-    tri_served *served = tri__server_find(server, tri__exchange_part(exchange));
-    if (tri__exchange_header(exchange, "Inference-Header-Content-Length"))
+    if (tri__exchange_header(exchange, "Inference-Header-Content-Length")) {
         tri__exchange_error(exchange, 415, "Validation", "the binary form of tensors is not read; send JSON");
-    else if (served) tri__job_start(server, exchange, served, &tri__protocol_kserve);
-    else tri__server_no_model(server, exchange, tri__exchange_part(exchange));
+        return;
+    }
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_part(exchange));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_kserve);
 }
 
 /* Models are loaded before the server listens: what answers is ready, until it drains. */
@@ -259,8 +250,10 @@ int64_t tri__server_close(tri_server *server, double seconds) {
     if (!server) return 0;
     int left = server->http ? tri__http_drain(server->http, seconds) : 0;
     if (left) tri__say(server->log, TRI_LOG_WARN, "%d requests were not answered within %g seconds", left, seconds);
-    /* What a model has got it will answer: waits for it, however long. */
+    /* What a model has got it will answer: waits for it, however long. Under the mutex: who uses a model afterwards
+     * sees it. */
     pthread_mutex_lock(&server->mutex);
+    atomic_store(&server->closing, 1);
     for (int i = 0; i < server->options.n_models; i++)
         while (server->served[i].live && server->served[i].live->users)
             pthread_cond_wait(&server->unused, &server->mutex);

@@ -86,12 +86,8 @@ static void reply_json(tri_exchange *exchange, tri_json *value) {
 
 void tri__handle_info(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    const char *name = tri__exchange_query(exchange, "model");
-    tri_served *served = tri__server_find(server, name);
-    if (!served) {
-        tri__server_no_model(server, exchange, name);
-        return;
-    }
+    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!served) return;
     tri_live *live = tri__server_use(server, served);
     tri_json *info = info_json(server, served, live->facts);
     tri__server_release(server, live);
@@ -117,42 +113,18 @@ static tri_json *tokens_json(const tri_model_facts *facts, const tri_encoded *en
     return rows;
 }
 
-static void tokenize(tri_server *server, tri_exchange *exchange, tri_live *live) {
-    tri_ask ask = {0};
-    tri_encoded *encoded;
-    tri_wire_form form;
-    tri_ask_in in = {.text_column = live->text_column};
-    in.body = tri__exchange_body(exchange, &in.length);
-    if (!tri__form_of_type(tri__exchange_header(exchange, "Content-Type"), &form)) form = TRI_ROWS_JSON;
-    in.form = form;
-    tri_status status = tri__tei_parse(&in, &ask);
-    if (status == TRI_OK && ask.rows.n > server->options.max_rows) {
-        tri__exchange_error(exchange, 413, "Validation", "%lld rows in a request; at most %lld are taken (--max-rows)",
-                            (long long)ask.rows.n, (long long)server->options.max_rows);
-        tri__ask_free(&ask);
-        return;
-    }
-    if (status == TRI_OK)
-        status = tri__model_encode(live->model, ask.rows.row, ask.rows.n,
-                                   ask.truncate == 1 ? TRI_OVERLONG_TRUNCATE : TRI_OVERLONG_REFUSE, &encoded);
-    tri__ask_free(&ask);
-    if (status != TRI_OK) {
-        tri__job_refuse(exchange, status == TRI_DATA ? TRI_USAGE : status, tri_error());
-        return;
-    }
-    reply_json(exchange, tokens_json(live->facts, encoded));
-    tri__encoded_free(encoded);
-}
-
 void tri__handle_tokenize(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    const char *name = tri__exchange_query(exchange, "model");
-    tri_served *served = tri__server_find(server, name);
-    if (!served) {
-        tri__server_no_model(server, exchange, name);
-        return;
-    }
+    tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
+    if (!served) return;
     tri_live *live = tri__server_use(server, served);
-    tokenize(server, exchange, live);
+    tri_ask ask;
+    tri_wire_form form;
+    tri_encoded *encoded;
+    if (tri__ask_take(server, exchange, live, &tri__protocol_tei, &ask, &form, &encoded)) {
+        reply_json(exchange, tokens_json(live->facts, encoded));
+        tri__encoded_free(encoded);
+        tri__ask_free(&ask);
+    }
     tri__server_release(server, live);
 }

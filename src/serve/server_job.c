@@ -75,7 +75,8 @@ const char *tri__form_type(tri_wire_form form) {
 
 /* ---- the end ---- */
 
-void tri__job_refuse(tri_exchange *exchange, tri_status status, const char *why) {
+/* Replies with what the failure of a parser or of a model means. */
+static void refuse(tri_exchange *exchange, tri_status status, const char *why) {
     switch (status) {
     case TRI_DATA: tri__exchange_error(exchange, 400, "Validation", "%s", why); break;
     case TRI_USAGE: tri__exchange_error(exchange, 422, "Validation", "%s", why); break;
@@ -96,7 +97,7 @@ static void job_free(job *j) {
 static void finish(void *context, tri_exchange *exchange) {
     job *j = context;
     if (j->status != TRI_OK) {
-        tri__job_refuse(exchange, j->status, j->error ? j->error : "out of memory");
+        refuse(exchange, j->status, j->error ? j->error : "out of memory");
     } else {
         tri_buffer out = {0};
         size_t size;
@@ -130,63 +131,36 @@ static void answered(void *context, const tri_answer *answer) {
 
 /* ---- the beginning ---- */
 
-static tri_status encode(const job *j, tri_encoded **out) {
+static tri_status encode(tri_server *server, const tri_live *live, const tri_ask *ask, tri_encoded **out) {
     double begin = tri__clock();
-    int truncate = j->ask.truncate < 0 ? j->server->options.auto_truncate : j->ask.truncate;
-    tri_status status = tri__model_encode(j->live->model, j->ask.rows.row, j->ask.rows.n,
+    int truncate = ask->truncate < 0 ? server->options.auto_truncate : ask->truncate;
+    tri_status status = tri__model_encode(live->model, ask->rows.row, ask->rows.n,
                                           truncate ? TRI_OVERLONG_TRUNCATE : TRI_OVERLONG_REFUSE, out);
-    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_TOKENIZE, tri__clock() - begin);
+    tri__metrics_observe(&server->metrics, TRI_HISTOGRAM_TOKENIZE, tri__clock() - begin);
     return status;
 }
 
 /* Whether rows that were refused would be accepted if texts were cut: then only their length was wrong. */
-static int is_overlong(const job *j) {
+static int is_overlong(const tri_live *live, const tri_ask *ask) {
     tri_encoded *encoded;
     tri_words words;
     tri__words_keep(&words);
-    tri_status status = tri__model_encode(j->live->model, j->ask.rows.row, j->ask.rows.n, TRI_OVERLONG_TRUNCATE,
-                                          &encoded);
+    tri_status status = tri__model_encode(live->model, ask->rows.row, ask->rows.n, TRI_OVERLONG_TRUNCATE, &encoded);
     if (status == TRI_OK) tri__encoded_free(encoded);
     tri__words_restore(&words);
     return status == TRI_OK;
 }
 
-static void refuse_rows(const job *j, tri_exchange *exchange, tri_status status) {
-    if (status == TRI_DATA && is_overlong(j))
+static void refuse_rows(tri_exchange *exchange, const tri_live *live, const tri_ask *ask, tri_status status) {
+    if (status == TRI_DATA && is_overlong(live, ask))
         tri__exchange_error(exchange, 413, "Validation", "%s; \"truncate\": true cuts it", tri_error());
     else if (status == TRI_DATA) tri__exchange_error(exchange, 422, "Tokenizer", "%s", tri_error());
-    else tri__job_refuse(exchange, status, tri_error());
-}
-
-/* Hands the encoded rows to the model. From here on the answer may come at any moment. */
-static void submit(job *j, tri_encoded *encoded) {
-    tri_exchange *exchange = j->exchange;
-    atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->rows);
-    atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
-    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->rows);
-    tri__row_set_free(&j->ask.rows);
-    tri__exchange_hold(exchange, finish, j);
-    tri_status status = tri__model_submit(j->live->model, encoded, answered, j);
-    if (status == TRI_OK) return;
-    tri__encoded_free(encoded);
-    j->status = status, j->error = strdup(tri_error());
-    tri__exchange_resume(exchange);
-}
-
-/* A job with room for the answer; the ask moves into it. */
-static job *job_of(tri_server *server, const tri_served *served, tri_live *live, const tri_protocol *protocol,
-                   tri_ask *ask, tri_exchange *exchange) {
-    job *j = malloc(sizeof *j + (size_t)(ask->rows.n * live->facts->n_classes) * sizeof *j->probs);
-    if (!j) return NULL;
-    *j = (job){.server = server, .served = served, .protocol = protocol, .live = live, .exchange = exchange,
-               .ask = *ask, .rows = ask->rows.n};
-    *ask = (tri_ask){0};
-    return j;
+    else refuse(exchange, status, tri_error());
 }
 
 /* Refuses what is wrong about the request as a whole: 1, and it is answered. */
 static int refuse_ask(const tri_server *server, tri_exchange *exchange, tri_status status, const tri_ask *ask) {
-    if (status != TRI_OK) tri__job_refuse(exchange, status, tri_error());
+    if (status != TRI_OK) refuse(exchange, status, tri_error());
     else if (ask->rows.n == 0) tri__exchange_error(exchange, 400, "Empty", "the request has no rows");
     else if (ask->rows.n > server->options.max_rows)
         tri__exchange_error(exchange, 413, "Validation", "%lld rows in a request; at most %lld are taken (--max-rows)",
@@ -211,39 +185,67 @@ static int refuse_forms(tri_exchange *exchange, const tri_protocol *protocol, tr
     return 1;
 }
 
-/* ?truncate=true, for forms whose body cannot say it. */
-static void read_query(tri_exchange *exchange, tri_ask *ask) {
+/* ?truncate=true, for forms whose body cannot say it; the body has the last word. */
+static tri_status read_query(tri_exchange *exchange, tri_ask *ask) {
     const char *truncate = tri__exchange_query(exchange, "truncate");
-    if (truncate && ask->truncate < 0) ask->truncate = !strcasecmp(truncate, "true") || !strcmp(truncate, "1");
+    int yes = truncate && (!strcasecmp(truncate, "true") || !strcmp(truncate, "1"));
+    if (!truncate) return TRI_OK;
+    if (!yes && strcasecmp(truncate, "false") && strcmp(truncate, "0"))
+        return tri__fail(TRI_USAGE, "?truncate=%.40s: true or false is expected", truncate);
+    if (ask->truncate < 0) ask->truncate = yes;
+    return TRI_OK;
+}
+
+int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *live, const tri_protocol *protocol,
+                  tri_ask *ask, tri_wire_form *form, tri_encoded **encoded) {
+    tri_ask_in in = {.text_column = live->text_column};
+    *ask = (tri_ask){0};
+    if (refuse_forms(exchange, protocol, &in.form, form)) return 0;
+    in.body = tri__exchange_body(exchange, &in.length);
+    tri_status status = protocol->parse(&in, ask);
+    if (status == TRI_OK) status = read_query(exchange, ask);
+    int taken = !refuse_ask(server, exchange, status, ask);
+    if (taken && (status = encode(server, live, ask, encoded)) != TRI_OK) {
+        refuse_rows(exchange, live, ask, status);
+        taken = 0;
+    }
+    if (!taken) tri__ask_free(ask);
+    return taken;
+}
+
+/* Hands the encoded rows to the model. From here on the answer may come at any moment. */
+static void submit(job *j, tri_encoded *encoded) {
+    tri_exchange *exchange = j->exchange;
+    atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->rows);
+    atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
+    tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->rows);
+    tri__row_set_free(&j->ask.rows);
+    tri__exchange_hold(exchange, finish, j);
+    tri_status status = tri__model_submit(j->live->model, encoded, answered, j);
+    if (status == TRI_OK) return;
+    tri__encoded_free(encoded);
+    j->status = status, j->error = strdup(tri_error());
+    tri__exchange_resume(exchange);
 }
 
 void tri__job_start(tri_server *server, tri_exchange *exchange, tri_served *served, const tri_protocol *protocol) {
-    tri_wire_form in, out;
-    tri_encoded *encoded;
-    tri_ask ask = {0};
-    if (refuse_forms(exchange, protocol, &in, &out)) return;
     tri_live *live = tri__server_use(server, served);
-    tri_ask_in from = {.form = in, .text_column = live->text_column};
-    from.body = tri__exchange_body(exchange, &from.length);
-    tri_status status = protocol->parse(&from, &ask);
-    job *j = NULL;
-    if (refuse_ask(server, exchange, status, &ask)) goto refused;
-    read_query(exchange, &ask);
-    j = job_of(server, served, live, protocol, &ask, exchange);
-    if (!j) {
+    tri_ask ask;
+    tri_wire_form form;
+    tri_encoded *encoded;
+    if (atomic_load(&server->closing)) /* nothing can be held any more */
+        tri__exchange_error(exchange, 503, "Unhealthy", "the server has shut down");
+    else if (tri__ask_take(server, exchange, live, protocol, &ask, &form, &encoded)) {
+        job *j = malloc(sizeof *j + (size_t)(ask.rows.n * live->facts->n_classes) * sizeof *j->probs);
+        if (j) {
+            *j = (job){.server = server, .served = served, .protocol = protocol, .live = live, .exchange = exchange,
+                       .ask = ask, .form = form, .rows = ask.rows.n};
+            submit(j, encoded);
+            return;
+        }
         tri__exchange_error(exchange, 500, "Backend", "out of memory");
-        goto refused;
+        tri__encoded_free(encoded);
+        tri__ask_free(&ask);
     }
-    j->form = out;
-    status = encode(j, &encoded);
-    if (status == TRI_OK) {
-        submit(j, encoded);
-        return;
-    }
-    refuse_rows(j, exchange, status);
-    job_free(j);
-    return;
-refused:
-    tri__ask_free(&ask);
     tri__server_release(server, live);
 }

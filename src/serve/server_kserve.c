@@ -83,9 +83,7 @@ static tri_status parse_inputs(const tri_json *inputs, tri_json *rows) {
         const char *name = tri__json_string_value(tri__json_get(tensor, "name"));
         if (!name || !*name || strlen(name) != tri__json_string_length(tri__json_get(tensor, "name")))
             return tri__fail(TRI_USAGE, "input %zu has no name; inputs are named as columns", i + 1);
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(name, tri__json_string_value(tri__json_get(tri__json_at(inputs, k), "name"))))
-                return tri__fail(TRI_USAGE, "input \"%.100s\" twice", name);
+        if (tri__json_get(tri__json_at(rows, 0), name)) return tri__fail(TRI_USAGE, "input \"%.100s\" twice", name);
         TRI_TRY(spread(name, tensor, rows));
     }
     return tri__json_is_whole(rows) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -185,11 +183,8 @@ static void put_input(tri_buffer *out, const char *name, const char *type, int *
 
 void tri__handle_kserve_model(void *context, tri_exchange *exchange) {
     tri_server *server = context;
-    tri_served *served = tri__server_find(server, tri__exchange_part(exchange));
-    if (!served) {
-        tri__server_no_model(server, exchange, tri__exchange_part(exchange));
-        return;
-    }
+    tri_served *served = tri__server_find(server, exchange, tri__exchange_part(exchange));
+    if (!served) return;
     tri_live *live = tri__server_use(server, served);
     const tri_model_facts *facts = live->facts;
     tri_buffer out = {0};
@@ -212,9 +207,8 @@ void tri__handle_kserve_model(void *context, tri_exchange *exchange) {
 void tri__handle_kserve_model_ready(void *context, tri_exchange *exchange) {
     static const char ready[] = "{\"ready\":true}";
     tri_server *server = context;
-    if (!tri__server_find(server, tri__exchange_part(exchange)))
-        tri__server_no_model(server, exchange, tri__exchange_part(exchange));
-    else if (tri__http_draining(server->http))
+    if (!tri__server_find(server, exchange, tri__exchange_part(exchange))) return;
+    if (tri__http_draining(server->http))
         tri__exchange_error(exchange, 503, "Unhealthy", "the server is shutting down");
     else tri__exchange_reply_const(exchange, 200, "application/json", ready, sizeof ready - 1);
 }

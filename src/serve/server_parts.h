@@ -64,7 +64,6 @@ void tri__ask_free(tri_ask *ask);
 
 tri_status tri__tei_parse(const tri_ask_in *in, tri_ask *out);
 tri_status tri__kserve_parse(const tri_ask_in *in, tri_ask *out);
-tri_status tri__sagemaker_parse(const tri_ask_in *in, tri_ask *out);
 
 /* Predictions to be written. */
 typedef struct tri_prediction {
@@ -108,7 +107,7 @@ typedef struct tri_served {
 
 /* ---- metrics ---- */
 
-enum { TRI_METRIC_ROUTES = 40, TRI_METRIC_CODES = 17, TRI_METRIC_BUCKETS = 20 };
+enum { TRI_METRIC_ROUTES = 40, TRI_METRIC_CODES = 16, TRI_METRIC_BUCKETS = 20 };
 typedef enum tri_histogram_kind {
     TRI_HISTOGRAM_REQUEST, TRI_HISTOGRAM_TOKENIZE, TRI_HISTOGRAM_QUEUE, TRI_HISTOGRAM_COMPUTE,
     TRI_HISTOGRAM_ROWS, TRI_HISTOGRAM_BATCH_ROWS, TRI_HISTOGRAM_BATCH_TOKENS, TRI_HISTOGRAMS
@@ -147,6 +146,7 @@ struct tri_server {
     tri_http *http;
     char *address;
     double started;             /* tri__clock() */
+    _Atomic int closing;        /* requests may not be held any more */
     pthread_mutex_t mutex;
     pthread_cond_t unused;      /* some model has lost its last user */
     tri_server_metrics metrics;
@@ -155,19 +155,19 @@ struct tri_server {
 
 extern const tri_http_route tri__server_routes[];
 
-/* The model of that name; NULL or "": the first. Returns NULL if there is none. */
-tri_served *tri__server_find(tri_server *server, const char *name);
+/* The model of that name; NULL or "": the first. NULL: there is none, and the exchange has its reply. */
+tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name);
 /* A model in use, until it is released. */
 tri_live *tri__server_use(tri_server *server, tri_served *served);
 void tri__server_release(tri_server *server, tri_live *live);
-/* Replies that there is no such model. */
-void tri__server_no_model(tri_server *server, tri_exchange *exchange, const char *name);
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */
 tri_json *tri__example_row(const tri_model_facts *facts);
 
 void tri__job_start(tri_server *server, tri_exchange *exchange, tri_served *served, const tri_protocol *protocol);
-/* Replies with what the failure of a parser or of a model means. */
-void tri__job_refuse(tri_exchange *exchange, tri_status status, const char *why);
+/* Reads and encodes a request's rows. 1: *ask, *form (of the answer) and *encoded are set; 0: it was refused, and the
+ * exchange has its reply. */
+int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *live, const tri_protocol *protocol,
+                  tri_ask *ask, tri_wire_form *form, tri_encoded **encoded);
 
 tri_http_handler tri__handle_info, tri__handle_tokenize, tri__handle_metrics, tri__handle_kserve_server,
     tri__handle_kserve_model, tri__handle_kserve_model_ready;

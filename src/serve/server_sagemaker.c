@@ -46,8 +46,6 @@ static void put_line(const tri_prediction *told, const float *probs, tri_buffer 
     tri__buffer_put(out, "}}\n");
 }
 
-tri_status tri__sagemaker_parse(const tri_ask_in *in, tri_ask *out) { return tri__tei_parse(in, out); }
-
 static void render(const tri_prediction *told, tri_buffer *out) {
     if (told->form == TRI_ROWS_CSV) put_csv(told, out);
     else if (told->form == TRI_ROWS_JSON) tri__protocol_tei.render(told, out);
@@ -55,4 +53,4 @@ static void render(const tri_prediction *told, tri_buffer *out) {
         for (int64_t i = 0; i < told->rows; i++) put_line(told, told->probs + i * told->facts->n_classes, out);
 }
 
-const tri_protocol tri__protocol_sagemaker = {.parse = tri__sagemaker_parse, .render = render, .by_accept = 1};
+const tri_protocol tri__protocol_sagemaker = {.parse = tri__tei_parse, .render = render, .by_accept = 1};
