@@ -261,6 +261,9 @@ for mesh in --pp-size --dp-size --tp-size; do
         for i in {1..200}; do grep -q 'loaded in' serve.err && break || sleep 0.05; done
         expect_text serve.err "loaded in"
     done
+    expect "no batch is announced that is not taken" test -z "$(grep '^batch' serve.err)"
+    [ $mesh != --tp-size ] || refuses 2 "cannot listen at 127.0.0.1, port $port: Address already in use" -- \
+        serve run --nproc-per-node 2 $mesh 2 --threads 1 --port "$port"
     stop
 done
 

@@ -219,8 +219,9 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
     fprintf(cli->err, "launcher   %s: %d ranks, %d on this machine\n", tri__launcher_text(launch->launcher),
             world->size, world->segment.n);
     fprintf(cli->err, "mesh       pp=%d tp=%d dp=%d\n", mesh.pp, mesh.tp, mesh.dp);
-    fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size,
-            (long long)tri__settings_global_batch(s));
+    if (!cli->reloads) /* batches of a server are counted in tokens */
+        fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size,
+                (long long)tri__settings_global_batch(s));
     fprintf(cli->err, "transport  shm%s\n", between);
     fprintf(cli->err, "device     %s, %lld thread%s a rank\n", s->device, (long long)s->threads,
             s->threads == 1 ? "" : "s");

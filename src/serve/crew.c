@@ -296,24 +296,21 @@ tri_status tri__crew_add(tri_crew *crew, tri_opened *o, const tri_batching *batc
     int at = take_slot(crew);
     if (at == SLOTS) return tri__fail(TRI_RESOURCE, "%d models are open already", SLOTS);
     tri_status status = add(crew, o, &max, at);
-    if (status == TRI_OK) {
-        *slot = at;
-        return TRI_OK;
-    }
-    tri_words why;
-    tri__words_keep(&why);
-    tri__crew_drop(crew, at, o);
-    tri__words_restore(&why);
+    if (status == TRI_OK) *slot = at;
+    else tri__crew_drop(crew, at, o);
     return status;
 }
 
 void tri__crew_drop(tri_crew *crew, int slot, tri_opened *o) {
+    tri_words why; /* a model is often closed because something failed; collectives that succeed erase the reason */
+    tri__words_keep(&why);
     pthread_mutex_lock(&crew->lock);
     (void)send(crew, COMMAND_CLOSE, slot, NULL);
     crew->engine[slot] = NULL, crew->taken[slot] = 0;
     tri__opened_close(o); /* its memory may be the world's */
     listen_to_any(crew);
     pthread_mutex_unlock(&crew->lock);
+    tri__words_restore(&why);
 }
 
 static tri_status run(tri_crew *crew, int slot, const tri_feed *feed) {

@@ -17,7 +17,7 @@ tri_world *tri__crew_world(const tri_crew *crew);
 /* All ranks plan, allocate and load `opened`, which rank 0 has read; *slot names it. A folder that another rank cannot
  * read, and a plan that does not fit into memory, are refused; any other failure is that of the crew. */
 tri_status tri__crew_add(tri_crew *crew, tri_opened *opened, const tri_batching *batching, int *slot);
-/* tri__opened_close on all ranks. */
+/* tri__opened_close on all ranks. Keeps the text of an earlier failure. */
 void tri__crew_drop(tri_crew *crew, int slot, tri_opened *opened);
 /* Computes [tri__batching_parts] microbatches. After a failure of any rank, every call fails with its reason. */
 tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed);
