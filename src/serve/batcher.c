@@ -316,15 +316,15 @@ tri_status tri__batcher_submit(tri_batcher *b, tri_encoded *e, tri_answered *ans
     e->since = tri__clock();
     pthread_mutex_lock(&b->lock);
     tri_status status = admit(b, e->n, wait);
+    int wake = 0;
     if (status == TRI_OK) {
         append(b, e);
         b->rows += e->n, b->tokens += e->tokens;
-        if (b->waits == WAITS_ROWS || (b->waits == WAITS_FULL && is_full(b))) {
-            b->waits = WAITS_NOT;
-            pthread_cond_signal(&b->filled);
-        }
+        wake = b->waits == WAITS_ROWS || (b->waits == WAITS_FULL && is_full(b));
+        if (wake) b->waits = WAITS_NOT;
     }
     pthread_mutex_unlock(&b->lock);
+    if (wake) pthread_cond_signal(&b->filled); /* not before: the thread would wake only to wait for the lock */
     return status;
 }
 

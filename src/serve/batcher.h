@@ -30,7 +30,8 @@ int64_t tri__part_tokens(int64_t max_tokens, int parts, int64_t row_tokens);
 typedef struct tri_batcher tri_batcher;
 
 tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out);
-/* Refuses new submissions, answers those that wait, then ends the thread; accepts NULL. */
+/* Refuses new submissions, answers those that wait, then ends the thread; accepts NULL. When it returns, no thread may
+ * be inside tri__batcher_submit. */
 void tri__batcher_close(tri_batcher *batcher);
 /* tri__model_submit. wait: a full queue is waited for, rather than TRI_BUSY; not on the batcher's thread. Rows beyond
  * what the queue holds: TRI_USAGE. */
