@@ -320,10 +320,9 @@ int tri__http_draining(const tri_http *http) { return atomic_load(&http->drainin
 
 int tri__http_drain(tri_http *http, double seconds) {
     double until = tri__clock() + seconds;
-    if (!atomic_exchange(&http->draining, 1) && http->calls.quiesce_daemon(http->daemon) != MHD_INVALID_SOCKET) {
-        close(http->fd);
-        http->fd = -1;
-    }
+    /* The socket is closed with the server: until then a thread of the library may still hold its number. */
+    if (!atomic_exchange(&http->draining, 1) && http->calls.quiesce_daemon(http->daemon) != MHD_INVALID_SOCKET)
+        shutdown(http->fd, SHUT_RDWR); /* connections are refused from now on */
     while (atomic_load(&http->in_flight) && tri__clock() < until) tri__clock_sleep(tri__clock() + 0.005);
     return atomic_load(&http->in_flight);
 }

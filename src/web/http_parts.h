@@ -75,7 +75,7 @@ struct tri_http {
     tri_http_options options;
     tri_http_calls calls;
     struct MHD_Daemon *daemon;
-    int fd, port;              /* fd: the listening socket; -1: closed */
+    int fd, port;              /* fd: the listening socket; -1: none */
     _Atomic int in_flight, draining;
     tri_http_clients clients;
 };
