@@ -67,6 +67,10 @@ refuses 2 quantize -- train "${common[@]}" --output-dir fp32 --precision fp32
 refuses 2 "--quantize fp8" -- train "${common[@]}" --output-dir new --quantize fp8
 refuses 2 "--float-layers" "primary.encoder.layer.0.output.dense.weight" -- train "${common[@]}" --output-dir new \
     --quantize int8 --float-layers primary.encoder.layer.0.outputs.dense.weight
+refuses 2 "--float-layers: nothing is quantised" -- train "${common[@]}" --output-dir new \
+    --float-layers primary.pooler.dense.weight
+refuses 2 "primary.pooler.dense.bias: is never quantised" -- train "${common[@]}" --output-dir new --quantize int8 \
+    --float-layers primary.pooler.dense.bias
 expect "nothing was made" test ! -e new
 
 # The program can be looked at.
@@ -85,6 +89,7 @@ expect_code 0
 run plan --config config.json --precision int8 --json --quiet
 expect_code 0
 refuses 2 "--print-kind train" "--quantize int8" -- plan --config config.json --precision int8 --print-after quantize
+refuses 2 "different types of products" -- plan --config config.json --precision int8 --quantize fp8
 refuses 2 "--timeline" -- plan --config config.json --precision fp8 --timeline
 
 finish

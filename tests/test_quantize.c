@@ -4,6 +4,8 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/quantized.h"
+#include "engine/asked.h"
+#include "model/model.h"
 #include "serve/quantized_folder.h"
 #include "serve/serve.h"
 
@@ -202,7 +204,7 @@ static void a_quarter_of_the_bytes(void **state) {
         const tri_piece piece = {.name = param->name, .shape = param->shape};
         double n = (double)tri__shape_count(&param->shape);
         floats += 4 * n;
-        stored += tri__weight_quantizes(&piece) ? n + 4 * (double)param->shape.dim[0] : 4 * n;
+        stored += tri__weight_quantizes(piece.name, &piece.shape) ? n + 4 * (double)param->shape.dim[0] : 4 * n;
     }
     print_message("    %.1f MB of %.1f: %.4f\n", stored / 1e6, floats / 1e6, stored / floats);
     assert_true(model.n_elements > 45000000 && stored <= 0.3 * floats);
@@ -349,7 +351,8 @@ static void trained_for_it(void **state) {
         tri_result seen;
         tri_json *facts = NULL;
         tri_session *s = open_session("qat", OPTIONS("--resume=never", "--epochs=4", "--quantize=int8", types[t],
-                                                     "--float-layers=primary.projection.weight"));
+                                                     "--float-layers=primary.projection.weight,"
+                                                     "primary.encoder.layer.0.attention.self.key.weight"));
         while (more) OK(take_step(s, &loss, &more));
         OK(tri_evaluate(s, &seen));
         OK(tri_save(s, saved, sizeof saved));
@@ -369,11 +372,38 @@ static void trained_for_it(void **state) {
     }
 }
 
+/* The configuration in a folder is untrusted, whatever its manifest says. */
+static void hostile_settings(void **state) {
+    (void)state;
+    char path[PATH], config[TRI_PATH_MAX], *none[] = {"primary.pooler.weight"};
+    tri_checkpoint *checkpoint;
+    tri_settings s;
+    OK(tri__checkpoint_open(path_of("int8-fp32", path), 1, &checkpoint));
+    OK(tri__path_join(config, tri__checkpoint_path(checkpoint), "config.json"));
+    OK(tri__settings_init(&s));
+    OK(tri__settings_config(&s, config));
+    OK(tri__settings_check(&s, checkpoint));
+    s.precision = TRI_PRECISION_INT8, s.quantize = TRI_QUANTIZE_INT8;
+    assert_int_equal(tri__settings_check(&s, checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "config.json: precision"));
+    s.precision = TRI_PRECISION_BF16;
+    OK(tri__settings_check(&s, checkpoint));
+    tri_texts kept = s.float_layers;
+    s.float_layers = (tri_texts){none, 1};
+    assert_int_equal(tri__settings_check(&s, checkpoint), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "primary.pooler.weight"));
+    s.float_layers = kept;
+    s.model.num_classes++;
+    assert_int_equal(tri__settings_check(&s, checkpoint), TRI_DATA);
+    tri__settings_free(&s);
+    tri__checkpoint_close(checkpoint);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folder_is_the_run_in_int8), cmocka_unit_test(harmful_layers_return),
         cmocka_unit_test(refuses_with_figures),      cmocka_unit_test(every_number_counts),
-        cmocka_unit_test(another_version),
+        cmocka_unit_test(another_version),           cmocka_unit_test(hostile_settings),
         cmocka_unit_test(a_quarter_of_the_bytes),    cmocka_unit_test(trained_for_it),
     };
     return cmocka_run_group_tests(tests, make_runs, remove_data);

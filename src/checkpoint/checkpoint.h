@@ -47,6 +47,7 @@ void tri__checkpoint_drop(const char *made); /* keeps the text of the failure */
 /* Prefixes of the names of optimizer moments, exp_avg. and exp_avg_sq., followed by the parameter's name. */
 enum { TRI_MOMENTS = 2 };
 extern const char *const tri__moment_prefix[TRI_MOMENTS];
+int tri__is_moment(const char *name); /* of a tensor */
 
 typedef struct tri_checkpoint tri_checkpoint;
 

@@ -270,12 +270,6 @@ typedef struct verifying {
     int threads;           /* > 0: weights, by so many threads */
 } verifying;
 
-static int is_moment(const char *name) {
-    for (int i = 0; i < TRI_MOMENTS; i++)
-        if (strncmp(name, tri__moment_prefix[i], strlen(tri__moment_prefix[i])) == 0) return 1;
-    return 0;
-}
-
 /* Hashes the slices of a tensor. */
 static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *row) {
     const tri_json *slice;
@@ -306,7 +300,7 @@ static tri_status hash_weights(const tri_checkpoint *checkpoint, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t i = 0; i < n; i++) {
         const tri_json *row = tri__json_at(tensors, (size_t)i);
-        tri_status status = is_moment(tri__json_string_value(tri__json_get(row, "name")))
+        tri_status status = tri__is_moment(tri__json_string_value(tri__json_get(row, "name")))
                                 ? TRI_OK
                                 : hash_tensor(checkpoint, row);
 #pragma omp critical

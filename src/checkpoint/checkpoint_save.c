@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -14,6 +15,12 @@
 #include <unistd.h>
 
 const char *const tri__moment_prefix[TRI_MOMENTS] = {"exp_avg.", "exp_avg_sq."};
+
+int tri__is_moment(const char *name) {
+    for (int i = 0; i < TRI_MOMENTS; i++)
+        if (tri__text_begins(name, tri__moment_prefix[i])) return 1;
+    return 0;
+}
 
 static tri_json *sizes_json(const int64_t *value, int n) {
     tri_json *list = tri__json_array();

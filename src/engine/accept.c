@@ -33,6 +33,8 @@ tri_status tri__accept_precision(const tri_settings *s) {
                          names[s->precision]);
     if (s->quantize == TRI_QUANTIZE_FP8)
         return tri__fail(TRI_USAGE, "--quantize fp8: training is for int8 products only; eval and predict take fp8");
+    if (s->float_layers.n && s->quantize == TRI_QUANTIZE_NONE)
+        return tri__fail(TRI_USAGE, "--float-layers: nothing is quantised without --quantize int8");
     return TRI_OK;
 }
 

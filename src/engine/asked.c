@@ -54,6 +54,22 @@ static tri_status take_precision(tri_settings *model, const tri_settings *asked)
     return TRI_OK;
 }
 
+tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *checkpoint) {
+    const char *path = tri__checkpoint_path(checkpoint);
+    if (tri__model_config_check(&model->model) != TRI_OK) {
+        tri_words why;
+        tri__words_keep(&why);
+        return tri__fail(TRI_DATA, "%s/config.json: %s", path, why.text);
+    }
+    if (model->precision > TRI_PRECISION_FP16)
+        return tri__fail(TRI_DATA, "%s/config.json: precision names a type of products, not one to compute in", path);
+    for (int i = 0; i < model->float_layers.n; i++)
+        if (!tri__checkpoint_has(checkpoint, model->float_layers.at[i]))
+            return tri__fail(TRI_DATA, "%s/config.json: float_layers names \"%s\", and there is no such weight", path,
+                             model->float_layers.at[i]);
+    return TRI_OK;
+}
+
 tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked) {
     for (const tri_option *row = tri__run_options; row->name; row++)
         if (takes(row, asked)) TRI_TRY(take(row, asked, model));

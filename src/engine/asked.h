@@ -2,7 +2,11 @@
 #ifndef TRI_ENGINE_ASKED_H
 #define TRI_ENGINE_ASKED_H
 
+#include "checkpoint/checkpoint.h"
 #include "settings/settings.h"
+
+/* The settings in a checkpoint are untrusted: TRI_DATA when they are of no model, or do not fit its weights. */
+tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *checkpoint);
 
 /* Replaces in the settings of a model (its config.json) everything that does not belong to the model: mesh, device,
  * threads, batches, files. The precision is

@@ -1,12 +1,22 @@
 /* model.c - the tables of a model, and functions that write its operation list. */
 #include "model/model.h"
 #include "base/random.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
+
+int tri__weight_quantizes(const char *name, const tri_shape *shape) {
+    if (shape->n != 2) return 0; /* a bias, a norm */
+    for (int branch = 0; branch < 2; branch++) {
+        const char *start = tri__branch_name(branch);
+        if (tri__text_begins(name, start) && name[strlen(start)] == '.') return 1;
+    }
+    return 0;
+}
 
 void tri__model_unit(tri_network *model, const char *format, ...) {
     char name[128];

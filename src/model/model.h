@@ -119,4 +119,7 @@ void tri__fusion_params(tri_network *model);
 void tri__fusion_forward(tri_forward *f, const int branch[3]); /* sets f->loss and f->probs */
 const char *tri__branch_name(int branch);               /* primary, secondary */
 
+/* 1 for weights that quantised models have in 8 bits: of the encoders' dense layers, and their tables. */
+int tri__weight_quantizes(const char *name, const tri_shape *shape);
+
 #endif

@@ -31,16 +31,21 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
-/* Every name of float_layers is a weight of the model. */
+/* Every name of float_layers is a weight of the model, and one that would be quantised. */
 static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
     const tri_network *model = in->model;
     const char **names = tri__arena_alloc(arena, (size_t)model->n_params * sizeof *names);
     for (int p = 0; p < model->n_params; p++) names[p] = model->param[p].name;
     for (int i = 0; i < in->float_layers.n; i++) {
         const char *asked = in->float_layers.at[i];
-        int known = 0;
-        for (int p = 0; p < model->n_params && !known; p++) known = strcmp(names[p], asked) == 0;
-        if (known) continue;
+        int p = 0;
+        while (p < model->n_params && strcmp(names[p], asked) != 0) p++;
+        if (p < model->n_params && tri__weight_quantizes(asked, &model->param[p].shape)) continue;
+        if (p < model->n_params)
+            return tri__fail(TRI_USAGE,
+                             "--float-layers %s: is never quantised; only weights of the encoders' dense layers and "
+                             "tables are",
+                             asked);
         const char *near = tri__text_nearest(asked, names, model->n_params);
         return tri__fail(TRI_USAGE, "--float-layers %s: the model has no such weight; %s%s", asked,
                          near ? "the nearest is " : "trident plan --params lists them", near ? near : "");

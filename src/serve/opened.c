@@ -45,7 +45,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     const char *folder = tri__checkpoint_path(o->checkpoint);
     TRI_TRY(tri__path_join(path, folder, "config.json"));
     TRI_TRY(tri__settings_config(&o->settings, path));
-    TRI_TRY(tri__model_config_check(&o->settings.model)); /* a checkpoint is untrusted input */
+    TRI_TRY(tri__settings_check(&o->settings, o->checkpoint));
     TRI_TRY(tri__settings_infer(&o->settings, asked));
     TRI_TRY(tri__place_make(&o->settings, world, 1, 0, &o->place));
     TRI_TRY(tri__assets_restore(&o->settings, folder, &o->assets));

@@ -3,15 +3,10 @@
 
 #include "base/text.h"
 #include "checkpoint/quantized.h"
+#include "engine/asked.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int is_moment(const char *name) {
-    for (int i = 0; i < TRI_MOMENTS; i++)
-        if (tri__text_begins(name, tri__moment_prefix[i])) return 1;
-    return 0;
-}
 
 /* Scales of a quantised tensor are part of the weight that is read. */
 static int is_scale(const tri_checkpoint *checkpoint, const char *name) {
@@ -29,7 +24,7 @@ static tri_status read_weights(tri_original *s, size_t room) {
     for (int i = 0; i < n; i++) {
         tri_piece *piece = &s->weights[s->n_weights];
         TRI_TRY(tri__checkpoint_tensor(s->checkpoint, i, piece));
-        if (is_moment(piece->name) || is_scale(s->checkpoint, piece->name)) continue;
+        if (tri__is_moment(piece->name) || is_scale(s->checkpoint, piece->name)) continue;
         int index = s->n_weights++;
         int64_t count = tri__shape_count(&piece->shape);
         piece->dtype = TRI_F32;
@@ -49,6 +44,7 @@ tri_status tri__original_open(const char *path, size_t room, tri_original *s) {
     const char *folder = tri__checkpoint_path(s->checkpoint);
     TRI_TRY(tri__path_join(config, folder, "config.json"));
     TRI_TRY(tri__settings_config(&s->settings, config));
+    TRI_TRY(tri__settings_check(&s->settings, s->checkpoint));
     TRI_TRY(tri__assets_restore(&s->settings, folder, &s->assets));
     return read_weights(s, room);
 }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "device/device.h"
 #include "engine/files.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,6 +73,18 @@ static int lists(const tri_texts *texts, const char *name) {
     return 0;
 }
 
+/* Whether the run trained a layer in floats: one of its weights in float_layers is enough (pass_quantize.c). */
+static int was_float(const search *s, const char *layer) {
+    for (int i = 0; i < s->original.n_weights; i++) {
+        const tri_piece *weight = &s->original.weights[i];
+        char name[256];
+        if (!tri__weight_quantizes(weight->name, &weight->shape)) continue;
+        name_layer(weight->name, name);
+        if (strcmp(name, layer) == 0 && lists(&s->original.settings.float_layers, weight->name)) return 1;
+    }
+    return 0;
+}
+
 static tri_status list_layers(search *s) {
     int n = s->original.n_weights;
     s->layers = calloc((size_t)n + 1, sizeof *s->layers);
@@ -82,9 +95,9 @@ static tri_status list_layers(search *s) {
         const tri_piece *weight = &s->original.weights[i];
         char name[256];
         s->layer_of[i] = -1;
-        if (!tri__weight_quantizes(weight) || lists(&s->original.settings.float_layers, weight->name)) continue;
+        if (!tri__weight_quantizes(weight->name, &weight->shape)) continue;
         name_layer(weight->name, name);
-        s->layer_of[i] = find_layer(s, name);
+        if (!was_float(s, name)) s->layer_of[i] = find_layer(s, name);
     }
     return s->n_layers ? TRI_OK
                        : tri__fail(TRI_USAGE, "%s has no layer left to quantise: its float_layers names all of them",
@@ -220,8 +233,6 @@ static tri_status choose_computing(search *s, tri_dtype *out) {
     if (asked->precision == TRI_PRECISION_FP8)
         return tri__fail(TRI_USAGE, "--precision fp8: the folder holds int8; fp8 needs no such folder, give it to eval "
                                     "or predict");
-    if (run->precision > TRI_PRECISION_FP16)
-        return tri__fail(TRI_DATA, "%s: its configuration has no computing type", asked->checkpoint);
     s->trained = run->quantize == TRI_QUANTIZE_INT8;
     if (s->trained && given && asked->precision != run->precision)
         return tri__fail(TRI_USAGE,

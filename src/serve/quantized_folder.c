@@ -15,15 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tri__weight_quantizes(const tri_piece *weight) {
-    if (weight->shape.n != 2) return 0; /* a bias, a norm */
-    for (int branch = 0; branch < 2; branch++) {
-        const char *name = tri__branch_name(branch);
-        if (tri__text_begins(weight->name, name) && weight->name[strlen(name)] == '.') return 1;
-    }
-    return 0;
-}
-
 /* The computing type, if it has 16 bits. Else fp16, which rounds 8 times as finely as bf16, unless a number is beyond
  * its range. */
 static tri_dtype half_type(const float *w, int64_t n, tri_dtype computing) {
@@ -53,7 +44,7 @@ tri_status tri__quantizer_open(const tri_original *original, tri_dtype computing
     out->weight = calloc((size_t)original->n_weights + 1, sizeof *out->weight);
     if (!out->weight) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < original->n_weights; i++)
-        if (tri__weight_quantizes(&original->weights[i]))
+        if (tri__weight_quantizes(original->weights[i].name, &original->weights[i].shape))
             TRI_TRY(make_stored(&original->weights[i], computing, &out->weight[i]));
     return TRI_OK;
 }

@@ -20,9 +20,6 @@ typedef struct tri_quantizer {
     tri_stored_weight *weight; /* [original->n_weights] */
 } tri_quantizer;
 
-/* 1 for weights that are quantised: the products and tables of the encoders. */
-int tri__weight_quantizes(const tri_piece *weight);
-
 /* TRI_DATA, naming the tensor, for a weight that is not finite. Close it even after a failure. */
 tri_status tri__quantizer_open(const tri_original *original, tri_dtype computing, tri_quantizer *out);
 void tri__quantizer_close(tri_quantizer *quantizer);

@@ -107,6 +107,7 @@ static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, cons
 /* Products of 8 bits and the computing type of inference; nothing shows a step of training. */
 static tri_status choose_inference(tri_settings *s) {
     const tri_device *device;
+    int products = s->precision == TRI_PRECISION_INT8 ? TRI_QUANTIZE_INT8 : TRI_QUANTIZE_FP8;
     int prints = s->print_program != TRI_PRINT_NONE || s->print_after;
     const char *trains = s->timeline                              ? "--timeline"
                          : s->svg                                 ? "--svg"
@@ -119,7 +120,9 @@ static tri_status choose_inference(tri_settings *s) {
                          "%s: shows a step of training, and --precision int8 and fp8 are of inference: --print-kind "
                          "infer, or --quantize int8 for a step that trains for it",
                          trains);
-    s->quantize = s->precision == TRI_PRECISION_INT8 ? TRI_QUANTIZE_INT8 : TRI_QUANTIZE_FP8;
+    if (tri__settings_given(s, &s->quantize) && s->quantize != products)
+        return tri__fail(TRI_USAGE, "--precision and --quantize name different types of products: give one of them");
+    s->quantize = products;
     TRI_TRY(tri__device_get(s->device, &device));
     s->precision = device->async ? TRI_PRECISION_BF16 : TRI_PRECISION_FP32;
     return TRI_OK;
