@@ -187,7 +187,8 @@ answers 405 'only POST' -- GET /predict
 answers 413 'at most 2097152' -- POST /predict '' 'Content-Length: 9999999'
 answers 200 -- GET /health
 answers 200 'trident_requests_total{route="/predict",code="422"} ' 'trident_compute_duration_seconds_count' \
-    'trident_requests_in_flight 1' 'trident_queue_rows{model="run"} 0' -- GET /metrics
+    'trident_requests_in_flight 1' 'trident_queue_rows{model="run"} 0' 'trident_running_rows{model="run"} 0' \
+    -- GET /metrics
 
 # ---- reload ----
 first=$(sed -n 's/.*"step":\([0-9]*\).*/\1/p' <(ask GET /info && cat body))

@@ -102,16 +102,16 @@ static void put_histogram(const tri_histogram *h, tri_histogram_kind kind, tri_b
                     name, (double)atomic_load(&h->sum) * histograms[kind].unit, name, (unsigned long long)below);
 }
 
-static void put_models(tri_server *server, tri_buffer *out) {
-    tri__buffer_put(out, "# HELP trident_queue_rows Rows that wait for a model\n# TYPE trident_queue_rows gauge\n");
+static void put_models(tri_server *server, tri_buffer *out, int running, const char *name, const char *help) {
+    tri__buffer_put(out, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
     for (int m = 0; m < server->options.n_models; m++) {
         tri_model_load load;
         tri_live *live = tri__server_use(server, &server->served[m]);
         tri__model_load(live->model, &load);
         tri__server_release(server, live);
-        tri__buffer_put(out, "trident_queue_rows{model=");
+        tri__buffer_put(out, "%s{model=", name);
         tri__buffer_json(out, server->served[m].name, strlen(server->served[m].name));
-        tri__buffer_put(out, "} %lld\n", (long long)load.queued_rows);
+        tri__buffer_put(out, "} %lld\n", (long long)(running ? load.running_rows : load.queued_rows));
     }
 }
 
@@ -123,7 +123,8 @@ void tri__handle_metrics(void *context, tri_exchange *exchange) {
     put_requests(metrics, &out);
     put_one(&out, "trident_requests_in_flight", "gauge", "Requests that are not answered yet",
             tri__http_in_flight(server->http));
-    put_models(server, &out);
+    put_models(server, &out, 0, "trident_queue_rows", "Rows that wait for a model");
+    put_models(server, &out, 1, "trident_running_rows", "Rows that a model computes now");
     put_one(&out, "trident_rows_total", "counter", "Rows given to models", (double)atomic_load(&metrics->rows));
     put_one(&out, "trident_tokens_total", "counter", "Tokens given to models", (double)atomic_load(&metrics->tokens));
     put_one(&out, "trident_request_bytes_total", "counter", "Bytes of request bodies",

@@ -74,8 +74,6 @@ int tri__http_library(char *out, size_t size);
 
 /* ---- in a handler ---- */
 
-const char *tri__exchange_method(const tri_exchange *exchange);
-const char *tri__exchange_path(const tri_exchange *exchange);
 const char *tri__exchange_part(const tri_exchange *exchange);  /* what * matched; "" */
 const char *tri__exchange_header(const tri_exchange *exchange, const char *name); /* NULL: none */
 const char *tri__exchange_query(const tri_exchange *exchange, const char *name);  /* of ?name=value; NULL: none */

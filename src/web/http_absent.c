@@ -22,8 +22,6 @@ int tri__http_drain(tri_http *http, double seconds) { return (void)http, (void)s
 void tri__http_stop(tri_http *http) { (void)http; }
 int tri__http_in_flight(const tri_http *http) { return (void)http, 0; }
 int tri__http_draining(const tri_http *http) { return (void)http, 0; }
-const char *tri__exchange_method(const tri_exchange *exchange) { return (void)exchange, ""; }
-const char *tri__exchange_path(const tri_exchange *exchange) { return (void)exchange, ""; }
 const char *tri__exchange_part(const tri_exchange *exchange) { return (void)exchange, ""; }
 const char *tri__exchange_header(const tri_exchange *exchange, const char *name) {
     return (void)exchange, (void)name, NULL;

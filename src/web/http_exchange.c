@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tri__exchange_method(const tri_exchange *exchange) { return exchange->method; }
-const char *tri__exchange_path(const tri_exchange *exchange) { return exchange->path; }
 const char *tri__exchange_part(const tri_exchange *exchange) { return exchange->part; }
 
 const char *tri__exchange_header(const tri_exchange *exchange, const char *name) {
