@@ -220,9 +220,9 @@ static void histograms(void **state) {
     free(m);
 }
 
-/* Bodies of many columns take time in proportion: a second, where comparing each with each would take a minute. */
+/* Bodies of many columns take time in proportion. Comparing each name with each took 50 s for 100,000 names. */
 static void wide_requests(void **state) {
-    enum { COLUMNS = 100000, BYTES = 80 };
+    enum { COLUMNS = 50000, BYTES = 80 };
     char *csv = malloc(COLUMNS * BYTES), *tensors = malloc(COLUMNS * BYTES);
     size_t n = 0, m = (size_t)sprintf(tensors, "{\"inputs\":[");
     (void)state;
@@ -241,7 +241,7 @@ static void wide_requests(void **state) {
         assert_int_equal(ask.rows.n, i);
         tri__ask_free(&ask);
     }
-    assert_true(tri__clock() - begin < 20);
+    assert_true(tri__clock() - begin < 6);
     free(csv);
     free(tensors);
 }
