@@ -21,6 +21,7 @@
 #include "plan/plan.h"
 #include "base/random.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,11 +295,29 @@ static void keep_quantized(quantizer *z) {
     }
 }
 
+/* Sums of int8 products have 32 bits: rows that are longer could overflow them. */
+static tri_status check_widths(const tri_pass *pass) {
+    enum { WIDEST = INT32_MAX / (127 * 127) };
+    for (int i = 0; i < pass->program->n_instrs && pass->in->quantize == TRI_I8; i++) {
+        const tri_instr *instr = &pass->program->instr[i];
+        if (!instr->attr.bits || (instr->op != TRI_OP_linear && instr->op != TRI_OP_linear_gelu)) continue;
+        int w = instr->op == TRI_OP_linear ? TRI_SLOT(instr, linear, w) : TRI_SLOT(instr, linear_gelu, w);
+        const tri_slot *s = &pass->program->slot[w];
+        if (s->cols > WIDEST)
+            return tri__fail(TRI_USAGE,
+                             "int8: %s sums %lld products, and 32 bits hold %d for certain: share the layer "
+                             "(--tp-size), or take a precision of 16 bits",
+                             s->name, (long long)s->cols, WIDEST);
+    }
+    return TRI_OK;
+}
+
 tri_status tri__pass_quantize(tri_pass *pass) {
     tri_program *program = pass->program;
     size_t n = (size_t)program->n_slots;
     if (pass->training && pass->in->quantize != TRI_I8)
         return tri__fail(TRI_USAGE, "--quantize fp8: training is for int8 products only; eval and predict take fp8");
+    TRI_TRY(check_widths(pass));
     quantizer z = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n_slots = program->n_slots};
     z.of = tri__arena_alloc(pass->arena, n * sizeof *z.of);
     z.times = tri__arena_alloc(pass->arena, n * sizeof *z.times);
