@@ -88,9 +88,13 @@ run check start.txt
 expect_code 0
 run plan --config config.json --precision int8 --json --quiet
 expect_code 0
+run plan --config config.json --precision int8 --quiet
+expect_code 0
+expect "no step of training is shown" test "$(grep -c training "$out")" = 0
 refuses 2 "--print-kind train" "--quantize int8" -- plan --config config.json --precision int8 --print-after quantize
 # Sums of 32 bits: rows of 133,146 products might overflow them, and do not when two ranks share them.
-make_config wide.json "$(sed -n 's/^ *\("primary_encoder".*\)"intermediate_size": [0-9]*\(.*}\),*$/\1"intermediate_size": 133146\2/p' config.json)"
+inner='s/^ *\("primary_encoder".*"intermediate_size": \)[0-9]*\(.*}\),*$/\1133146\2/p'
+make_config wide.json "$(sed -n "$inner" config.json)"
 refuses 2 "sums 133146 products, and 32 bits hold 133144" "--tp-size" -- plan --config wide.json --precision int8
 run plan --config wide.json --precision int8 --world-size 2 --tp-size 2 --quiet
 expect_code 0

@@ -87,7 +87,8 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     return status;
 }
 
-static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int check) {
+/* serves: the plan has no step of training. */
+static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int serves, int check) {
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
     char count[4][32];
     fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
@@ -96,8 +97,8 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int che
             whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]));
     const tri_json *ranks = tri__json_get(facts, "ranks");
-    if (tri__json_size(ranks) == 1) TRI_TRY(print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")));
-    else TRI_TRY(print_ranks(cli, ranks));
+    int beside = tri__json_size(ranks) == 1 && !serves;
+    TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",
@@ -178,7 +179,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = check_views(&settings);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
     tri_settings resolved = settings;
-    int serves;
+    int serves = 0;
     if (status == TRI_OK) status = tri__study_accept(&resolved, &serves);
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
@@ -199,7 +200,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     } else {
         int shown;
         status = print_views(cli, facts, settings.timeline, &shown);
-        if (status == TRI_OK && !shown) status = print_facts(cli, facts, settings.check);
+        if (status == TRI_OK && !shown) status = print_facts(cli, facts, serves, settings.check);
     }
 done:
     tri__progress_close(&sink);

@@ -42,10 +42,10 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
     tri__text_table_free(&table);
     TRI_TRY(status);
     fprintf(
-        cli->out, "\n%s: %d of %d layers in int8, everything else in %s; %.3f of the bytes; drop %.4f on %lld rows\n",
+        cli->out, "\n%s: %d of %d layers in int8, everything else in %s; %.3f of the bytes; drop %.4f on %lld row%s\n",
         tri__json_string_value(tri__json_get(facts, "output_dir")), layers - (int)n, layers,
         tri__json_string_value(tri__json_get(facts, "precision")), number(facts, "bytes") / number(facts, "fp32_bytes"),
-        number(facts, "drop"), (long long)number(facts, "rows"));
+        number(facts, "drop"), (long long)number(facts, "rows"), number(facts, "rows") == 1 ? "" : "s");
     tri__json_each(kept, i, name) fprintf(cli->out, "back in 16 bits: %s\n", tri__json_string_value(name));
     return TRI_OK;
 }
