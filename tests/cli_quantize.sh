@@ -77,6 +77,18 @@ refuses 2 "quantised weights" "--quantize int8" -- train --config config.json --
     --resume small --max-steps 2 --batch-size 16
 expect "nothing was made" test ! -e other -a -z "$(ls -d other.* 2>/dev/null)"
 
+# ---- A signal: no folder of a candidate is left ----
+for ((i = 0; i < 300; i++)); do tail -n +2 data/valid.csv; done | cat data/valid.csv - >long.csv
+"$trident" quantize run -o other --data-path long.csv --threads 1 --max-drop 0 >"$out" 2>"$err" &
+pid=$!
+for ((i = 0; i < 500; i++)); do grep -q 'before: ' "$err" && break; sleep 0.02; done
+kill -TERM $pid
+wait $pid
+code=$?
+expect_code 75
+expect_text "$err" "stopping after the evaluation in progress" "stopped (SIGTERM); nothing was written"
+expect "nothing was left" test -z "$(ls -d other* 2>/dev/null)"
+
 # ---- Damage ----
 damage() { # FILE: its last byte changes
     printf '\125' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 1)) conv=notrunc 2>/dev/null

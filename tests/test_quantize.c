@@ -70,7 +70,7 @@ static tri_status quantize(const char *run, const char *out, double max_drop, co
     snprintf(output, sizeof output, "--output=%s/%s", root, out);
     snprintf(data, sizeof data, "--data-path=%s/valid.csv", root);
     parse(&settings, "quantize", option ? 4 : 3, options);
-    tri_status status = tri__serve_quantize(&settings, max_drop, NULL, facts);
+    tri_status status = tri__serve_quantize(&settings, max_drop, NULL, NULL, facts);
     tri__settings_free(&settings);
     return status;
 }

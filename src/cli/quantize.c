@@ -1,5 +1,6 @@
 /* quantize.c - `trident quantize RUN -o DIR`: an int8 model folder, with its figures before and after. */
 #include "cli/cli.h"
+#include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
@@ -58,13 +59,14 @@ tri_status tri__command_quantize(tri_cli *cli, int n, const char *const *args) {
     tri_json *facts = NULL;
     const char *words[1];
     int n_words = 0;
+    tri__signals_take(cli, TRI_SIGNAL_MEASURED);
     tri_status status = tri__cli_own_settings(&settings, "quantize", &own, n, args, words, 1, &n_words);
     tri_settings asked = settings; /* borrows its texts */
     if (status == TRI_OK && n_words && settings.checkpoint)
         status = tri__fail(TRI_USAGE, "%s and --checkpoint %s: which model is meant?", words[0], settings.checkpoint);
     if (n_words) asked.checkpoint = (char *)words[0];
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
-    if (status == TRI_OK) status = tri__serve_quantize(&asked, own.max_drop, &log, &facts);
+    if (status == TRI_OK) status = tri__serve_quantize(&asked, own.max_drop, &log, cli->stop, &facts);
     if (status == TRI_OK) status = settings.json ? tri__print_json(cli->out, facts) : print_facts(cli, facts);
     tri__progress_close(&sink);
     tri__json_decref(facts);

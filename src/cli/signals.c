@@ -37,6 +37,7 @@ static const char *const texts[] = {
     [TRI_SIGNAL_RANKS_UNSAVED] =
         "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
     [TRI_SIGNAL_DRAIN] = "stopping: requests in flight are answered, new ones refused; once more ends it at once",
+    [TRI_SIGNAL_MEASURED] = "stopping after the evaluation in progress; once more ends it at once",
     [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
 };
 

@@ -33,6 +33,7 @@ typedef struct layer {
 typedef struct search {
     const tri_settings *asked;
     const tri_log *log;
+    const tri_stop *stop;
     tri_original original;
     tri_quantizer quantizer;
     int trained;              /* 1: for int8 products (--quantize int8) */
@@ -128,7 +129,9 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     tri_status status = tri__serve_eval(&one, NULL, log, &made);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
     tri__scores_free(&made.scores);
-    return status;
+    char name[32];
+    if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;
+    return tri__fail(TRI_STOPPED, "stopped (%s); nothing was written", tri__stop_name(s->stop, name));
 }
 
 static tri_status measure(search *s, figures *out) {
@@ -313,8 +316,9 @@ static tri_status run(search *s, tri_json **facts) {
     return failed ? tri__fail(TRI_RESOURCE, "out of memory") : TRI_OK;
 }
 
-tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const tri_log *log, tri_json **facts) {
-    search s = {.asked = asked, .log = log, .max_drop = max_drop};
+tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const tri_log *log, const tri_stop *stop,
+                               tri_json **facts) {
+    search s = {.asked = asked, .log = log, .stop = stop, .max_drop = max_drop};
     *facts = NULL;
     if (!asked->checkpoint || !asked->output)
         return tri__fail(TRI_USAGE, "quantize needs a run or checkpoint, and -o, the folder to be made");

@@ -3,6 +3,7 @@
 #define TRI_SERVE_SERVE_H
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "data/table/table.h"
 #include "engine/metrics.h"
 #include "settings/settings.h"
@@ -44,8 +45,9 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts);
 
 /* Writes settings->checkpoint with int8 weights to settings->output, a folder that appears atomically. Figures are
  * taken on settings->data_path (a folder: its valid file, else test), or on the run's own validation table. If accuracy
- * or PR AUC drops by more than max_drop, layers return to 16 bits; TRI_USAGE with figures if that does not help. facts
- * (new reference): docs/guide/quantizing.md. */
-tri_status tri__serve_quantize(const tri_settings *settings, double max_drop, const tri_log *log, tri_json **facts);
+ * or PR AUC drops by more than max_drop, layers return to 16 bits; TRI_USAGE with figures if that does not help. stop:
+ * looked at after each evaluation; may be NULL. facts (new reference): docs/guide/quantizing.md. */
+tri_status tri__serve_quantize(const tri_settings *settings, double max_drop, const tri_log *log, const tri_stop *stop,
+                               tri_json **facts);
 
 #endif
