@@ -145,6 +145,20 @@ static void use_session(void) {
     assert_non_null(strstr(tri_error(), "lr = 0.002 (now 0.5)"));
 }
 
+/* The run of use_session. */
+static void use_model(void) {
+    char checkpoint[128];
+    float probs[16];
+    snprintf(checkpoint, sizeof checkpoint, "--checkpoint=%s/one", root);
+    const char *options[] = {checkpoint, "--threads=1"};
+    const tri_row missing = {0};
+    tri_model *model;
+    CALL(model_open, 2, options, &model);
+    assert_in_range(tri_model_classes(model), 2, 16);
+    CALL(model_predict, model, &missing, 1, probs);
+    tri_model_close(model);
+}
+
 /* Every function of a public header that returns a status was called above; returns how many there are. */
 static int look_at_header(const char *path) {
     static const char before[] = "TRI_API tri_status ";
@@ -175,6 +189,7 @@ static void a_call_that_succeeds_leaves_no_text(void **state) {
     assert_true(*tri_error());
     use_plan();
     use_session();
+    use_model();
     assert_int_equal(dirty, 0);
     int n = look_at_header("include/trident.h") + look_at_header("include/trident_comm.h");
     assert_int_equal(n, n_called);

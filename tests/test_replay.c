@@ -34,7 +34,8 @@ static outcome train(const lane_order *order, int lanes) {
         OK(tri__exec_finish(got));
         double a = tiny_loss(&here, want), b = tiny_loss(&there, got);
         found.same &= memcmp(&a, &b, sizeof a) == 0;
-        OK(tri__exec_run(got, 1, 0, there.program[1]->n_instrs, 0, &feed[step % 2],
+        tri_feed infer[2] = {feed[step % 2], feed[(step + 1) % 2]};
+        OK(tri__exec_run(got, 1, 0, there.program[1]->n_instrs, 0, infer,
                          NULL)); /* the next step is queued behind it */
     }
     found.same &= tiny_same_weights(&here, want, &there, got);
