@@ -91,7 +91,9 @@ static void mutate(step *s, mutation mutation) {
     }
 }
 
-static tri_status run_step(tri_world *world, program *program, step s) {
+/* Step i. Counts bytes written by a step that failed, from the changed one on: a rank may still be inside an earlier,
+ * matching step, with its output written, when other ranks find the change. */
+static tri_status run_step(tri_world *world, program *program, int i, step s) {
     static _Thread_local char in[8 * ROOM], out[8 * ROOM];
     int me = tri_world_rank(world);
     tri_request request;
@@ -105,7 +107,7 @@ static tri_status run_step(tri_world *world, program *program, step s) {
     tri_status status = tri_post(tri_group_world(world), &s.what, &request);
     if (status == TRI_OK) status = tri_wait(world, request);
     if (status == TRI_OK) return TRI_OK;
-    for (size_t i = 0; i < sizeof out; i++) program->written[me] += out[i] != CANARY;
+    for (size_t k = 0; k < sizeof out && i >= program->at; k++) program->written[me] += out[k] != CANARY;
     return status;
 }
 
@@ -121,7 +123,7 @@ static tri_status run_program(tri_world *world, void *argument) {
             if (program->mutation == ORDER && i == program->at) s = program->step[i + 1];
             if (program->mutation == ORDER && i == program->at + 1) s = program->step[i - 1];
         }
-        status = run_step(world, program, s);
+        status = run_step(world, program, i, s);
     }
     if (status == TRI_OK) status = tri_barrier(tri_group_world(world)); /* nobody leaves while two still differ */
     program->got[me] = status;
