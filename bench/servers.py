@@ -4,8 +4,9 @@
 
 The model classifies one text (Review Text of the reviews) with an encoder of the folder's size and weights (MiniLM: 6
 layers of 384) and an untrained head: what is compared is the serving. Each request is one review of at most 128 tokens
-over a kept connection. Load is `wrk` (Debian) with one thread, on the same cores as the server. Servers are all up, and
-take turns of --seconds; an idle one costs nothing. The figure is the median over the rounds.
+over a kept connection; infinity-emb answers with the encoder's embedding, its main use. Load is `wrk` (Debian) with one
+thread, on the same cores as the server. Servers are all up, and take turns of --seconds; an idle one costs nothing. The
+figure is the median over the rounds.
 
 Needs `wrk`, and torch and transformers from PyPI where this script runs; infinity-emb[server,torch] and mlserver (with
 torch and transformers: its model is the class below, with adaptive batching) may have environments of their own. A
@@ -115,6 +116,20 @@ def trident_run(options, rows, work):
     return run
 
 
+def quiet():
+    """Waits until the machine is idle: some servers go on computing for clients that have left."""
+    def idle():
+        with open("/proc/stat") as file:
+            figures = [int(word) for word in file.readline().split()[1:]]
+        return figures[3] + figures[4], sum(figures)
+    for _ in range(120):
+        before = idle()
+        time.sleep(0.5)
+        after = idle()
+        if after[0] - before[0] > 0.9 * (after[1] - before[1]):
+            return
+
+
 class Server:
     def __init__(self, name, command, ready, path, bodies, environment=None):
         self.name, self.path = name, path
@@ -132,6 +147,8 @@ class Server:
         self.wait(ready)
 
     def wait(self, url):
+        """Until it answers; a server that ends, its port being taken, is noticed before it is asked."""
+        time.sleep(0.1)
         for _ in range(2400):
             if self.process.poll() is not None:
                 self.log.seek(0)
@@ -140,12 +157,14 @@ class Server:
                 with urllib.request.urlopen(url, timeout=1) as reply:
                     if reply.status == 200:
                         self.ready = time.time() - self.start
-                        return
+                        if self.process.poll() is None:
+                            return
             except OSError:
                 time.sleep(0.05)
         raise SystemExit(f"{self.name} does not answer at {url}")
 
     def load(self, options, seconds):
+        quiet()
         out = subprocess.run(["wrk", "-t1", f"-c{options.clients}", f"-d{seconds}s", "--timeout", "60s", "-s",
                               self.script.name, self.path], capture_output=True, text=True, check=True).stdout
         requests, micro, errors, half, most = map(int, re.search(r"RESULT (.*)", out).group(1).split())
@@ -161,28 +180,29 @@ class Server:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def start_servers(options, rows, work):
+def start_servers(options, rows, work, servers):
     texts = [row[TEXT] for row in rows]
     folder, run = os.path.join(work, "classifier"), trident_run(options, rows, work)
-    port, servers = 18200, []
+    port = 18200
     for precision in options.precisions.split(","):
         port += 1
         servers.append(Server(f"trident {precision}",
                               [os.path.join(options.build, "trident"), "serve", run, "--port", str(port), "--precision",
                                precision], f"http://127.0.0.1:{port}/health", f"http://127.0.0.1:{port}/predict",
                               [json.dumps({"inputs": {TEXT: text}, "truncate": True}) for text in texts]))
-    if options.infinity or options.mlserver:
-        classifier_folder(options, folder)
     if options.infinity:
         servers.append(Server("infinity-emb",
-                              [options.infinity, "v2", "--model-id", folder, "--port", "18211", "--device", "cpu",
+                              [options.infinity, "v2", "--model-id", os.path.abspath(options.model), "--port", "18211",
+                               "--device", "cpu",
                                "--no-bettertransformer", "--served-model-name", "m"],
-                              "http://127.0.0.1:18211/health", "http://127.0.0.1:18211/classify",
-                              [json.dumps({"model": "m", "input": [text], "raw_scores": False}) for text in texts],
+                              "http://127.0.0.1:18211/health", "http://127.0.0.1:18211/embeddings",
+                              [json.dumps({"model": "m", "input": [text], "encoding_format": "base64"})
+                               for text in texts],
                               {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}))
     else:
         print("infinity-emb: not given (--infinity), left out")
     if options.mlserver:
+        classifier_folder(options, folder)
         settings = os.path.join(work, "mlserver")
         os.makedirs(settings)
         with open(os.path.join(settings, "settings.json"), "w") as file:
@@ -199,7 +219,6 @@ def start_servers(options, rows, work):
                                                        "data": [text]}]}) for text in texts], {"HF_HUB_OFFLINE": "1"}))
     else:
         print("mlserver: not given (--mlserver), left out")
-    return servers
 
 
 def main():
@@ -209,7 +228,7 @@ def main():
     rows, servers = reviews(options), []
     with tempfile.TemporaryDirectory() as work:
         try:
-            servers = start_servers(options, rows, work)
+            start_servers(options, rows, work, servers)
             for server in servers:
                 server.load(options, 2)
             for _ in range(options.rounds):
