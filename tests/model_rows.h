@@ -15,14 +15,15 @@ static float want[ROWS * CLASSES];      /* of `predict` */
 static tri_column_value values[ROWS][8];
 static tri_row rows[ROWS];
 
-/* What `predict` gives for the table, with further options. */
-static inline void predict(const char *option, const char *other, float *probs) {
+/* What `predict` gives for the table with these options, [n], at most 8. */
+static inline void predict(int n, const char *const *options, float *probs) {
+    const char *all[11] = {checkpoint, data, "--threads=1"};
     tri_settings asked;
     tri_predictions p;
     int words;
+    memcpy(all + 3, options, (size_t)n * sizeof *all);
     OK(tri__settings_init(&asked));
-    OK(tri__settings_parse(&asked, "predict", 5, OPTIONS(checkpoint, data, "--threads=1", option, other), NULL, 0,
-                           &words));
+    OK(tri__settings_parse(&asked, "predict", 3 + n, all, NULL, 0, &words));
     OK(tri__serve_predict(&asked, NULL, &(tri_predict_options){0}, NULL, &p));
     assert_int_equal(p.n, ROWS);
     memcpy(probs, p.probs, ROWS * CLASSES * sizeof *probs);
@@ -44,7 +45,7 @@ static inline int train(void **state) {
     write_table("rows.csv", ROWS, 9);
     snprintf(path, sizeof path, "%s/rows.csv", root);
     snprintf(data, sizeof data, "--data-path=%s", path);
-    predict("--batch-size=7", "--precision=fp32", want);
+    predict(2, OPTIONS("--batch-size=7", "--precision=fp32"), want);
     OK(tri__table_open(path, NULL, &table));
     for (int r = 0; r < ROWS; r++) {
         rows[r] = (tri_row){values[r], tri__table_columns(table)};

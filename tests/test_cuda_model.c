@@ -1,60 +1,10 @@
 /* test_cuda_model.c - predictions on a GPU in every precision: close to the CPU's in the same one; the same bits for
  * every number of rows at a time, from `predict` and from a model as a value. Skipped, with the reason, without a GPU.
  */
-#include "session_data.h"
+#include "model_rows.h"
 
-#include "serve/model.h"
-#include "serve/serve.h"
-
-enum { ROWS = 120, CLASSES = 2 };
-
-static char checkpoint[128], data[160]; /* options */
-static tri_table *table;
-static tri_column_value values[ROWS][8];
-static tri_row rows[ROWS];
-
-static void predict(const char *device, const char *const *how, const char *batch, float *probs) {
-    tri_settings asked;
-    tri_predictions p;
-    int words;
-    OK(tri__settings_init(&asked));
-    OK(tri__settings_parse(&asked, "predict", 6, OPTIONS(checkpoint, data, device, how[0], how[1], batch), NULL, 0,
-                           &words));
-    OK(tri__serve_predict(&asked, NULL, &(tri_predict_options){0}, NULL, &p));
-    assert_int_equal(p.n, ROWS);
-    memcpy(probs, p.probs, ROWS * CLASSES * sizeof *probs);
-    tri__predictions_free(&p);
-    tri__settings_free(&asked);
-}
-
-/* Trains a little on the CPU; reads a table as rows. */
-static int train(void **state) {
-    char folder[TRI_PATH_MAX], path[128];
-    int more = 1;
-    double loss;
-    make_data(state);
-    tri_session *session = open_session("run", OPTIONS("--epochs=2", "--threads=1", "--lr=0.01"));
-    while (more) OK(take_step(session, &loss, &more));
-    OK(tri_save(session, folder, sizeof folder));
-    tri_session_close(session);
-    snprintf(checkpoint, sizeof checkpoint, "--checkpoint=%s/run", root);
-    write_table("rows.csv", ROWS, 9);
-    snprintf(path, sizeof path, "%s/rows.csv", root);
-    snprintf(data, sizeof data, "--data-path=%s", path);
-    OK(tri__table_open(path, NULL, &table));
-    for (int r = 0; r < ROWS; r++) {
-        rows[r] = (tri_row){values[r], tri__table_columns(table)};
-        for (int c = 0; c < rows[r].n; c++) {
-            tri_field_text field = tri__table_field(table, r, c);
-            values[r][c] = (tri_column_value){tri__table_name(table, c), field.text, field.length};
-        }
-    }
-    return 0;
-}
-
-static int clean(void **state) {
-    tri__table_close(table);
-    return remove_data(state);
+static void predict_on(const char *device, const char *const *how, const char *batch, float *probs) {
+    predict(4, OPTIONS(device, how[0], how[1], batch), probs);
 }
 
 /* Limits are of probabilities. */
@@ -73,13 +23,13 @@ enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 static void the_cpus_probabilities(void **state) {
     (void)state;
-    float want[ROWS * CLASSES], have[ROWS * CLASSES];
+    float first[ROWS * CLASSES], have[ROWS * CLASSES];
     for (int k = 0; k < PRECISIONS; k++) {
         double worst = 0;
-        predict("--device=cpu", precisions[k].how, "--batch-size=64", want);
-        predict("--device=cuda", precisions[k].how, "--batch-size=64", have);
+        predict_on("--device=cpu", precisions[k].how, "--batch-size=64", first);
+        predict_on("--device=cuda", precisions[k].how, "--batch-size=64", have);
         for (int i = 0; i < ROWS * CLASSES; i++) { /* not fmax: gcc 12 cannot vectorise it on arm64, and fails */
-            double off = fabs((double)have[i] - (double)want[i]);
+            double off = fabs((double)have[i] - (double)first[i]);
             if (off > worst || off != off) worst = off;
         }
         print_message("    %s: probabilities differ by at most %.2g\n", precisions[k].name, worst);
@@ -90,20 +40,20 @@ static void the_cpus_probabilities(void **state) {
 static void rows_do_not_depend_on_others(void **state) {
     (void)state;
     static const char *const batches[] = {"--batch-size=1", "--batch-size=7", "--batch-size=120"};
-    float want[ROWS * CLASSES], have[ROWS * CLASSES];
+    float first[ROWS * CLASSES], have[ROWS * CLASSES];
     for (int k = 0; k < PRECISIONS; k++) {
         tri_model *model;
-        predict("--device=cuda", precisions[k].how, "--batch-size=64", want);
+        predict_on("--device=cuda", precisions[k].how, "--batch-size=64", first);
         for (int i = 0; i < 3; i++) {
-            predict("--device=cuda", precisions[k].how, batches[i], have);
-            if (memcmp(have, want, sizeof have)) fail_msg("%s, %s: other bits", precisions[k].name, batches[i]);
+            predict_on("--device=cuda", precisions[k].how, batches[i], have);
+            if (memcmp(have, first, sizeof have)) fail_msg("%s, %s: other bits", precisions[k].name, batches[i]);
         }
         OK(tri_model_open(4, OPTIONS(checkpoint, "--device=cuda", precisions[k].how[0], precisions[k].how[1]), &model));
         for (int n = 1; n <= ROWS; n = n * 7 + 3) /* 1, 10, 73 */
             for (int r = 0; r < ROWS; r += n) {
                 int rest = ROWS - r < n ? ROWS - r : n;
                 OK(tri_model_predict(model, rows + r, rest, have));
-                if (memcmp(have, want + r * CLASSES, (size_t)(rest * CLASSES) * sizeof *have))
+                if (memcmp(have, first + r * CLASSES, (size_t)(rest * CLASSES) * sizeof *have))
                     fail_msg("%s: row %d on, %d at a time: other bits", precisions[k].name, r, n);
             }
         tri_model_close(model);

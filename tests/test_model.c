@@ -66,7 +66,7 @@ static void every_precision_equals_predict(void **state) {
     float have[ROWS * CLASSES], here[ROWS * CLASSES];
     for (int k = 0; k < 3; k++) {
         tri_model *model;
-        predict("--batch-size=5", options[k], here);
+        predict(2, OPTIONS("--batch-size=5", options[k]), here);
         assert_memory_not_equal(here, want, sizeof here);
         OK(tri_model_open(3, OPTIONS(checkpoint, "--threads=1", options[k]), &model));
         assert_string_equal(tri__model_facts(model)->precision, names[k]);
