@@ -78,11 +78,6 @@ static tri_status open_here(tri_model *m, const tri_settings *asked, const tri_b
     return load_model(m);
 }
 
-static const char *precision_name(const tri_settings *s) {
-    static const char *const computing[] = {"fp32", "bf16", "fp16"}, *const products[] = {NULL, "int8", "fp8"};
-    return s->quantize != TRI_QUANTIZE_NONE ? products[s->quantize] : computing[s->precision];
-}
-
 static tri_status find_facts(tri_model *m) {
     const tri_opened *o = &m->opened;
     const tri_preprocess *p = o->preprocess;
@@ -99,7 +94,7 @@ static tri_status find_facts(tri_model *m) {
     }
     m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint),
                                  .step = tri__checkpoint_step(o->checkpoint),
-                                 .precision = precision_name(&o->settings),
+                                 .precision = tri__settings_products(&o->settings),
                                  .device = o->settings.device,
                                  .max_len = m->form.max_len,
                                  .n_texts = m->form.n_texts,

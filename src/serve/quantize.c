@@ -283,13 +283,12 @@ static tri_json *figures_json(const figures *f) {
 }
 
 static tri_json *facts_of(const search *s) {
-    static const char *const precision[] = {[TRI_F32] = "fp32", [TRI_BF16] = "bf16", [TRI_F16] = "fp16"};
     tri_json *kept = tri__json_array();
     for (int i = 0; i < s->n_layers; i++)
         if (s->layers[i].is_float) tri__json_append_new(kept, tri__json_string(s->layers[i].name));
     return tri__json_pack("{s:s, s:s, s:s, s:b, s:i, s:o, s:s, s:I, s:o, s:o, s:f, s:f, s:i}", "checkpoint",
                           tri__checkpoint_path(s->original.checkpoint), "quantize", "int8", "precision",
-                          precision[s->quantizer.computing], "trained_for_it", s->trained, "layers", s->n_layers,
+                          tri__quantizer_precision(&s->quantizer), "trained_for_it", s->trained, "layers", s->n_layers,
                           "layers_in_16_bits", kept, "data", s->data, "rows", (tri_json_int)s->before.rows, "before",
                           figures_json(&s->before), "after", figures_json(&s->after), "drop",
                           drop_of(&s->before, &s->after), "max_drop", s->max_drop, "evaluations", s->evaluations);

@@ -78,9 +78,13 @@ static int list_pieces(const tri_quantizer *z, const tri_dtype *store, tri_piece
     return n;
 }
 
+const char *tri__quantizer_precision(const tri_quantizer *z) {
+    static const char *const words[] = {[TRI_F32] = "fp32", [TRI_BF16] = "bf16", [TRI_F16] = "fp16"};
+    return words[z->computing];
+}
+
 /* The run's configuration with the choices of this folder; NULL: out of memory. */
 static tri_json *make_config(const tri_quantizer *z, const tri_dtype *store) {
-    static const char *const precision[] = {[TRI_F32] = "fp32", [TRI_BF16] = "bf16", [TRI_F16] = "fp16"};
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(z->original->checkpoint)), *names = tri__json_array();
     int failed = !config || !names;
     for (int i = 0; i < z->original->n_weights && !failed; i++)
@@ -88,7 +92,7 @@ static tri_json *make_config(const tri_quantizer *z, const tri_dtype *store) {
             failed |= tri__json_append_new(names, tri__json_string(z->original->weights[i].name));
     failed |= tri__json_set_new(config, "float_layers", names);
     failed |= tri__json_set_new(config, "quantize", tri__json_string("int8"));
-    failed |= tri__json_set_new(config, "precision", tri__json_string(precision[z->computing]));
+    failed |= tri__json_set_new(config, "precision", tri__json_string(tri__quantizer_precision(z)));
     if (!failed) return config;
     tri__json_decref(config);
     return NULL;

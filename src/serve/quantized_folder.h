@@ -24,6 +24,9 @@ typedef struct tri_quantizer {
 tri_status tri__quantizer_open(const tri_original *original, tri_dtype computing, tri_quantizer *out);
 void tri__quantizer_close(tri_quantizer *quantizer);
 
+/* The word of its computing type: "bf16". */
+const char *tri__quantizer_precision(const tri_quantizer *quantizer);
+
 /* Writes a folder, atomically. store[i], of [n_weights]: I8, the half_type of weight i, or F32; weights that are not
  * quantised are F32. facts (may be NULL) join `quantized` in the manifest's state. *bytes (may be NULL): of all
  * weights and scales. TRI_BUSY if the folder exists and is not empty. */

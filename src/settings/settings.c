@@ -449,6 +449,20 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
     return complete(settings);
 }
 
+static const char *const precisions[] = {[TRI_PRECISION_FP32] = "fp32", [TRI_PRECISION_BF16] = "bf16",
+                                         [TRI_PRECISION_FP16] = "fp16", [TRI_PRECISION_INT8] = "int8",
+                                         [TRI_PRECISION_FP8] = "fp8"};
+
+const char *tri__settings_computing(const tri_settings *s) { return precisions[s->precision]; }
+
+const char *tri__settings_products(const tri_settings *s) {
+    switch (s->quantize) {
+    case TRI_QUANTIZE_INT8: return precisions[TRI_PRECISION_INT8];
+    case TRI_QUANTIZE_FP8: return precisions[TRI_PRECISION_FP8];
+    default: return tri__settings_computing(s);
+    }
+}
+
 char tri__settings_decimal(const tri_settings *settings) {
     static const char marks[] = {[TRI_DECIMAL_AUTO] = 0, [TRI_DECIMAL_POINT] = '.', [TRI_DECIMAL_COMMA] = ','};
     return marks[settings->decimal_mark];

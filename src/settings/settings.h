@@ -97,6 +97,10 @@ tri_status tri__settings_parse(tri_settings *settings, const char *scope, int n,
 /* Reads a configuration object: model keys and run keys; `_comments` is ignored; unknown keys TRI_USAGE with the
  * nearest. */
 tri_status tri__settings_config(tri_settings *settings, const char *path);
+/* The words of --precision: of the computing type ("bf16"), and of the encoders' products ("int8" where they are
+ * quantised). */
+const char *tri__settings_computing(const tri_settings *settings);
+const char *tri__settings_products(const tri_settings *settings);
 /* The character of decimal_mark: '.', ','; 0: detect it. */
 char tri__settings_decimal(const tri_settings *settings);
 /* Recorded configuration: all keys that a configuration file may hold, in one object, so that tri__settings_config can

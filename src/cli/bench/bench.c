@@ -1,6 +1,8 @@
 /* bench.c - `trident bench WHAT`: measures this machine. */
 #include "cli/bench/bench.h"
 
+#include "program/op.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,14 @@ static int by_value(const void *a, const void *b) {
 double tri__bench_median(double *values, int64_t n) {
     qsort(values, (size_t)n, sizeof *values, by_value);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+tri_json *tri__bench_operations(const double *by_op) {
+    tri_json *out = tri__json_object();
+    for (int op = 0; op < TRI_OP_COUNT; op++)
+        if (by_op[op] > 0)
+            tri__json_set_new(out, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * by_op[op]));
+    return out;
 }
 
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args) {

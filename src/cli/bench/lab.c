@@ -73,7 +73,6 @@ typedef struct lab {
 static const char *const always[] = {"--save-every=0", "--resume=never", "--json", "--quiet"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
-static const char *const precisions[] = {"fp32", "bf16", "fp16"}; /* in the order of the option's choices */
 
 static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) {
     int n = layout->kind == ALONE ? 1 : b->n, warmup = b->model->warmup;
@@ -96,7 +95,7 @@ static void line_of(const lab *b, const struct layout *layout, tri_run_line *l) 
     tri__run_line_add(l, "--progress-timeout=%d", RUN_SECONDS);
     for (int i = 0; i < ALWAYS; i++) tri__run_line_add(l, "%s", always[i]);
     tri__run_line_add(l, "--device=%s", b->asked->device);
-    tri__run_line_add(l, "--precision=%s", precisions[b->asked->precision]);
+    tri__run_line_add(l, "--precision=%s", tri__settings_computing(b->asked));
     if (b->asked->memory_limit) tri__run_line_add(l, "--memory-limit=%s", b->asked->memory_limit);
     for (int i = 0; layout->options[i]; i++) tri__run_line_add(l, "%s", layout->options[i]);
 }

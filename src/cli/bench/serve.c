@@ -148,29 +148,15 @@ static tri_status run(bench *b, result *r) {
 
 /* ---- Telling ---- */
 
-static const char *computing_of(const bench *b) {
-    static const char *const names[] = {"fp32", "bf16", "fp16"};
-    return names[b->settings.precision];
-}
-
-static const char *precision_of(const bench *b) {
-    static const char *const names[] = {[TRI_QUANTIZE_INT8] = "int8", [TRI_QUANTIZE_FP8] = "fp8"};
-    return b->settings.quantize == TRI_QUANTIZE_NONE ? computing_of(b) : names[b->settings.quantize];
-}
-
 static tri_status print_json(const bench *b, const result *r) {
-    tri_json *by_op = tri__json_object();
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (r->by_op[op] > 0)
-            tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
     tri_json *o = tri__json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case",
-        b->at.name, "device", b->settings.device, "precision", precision_of(b), "computing", computing_of(b), "rows",
-        (tri_json_int)r->rows, "tokens", (tri_json_int)r->tokens, "batches", (tri_json_int)b->at.batches, "runs",
-        (tri_json_int)r->runs, "pass_ms", 1e3 * r->pass, "cpu_ms", 1e3 * r->cpu, "batch_ms", 1e3 * r->median,
-        "batch_ms_min", 1e3 * r->least, "batch_ms_p99", 1e3 * r->late, "rows_per_second", (double)r->rows / r->pass,
-        "tokens_per_second", (double)r->tokens / r->pass, "open_seconds", r->opened, "planned_bytes", r->planned,
-        "operations_ms", by_op);
+        b->at.name, "device", b->settings.device, "precision", tri__settings_products(&b->settings), "computing",
+        tri__settings_computing(&b->settings), "rows", (tri_json_int)r->rows, "tokens", (tri_json_int)r->tokens,
+        "batches", (tri_json_int)b->at.batches, "runs", (tri_json_int)r->runs, "pass_ms", 1e3 * r->pass, "cpu_ms",
+        1e3 * r->cpu, "batch_ms", 1e3 * r->median, "batch_ms_min", 1e3 * r->least, "batch_ms_p99", 1e3 * r->late,
+        "rows_per_second", (double)r->rows / r->pass, "tokens_per_second", (double)r->tokens / r->pass, "open_seconds",
+        r->opened, "planned_bytes", r->planned, "operations_ms", tri__bench_operations(r->by_op));
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
@@ -181,8 +167,8 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
     char planned[32];
     tri__text_bytes(r->planned, planned);
     tri__text_table_add(table, "%s\t%s\t%s\t%.1f\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f\t%s", b->at.name, b->at.model->what,
-                        precision_of(b), (double)r->tokens / (double)r->rows, 1e3 * r->median, 1e3 * r->least,
-                        1e3 * r->late, (double)r->rows / r->pass, (double)r->tokens / r->pass, planned);
+                        tri__settings_products(&b->settings), (double)r->tokens / (double)r->rows, 1e3 * r->median,
+                        1e3 * r->least, 1e3 * r->late, (double)r->rows / r->pass, (double)r->tokens / r->pass, planned);
 }
 
 /* ---- From beginning to end ---- */

@@ -46,7 +46,6 @@ typedef struct bench {
 /* ---- A case as a run ---- */
 
 static tri_status parse_run(const bench *b, tri_settings *settings) {
-    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     static const char *const recomputes[] = {"none", "selective", "full"};
     char text[20][TRI_PATH_MAX + 32], limit[64] = "";
     const char *args[20];
@@ -59,7 +58,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     ADD("--max-steps=%lld", (long long)b->steps + 1); /* + 1: the instrumented step */
     ADD("--epochs=%lld", (long long)b->steps + 1);
     ADD("--device=%s", b->asked->device);
-    ADD("--precision=%s", precisions[b->asked->precision]);
+    ADD("--precision=%s", tri__settings_computing(b->asked));
     ADD("--recompute=%s", recomputes[b->asked->recompute]);
     ADD("--save-every=0");
     ADD("--resume=never");
@@ -174,10 +173,6 @@ static tri_status run(const bench *b, result *r) {
 /* ---- Telling ---- */
 
 static tri_status print_json(const bench *b, const result *r) {
-    tri_json *by_op = tri__json_object();
-    for (int op = 0; op < TRI_OP_COUNT; op++)
-        if (r->by_op[op] > 0)
-            tri__json_set_new(by_op, tri__op_row((tri_op)op)->name, tri__json_real(1e3 * r->by_op[op]));
     tri_json *o = tri__json_pack(
         "{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case",
         b->at->name, "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min",
@@ -185,7 +180,7 @@ static tri_status print_json(const bench *b, const result *r) {
         "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu, "ceiling_tflops",
         b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12, "executed_tflop",
         r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last",
-        r->loss[1], "operations_ms", by_op);
+        r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
