@@ -264,7 +264,9 @@ static tri_status listen_at(const tri_http_options *options, tri_http *http) {
     freeaddrinfo(found);
     if (failed)
         return tri__fail(TRI_USAGE, "cannot listen at %s, port %s: %s%s", host, port, strerror(why),
-                         why == EADDRINUSE ? "; --port 0 picks a free one" : "");
+                         why == EADDRINUSE ? "; --port 0 picks a free one"
+                         : why == EACCES   ? "; ports below 1024 need privileges: take another --port"
+                                           : "");
     http->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                    : ((struct sockaddr_in *)&bound)->sin_port);
     return TRI_OK;
