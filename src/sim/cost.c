@@ -1,4 +1,4 @@
-/* cost.c - a roofline for kernels, rings and trees for transfers. */
+/* cost.c - a roofline for kernels. */
 #include "sim/cost.h"
 
 #include <math.h>
@@ -64,31 +64,4 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs) {
     double work = work_of(costs->hardware, program, instr, costs->counts ? costs->counts : &program->max);
     return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
-}
-
-/* The link that limits a group: `near` inside a node. Between nodes: the `far` links of as many members as the node
- * with the fewest has, at most the rate of `near`. */
-static tri_wire link_of(const tri_hardware *h, const int *members, int n) {
-    int fewest = n, here = 0;
-    for (int i = 0; i < n; i++) {
-        here++;
-        if (i + 1 < n && members[i + 1] / h->ranks_per_node == members[i] / h->ranks_per_node) continue;
-        if (here < fewest) fewest = here;
-        here = 0;
-    }
-    if (fewest == n) return h->near;
-    return (tri_wire){h->far.latency, fmin(h->near.bytes, h->far.bytes * fewest)};
-}
-
-double tri__transfer_seconds(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes) {
-    if (n < 2) return 0;
-    tri_wire link = link_of(h, members, n);
-    double steps = n - 1, levels = ceil(log2(n)), ring = steps * (link.latency + bytes / n / link.bytes);
-    switch (kind) {
-    case TRI_ALL_REDUCE: return fmin(2 * ring, 2 * levels * (link.latency + bytes / link.bytes));
-    case TRI_ALL_GATHER:
-    case TRI_REDUCE_SCATTER: return ring;
-    case TRI_BROADCAST: return levels * link.latency + bytes / link.bytes;
-    default: return link.latency + bytes / link.bytes;
-    }
 }
