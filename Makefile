@@ -87,6 +87,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 
 # Pages that are served stand in objects as they are (.incbin).
 $(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.json)
+# So do the files of built-in hardware.
+$(BUILD)/src/sim/hardware.o: $(wildcard src/sim/*.json)
 
 $(BUILD)/libtrident.a: $(LIB_OBJECTS)
 	@rm -f $@ && ar rcs $@ $^

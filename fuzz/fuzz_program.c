@@ -21,7 +21,7 @@ static const char *line_of(const void *data, int rank, int instr, int slot, char
 
 /* Each alone; and together, when they are those of all ranks in order. */
 static void check(tri_arena *arena, const tri_parsed *parsed, int n) {
-    const tri_program *program[MOST_RANKS];
+    const tri_program *program[MOST_RANKS] = {NULL};
     tri_classes ranks;
     tri_hardware hardware;
     tri_timeline line;
@@ -39,7 +39,7 @@ static void check(tri_arena *arena, const tri_parsed *parsed, int n) {
     tri_status status = tri__check_read(&ranks, &(tri_origin){line_of, parsed});
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
     if (status != TRI_OK) return;
-    FUZZ_CHECK(tri__hardware_find("h200x8", &hardware) == TRI_OK);
+    FUZZ_CHECK(tri__hardware_open(arena, "h200x8", &hardware) == TRI_OK);
     FUZZ_CHECK(tri__timeline(arena, &ranks, &(tri_costs){.hardware = &hardware}, &line) == TRI_OK);
     FUZZ_CHECK(line.seconds >= 0);
 }

@@ -82,7 +82,7 @@ expect_code 0
 expect_text "$out" '"hardware":"slow.json"' '"legs":[["F",0,'
 expect "slower hardware takes longer" is "$(json_number step_seconds "$out")" '>' "$fast"
 sed 's/"half_flops"/"half_flop"/' slow.json >typo.json
-refuses 2 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' \
+refuses 65 'typo.json: unknown key "half_flop"; did you mean "half_flops"?' \
     -- simulate "${layout[@]}" --hardware typo.json
 run simulate "${layout[@]/--quiet/--json}" --pp-size 1 --tp-size 4 --hardware h200x8 --nproc-per-node 8
 expect_code 0

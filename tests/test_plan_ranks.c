@@ -72,7 +72,7 @@ static void list_all(tri_arena *arena, const tri_classes *all, const tri_program
 static void compare_times(tiny *t, const job *j, const tri_classes *all, const tri_classes *list, int per_node) {
     tri_hardware hardware;
     tri_timeline few, each;
-    OK(tri__hardware_find(per_node % 2 ? "a100x8" : "cpu", &hardware));
+    OK(tri__hardware_open(&t->arena, per_node % 2 ? "a100x8" : "cpu", &hardware));
     hardware.ranks_per_node = per_node;
     const tri_costs costs = {.hardware = &hardware};
     OK(tri__timeline(&t->arena, all, &costs, &few));

@@ -2,10 +2,10 @@
  * overlap with computing or follow it, busy links, late ranks, and the formulas of collectives. */
 #include "built_ranks.h"
 #include "dry_run.h"
-#include "scratch.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SAME(got, want) assert_float_equal((got), (want), 1e-9)
 
@@ -243,7 +243,6 @@ static void real_programs(void **state) {
     (void)state;
     tri_hardware hardware;
     double seconds[2];
-    OK(tri__hardware_find("cpu", &hardware));
     for (int again = 0; again < 2; again++) {
         tiny t[2];
         const tri_program *programs[2];
@@ -256,6 +255,7 @@ static void real_programs(void **state) {
         }
         tri_timeline line;
         tri_classes all;
+        OK(tri__hardware_open(&t[0].arena, "cpu", &hardware));
         OK(tri__classes_list(&all, &t[0].arena, programs, 2));
         OK(tri__timeline(&t[0].arena, &all, &(tri_costs){.hardware = &hardware}, &line));
         seconds[again] = line.seconds;
@@ -277,37 +277,6 @@ static void real_programs(void **state) {
     assert_true(seconds[1] > seconds[0]);
 }
 
-static void write_file(const char *path, const char *text) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void hardware_files(void **state) {
-    (void)state;
-    tri_hardware row, again;
-    char path[256];
-    snprintf(path, sizeof path, "%s/machine.json", folder);
-    OK(tri__hardware_find("h200x8", &row));
-    tri_json *json = tri__hardware_json(&row);
-    OK(tri__json_save(path, json));
-    tri__json_decref(json);
-    OK(tri__hardware_find(path, &again));
-    SAME(again.half, row.half);
-    SAME(again.far.bytes, row.far.bytes);
-    assert_int_equal(again.ranks_per_node, 8);
-    assert_int_equal(again.overlap, 1);
-    assert_int_equal(tri__hardware_find("h300x8", &row), TRI_USAGE);
-    assert_non_null(strstr(tri_error(), "h200x8, a100x8, cpu"));
-    write_file(path, "{\"half_flop\": 1}");
-    assert_int_equal(tri__hardware_find(path, &row), TRI_USAGE);
-    assert_non_null(strstr(tri_error(), "did you mean \"half_flops\""));
-    write_file(path, "{\"half_flops\": 1}");
-    assert_int_equal(tri__hardware_find(path, &row), TRI_USAGE);
-    assert_non_null(strstr(tri_error(), "f32_flops"));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(summed_beside_work),
@@ -316,7 +285,6 @@ int main(void) {
         cmocka_unit_test(collectives),
         cmocka_unit_test(pipelines),
         cmocka_unit_test(real_programs),
-        cmocka_unit_test_setup_teardown(hardware_files, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,7 +214,6 @@ static void defects_are_found(void **state) {
 static void is_simulated(void **state) {
     (void)state;
     tri_hardware hardware;
-    OK(tri__hardware_find("a100x8", &hardware));
     const tri_costs costs = {.hardware = &hardware};
     double seconds[2];
     for (int half = 0; half < 2; half++) {
@@ -223,6 +222,7 @@ static void is_simulated(void **state) {
         tri_timeline line;
         tiny_open_rank(&t, "cpu", 2, 3, 0, 1, &(tiny_rank){.dp = 8, .sharding.kind = TRI_SHARD_ZERO2});
         t.in.precision = half ? TRI_BF16 : TRI_F32;
+        OK(tri__hardware_open(&t.arena, "a100x8", &hardware));
         OK(tri__plan_ranks(&t.arena, &t.in, 1, all));
         OK(tri__timeline(&t.arena, &all[TRI_START], &costs, &line));
         seconds[half] = line.seconds;

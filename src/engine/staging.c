@@ -50,8 +50,9 @@ tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_
     return costs;
 }
 
-tri_status tri__staging_hardware(const tri_settings *s, const char *otherwise, tri_hardware *out) {
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : otherwise, out));
+tri_status tri__staging_hardware(const tri_settings *s, tri_arena *arena, tri_hardware *out) {
+    const char *otherwise = s->calibrated ? s->calibrated : tri__hardware_of(s->device);
+    TRI_TRY(tri__hardware_open(arena, s->hardware ? s->hardware : otherwise, out));
     if (tri__settings_given(s, &s->nproc_per_node)) out->ranks_per_node = (int)s->nproc_per_node;
     return TRI_OK;
 }
@@ -75,7 +76,6 @@ typedef struct staging_job {
     const tri_settings *settings;
     const tri_plan_in *in;
     const tri_classes *train; /* the programs of `in`; NULL: not planned yet */
-    tri_hardware hardware;
     const tri_log *log;
     tri_staged staged;
 } staging_job;
@@ -89,6 +89,12 @@ static tri_texts given_stages(tri_arena *arena, const tri_network *model, const 
     return texts;
 }
 
+static tri_status time_job(tri_arena *scratch, staging_job *job, const tri_plan_in *in) {
+    tri_hardware hardware;
+    TRI_TRY(tri__staging_hardware(job->settings, scratch, &hardware));
+    return tri__staging_time(scratch, in, job->train, &hardware, &job->staged);
+}
+
 /* The planner's estimate: the step of one pipeline with the plan's stages, each on one rank. Shapes differ only in
  * this, not in the transfers of tensor and data parallelism, and it needs far fewer programs than the plan. */
 static tri_status estimate(tri_arena *scratch, void *data) {
@@ -98,14 +104,13 @@ static tri_status estimate(tri_arena *scratch, void *data) {
     TRI_TRY(tri__stages_plan(scratch, &in, &stages));
     in.staging.stages = given_stages(scratch, in.model, &stages);
     in.mesh.tp = in.mesh.dp = 1, in.sharding = (tri_sharding){0};
-    return tri__staging_time(scratch, &in, NULL, &job->hardware, &job->staged);
+    return time_job(scratch, job, &in);
 }
 
 static tri_status seconds_of(const tri_settings *s, const tri_plan_in *like, tri_shape_kind shape, double *seconds) {
     tri_plan_in in = *like;
-    staging_job job = {.in = &in};
+    staging_job job = {.settings = s, .in = &in};
     in.staging.shape = shape;
-    TRI_TRY(tri__hardware_find(s->hardware ? s->hardware : "cpu", &job.hardware));
     TRI_TRY(tri__arena_scratch(estimate, &job));
     *seconds = job.staged.seconds;
     return TRI_OK;
@@ -193,7 +198,7 @@ const char *tri__stage_ranks(tri_arena *arena, const tri_mesh *mesh, const tri_s
 
 static tri_status simulate(tri_arena *scratch, void *data) {
     staging_job *job = data;
-    return tri__staging_time(scratch, job->in, NULL, &job->hardware, &job->staged);
+    return time_job(scratch, job, job->in);
 }
 
 /* Few microbatches: how much smaller the bubble is with more of them. Each answer plans and simulates all ranks anew,
@@ -212,7 +217,7 @@ static tri_status say_more(const staging_job *job, double bubble) {
     }
     for (int i = 0; i < 2; i++) {
         tri_plan_in more = *in;
-        staging_job other = {.in = &more, .hardware = job->hardware};
+        staging_job other = {.settings = job->settings, .in = &more};
         more.n_mb = twice << i;
         TRI_TRY(tri__arena_scratch(simulate, &other));
         better[i] = other.staged.bubble;
@@ -226,31 +231,29 @@ static tri_status say_more(const staging_job *job, double bubble) {
 }
 
 static tri_status say_stages(tri_arena *arena, void *data) {
-    const staging_job *job = data;
+    staging_job *job = data;
     const tri_settings *s = job->settings;
     const tri_plan_in *in = job->in;
     const tri_log *log = job->log;
     tri_stages stages;
-    tri_staged staged;
     TRI_TRY(tri__stages_plan(arena, in, &stages));
-    TRI_TRY(tri__staging_time(arena, in, job->train, &job->hardware, &staged));
+    TRI_TRY(time_job(arena, job, in));
     const tri_pipeline *p = &stages.pipeline;
-    tri__say(log, TRI_LOG_INFO,
-             "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; predicted bubble %.0f %%", p->n_ranks,
-             tri__shape_name(in->staging.shape), is_open(s, in) ? " (the faster one)" : "",
-             tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * staged.bubble);
+    tri__say(
+        log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; predicted bubble %.0f %%",
+        p->n_ranks, tri__shape_name(in->staging.shape), is_open(s, in) ? " (the faster one)" : "",
+        tri__schedule_row(in->staging.schedule)->name, p->n_mb, p->n_mb == 1 ? "" : "es", 100 * job->staged.bubble);
     for (int stage = 0; stage < p->n_stages; stage++) {
         const char *ranks = tri__stage_ranks(arena, &in->mesh, &stages, stage);
         tri__say(log, TRI_LOG_INFO, "stage %d on rank%s %s: %s", stage, strpbrk(ranks, "-,") ? "s" : "", ranks,
                  tri__stage_text(arena, in->model, &stages, stage));
     }
-    return say_more(job, staged.bubble);
+    return say_more(job, job->staged.bubble);
 }
 
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_classes *train,
                             const tri_log *log) {
     staging_job job = {.settings = s, .in = in, .train = train, .log = log};
     if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* without a log there is no need to simulate */
-    TRI_TRY(tri__staging_hardware(s, "cpu", &job.hardware));
     return tri__arena_scratch(say_stages, &job);
 }

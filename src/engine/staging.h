@@ -21,8 +21,9 @@ typedef struct tri_staged {
 } tri_staged;
 tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_classes *train,
                              const tri_hardware *hardware, tri_staged *out);
-/* The hardware to simulate: --hardware or, without it, `otherwise`; with machines of --nproc-per-node ranks. */
-tri_status tri__staging_hardware(const tri_settings *settings, const char *otherwise, tri_hardware *out);
+/* The hardware to simulate: --hardware or, without it, what `trident calibrate` measured here, or the built-in one of
+ * the device; with machines of --nproc-per-node ranks. */
+tri_status tri__staging_hardware(const tri_settings *settings, tri_arena *arena, tri_hardware *out);
 
 /* The costs of a step of `in`: measured times where in->staging has them, else the hardware's. In the arena. */
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);

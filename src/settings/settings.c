@@ -90,6 +90,8 @@ void tri__settings_free(tri_settings *settings) {
     for (int i = 0; i < settings->notes.n; i++) free(settings->notes.at[i]);
     free(settings->notes.at);
     settings->notes = (tri_texts){0};
+    free(settings->calibrated);
+    settings->calibrated = NULL;
 }
 
 /* The row of a name that is listed for `scope`; otherwise its first row. One name may mean different things for two

@@ -57,6 +57,8 @@ typedef struct tri_settings {
     int timeline, csv, params;     /* plan: further views; simulate: timeline */
     char *svg;                     /* simulate, plan: the file for a picture of the timeline */
     char *hardware;                /* simulate, plan: a name or a file */
+    char *calibrated; /* what `trident calibrate` wrote for this device, for where no hardware is given: not
+                         an option; found by src/cli. NULL: nothing */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* tokenize, vocab */
     char *column;

@@ -18,6 +18,8 @@ typedef struct tri_costs {
     const tri_unit_seconds *measured;   /* [n_measured] measured units; the others are computed from the hardware's
                                            figures */
     int n_measured;
+    int threads;                        /* of each rank, where curves differ by threads; 0: as the hardware's cores and
+                                           ranks of a node give them */
 } tri_costs;
 
 /* Seconds of each instruction that computes or copies, [n_instrs]; 0 for transfers. The larger of the time to compute

@@ -1,132 +1,105 @@
-/* hardware.c - machines by name, and from JSON. Where a row's figures come from: docs/guide/simulating.md. */
+/* hardware.c - hardware by name, from files that are part of the program, or by path. Where their figures come from:
+ * `origin` of each file, and docs/reference/hardware.md. */
 #include "sim/hardware.h"
 
 #include "base/file.h"
-#include "base/text.h"
+#include "sim/hardware_keys.h"
 
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
-static const tri_hardware rows[] = {
-    {.name = "h200x8",
-     .f32 = 67e12,
-     .half = 700e12,
-     .attention = 0.35,
-     .bytes = 4.3e12,
-     .copy = 64e9,
-     .launch = 3e-6,
-     .ranks_per_node = 8,
-     .near = {6e-6, 450e9},
-     .far = {10e-6, 50e9},
-     .overlap = 1},
-    {.name = "a100x8",
-     .f32 = 19.5e12,
-     .half = 312e12,
-     .attention = 0.35,
-     .bytes = 2.04e12,
-     .copy = 32e9,
-     .launch = 3e-6,
-     .ranks_per_node = 8,
-     .near = {6e-6, 300e9},
-     .far = {10e-6, 25e9},
-     .overlap = 1},
-    {.name = "cpu",
-     .f32 = 70e9,
-     .half = 267e9,
-     .attention = 0.8,
-     .bytes = 49e9,
-     .copy = 26e9,
-     .launch = 1e-6,
-     .ranks_per_node = 8,
-     .near = {0.3e-6, 30e9},
-     .far = {20e-6, 1.25e9},
-     .overlap = 0},
-};
-enum { ROWS = sizeof rows / sizeof *rows };
+/* The files as the assembler includes them. */
+#define BUILT_IN(symbol, file) \
+    __asm__(".section .rodata\n" #symbol ":\n.incbin \"src/sim/" file "\"\n" #symbol "_end:\n.byte 0\n.previous\n"); \
+    extern const char symbol[] __attribute__((visibility("hidden"))), \
+        symbol##_end[] __attribute__((visibility("hidden")))
 
-/* Every key of a file, with the bounds of its value. All are required. */
+BUILT_IN(tri__hardware_h200x8, "h200x8.json");
+BUILT_IN(tri__hardware_a100x8, "a100x8.json");
+BUILT_IN(tri__hardware_cpu, "cpu.json");
+
 static const struct {
-    const char *key;
-    size_t offset;
-    double min, max;
-} reals[] = {
-    {"f32_flops", offsetof(tri_hardware, f32), 1, 1e21},
-    {"half_flops", offsetof(tri_hardware, half), 1, 1e21},
-    {"attention_share", offsetof(tri_hardware, attention), 1e-6, 10},
-    {"memory_bytes_per_s", offsetof(tri_hardware, bytes), 1, 1e18},
-    {"copy_bytes_per_s", offsetof(tri_hardware, copy), 1, 1e18},
-    {"launch_seconds", offsetof(tri_hardware, launch), 0, 10},
-    {"near_latency", offsetof(tri_hardware, near.latency), 0, 10},
-    {"near_bytes_per_s", offsetof(tri_hardware, near.bytes), 1, 1e18},
-    {"far_latency", offsetof(tri_hardware, far.latency), 0, 10},
-    {"far_bytes_per_s", offsetof(tri_hardware, far.bytes), 1, 1e18},
+    const char *name, *text, *end;
+} rows[] = {
+    {"h200x8", tri__hardware_h200x8, tri__hardware_h200x8_end},
+    {"a100x8", tri__hardware_a100x8, tri__hardware_a100x8_end},
+    {"cpu", tri__hardware_cpu, tri__hardware_cpu_end},
 };
-enum { REALS = sizeof reals / sizeof *reals };
-static const char *const others[] = {"ranks_per_node", "overlap", "_comments"};
 
 const char *tri__hardware_names(void) { return "h200x8, a100x8, cpu"; }
 
-static double *real_at(tri_hardware *h, int i) { return (double *)((char *)h + reals[i].offset); }
+const char *tri__hardware_of(const char *device) { return strcmp(device, "cuda") == 0 ? "h200x8" : "cpu"; }
 
-static tri_status refuse_unknown(const char *path, const tri_json *root) {
-    const char *names[REALS + 3], *key;
-    tri_json *value;
-    for (int i = 0; i < REALS; i++) names[i] = reals[i].key;
-    for (int i = 0; i < 3; i++) names[REALS + i] = others[i];
-    tri__json_each_member((tri_json *)root, key, value) {
-        int known = 0;
-        for (int i = 0; i < REALS + 3; i++) known |= strcmp(key, names[i]) == 0;
-        if (known) continue;
-        const char *near = tri__text_nearest(key, names, REALS + 3);
-        return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"%s%s%s", path, key, near ? "; did you mean \"" : "",
-                         near ? near : "", near ? "\"?" : "");
-    }
-    return TRI_OK;
-}
-
-static tri_status read_json(const char *path, const tri_json *root, tri_hardware *out) {
-    *out = (tri_hardware){0};
-    TRI_TRY(refuse_unknown(path, root));
-    for (int i = 0; i < REALS; i++) {
-        const tri_json *value = tri__json_get(root, reals[i].key);
-        double x = tri__json_number_value(value);
-        if (!tri__json_is_number(value) || x < reals[i].min || x > reals[i].max)
-            return tri__fail(TRI_USAGE, "%s: %s has to be a number from %g to %g", path, reals[i].key, reals[i].min,
-                             reals[i].max);
-        *real_at(out, i) = x;
-    }
-    const tri_json *ranks = tri__json_get(root, "ranks_per_node"), *overlap = tri__json_get(root, "overlap");
-    tri_json_int n = tri__json_integer_value(ranks);
-    if (n < 1 || n > 1 << 20)
-        return tri__fail(TRI_USAGE, "%s: ranks_per_node has to be a whole number from 1 on", path);
-    if (!tri__json_is_boolean(overlap)) return tri__fail(TRI_USAGE, "%s: overlap has to be true or false", path);
-    out->ranks_per_node = (int)n;
-    out->overlap = tri__json_is_true(overlap);
-    snprintf(out->name, sizeof out->name, "%.63s", path);
-    return TRI_OK;
-}
-
-tri_status tri__hardware_find(const char *text, tri_hardware *out) {
-    for (int i = 0; i < ROWS; i++)
-        if (strcmp(rows[i].name, text) == 0) {
-            *out = rows[i];
-            return TRI_OK;
-        }
+static tri_status load(const char *text, tri_json **root) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, text) == 0)
+            return tri__json_parse(rows[i].text, (size_t)(rows[i].end - rows[i].text), text, TRI_DATA, root);
     if (!tri__is_file(text))
         return tri__fail(TRI_USAGE, "--hardware %s: neither a file nor one of %s", text, tri__hardware_names());
+    return tri__json_load(text, TRI_DATA, root);
+}
+
+tri_status tri__hardware_open(tri_arena *arena, const char *text, tri_hardware *out) {
     tri_json *root;
-    TRI_TRY(tri__json_load(text, TRI_USAGE, &root));
-    tri_status status = read_json(text, root, out);
+    TRI_TRY(load(text, &root));
+    tri_status status = tri__hardware_read(arena, text, root, out);
     tri__json_decref(root);
     return status;
 }
 
-tri_json *tri__hardware_json(const tri_hardware *h) {
-    tri_json *root = tri__json_object();
-    tri_hardware copy = *h;
-    for (int i = 0; i < REALS; i++) tri__json_set_new(root, reals[i].key, tri__json_real(*real_at(&copy, i)));
-    tri__json_set_new(root, "ranks_per_node", tri__json_integer(h->ranks_per_node));
-    tri__json_set_new(root, "overlap", tri__json_boolean(h->overlap));
-    return root;
+#define NEED(key, field, min, max) {NULL, key, offsetof(tri_hardware, field), min, max, 1, 0}
+#define MAY(section, key, field, min, max) {section, key, offsetof(tri_hardware, field), min, max, 0, 0}
+
+static const tri_hardware_key keys[] = {
+    NEED("f32_flops", f32, 1, 1e21),
+    NEED("half_flops", half, 1, 1e21),
+    NEED("attention_share", attention, 1e-6, 10),
+    NEED("memory_bytes_per_s", bytes, 1, 1e18),
+    NEED("copy_bytes_per_s", copy, 1, 1e18),
+    NEED("launch_seconds", launch, 0, 10),
+    {NULL, "ranks_per_node", offsetof(tri_hardware, ranks_per_node), 1, 1 << 20, 1, 1},
+    NEED("near_latency", near.latency, 0, 10),
+    NEED("near_bytes_per_s", near.bytes, 1, 1e18),
+    NEED("far_latency", far.latency, 0, 10),
+    NEED("far_bytes_per_s", far.bytes, 1, 1e18),
+    MAY(NULL, "memory_bytes", memory, 1 << 20, 1e18),
+    {NULL, "cores", offsetof(tri_hardware, cores), 0, 1 << 20, 0, 1},
+    MAY(NULL, "queue_seconds", queue, 0, 10),
+    MAY(NULL, "lane_share", lane_share, 0.1, 10),
+    MAY(NULL, "node_bytes_per_s", node_bytes, 1, 1e18),
+    MAY("peak_flops", "f32", peak[TRI_F32], 1, 1e21),
+    MAY("peak_flops", "bf16", peak[TRI_BF16], 1, 1e21),
+    MAY("peak_flops", "f16", peak[TRI_F16], 1, 1e21),
+    MAY("peak_flops", "i8", peak[TRI_I8], 1, 1e21),
+    MAY("peak_flops", "f8", peak[TRI_F8_E4M3], 1, 1e21),
+    MAY("host", "start_seconds", host.start, 0, 1e4),
+    MAY("host", "rank_start_seconds", host.rank_start, 0, 1e4),
+    MAY("host", "row_seconds", host.row, 0, 10),
+    MAY("host", "token_seconds", host.token, 0, 10),
+    MAY("host", "step_seconds", host.step, 0, 10),
+    MAY("host", "row_result_seconds", host.row_result, 0, 10),
+    MAY("host", "read_bytes_per_s", host.read, 1, 1e18),
+    MAY("host", "write_bytes_per_s", host.write, 1, 1e18),
+    MAY("offload", "in_bytes_per_s", offload.in, 1, 1e18),
+    MAY("offload", "out_bytes_per_s", offload.out, 1, 1e18),
+    MAY("offload", "latency", offload.latency, 0, 10),
+    MAY("watts", "idle", watts.idle, 0, 1e6),
+    MAY("watts", "busy", watts.busy, 1e-3, 1e6),
+};
+
+const tri_hardware_key *tri__hardware_keys(int *n) {
+    *n = sizeof keys / sizeof *keys;
+    return keys;
+}
+
+const char *const *tri__hardware_parts(int *n) {
+    static const char *const parts[] = {"overlap", "device",  "peak_flops", "host",   "offload",  "watts",
+                                        "origin",  "kernels", "links",      "target", "_comments"};
+    *n = sizeof parts / sizeof *parts;
+    return parts;
+}
+
+const char *tri__link_kind_name(tri_link_kind kind) {
+    static const char *const names[TRI_LINK_KINDS] = {"send",           "broadcast", "all_reduce", "all_gather",
+                                                      "reduce_scatter", "control",   "copy_in",    "copy_out"};
+    return names[kind];
 }

@@ -1,18 +1,70 @@
-/* hardware.h - a machine as the simulator sees it: rates of one rank's device and of the links between ranks. A named
- * row of a table, or a JSON file. docs/guide/simulating.md */
+/* hardware.h - a machine as the simulator sees it: rates and curves of one rank's device and of the links between
+ * ranks. Built in under a name, or a JSON file that `trident calibrate` or a person wrote. docs/reference/hardware.md
+ */
 #ifndef TRI_SIM_HARDWARE_H
 #define TRI_SIM_HARDWARE_H
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "layout/dtype.h"
+#include "program/target.h"
 
 typedef struct tri_wire {
     double latency;    /* seconds before the first byte arrives */
     double bytes;      /* a second, of one rank, in one direction */
 } tri_wire;
 
+enum { TRI_SIZES = 4 }; /* at most, of a kernel's call (sim/sizes.h) */
+
+/* A kernel's time at one size: median and half the distance of the quartiles, in seconds. */
+typedef struct tri_kernel_point {
+    double size[TRI_SIZES];
+    double seconds, spread;
+} tri_kernel_point;
+
+/* Measured times of one operation's kernel, in order of size. */
+typedef struct tri_kernel_curve {
+    tri_op op;
+    tri_dtype dtype;       /* as tri__instr_dtype */
+    int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
+    int n;
+    tri_kernel_point *point;
+} tri_kernel_curve;
+
+/* Transfers among ranks, and copies between a rank's device and its host. */
+typedef enum tri_link_kind {
+    TRI_LINK_SEND,
+    TRI_LINK_BROADCAST,
+    TRI_LINK_ALL_REDUCE,
+    TRI_LINK_ALL_GATHER,
+    TRI_LINK_REDUCE_SCATTER,
+    TRI_LINK_CONTROL,      /* the hosts' all-reduce that ends a step */
+    TRI_LINK_COPY_IN,      /* host, or offload memory, to device */
+    TRI_LINK_COPY_OUT,
+    TRI_LINK_KINDS
+} tri_link_kind;
+
+typedef struct tri_link_point {
+    double bytes;          /* as tri__transfer_seconds counts them */
+    double seconds, spread;
+} tri_link_point;
+
+typedef struct tri_link_curve {
+    tri_link_kind kind;
+    int ranks, nodes;      /* members, and the nodes they are on */
+    int n;
+    tri_link_point *point; /* in order of bytes */
+} tri_link_curve;
+
+/* Where figures come from: keys of the file, by their source. */
+typedef struct tri_hardware_origin {
+    const char **measured, **maker, **assumed;
+    int n_measured, n_maker, n_assumed;
+    const char *machine, *date, *version; /* what was measured, when, by which Trident; NULL */
+} tri_hardware_origin;
+
 typedef struct tri_hardware {
-    char name[64];
+    const char *name;      /* as it was asked for: a name or a path */
     double f32, half;      /* floating point operations a second of large products; in fp32, with 16 bits */
     double attention;      /* the share of them that attention reaches */
     double bytes;          /* of the device's memory, a second, read and written */
@@ -21,11 +73,47 @@ typedef struct tri_hardware {
     int ranks_per_node;
     tri_wire near, far;    /* between ranks of a node, between nodes */
     int overlap;           /* 1: transfers overlap with computing; 0: ranks move data themselves, in waits */
+
+    /* What a file may leave out: 0 and NULL then. */
+    const char *device;    /* the device whose programs it times: "cpu", "cuda" */
+    double memory;         /* bytes of one rank's device; with cores: of a node */
+    int cores;             /* of a node, which its ranks share; 0: each rank has its own device */
+    double queue;          /* seconds of the host to queue one instruction on an asynchronous device */
+    double lane_share;     /* two lanes that both compute: the rate of both together, of one alone is 1; 0 is 1 */
+    double node_bytes;     /* a second, of all links of a node to others together, in one direction */
+    double peak[TRI_DTYPE_COUNT]; /* FLOP/s that the device can reach by its maker or by measure, for MFU */
+    struct tri_hardware_host {
+        double start;      /* seconds from the process's start to its first step, without data and weights */
+        double rank_start; /* of them, for each further rank of the node */
+        double row, token; /* seconds that one worker takes to prepare a row, and each of its tokens */
+        double step;       /* seconds of a step outside its program */
+        double row_result; /* seconds to keep and score one row of a validation */
+        double read, write;/* bytes a second, of files: weights and checkpoints */
+    } host;
+    struct tri_hardware_offload {
+        double in, out;    /* bytes a second from and to offload memory */
+        double latency;    /* seconds of one copy */
+    } offload;
+    struct tri_hardware_watts {
+        double idle, busy; /* of one rank's device, its share of the node included */
+    } watts;
+    tri_hardware_origin origin;
+    const tri_target *target; /* what plans for this device may use; NULL: the device itself says */
+    tri_kernel_curve *kernel; /* [n_kernels] */
+    tri_link_curve *link;     /* [n_links] */
+    int n_kernels, n_links;
 } tri_hardware;
 
-/* `text`: a row's name, or the path of a JSON file. TRI_USAGE when it is neither, or a value is invalid. */
-tri_status tri__hardware_find(const char *text, tri_hardware *out);
+/* `text`: a built-in name, or the path of a JSON file. TRI_USAGE when it is neither; TRI_DATA, with file and key, when
+ * a figure is missing or impossible. Tables are in the arena. */
+tri_status tri__hardware_open(tri_arena *arena, const char *text, tri_hardware *out);
+/* The same from JSON; `name` is for messages, and its name. */
+tri_status tri__hardware_read(tri_arena *arena, const char *name, const tri_json *root, tri_hardware *out);
 const char *tri__hardware_names(void); /* "h200x8, a100x8, cpu" */
+/* The built-in hardware that a device's plans are timed on where none is given: "cpu", "h200x8". */
+const char *tri__hardware_of(const char *device);
 tri_json *tri__hardware_json(const tri_hardware *hardware); /* a new reference: as the file that describes it */
+
+const char *tri__link_kind_name(tri_link_kind kind); /* "all_reduce" */
 
 #endif

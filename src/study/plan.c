@@ -95,12 +95,26 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-/* Advises on tensor groups that cross machines, of --nproc-per-node ranks or else of the simulated hardware's. */
+typedef struct node {
+    const tri_settings *settings;
+    int ranks;
+} node;
+
+/* Of --nproc-per-node ranks, or else of the simulated hardware's. */
+static tri_status find_node(tri_arena *scratch, void *data) {
+    node *at = data;
+    tri_hardware hardware;
+    TRI_TRY(tri__staging_hardware(at->settings, scratch, &hardware));
+    at->ranks = hardware.ranks_per_node;
+    return TRI_OK;
+}
+
+/* Advises on tensor groups that cross machines. */
 static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
     char advice[TRI_MESH_ADVICE];
-    tri_hardware hardware = {.ranks_per_node = (int)s->nproc_per_node};
-    if (s->hardware && !tri__settings_given(s, &s->nproc_per_node)) TRI_TRY(tri__hardware_find(s->hardware, &hardware));
-    if (*tri__mesh_advice(mesh, hardware.ranks_per_node, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
+    node at = {s, (int)s->nproc_per_node};
+    if (s->hardware) TRI_TRY(tri__arena_scratch(find_node, &at));
+    if (*tri__mesh_advice(mesh, at.ranks, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
     return TRI_OK;
 }
 

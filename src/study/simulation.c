@@ -92,7 +92,7 @@ static tri_status simulate(tri_arena *arena, void *data) {
     const tri_programs *all = v->all;
     tri_hardware hardware;
     tri_timeline start, line;
-    TRI_TRY(tri__staging_hardware(s, s->device, &hardware));
+    TRI_TRY(tri__staging_hardware(s, arena, &hardware));
     tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
     TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
     TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));
@@ -135,7 +135,7 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
     }
     const tri_program *first = step->first.parsed->program;
     tri_costs costs = {.hardware = &hardware};
-    TRI_TRY(tri__staging_hardware(job->settings, job->settings->device, &hardware));
+    TRI_TRY(tri__staging_hardware(job->settings, arena, &hardware));
     TRI_TRY(tri__timeline(arena, &step->classes, &costs, &line));
     if (!(line.seconds > 0))
         return tri__fail(TRI_DATA, "%s:%d: nothing is computed in this step", step->first.path,

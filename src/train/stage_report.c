@@ -234,7 +234,7 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     TRI_TRY(tri__stages_plan(arena, &in, &stages));
     tri_texts texts = texts_of(arena, &e->model, &stages);
     in.staging.time = all->unit;
-    TRI_TRY(tri__staging_hardware(s->settings, "cpu", &hardware));
+    TRI_TRY(tri__staging_hardware(s->settings, arena, &hardware));
     TRI_TRY(tri__staging_time(arena, &in, &s->programs.of[TRI_TRAIN], &hardware, &now));
     spent *at = places(&in.mesh, arena, all);
     double busy = 0, span = 0;

@@ -1,0 +1,85 @@
+/* hardware_write.c - hardware as JSON, in the order of its keys; what a file may leave out is left out where empty. */
+#include "sim/hardware_keys.h"
+#include "sim/sizes.h"
+
+#include <string.h>
+
+static tri_json *texts_json(const char **texts, int n) {
+    tri_json *list = tri__json_array();
+    for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_string(texts[i]));
+    return list;
+}
+
+static tri_json *origin_json(const tri_hardware_origin *o) {
+    tri_json *root = tri__json_object();
+    tri__json_set_filled(root, "measured", texts_json(o->measured, o->n_measured));
+    tri__json_set_filled(root, "maker", texts_json(o->maker, o->n_maker));
+    tri__json_set_filled(root, "assumed", texts_json(o->assumed, o->n_assumed));
+    if (o->machine) tri__json_set_new(root, "machine", tri__json_string(o->machine));
+    if (o->date) tri__json_set_new(root, "date", tri__json_string(o->date));
+    if (o->version) tri__json_set_new(root, "version", tri__json_string(o->version));
+    return root;
+}
+
+static void add_figure(tri_json *root, const tri_hardware *h, const tri_hardware_key *key) {
+    const void *at = (const char *)h + key->offset;
+    double value = key->whole ? *(const int *)at : *(const double *)at;
+    tri_json *object = root;
+    if (value == 0 && !key->required) return;
+    if (key->section) {
+        object = tri__json_get(root, key->section);
+        if (!object) tri__json_set_new(root, key->section, object = tri__json_object());
+    }
+    if (!object) return; /* out of memory: root is incomplete */
+    tri__json_set_new(object, key->key, key->whole ? tri__json_integer((tri_json_int)value) : tri__json_real(value));
+}
+
+static tri_json *kernels_json(const tri_hardware *h) {
+    tri_json *rows = tri__json_array();
+    for (int i = 0; i < h->n_kernels; i++) {
+        const tri_kernel_curve *curve = &h->kernel[i];
+        const char *names[TRI_SIZES];
+        tri_json *points = tri__json_array();
+        int sizes = tri__op_sizes(curve->op, names);
+        for (int k = 0; k < curve->n; k++) {
+            const tri_kernel_point *from = &curve->point[k];
+            tri_json *point = tri__json_array();
+            for (int j = 0; j < sizes; j++) tri__json_append_new(point, tri__json_real(from->size[j]));
+            tri__json_append_new(point, tri__json_real(from->seconds));
+            tri__json_append_new(point, tri__json_real(from->spread));
+            tri__json_append_new(points, point);
+        }
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:s, s:i, s:o}", "op", tri__op_row(curve->op)->name, "dtype",
+                                                  tri__dtype_name(curve->dtype), "threads", curve->threads, "points",
+                                                  points));
+    }
+    return rows;
+}
+
+static tri_json *links_json(const tri_hardware *h) {
+    tri_json *rows = tri__json_array();
+    for (int i = 0; i < h->n_links; i++) {
+        const tri_link_curve *curve = &h->link[i];
+        tri_json *points = tri__json_array();
+        for (int k = 0; k < curve->n; k++)
+            tri__json_append_new(points, tri__json_pack("[f, f, f]", curve->point[k].bytes, curve->point[k].seconds,
+                                                        curve->point[k].spread));
+        tri__json_append_new(rows, tri__json_pack("{s:s, s:i, s:i, s:o}", "kind", tri__link_kind_name(curve->kind),
+                                                  "ranks", curve->ranks, "nodes", curve->nodes, "points", points));
+    }
+    return rows;
+}
+
+tri_json *tri__hardware_json(const tri_hardware *h) {
+    tri_json *root = tri__json_object();
+    int n;
+    const tri_hardware_key *key = tri__hardware_keys(&n);
+    if (h->device) tri__json_set_new(root, "device", tri__json_string(h->device));
+    tri__json_set_filled(root, "origin", origin_json(&h->origin));
+    for (int i = 0; i < n; i++) add_figure(root, h, &key[i]);
+    tri__json_set_new(root, "overlap", tri__json_boolean(h->overlap));
+    if (h->target) tri__json_set_new(root, "target", tri__target_json(h->target));
+    tri__json_set_filled(root, "links", links_json(h));
+    tri__json_set_filled(root, "kernels", kernels_json(h));
+    return root;
+}

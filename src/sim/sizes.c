@@ -1,0 +1,61 @@
+/* sizes.c - sizes by the letters of an operation's dims. */
+#include "sim/sizes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NOT_FOUND = -1 };
+
+static int has_dims(tri_op op, const char *dims) {
+    const tri_op_row *row = tri__op_row(op);
+    for (int k = 0; k < row->n_args; k++)
+        if (strcmp(row->arg[k].dims, dims) == 0) return 1;
+    return 0;
+}
+
+static int is_product(tri_op op) { return has_dims(op, "O,I"); }
+static int is_attention(tri_op op) {
+    return tri__op_arg(op, "qkv") != NOT_FOUND || tri__op_arg(op, "dqkv") != NOT_FOUND;
+}
+
+static int names_are(const char *name[static TRI_SIZES], const char *a, const char *b, const char *c, const char *d) {
+    const char *const names[TRI_SIZES] = {a, b, c, d};
+    int n = 0;
+    for (; n < TRI_SIZES && names[n]; n++) name[n] = names[n];
+    return n;
+}
+
+int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]) {
+    if (is_product(op)) return names_are(name, "rows", "out", "in", NULL);
+    if (is_attention(op)) return names_are(name, "tokens", "length", "heads", "head_size");
+    if (op == TRI_OP_embed_dw) return names_are(name, "rows", "cols", "words", NULL);
+    return names_are(name, "rows", "cols", NULL, NULL);
+}
+
+/* The extent of the first of these letters that the operation has; 1: it has none. */
+static double extent(const tri_dims *dims, const char *letters) {
+    for (; *letters; letters++)
+        if (dims->of[*letters - 'A'] > 0) return dims->of[*letters - 'A'];
+    return 1;
+}
+
+int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
+                     double size[static TRI_SIZES]) {
+    const char *name[TRI_SIZES];
+    tri_op op = (tri_op)instr->op;
+    tri_dims dims = {{0}};
+    int n = tri__op_sizes(op, name);
+    tri__instr_dims(program, instr, counts, &dims); /* it has passed the checker */
+    double rows = extent(&dims, "TRN"), cols = extent(&dims, "HOIYCK");
+    if (is_product(op)) {
+        size[0] = rows, size[1] = extent(&dims, "O"), size[2] = extent(&dims, "I");
+    } else if (is_attention(op)) {
+        double heads = instr->attr.heads > 0 ? instr->attr.heads : 1;
+        size[0] = rows, size[1] = dims.of['Q' - 'A'] / rows, size[2] = heads, size[3] = cols / heads;
+    } else {
+        size[0] = rows, size[1] = cols;
+        if (op == TRI_OP_embed_dw) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");
+    }
+    for (int k = 0; k < n; k++) size[k] = fmax(1, size[k]);
+    return n;
+}

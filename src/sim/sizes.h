@@ -1,0 +1,16 @@
+/* sizes.h - the sizes of a call that its kernel's time depends on: the coordinates of a curve. */
+#ifndef TRI_SIM_SIZES_H
+#define TRI_SIM_SIZES_H
+
+#include "program/program.h"
+#include "sim/hardware.h"
+
+/* The sizes of an operation, and their names: products have rows, out and in; attention has tokens, the mean length of
+ * a sequence (of a token's), heads and the size of a head; other operations have rows and cols; embed_dw also words:
+ * the rows of a table that is overwritten, 1 if it is added to. Returns how many. */
+int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]);
+/* An instruction's sizes, each at least 1. */
+int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
+                     double size[static TRI_SIZES]);
+
+#endif
