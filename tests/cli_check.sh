@@ -165,12 +165,18 @@ cp "$out" start.txt
 
 # Times: those of the plan, whether its ranks are planned or read.
 for hardware in h200x8 cpu; do
+    device=cpu
+    [ $hardware = cpu ] || device=cuda # its programs, without its plug-in
+    run plan "${layout[@]}" "${mesh[@]}" --device $device --print-program all
+    cp "$out" timed.txt
+    run plan "${layout[@]}" "${mesh[@]}" --device $device --print-kind start --print-program all
+    cp "$out" timed_start.txt
     run simulate "${layout[@]}" "${mesh[@]}" --hardware "$hardware" --json
     expect_code 0
     planned=$(json_number step_seconds "$out")
     # what only the plan knows
     sed 's/,"microbatches_held":[^,}]*//g; s/,"schedule":"[^"]*"//' "$out" >planned.json
-    checked run simulate --program good/r*.txt start.txt --hardware "$hardware" --json
+    checked run simulate --program timed.txt timed_start.txt --hardware "$hardware" --json
     expect_code 0
     expect "a step takes $planned s on $hardware" test "$(json_number step_seconds "$out")" = "$planned"
     expect "all figures of all ranks are the same" cmp -s "$out" planned.json

@@ -6,6 +6,7 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
 unset NO_COLOR FORCE_COLOR
+export XDG_CONFIG_HOME=$work/config # a machine that was never calibrated
 # Looking for leaks takes seconds a process; under a sanitizer, `checked run ...` does it where it matters.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
 checked() { ASAN_OPTIONS=detect_leaks=1 "$@"; }

@@ -88,7 +88,26 @@ run simulate "${layout[@]/--quiet/--json}" --pp-size 1 --tp-size 4 --hardware h2
 expect_code 0
 expect_text "$err" \
     "4 of 4 tensor groups cross machines of 8 ranks (order pp,tp,dp); --mesh-order pp,dp,tp keeps them inside"
-refuses 2 "simulate needs --hardware" "h200x8" -- simulate "${layout[@]}"
+
+# Without --hardware: the device's. The device follows from the hardware; the two cannot contradict each other.
+run simulate "${layout[@]}"
+expect_code 0
+expect_text "$out" "on cpu a step takes"
+run simulate "${layout[@]}" --device cuda
+expect_code 0
+expect_text "$out" "on h200x8 a step takes"
+cp "$out" cuda.txt
+run simulate "${layout[@]}" --hardware h200x8
+expect "programs of the hardware's device" cmp -s "$out" cuda.txt
+run simulate "${layout[@]}" --device null --hardware h200x8
+expect_code 0
+for device in null timed; do
+    run plan "${layout[@]}" --device $device --timeline
+    expect_code 0
+    expect_text "$out" "on cpu a step takes"
+done
+refuses 2 "--device cpu: h200x8 describes a cuda device" -- simulate "${layout[@]}" --device cpu --hardware h200x8
+refuses 2 "--device cuda: cpu describes a cpu device" -- plan "${layout[@]}" --device cuda --hardware cpu --timeline
 refuses 2 "--hardware h900: neither a file nor one of h200x8, a100x8, cpu" -- simulate "${layout[@]}" --hardware h900
 refuses 2 "needs stages in a row" -- simulate "${layout[@]}" --hardware cpu --schedule zbv --pipeline-shape branch
 checked run simulate "${layout[@]}" --hardware cpu --timeline

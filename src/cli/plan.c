@@ -1,5 +1,6 @@
 /* plan.c - `trident plan`: what a step does and needs, without running it: a table of facts, or the program itself. */
 #include "cli/cli.h"
+#include "cli/hardware.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
 
@@ -177,6 +178,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     }
     if (status == TRI_OK) status = check_pass(settings.print_after);
     if (status == TRI_OK) status = check_views(&settings);
+    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
     tri_settings resolved = settings;
     int serves = 0;

@@ -1,12 +1,12 @@
 /* simulate.c - `trident simulate`: simulates a training step of all ranks on described hardware, from a plan or from
  * printed programs. */
 #include "cli/cli.h"
+#include "cli/hardware.h"
 #include "cli/plan_views.h"
 #include "cli/sinks.h"
 
 #include "engine/accept.h"
 #include "report/sinks.h"
-#include "sim/hardware.h"
 #include "study/study.h"
 
 #include <stdlib.h>
@@ -21,8 +21,6 @@ static tri_status print(const tri_cli *cli, const tri_settings *settings, const 
 static tri_status simulate_plan(const tri_cli *cli, const tri_settings *settings, const tri_log *log) {
     tri_json *facts = NULL;
     char *program = NULL;
-    if (!settings->hardware)
-        return tri__fail(TRI_USAGE, "simulate needs --hardware: one of %s, or a JSON file", tri__hardware_names());
     TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__study_plan(settings, log, &facts, &program));
     tri_status status = print(cli, settings, tri__json_get(facts, "simulation"));
@@ -66,6 +64,7 @@ tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
     const char **words = calloc((size_t)n + 1, sizeof *words);
     if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__cli_settings(&settings, "simulate", n, args, words, n, &n_words);
+    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 1);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) status = simulate(cli, &settings, &log, words, n_words);
     tri__progress_close(&sink);

@@ -1,5 +1,6 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
+#include "cli/hardware.h"
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
@@ -92,6 +93,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri__signals_take(cli, TRI_SIGNAL_EARLY);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
+    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__run_adopt(&settings);

@@ -72,14 +72,16 @@ static tri_status plan_engine(void *data) {
     const tri_settings *s = p->settings;
     tri_engine *engine = p->engine;
     TRI_ASSERT(s->precision <= TRI_PRECISION_FP16); /* tri__engine_accept; of a served model: replaced */
-    TRI_TRY(tri__device_get(s->device, &engine->device));
-    if (engine->device->is_stub && !p->train && !s->stub)
+    if (p->place->target) engine->device = tri__device_find(s->device);
+    else TRI_TRY(tri__device_get(s->device, &engine->device));
+    if (engine->device && engine->device->is_stub && !p->train && !s->stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
     engine->threads = tri__threads(s);
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
-    tri__device_target(engine->device, &engine->target);
+    if (p->place->target) engine->target = *p->place->target;
+    else tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->n_columns, s->no_decay, &engine->model);
 
     engine->class_weights = tri__arena_alloc(&engine->arena,

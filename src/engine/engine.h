@@ -16,6 +16,7 @@ typedef struct tri_place {
     int rank, replica;     /* replica: the place on the dp axis */
     int64_t batch;         /* global batch size */
     int fed;               /* 1: a server, whose rank 0 has all inputs (follow.h) */
+    const tri_target *target; /* plans that are not run: the described hardware's target; NULL: the device's own */
 } tri_place;
 /* The mesh of the settings over the world's ranks; world NULL: over `size` ranks that are only planned. */
 tri_status tri__place_make(const tri_settings *settings, tri_world *world, int size, int rank, tri_place *place);
@@ -25,7 +26,7 @@ typedef struct tri_engine {
     tri_plan_in in;                /* the plan's input */
     tri_arena arena;
     tri_network model;
-    const tri_device *device;
+    const tri_device *device;      /* NULL: a plan with place.target for a device that is not built in */
     tri_target target;
     tri_rank_plan plan;
     const tri_program *program[TRI_PROGRAMS]; /* [n_programs] those that exist */

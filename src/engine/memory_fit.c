@@ -122,9 +122,10 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     int64_t limit, have;
     shares by = {.here = here, .memories = 1};
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
+    TRI_ASSERT(device || limit); /* a device that is not here has no free memory */
     if (limit) have = limit;
     else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
-    if (device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one for each rank */
+    if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = need_of(all, by);
     return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);

@@ -11,6 +11,8 @@
 #include "study/study.h"
 #include "study/views.h"
 
+#include <string.h>
+
 /* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
 static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets,
                              const tri_log *log, const tri_stop *stop, const char *beside, const char *path,
@@ -95,32 +97,18 @@ static tri_status add_views(const tri_settings *s, const tri_engine *engine, con
     return TRI_OK;
 }
 
-typedef struct node {
-    const tri_settings *settings;
-    int ranks;
-} node;
-
-/* Of --nproc-per-node ranks, or else of the simulated hardware's. */
-static tri_status find_node(tri_arena *scratch, void *data) {
-    node *at = data;
-    tri_hardware hardware;
-    TRI_TRY(tri__staging_hardware(at->settings, scratch, &hardware));
-    at->ranks = hardware.ranks_per_node;
-    return TRI_OK;
-}
-
-/* Advises on tensor groups that cross machines. */
-static tri_status advise_order(const tri_settings *s, const tri_mesh *mesh, const tri_log *log) {
+/* Advises on tensor groups that cross machines, of --nproc-per-node ranks or else of the simulated hardware's. */
+static void advise_order(const tri_settings *s, const tri_hardware *hardware, const tri_mesh *mesh,
+                         const tri_log *log) {
     char advice[TRI_MESH_ADVICE];
-    node at = {s, (int)s->nproc_per_node};
-    if (s->hardware) TRI_TRY(tri__arena_scratch(find_node, &at));
-    if (*tri__mesh_advice(mesh, at.ranks, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
-    return TRI_OK;
+    int here = s->hardware && !tri__settings_given(s, &s->nproc_per_node) ? hardware->ranks_per_node
+                                                                          : (int)s->nproc_per_node;
+    if (*tri__mesh_advice(mesh, here, advice)) tri__say(log, TRI_LOG_WARN, "%s", advice);
 }
 
 /* Products of 8 bits and the computing type of inference; nothing shows a step of training. */
 static tri_status choose_inference(tri_settings *s) {
-    const tri_device *device;
+    const tri_device *device = tri__device_find(s->device); /* NULL: a plug-in's, which is asynchronous */
     int products = s->precision == TRI_PRECISION_INT8 ? TRI_QUANTIZE_INT8 : TRI_QUANTIZE_FP8;
     int prints = s->print_program != TRI_PRINT_NONE || s->print_after;
     const char *trains = s->timeline                              ? "--timeline"
@@ -137,8 +125,7 @@ static tri_status choose_inference(tri_settings *s) {
     if (tri__settings_given(s, &s->quantize) && s->quantize != products)
         return tri__fail(TRI_USAGE, "--precision and --quantize name different types of products: give one of them");
     s->quantize = products;
-    TRI_TRY(tri__device_get(s->device, &device));
-    s->precision = device->async ? TRI_PRECISION_BF16 : TRI_PRECISION_FP32;
+    s->precision = !device || device->async ? TRI_PRECISION_BF16 : TRI_PRECISION_FP32;
     return TRI_OK;
 }
 
@@ -147,6 +134,12 @@ tri_status tri__study_accept(tri_settings *s, int *serves) {
     if (!*serves) return tri__engine_accept(s);
     TRI_TRY(choose_inference(s));
     return tri__infer_accept(s);
+}
+
+/* The described hardware's, if it is of this device. */
+static const tri_target *target_of(const tri_settings *s, const tri_study *p) {
+    const tri_target *target = p->hardware.target;
+    return target && strcmp(target->name, s->device) == 0 ? target : NULL;
 }
 
 static tri_status open_planning(const tri_settings *asked, const tri_log *log, const tri_stop *stop,
@@ -158,9 +151,11 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     const tri_settings *settings = &resolved;
     int serves = 0;
     TRI_TRY(tri__model_config_check(&settings->model));
+    TRI_TRY(tri__study_hardware(&resolved, p, log));
     TRI_TRY(tri__study_accept(&resolved, &serves));
     TRI_TRY(tri__place_make(settings, NULL, (int)settings->world_size, 0, &place));
-    TRI_TRY(advise_order(settings, &place.mesh, log));
+    place.target = target_of(settings, p);
+    advise_order(settings, &p->hardware, &place.mesh, log);
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
@@ -179,6 +174,7 @@ tri_status tri__study_open(const tri_settings *settings, const tri_log *log, con
 void tri__study_close(tri_study *study) {
     tri__engine_close(&study->engine);
     tri__assets_close(&study->assets);
+    tri__arena_close(&study->arena);
 }
 
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
@@ -210,7 +206,7 @@ tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, c
 }
 
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
-    tri_study p = {0};
+    tri_study p = {.runs = 1};
     tri_log silent = {0};
     tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, &p);
     /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */

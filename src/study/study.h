@@ -5,10 +5,14 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "engine/engine.h"
+#include "sim/hardware.h"
 #include "settings/settings.h"
 
 /* All ranks' programs, planned and checked, and the inputs of the plan. */
 typedef struct tri_study {
+    int runs;          /* set by the caller: 1: the plan is for a run here, so the device itself is asked */
+    tri_arena arena;   /* of `hardware` */
+    tri_hardware hardware; /* that the plan is for: --hardware, or that of a device that is not here; name NULL: none */
     tri_assets assets;
     tri_engine engine; /* of rank 0; not bound to memory */
     tri_programs all;
@@ -19,6 +23,10 @@ typedef struct tri_study {
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
                            tri_study *out);
 void tri__study_close(tri_study *study);
+/* Opens out->hardware: --hardware, or where the device's plug-in is missing, what was calibrated or is built in for it.
+ * The device follows from it where none was given: settings->device is then a borrowed text, so `settings` is a copy
+ * that is not freed. TRI_USAGE where the two contradict each other. Nothing for a plan that runs. */
+tri_status tri__study_hardware(tri_settings *settings, tri_study *out, const tri_log *log);
 /* What a plan of these settings would refuse. --precision int8 and fp8 are those of a plan for inference: *serves is
  * then 1, and they are replaced by the type of products and the computing type. */
 tri_status tri__study_accept(tri_settings *settings, int *serves);
