@@ -3,7 +3,7 @@
 #define TRI_SIM_COST_H
 
 #include "program/transfer.h"
-#include "sim/hardware.h"
+#include "sim/transfer_time.h"
 
 /* Seconds that all operations of a unit took for one microbatch: forward, gradients of inputs, gradients of weights. */
 typedef struct tri_unit_seconds {
@@ -30,14 +30,5 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
 /* Of the seconds of an instruction that computes, those in which the device is in use: fewer if the launch takes
  * longer. */
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs);
-
-/* Seconds of a transfer among `members`, [n] ranks, of `bytes` in all; by kind:
- *   all_reduce                   the faster of a ring, 2(n-1) steps of bytes/n, and a tree, 2 log2(n) steps of bytes
- *   all_gather, reduce_scatter   a ring, n-1 steps of bytes/n
- *   broadcast                    a tree whose steps overlap: log2(n) latencies, and the bytes once
- *   send                         one latency and the bytes
- * Members of one node share their links to other nodes. */
-double tri__transfer_seconds(const tri_hardware *hardware, tri_collective_kind kind, const int *members, int n,
-                             double bytes);
 
 #endif

@@ -1,0 +1,105 @@
+/* test_transfer_time.c - seconds of transfers by formula and by curves, and how they proceed: against figures worked
+ * out by hand. */
+#include "sim/transfer_time.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+static const int eight[] = {0, 1, 2, 3, 4, 5, 6, 7}; /* on nodes of 4 */
+
+static tri_hardware wires(void) {
+    return (tri_hardware){.ranks_per_node = 4, .near = {1e-6, 10e9}, .far = {10e-6, 1e9}};
+}
+
+static void assert_near(double have, double want) {
+    if (fabs(have - want) > 1e-9 * fabs(want)) fail_msg("%.12g, not %.12g", have, want);
+}
+
+static void formulas(void **state) {
+    tri_hardware h = wires();
+    (void)state;
+    /* inside a node: 1 us, 10 GB/s */
+    assert_near(tri__transfer_seconds(&h, TRI_SEND, eight, 2, 1e6), 101e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_BROADCAST, eight, 4, 1e6), 102e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 4, 4e6), 3 * 101e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_REDUCE_SCATTER, eight, 4, 4e6), 3 * 101e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4e6), 6 * 101e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4), 4 * (1e-6 + 4 / 10e9)); /* a tree */
+    /* two nodes of four: 10 us, four links of 1 GB/s */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 7 * (10e-6 + 1e6 / 4e9));
+    h.node_bytes = 2e9;
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 7 * (10e-6 + 1e6 / 2e9));
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 1, 1e6), 0);
+    assert_near(tri__control_seconds(&h, eight, 4, 4), 4 * (1e-6 + 4 / 10e9));
+}
+
+static void curves(void **state) {
+    tri_link_point two[] = {{4, 1e-6, 0}, {4e3, 1e-6, 0}, {4e5, 1e-4, 0}, {4e7, 1e-2, 0}};
+    tri_link_point four[] = {{4, 4e-6, 0}, {4e7, 4e-2, 0}}, far[] = {{4, 50e-6, 0}, {1e6, 10e-3, 0}};
+    tri_link_curve link[] = {{TRI_LINK_ALL_REDUCE, 2, 1, 4, two},
+                             {TRI_LINK_ALL_REDUCE, 4, 1, 2, four},
+                             {TRI_LINK_ALL_REDUCE, 2, 2, 2, far},
+                             {TRI_LINK_CONTROL, 2, 1, 1, two}};
+    const int apart[] = {0, 4, 8, 12};
+    tri_hardware h = wires();
+    (void)state;
+    h.link = link, h.n_links = 3, h.cores = 2;
+    /* at the points, between, below and above them */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e5), 1e-4);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e4), 1e-5);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 1), 1e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 8e7), 2e-2);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4e7), 4e-2);
+    /* three ranks on two cores: latency of 2 levels, against 1 of two ranks and 2 of four; 6 bytes moved for each,
+     * against 4 and 8. Between the two in proportion to the logarithm of the ranks */
+    double part = log(1.5) / log(2), from_two = 2 * 1e-6 + 1.5 * (1e-2 - 1e-6), from_four = 4e-6 + 0.75 * (4e-2 - 4e-6);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 3, 4e7),
+                pow(from_two, 1 - part) * pow(from_four, part));
+    /* between nodes: the far curve alone counts; four ranks of four nodes in proportion to the ring */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 2, 1e6), 10e-3);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 4, 1e6),
+                2 * 50e-6 + 1.5 * (10e-3 - 50e-6)); /* a tree's levels; 6 quarters against 2 halves */
+    /* a kind without curves keeps its formula */
+    assert_near(tri__transfer_seconds(&h, TRI_SEND, eight, 2, 1e6), 101e-6);
+    assert_near(tri__control_seconds(&h, eight, 2, 4e4), 1e-5);
+    h.n_links = 4;
+    assert_near(tri__control_seconds(&h, eight, 2, 4), 1e-6);
+    /* more bytes never take less time */
+    for (int n = 2; n <= 8; n++)
+        for (double bytes = 1, last = 0; bytes < 1e9; bytes *= 1.7) {
+            double now = tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, n, bytes);
+            assert_true(now >= last);
+            last = now;
+        }
+}
+
+static void ways(void **state) {
+    tri_hardware h = wires();
+    (void)state;
+    h.cores = 2;
+    assert_int_equal(tri__transfer_way(&h, TRI_ALL_REDUCE, eight, 4, 4096), TRI_WAY_EACH);
+    assert_int_equal(tri__transfer_way(&h, TRI_ALL_REDUCE, eight, 4, 4100), TRI_WAY_SHARED);
+    assert_int_equal(tri__transfer_way(&h, TRI_ALL_GATHER, eight, 4, 16384), TRI_WAY_EACH);
+    assert_int_equal(tri__transfer_way(&h, TRI_ALL_GATHER, eight, 4, 16400), TRI_WAY_SHARED);
+    assert_int_equal(tri__transfer_way(&h, TRI_SEND, eight, 2, 4), TRI_WAY_RECEIVER);
+    assert_int_equal(tri__transfer_way(&h, TRI_ALL_REDUCE, eight, 8, 4), TRI_WAY_FAR);
+    assert_near(tri__transfer_work(&h, TRI_ALL_GATHER, eight, 4, 4e6), 2 * 3 * 101e-6);
+    h.cores = 0;
+    assert_near(tri__transfer_work(&h, TRI_ALL_GATHER, eight, 4, 4e6), 4 * 3 * 101e-6);
+    /* four members on each of two nodes: each of 4 sends each of the other 4 an eighth */
+    assert_near(tri__transfer_crossing(&h, TRI_ALL_GATHER, eight, 8, 8e6), 16e6);
+    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6), 32e6);
+    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 4, 8e6), 0);
+    assert_near(tri__transfer_crossing(&h, TRI_SEND, eight + 3, 2, 8e6), 8e6);
+    h.overlap = 1;
+    assert_int_equal(tri__transfer_way(&h, TRI_SEND, eight, 8, 4), TRI_WAY_LINK);
+    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6), 8e6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(formulas), cmocka_unit_test(curves), cmocka_unit_test(ways)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
