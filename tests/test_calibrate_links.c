@@ -1,4 +1,6 @@
-/* test_calibrate_links.c - transfers measured between ranks that are threads: every kind has a curve that grows. */
+/* test_calibrate_links.c - transfers measured between ranks that are threads: every kind has a curve that grows. The
+ * host's figures are positive. */
+#include "study/calibrate_host.h"
 #include "study/calibrate_links.h"
 
 #include "base/clock.h"
@@ -36,7 +38,15 @@ static void threads(void **state) {
     tri__arena_close(&arena);
 }
 
+static void host(void **state) {
+    tri_hardware h = {0};
+    (void)state;
+    assert_int_equal(tri__calibrate_host(&h), TRI_OK);
+    assert_true(h.copy > 1e7 && h.copy < 1e13);
+    assert_true(h.host.row + h.host.token > 0 && h.host.row < 1e-2 && h.host.token < 1e-4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(threads), cmocka_unit_test(host)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
