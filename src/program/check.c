@@ -9,9 +9,10 @@
  *
  * All members of a class (classes.h) are proven in one dry run, that of the first. Members differ only in the elements
  * at which views begin and in their places in groups. These numbers, and sums of them, are linear in the member's
- * index, and the run depends on them only through `compare`. Where a comparison has the same result for the first and
- * the last member, it has it for all between, since the difference is linear; so all members have the same run.
- * Otherwise the members are split in two and each half is proven separately.
+ * index and in the number of its run of replicas, and the dry run depends on them only through `compare`. Where a
+ * comparison has the same result for the first and the last members of the first and the last run, it has it for all
+ * between, since the difference is linear; so all members have the same dry run. Otherwise the members are split in two
+ * and each half is proven separately.
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check.h"
@@ -21,9 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number that is linear in the member's index: its value for the first, and the increment. */
+/* A number that is linear in the member's index and in its run: its value for the first, and the increments. */
 typedef struct number {
-    int64_t at, each;
+    int64_t at, each, run;
 } number;
 
 typedef struct range {
@@ -97,16 +98,20 @@ static tri_status defect(const checker *c, const char *format, const char *a, co
                      c->line, c->line < p->n_instrs ? tri__op_row(p->instr[c->line].op)->name : "end", what);
 }
 
-static number fixed(int64_t value) { return (number){value, 0}; }
+static number fixed(int64_t value) { return (number){.at = value}; }
 
-static number sum_of(number a, number b) { return (number){a.at + b.at, a.each + b.each}; }
+static number sum_of(number a, number b) { return (number){a.at + b.at, a.each + b.each, a.run + b.run}; }
+
+static int sign_of(int64_t value) { return (value > 0) - (value < 0); }
 
 /* -1, 0, 1: a < b, a = b, a > b. */
 static int compare(checker *c, number a, number b) {
-    int64_t first = a.at - b.at, last = first + (a.each - b.each) * (c->of.n - 1);
-    int sign = (first > 0) - (first < 0);
-    if (sign != (last > 0) - (last < 0)) c->varies = 1;
-    return sign;
+    int64_t first = a.at - b.at, sign = sign_of(first);
+    if (a.each == b.each && a.run == b.run) return (int)sign;
+    int64_t last = (a.each - b.each) * (c->of.n - 1), last_run = (a.run - b.run) * (c->of.copies - 1);
+    if (sign != sign_of(first + last) || sign != sign_of(first + last_run) || sign != sign_of(first + last + last_run))
+        c->varies = 1;
+    return (int)sign;
 }
 
 /* Adds a range to those that hold a value, merging ranges that touch. */
@@ -190,30 +195,35 @@ static void write_slot(checker *c, int slot) {
     if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
 }
 
-/* The place of each member in its group: the same in all runs of replicas and linear within a run, or else it varies.
- * Along the axes alone a place is linear in both. `within` takes it modulo a number, `across` divides it by one. */
+/* The place of each member in its group. Along the axes alone it is linear in the member and in its run. `within` takes
+ * it modulo a number, `across` divides it by one: it is then the same in all runs, or else it varies. */
 static number place_of(checker *c, const tri_attr *attr) {
     const tri_mesh *mesh = &c->program->mesh;
     const members *of = &c->of;
     int rank = rank_of(c, 0, 0), last = rank_of(c, of->n - 1, 0), within = attr->within, across = attr->across;
     int at = tri__mesh_group_place(mesh, rank, attr->axes), at_last = tri__mesh_group_place(mesh, last, attr->axes);
     int more = tri__mesh_group_place(mesh, rank_of(c, 0, of->copies - 1), attr->axes) - at; /* in the last run */
-    int each_copy = of->copies > 1 ? more / (of->copies - 1) : 0;
-    if (within && (at / within != at_last / within || each_copy % within)) c->varies = 1;
+    int each_run = of->copies > 1 ? more / (of->copies - 1) : 0;
+    if (within && (at / within != at_last / within || each_run % within)) c->varies = 1;
     if (across && at / across != (at_last + more) / across) c->varies = 1;
-    if (!within && !across && each_copy) c->varies = 1;
     int place = tri__transfer_place(mesh, rank, attr), place_last = tri__transfer_place(mesh, last, attr);
-    return (number){place, of->n > 1 ? (place_last - place) / (of->n - 1) : 0};
+    return (number){place, of->n > 1 ? (place_last - place) / (of->n - 1) : 0, within || across ? 0 : each_run};
 }
 
-/* Each member's shard of `count` elements among n. All shards are of equal size except the last ones: where the shards
- * of the first and the last member are equal, so are those between, and they are consecutive. */
+/* Each member's shard of `count` elements among n. All shards are of equal size except the last ones: where those of
+ * the first and the last members are equal, so are those between, and they are consecutive. */
 static range shard_of(checker *c, int64_t count, int n, number place) {
+    int64_t last_member = c->of.n - 1, last_run = c->of.copies - 1;
     tri_range first = tri__shard(count, n, (int)place.at),
-              last = tri__shard(count, n, (int)(place.at + place.each * (c->of.n - 1)));
-    if (tri__range_count(first) != tri__range_count(last)) c->varies = 1;
-    number begin = {first.begin, c->of.n > 1 ? (last.begin - first.begin) / (c->of.n - 1) : 0};
-    return (range){begin, sum_of(begin, fixed(tri__range_count(first)))};
+              last = tri__shard(count, n, (int)(place.at + place.each * last_member)),
+              next = tri__shard(count, n, (int)(place.at + place.run * last_run)),
+              end = tri__shard(count, n, (int)(place.at + place.each * last_member + place.run * last_run));
+    int64_t size = tri__range_count(first);
+    if (size != tri__range_count(last) || size != tri__range_count(next) || size != tri__range_count(end))
+        c->varies = 1;
+    number begin = {first.begin, last_member ? (last.begin - first.begin) / last_member : 0,
+                    last_run ? (next.begin - first.begin) / last_run : 0};
+    return (range){begin, sum_of(begin, fixed(size))};
 }
 
 /* Whether a transfer's smaller end is this rank's own part of the larger one, as in in-place gathers and scatters. */
@@ -489,7 +499,7 @@ static tri_status open_slots(checker *c) {
         const tri_shift *shift = &c->class->shift[i];
         if (shift->slot < 0 || shift->slot >= p->n_slots || p->slot[shift->slot].parent < 0)
             return defect(c, "what moves from member to member of a class is not a view%s%s", "", "");
-        c->range[shift->slot].begin = (number){shift->each * c->of.first, shift->each};
+        c->range[shift->slot].begin = (number){shift->each * c->of.first, shift->each, 0};
     }
     return TRI_OK;
 }
