@@ -52,6 +52,29 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
+tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const tri_network *model,
+                            const tri_target *target, int train) {
+    return (tri_plan_in){.model = model,
+                         .mesh = place->mesh,
+                         .rank = place->rank,
+                         .n_mb = (int)s->num_microbatches,
+                         .fed = place->fed,
+                         .n_mb_infer = tri__infer_microbatches(s, train),
+                         .target = target,
+                         .beta1 = s->adam_beta1,
+                         .beta2 = s->adam_beta2,
+                         .adam_eps = s->adam_eps,
+                         .weight_decay = s->weight_decay,
+                         .max_grad_norm = s->max_grad_norm,
+                         .sharding = sharding_of(s, place),
+                         .recompute = (tri_recompute)s->recompute,
+                         .precision = dtypes[s->precision],
+                         .quantize = quantized[s->quantize],
+                         .float_layers = s->float_layers,
+                         .reduce_dtype = dtypes[s->reduce_dtype],
+                         .offload = offload_of(s)};
+}
+
 /* The arguments of tri__engine_plan. */
 typedef struct planning {
     const tri_settings *settings;
@@ -89,27 +112,8 @@ static tri_status plan_engine(void *data) {
     for (int c = 0; c < s->model.num_classes; c++)
         engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
 
-    engine->in = (tri_plan_in){.model = &engine->model,
-                               .mesh = p->place->mesh,
-                               .rank = p->place->rank,
-                               .n_mb = engine->n_mb,
-                               .fed = p->place->fed,
-                               .n_mb_infer = tri__infer_microbatches(s, p->train),
-                               .max = *p->max,
-                               .max_infer = *p->max_infer,
-                               .target = &engine->target,
-                               .beta1 = s->adam_beta1,
-                               .beta2 = s->adam_beta2,
-                               .adam_eps = s->adam_eps,
-                               .weight_decay = s->weight_decay,
-                               .max_grad_norm = s->max_grad_norm,
-                               .sharding = sharding_of(s, p->place),
-                               .recompute = (tri_recompute)s->recompute,
-                               .precision = dtypes[s->precision],
-                               .quantize = quantized[s->quantize],
-                               .float_layers = s->float_layers,
-                               .reduce_dtype = dtypes[s->reduce_dtype],
-                               .offload = offload_of(s)};
+    engine->in = tri__plan_input(s, p->place, &engine->model, &engine->target, p->train);
+    engine->in.max = *p->max, engine->in.max_infer = *p->max_infer;
     TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
     if (p->train) engine->train = add_program(engine, engine->plan.train.program);

@@ -51,6 +51,10 @@ typedef struct tri_engine {
     void *between_context;
 } tri_engine;
 
+/* The plan's input that these settings ask for, but row counts (max, max_infer) and what tri__staging_resolve fills in.
+ * `train` 0: a plan that only predicts. */
+tri_plan_in tri__plan_input(const tri_settings *settings, const tri_place *place, const tri_network *model,
+                            const tri_target *target, int train);
 /* Plans and checks; allocates nothing but the plan. max, max_infer: the largest microbatches. */
 tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets,
                             int n_columns, int train, const tri_counts *max, const tri_counts *max_infer,

@@ -19,13 +19,7 @@ int64_t tri__room_need(const tri_program *const *programs, int n) {
     return need;
 }
 
-/* Which ranks share memory: a machine has `here` consecutive ranks, assigned to its `memories` round-robin. */
-typedef struct shares {
-    int here, memories;
-} shares;
-
-/* Bytes needed of the memory that needs most. */
-static int64_t need_of(const tri_programs *all, shares by) {
+int64_t tri__room_most(const tri_programs *all, tri_room_shares by) {
     int64_t most = 0;
     for (int first = 0; first < all->world; first += by.here)
         for (int memory = 0; memory < by.memories; memory++) {
@@ -45,7 +39,7 @@ static int64_t need_of(const tri_programs *all, shares by) {
 typedef struct layout {
     tri_plan_in in;
     int train;
-    shares by;
+    tri_room_shares by;
     int64_t need; /* bytes needed of the memory that needs most */
 } layout;
 
@@ -54,7 +48,7 @@ static tri_status need_planned(tri_arena *arena, void *data) {
     layout *l = data;
     tri_programs all = {.world = tri__mesh_world(&l->in.mesh)};
     TRI_TRY(tri__plan_ranks(arena, &l->in, l->train, all.of));
-    l->need = need_of(&all, l->by);
+    l->need = tri__room_most(&all, l->by);
     return TRI_OK;
 }
 
@@ -93,7 +87,7 @@ static int next_infer_layout(tri_plan_in *in, char words[static 96]) {
     return 1;
 }
 
-static tri_status refuse(const tri_engine *engine, shares by, int64_t need, int64_t have, int limited) {
+static tri_status refuse(const tri_engine *engine, tri_room_shares by, int64_t need, int64_t have, int limited) {
     char a[32], b[32], c[32], words[96] = "", who[96], room[96];
     layout other = {.in = engine->in, .train = engine->train >= 0, .by = by, .need = need};
     int (*next)(tri_plan_in *, char *) = other.train ? next_layout : next_infer_layout;
@@ -120,13 +114,13 @@ static tri_status refuse(const tri_engine *engine, shares by, int64_t need, int6
 tri_status tri__room_check(const tri_settings *settings, const tri_engine *engine, const tri_programs *all, int here) {
     const tri_device *device = engine->device;
     int64_t limit, have;
-    shares by = {.here = here, .memories = 1};
+    tri_room_shares by = {.here = here, .memories = 1};
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &limit));
     TRI_ASSERT(device || limit); /* a device that is not here has no free memory */
     if (limit) have = limit;
     else TRI_TRY(device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
     if (by.memories > by.here) by.memories = by.here;
-    int64_t need = need_of(all, by);
+    int64_t need = tri__room_most(all, by);
     return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
 }

@@ -7,6 +7,12 @@
 /* Bytes of memory that a rank with these programs needs: they share each class, and classes in offload memory do not
  * count. */
 int64_t tri__room_need(const tri_program *const *programs, int n);
+/* Which ranks share memory: a machine has `here` consecutive ranks, assigned to its `memories` round-robin. */
+typedef struct tri_room_shares {
+    int here, memories;
+} tri_room_shares;
+/* Bytes needed of the memory that needs most. */
+int64_t tri__room_most(const tri_programs *all, tri_room_shares by);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in

@@ -121,6 +121,9 @@ tri_status tri__plan_until(tri_arena *arena, const tri_plan_in *in, tri_plan_par
 /* The programs of all ranks of in->mesh: the same as planned one by one, but members of a class are planned and kept
  * once. out: [TRI_PROGRAMS]; without `train` there are no classes of TRI_TRAIN. in->rank is ignored. */
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out);
+/* The same for some kinds of programs, 1 << tri_program_kind or-ed; the start program only with that of its side:
+ * training where there is training, else prediction. */
+tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* initial size of arenas for plans, in bytes */
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */

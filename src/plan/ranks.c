@@ -178,10 +178,15 @@ static tri_status plan_ranks(tri_arena *scratch, void *data) {
     return plan_all(r, r->asked);
 }
 
-tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out) {
-    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}, {.out = {&out[TRI_INFER]}}}};
-    out[TRI_TRAIN] = (tri_classes){0};
-    if (train) r.side[0].out[STEP] = &out[TRI_TRAIN];
-    r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
+tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out) {
+    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}}};
+    for (int i = 0; i < TRI_PROGRAMS; i++) out[i] = (tri_classes){0};
+    if (kinds >> TRI_TRAIN & 1) r.side[0].out[STEP] = &out[TRI_TRAIN];
+    if (kinds >> TRI_INFER & 1) r.side[1].out[STEP] = &out[TRI_INFER];
+    if (kinds >> TRI_START & 1) r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
     return tri__arena_scratch(plan_ranks, &r);
+}
+
+tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out) {
+    return tri__plan_kinds(arena, in, train, 1u << TRI_INFER | 1u << TRI_START | (train ? 1u << TRI_TRAIN : 0), out);
 }

@@ -1,66 +1,15 @@
 /* plan.c - a plan without a run: exact memory, instructions and cost of a step, from the data's lengths or, without
  * data, from batch size times max_sen_len. */
 #include "engine/accept.h"
-#include "engine/evaluate.h"
 #include "engine/facts.h"
-#include "engine/files.h"
-#include "engine/inputs.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
 #include "program/text.h"
+#include "study/rows.h"
 #include "study/study.h"
 #include "study/views.h"
 
 #include <string.h>
-
-/* Row counts of the largest microbatch of the training file, and the numbers of its rows. */
-static tri_status count_file(const tri_settings *s, const tri_place *place, const tri_assets *assets,
-                             const tri_log *log, const tri_stop *stop, const char *beside, const char *path,
-                             tri_counts *max, int *columns) {
-    tri_preprocess *preprocess = NULL;
-    tri_dataset *data = NULL;
-    tri_sampler sampler = {0};
-    tri_inputs inputs;
-    TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
-    inputs.stop = stop;
-    tri_status status = tri__inputs_fit(&inputs, path, &preprocess, &data);
-    if (status == TRI_OK)
-        status = tri__sampler_open(&sampler, data, place->batch, (int)s->num_microbatches * place->mesh.dp, 1,
-                                   (uint32_t)s->seed);
-    if (status == TRI_OK) {
-        int64_t batches = tri__sampler_batches(&sampler),
-                short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
-        status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
-                              s->model.max_sen_len, max);
-        *columns = preprocess->width;
-    }
-    tri__sampler_close(&sampler);
-    tri__dataset_close(data);
-    tri__preprocess_free(preprocess);
-    return status;
-}
-
-static tri_status count_rows(const tri_settings *s, const tri_place *place, const tri_assets *assets,
-                             const tri_log *log, const tri_stop *stop, const char *beside, tri_counts *max,
-                             int *columns) {
-    if (s->data_path) {
-        tri_data_files files;
-        TRI_TRY(tri__data_files(s->data_path, &files));
-        if (!files.train[0])
-            return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)",
-                             s->data_path);
-        return count_file(s, place, assets, log, stop, beside, files.train, max, columns);
-    }
-    *columns = s->model.tab_field_list.n;
-    if (*columns)
-        tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number", *columns);
-    int64_t parts = s->num_microbatches * place->mesh.dp, rows = (place->batch + parts - 1) / parts;
-    int64_t tokens = s->max_tokens ? s->max_tokens : rows * s->model.max_sen_len;
-    *max = (tri_counts){.of = {0, tokens, assets->n_texts > 1 ? tokens : 0, rows}};
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
-        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
-    return TRI_OK;
-}
 
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
                            char **program) {
@@ -146,7 +95,6 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
                                 const char *beside, tri_study *p) {
     tri_counts max;
     tri_place place;
-    int columns = 0;
     tri_settings resolved = *asked; /* only read */
     const tri_settings *settings = &resolved;
     int serves = 0;
@@ -158,7 +106,13 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     advise_order(settings, &p->hardware, &place.mesh, log);
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
-    TRI_TRY(count_rows(settings, &place, &p->assets, log, stop, beside, &max, &columns));
+    tri_row_source rows = {0};
+    tri_status status = tri__rows_open(settings, &p->assets, log, stop, beside, &rows);
+    if (status == TRI_OK)
+        status = tri__rows_largest(&rows, settings, place.batch, settings->num_microbatches * place.mesh.dp, &max);
+    int columns = rows.columns;
+    tri__rows_close(&rows);
+    TRI_TRY(status);
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     return tri__engine_plan(settings, &place, &p->assets, columns, !serves, &max, &max, &p->engine);
 }

@@ -1,0 +1,56 @@
+/* rows.c - row counts of a step's largest microbatch. */
+#include "study/rows.h"
+
+#include "engine/evaluate.h"
+#include "engine/files.h"
+#include "engine/inputs.h"
+
+tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const tri_log *log, const tri_stop *stop,
+                          const char *beside, tri_row_source *out) {
+    tri_data_files files;
+    tri_inputs inputs;
+    *out = (tri_row_source){.n_texts = assets->n_texts, .columns = s->model.tab_field_list.n};
+    if (!s->data_path) {
+        if (out->columns)
+            tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number",
+                     out->columns);
+        return TRI_OK;
+    }
+    TRI_TRY(tri__data_files(s->data_path, &files));
+    if (!files.train[0])
+        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
+    TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
+    inputs.stop = stop;
+    TRI_TRY(tri__inputs_fit(&inputs, files.train, &out->preprocess, &out->data));
+    out->columns = out->preprocess->width;
+    return TRI_OK;
+}
+
+static tri_status count_data(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,
+                             tri_counts *max) {
+    tri_sampler sampler = {0};
+    TRI_TRY(tri__sampler_open(&sampler, rows->data, batch, (int)parts, 1, (uint32_t)s->seed));
+    int64_t batches = tri__sampler_batches(&sampler),
+            short_of = (s->max_steps + batches - 1) / batches; /* epochs of --max-steps */
+    tri_status status = tri__largest(&sampler, short_of && short_of < s->epochs ? short_of : s->epochs, s->max_tokens,
+                                     s->model.max_sen_len, max);
+    tri__sampler_close(&sampler);
+    return status;
+}
+
+tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,
+                             tri_counts *max) {
+    if (rows->data) return count_data(rows, s, batch, parts, max);
+    int64_t most = (batch + parts - 1) / parts;
+    int64_t tokens = s->max_tokens ? s->max_tokens : most * s->model.max_sen_len;
+    *max = (tri_counts){.of = {0, tokens, rows->n_texts > 1 ? tokens : 0, most}};
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
+        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
+    return TRI_OK;
+}
+
+void tri__rows_close(tri_row_source *rows) {
+    tri__dataset_close(rows->data);
+    tri__preprocess_free(rows->preprocess);
+    *rows = (tri_row_source){0};
+}

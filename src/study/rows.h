@@ -1,0 +1,27 @@
+/* rows.h - row counts of a step's largest microbatch: from a training table, or without one from batch size times
+ * max_sen_len. */
+#ifndef TRI_STUDY_ROWS_H
+#define TRI_STUDY_ROWS_H
+
+#include "base/stop.h"
+#include "data/dataset/dataset.h"
+#include "engine/assets.h"
+#include "program/program.h"
+
+typedef struct tri_row_source {
+    int n_texts;
+    int columns;          /* numbers of a row */
+    tri_preprocess *preprocess;
+    tri_dataset *data;    /* NULL: no table was given */
+} tri_row_source;
+
+/* Reads the training table of --data-path, if given. beside: folder of the token store, NULL: none. TRI_STOPPED when
+ * `stop` (NULL: nobody asks) ended it. The caller closes *out whatever this returns. */
+tri_status tri__rows_open(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
+                          const tri_stop *stop, const char *beside, tri_row_source *out);
+/* The largest of the `parts` microbatches (of all replicas) of any global batch of `batch` samples in the run. */
+tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *settings, int64_t batch, int64_t parts,
+                             tri_counts *max);
+void tri__rows_close(tri_row_source *rows);
+
+#endif
