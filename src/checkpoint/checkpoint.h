@@ -97,7 +97,7 @@ void tri__proven_add(tri_proven *proven, int64_t step);
 void tri__proven_free(tri_proven *proven);
 tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t last, tri_proven *proven);
 
-/* Removes temporary folders and files that a killed run left. No other process may be saving there. */
+/* Removes temporary folders and files that a killed run left. No other process may be saving or writing there. */
 tri_status tri__checkpoint_sweep(const char *folder);
 
 /* 32 hex digits: one hash of all logical tensors (weights and optimizer state), independent of files and slices:

@@ -164,14 +164,20 @@ static int is_stray_file(const char *name) {
     return sscanf(name, ".probe-%d%n", &n, &end) == 1 && name[end] == 0;
 }
 
-tri_status tri__checkpoint_sweep(const char *folder) {
+/* A file that each rank writes for itself, whenever it has something to tell: profile-rank3.json. */
+static int is_of_a_rank(const char *name) {
+    return strncmp(name, "profile-rank", 12) == 0 || strncmp(name, "trace-rank", 10) == 0;
+}
+
+/* running: 1: ranks of this run may be writing their own files. */
+static tri_status sweep(const char *folder, int running) {
     tri_names names;
     TRI_TRY(tri__folder_list(folder, &names));
     tri_status status = TRI_OK;
     for (int i = 0; i < names.n && status == TRI_OK; i++) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
-        int stray = is_stray_file(names.name[i]);
+        int stray = is_stray_file(names.name[i]) && !(running && is_of_a_rank(names.name[i]));
         if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
         status = tri__path_join(path, folder, names.name[i]);
         if (status == TRI_OK && stray) (void)tri__file_remove(path);
@@ -180,6 +186,8 @@ tri_status tri__checkpoint_sweep(const char *folder) {
     tri__names_free(&names);
     return status;
 }
+
+tri_status tri__checkpoint_sweep(const char *folder) { return sweep(folder, 0); }
 
 /* Checks the manifest and the sizes of all files, without hashing: this detects interrupted writes and full disks. */
 static tri_status look(const char *path, tri_json **manifest) {
@@ -263,7 +271,7 @@ tri_status tri__checkpoint_prune_proven(const char *folder, int keep, int64_t la
     int64_t best, *steps;
     int n;
     TRI_TRY(tri__checkpoint_best(folder, &best));
-    TRI_TRY(tri__checkpoint_sweep(folder));
+    TRI_TRY(sweep(folder, 1));
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
     char *stays = calloc((size_t)n + 1, 1);
     tri_status status = stays ? choose(folder, keep, last, steps, n, proven, stays)
