@@ -162,8 +162,8 @@ typedef enum tri_field {
 typedef enum tri_told {
     TRI_TOLD_STOP,    /* 1: this rank was asked to end the run */
     TRI_TOLD_FLOPS,   /* of the step */
-    TRI_TOLD_LOADER,  /* seconds that the step waited for its batch */
-    TRI_TOLD_COMM,    /* share of the time since the last control spent in transfers: moving data ... */
+    TRI_TOLD_LOADER,  /* share of the time since the last control spent waiting for the batch ... */
+    TRI_TOLD_COMM,    /* ... in transfers: moving data ... */
     TRI_TOLD_IDLE,    /* ... and waiting for other ranks */
     TRI_TOLD_COUNT
 } tri_told;

@@ -13,6 +13,17 @@ void tri__session_tell_from_now(tri_session *s) {
     if (world) world->wait_seconds = world->idle_seconds = 0;
 }
 
+tri_aside tri__session_step_aside(const tri_session *s) {
+    const tri_world *world = s->place.world;
+    return (tri_aside){tri__clock(), world ? world->wait_seconds : 0, world ? world->idle_seconds : 0};
+}
+
+void tri__session_step_back(tri_session *s, const tri_aside *aside) {
+    tri_world *world = s->place.world;
+    s->told_at += tri__clock() - aside->at;
+    if (world) world->wait_seconds = aside->wait, world->idle_seconds = aside->idle;
+}
+
 /* Transfers are counted from one control to the next; a control is posted at the beginning of the update, so a step's
  * figures are complete when the step ends, and none are pending at the end of the run. */
 void tri__session_tell(tri_session *s) {
@@ -20,8 +31,8 @@ void tri__session_tell(tri_session *s) {
     double wait = world ? world->wait_seconds : 0, idle = world ? world->idle_seconds : 0;
     s->told[TRI_TOLD_STOP] = is_asked(s);
     s->told[TRI_TOLD_FLOPS] = s->last.flops;
-    s->told[TRI_TOLD_LOADER] = s->waited;
     s->span = fmax(tri__clock() - s->told_at, 1e-9);
+    s->told[TRI_TOLD_LOADER] = s->waited / s->span;
     s->told[TRI_TOLD_COMM] = (wait - idle) / s->span;
     s->told[TRI_TOLD_IDLE] = idle / s->span;
     tri__session_tell_from_now(s);
@@ -38,7 +49,7 @@ void tri__session_hear(tri_session *s) {
     const double *sum = sums_of(s), n = tri__mesh_world(&s->place.mesh);
     s->stopping = sum[TRI_TOLD_STOP] > 0;
     s->last.flops = sum[TRI_TOLD_FLOPS];
-    s->waited = sum[TRI_TOLD_LOADER] / n;
+    s->loading = sum[TRI_TOLD_LOADER] / n;
     s->comm = sum[TRI_TOLD_COMM] / n;
     s->idle = sum[TRI_TOLD_IDLE] / n;
 }

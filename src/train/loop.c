@@ -73,7 +73,7 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .learning_rate = last->learning_rate,
                                                 .grad_norm = last->grad_norm,
                                                 .step_seconds = seconds,
-                                                .loader_seconds = l->s->waited,
+                                                .loader_seconds = l->s->loading * seconds,
                                                 .comm_seconds = l->s->comm * seconds,
                                                 .idle_seconds = l->s->idle * seconds,
                                                 .device_seconds = l->s->worked,
@@ -194,8 +194,10 @@ static tri_status one_step(loop *l) {
     l->tokens += s->last.tokens;
     int last = s->at.step == s->steps;
     if (s->at.step % s->settings->log_every == 0 || last) TRI_TRY(emit_step(l, seconds));
+    tri_aside aside = tri__session_step_aside(s);
     TRI_TRY(finish_save(l, 0));
     TRI_TRY(end_step(l));
+    tri__session_step_back(s, &aside);
     s->longest = fmax(s->longest, tri__clock() - begin);
     return TRI_OK;
 }

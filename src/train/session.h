@@ -56,9 +56,10 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
-    double waited; /* seconds waiting for the loader: this rank's until the step ends, then the mean over ranks */
-    double comm, idle;                /* shares of the time since the last step's control spent in transfers, mean
-                                         over ranks: moving data, waiting for others */
+    double waited;                    /* seconds that this rank waited for the batch */
+    double loading, comm, idle;       /* shares of the time since the last step's control, without validation and
+                                         checkpoints, mean over ranks: waiting for the batch, and in transfers moving
+                                         data and waiting for others */
     int control; /* the control's instruction in the training program; -1: one rank */
     double told[TRI_TOLD_COUNT];      /* this rank's last control record */
     double told_at, span;             /* its time, on tri__clock; seconds since the previous one */
@@ -86,6 +87,12 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 void tri__session_tell_from_now(tri_session *session);
 void tri__session_tell(tri_session *session);
 void tri__session_hear(tri_session *session);
+/* What happens between the two calls, such as a validation, is no part of the steps that shares are of. */
+typedef struct tri_aside {
+    double at, wait, idle;
+} tri_aside;
+tri_aside tri__session_step_aside(const tri_session *session);
+void tri__session_step_back(tri_session *session, const tri_aside *aside);
 /* Whether the run should end before its next step, the same on all ranks. A single rank is asked now; several use the
  * last control. */
 int tri__session_stopping(const tri_session *session);
