@@ -65,7 +65,7 @@ static void write_error(const watch *w, tri_status status) {
     free(message);
 }
 
-enum { WATCH, METRICS, TFEVENTS, TRACE, SUMMARY, PROFILE, PROGRESS, SINKS };
+enum { WATCH, METRICS, TFEVENTS, TRACE, PROFILE_FILE, SUMMARY, PROFILE, PROGRESS, SINKS };
 
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
     const char *folder = settings->output_dir;
@@ -73,6 +73,7 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
     TRI_TRY(tri__metrics_open(folder, &sinks[METRICS]));
     TRI_TRY(tri__tfevents_open(folder, &sinks[TFEVENTS]));
     TRI_TRY(tri__trace_open(folder, &sinks[TRACE]));
+    TRI_TRY(tri__profile_file_open(folder, &sinks[PROFILE_FILE]));
     TRI_TRY(tri__summary_open(folder, &sinks[SUMMARY]));
     TRI_TRY(tri__profile_open(folder, settings->json ? NULL : cli->out, cli->out_color, &sinks[PROFILE]));
     return tri__cli_progress(cli, settings->quiet, &sinks[PROGRESS]);
@@ -83,6 +84,7 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri__progress_close(&sinks[PROGRESS]);
     tri__profile_close(&sinks[PROFILE]);
     tri__summary_close(&sinks[SUMMARY]);
+    tri__profile_file_close(&sinks[PROFILE_FILE]);
     tri__trace_close(&sinks[TRACE]);
     if (status != TRI_OK) { /* keep the text of the failure */
         char *message = strdup(tri_error());
@@ -96,13 +98,17 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     return metrics != TRI_OK ? metrics : tfevents;
 }
 
-/* Ranks other than the first write only a trace. */
+/* Ranks other than the first write only their profile and trace. */
 static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
-    tri_sink trace;
-    tri_status status = tri__trace_open(settings->output_dir, &trace);
+    tri_sink sinks[2] = {0}, tee = {0};
+    tri_status status = tri__trace_open(settings->output_dir, &sinks[0]);
+    if (status == TRI_OK) status = tri__profile_file_open(settings->output_dir, &sinks[1]);
+    if (status == TRI_OK) status = tri__tee_open(sinks, 2, &tee);
     if (status != TRI_OK) tri_world_fail(world, status, tri_error());
-    else status = tri__run_train(settings, world, &trace, cli->stop);
-    tri__trace_close(&trace);
+    else status = tri__run_train(settings, world, &tee, cli->stop);
+    tri__tee_close(&tee);
+    tri__profile_file_close(&sinks[1]);
+    tri__trace_close(&sinks[0]);
     return status;
 }
 

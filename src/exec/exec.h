@@ -43,6 +43,9 @@ const char *tri__exec_describe(const tri_exec *exec); /* the device, for people 
  * flight. */
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times);
+/* The next runs with `times` also note, of each instruction's seconds, those that the rank waited for others in the
+ * hosts' transfers: idle [n_instrs]. NULL: no longer. */
+void tri__exec_note_idle(tri_exec *exec, double *idle);
 /* Waits for all queued runs; the host's copy of results is then current. A no-op on synchronous devices. */
 tri_status tri__exec_finish(tri_exec *exec);
 /* Algorithms chosen by timing (tri_tuner), before memory holds any data. `kind` is NULL if there is nothing to choose,

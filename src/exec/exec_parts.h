@@ -36,6 +36,7 @@ struct tri_exec {
     char *host[TRI_MEM_COUNT];  /* address on the host: the same, a copy, or NULL: an asynchronous device needs none */
     tri_time *times;            /* of a run that is in flight; NULL */
     int n_times, timed;         /* their number; their program */
+    double *idle;               /* tri__exec_note_idle; NULL */
 };
 
 /* bind.c: a slot's address for kernels; whether the host has a separate copy of a class. */

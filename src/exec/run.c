@@ -62,14 +62,23 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
     return TRI_OK;
 }
 
+void tri__exec_note_idle(tri_exec *exec, double *idle) { exec->idle = idle; }
+
+static tri_status run_timed(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed, tri_time *time) {
+    double idle = exec->world ? exec->world->idle_seconds : 0;
+    time->begin = tri__clock();
+    tri_status status = tri__exec_run_one(exec, program, i, step, feed);
+    time->end = tri__clock();
+    if (exec->idle) exec->idle[i] = exec->world ? exec->world->idle_seconds - idle : 0;
+    return status;
+}
+
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times) {
     if (begin == end) return TRI_OK;
     if (exec->device->async) return tri__exec_queue(exec, program, begin, end, step, feed, times);
-    for (int i = begin; i < end; i++) {
-        if (times) times[i].begin = tri__clock();
-        TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
-        if (times) times[i].end = tri__clock();
-    }
+    for (int i = begin; i < end; i++)
+        TRI_TRY(times ? run_timed(exec, program, i, step, feed, &times[i])
+                      : tri__exec_run_one(exec, program, i, step, feed));
     return TRI_OK;
 }

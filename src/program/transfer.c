@@ -106,17 +106,20 @@ int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n) {
     return bytes;
 }
 
+double tri__transfer_sent(const tri_program *program, const tri_instr *post, const tri_counts *counts) {
+    double n = tri__transfer_size(&program->mesh, &post->attr);
+    double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(post)], counts);
+    if (post->op == TRI_OP_send_post) return whole;
+    if (post->op == TRI_OP_recv_post) return 0;
+    double share = (n - 1) / n;
+    return whole * share * (tri__post_kind(post->op) == TRI_ALL_REDUCE ? 2 /* a scatter and a gather */ : 1);
+}
+
 void tri__program_sent(const tri_program *program, double *bytes) {
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) bytes[kind] = 0;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        if (!tri__is_post(instr->op)) continue;
-        double n = tri__transfer_size(&program->mesh, &instr->attr);
-        double whole = (double)tri__slot_bytes(&program->slot[tri__transfer_whole(instr)], &program->max);
-        double share = (n - 1) / n;
-        if (tri__post_kind(instr->op) == TRI_ALL_REDUCE) share *= 2; /* a reduce-scatter and an all-gather */
-        if (instr->op == TRI_OP_send_post) share = 1;
-        if (instr->op == TRI_OP_recv_post) share = 0;
-        bytes[tri__post_kind(instr->op)] += whole * share;
+        if (tri__is_post(instr->op))
+            bytes[tri__post_kind(instr->op)] += tri__transfer_sent(program, instr, &program->max);
     }
 }

@@ -97,7 +97,7 @@ static tri_status save(const profile *p, const cost *costs, int n) {
 
 static tri_status emit(void *context, const tri_event *event) {
     const profile *p = context;
-    if (event->kind != TRI_EVENT_PROFILE) return TRI_OK;
+    if (event->kind != TRI_EVENT_PROFILE || !event->spans) return TRI_OK;
     int n;
     cost *costs = sum_costs(event, &n);
     if (!costs) return tri__fail(TRI_RESOURCE, "no memory for the profile");

@@ -36,6 +36,10 @@ void tri__progress_close(tri_sink *sink);
 tri_status tri__trace_open(const char *folder, tri_sink *sink);
 void tri__trace_close(tri_sink *sink);
 
+/* profile-rank<r>.json in the folder: the PROFILE event's facts, written anew at each of them. */
+tri_status tri__profile_file_open(const char *folder, tri_sink *sink);
+void tri__profile_file_close(tri_sink *sink);
+
 /* The ten costliest operations of the PROFILE event, to `out` and to profile.txt in the folder; either may be NULL. */
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
 void tri__profile_close(tri_sink *sink);

@@ -61,7 +61,7 @@ static void put_trace(FILE *out, const tri_event *event) {
 static tri_status emit(void *context, const tri_event *event) {
     char path[TRI_PATH_MAX], name[64], *text = NULL;
     size_t size = 0;
-    if (event->kind != TRI_EVENT_PROFILE) return TRI_OK;
+    if (event->kind != TRI_EVENT_PROFILE || !event->spans) return TRI_OK;
     snprintf(name, sizeof name, "trace-rank%d.json", event->rank);
     TRI_TRY(tri__path_join(path, context, name));
     FILE *out = open_memstream(&text, &size);

@@ -14,7 +14,8 @@ typedef enum tri_event_kind {
     TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
     TRI_EVENT_MESSAGE,     /* a log message or warning */
-    TRI_EVENT_PROFILE,     /* the recorded steps, once */
+    TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/profile.h's object, on every rank; spans only with
+                              --profile, and only the first time */
     TRI_EVENT_END,
     TRI_EVENT_UNCHANGED    /* instead of all others: the run had already ended; nothing is trained or written */
 } tri_event_kind;
@@ -38,9 +39,9 @@ typedef struct tri_event {
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
     double comm_seconds,
-        idle_seconds;              /* in transfers: moving data, waiting for others; from their share of the time
-                                      between the last step's update and this one's. Like loader_seconds, the mean over
-                                      ranks */
+        idle_seconds;              /* in transfers: moving data, waiting for others. Like loader_seconds, from their
+                                      share of the time between the last step's update and this one's, without
+                                      validation and checkpoints; the mean over ranks */
     double device_seconds;         /* that rank 0's GPU was busy; 0: no GPU */
     int64_t device_bytes;          /* used on that GPU by all ranks that share it */
     int64_t samples, tokens;       /* of the step */
@@ -57,8 +58,8 @@ typedef struct tri_event {
     /* MESSAGE */
     tri_log_level level;
     const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */
-    /* START, END, UNCHANGED: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the existing
-     * summary */
+    /* START, END, UNCHANGED, PROFILE: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the
+     * existing summary / the profile */
     const tri_json *facts;
     /* PROFILE */
     const tri_span *spans;

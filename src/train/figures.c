@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+/* Seconds of one kind of transfer, as train/profile.h has them. */
+typedef struct spell {
+    double seconds, exposed, waiting;
+} spell;
+
 /* A rank's measured figures, as plain numbers that ranks can gather. */
 typedef struct taken {
-    double allocated, held, max_rss, device;          /* bytes */
-    tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of one step, mean */
+    double allocated, held, max_rss, device; /* bytes */
+    spell transfer[TRI_COLLECTIVE_COUNT];    /* of one step, mean */
 } taken;
 enum { NUMBERS = sizeof(taken) / sizeof(double) };
 
@@ -18,8 +23,9 @@ static taken take(const tri_session *s, const tri_recorder *recorder) {
     taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .held = (double)tri__memory_held(),
                  .max_rss = (double)usage.ru_maxrss * 1024, .device = (double)s->used};
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
-        own.transfer[kind].seconds = recorder->transfer[kind].seconds / (double)recorder->kept;
-        own.transfer[kind].exposed = recorder->transfer[kind].exposed / (double)recorder->kept;
+        const tri_transfer_time *of = &recorder->transfer[kind];
+        own.transfer[kind] = (spell){of->seconds / (double)recorder->kept, of->exposed / (double)recorder->kept,
+                                     of->waiting / (double)recorder->kept};
     }
     return own;
 }
@@ -29,8 +35,9 @@ static tri_json *transfers_json(const taken *t) {
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
         if (t->transfer[kind].seconds > 0)
             tri__json_set_new(all, tri__collective_name(kind),
-                              tri__json_pack("{s:f, s:f}", "seconds", t->transfer[kind].seconds, "exposed_seconds",
-                                             t->transfer[kind].exposed));
+                              tri__json_pack("{s:f, s:f, s:f}", "seconds", t->transfer[kind].seconds,
+                                             "exposed_seconds", t->transfer[kind].exposed, "waiting_seconds",
+                                             t->transfer[kind].waiting));
     return all;
 }
 

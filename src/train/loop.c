@@ -343,6 +343,7 @@ static tri_status run(loop *l) {
     if (status == TRI_STOPPED) return stop_here(l);
     if (status != TRI_OK) return keep_last_good(l, status);
     tri_json *pipeline, *ranks;
+    TRI_TRY(tri__recorder_finish(&l->recorder, s));
     TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
     status = tri__pipeline_json(s, &l->clock, &pipeline);
     tri_json *summary = summary_json(l);
