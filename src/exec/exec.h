@@ -60,6 +60,8 @@ double tri__exec_worked(tri_exec *exec);
 int64_t tri__exec_used(const tri_exec *exec);
 /* Whether a run may still be in flight after tri__exec_run returns. */
 int tri__exec_runs_on(const tri_exec *exec);
+/* Whether runs can be given `times`: not on an asynchronous device that has no marks. */
+int tri__exec_can_time(const tri_exec *exec);
 
 /* The first instruction that posts a program's control; -1 if there is none. tri__exec_control runs it and its wait
  * alone: it exchanges the control field of `feed` (one microbatch) without using the device, and leaves the sums in the

@@ -124,6 +124,8 @@ int64_t tri__exec_used(const tri_exec *exec) {
 
 int tri__exec_runs_on(const tri_exec *exec) { return exec->device->async != NULL; }
 
+int tri__exec_can_time(const tri_exec *exec) { return !exec->device->async || exec->device->timing; }
+
 /* Waits until the device is idle and, with `compared`, until all its transfers have been compared with the peers'. When
  * a rank failed, this rank's transfers may never complete and are aborted. */
 tri_status tri__exec_await(tri_exec *exec, int compared) {

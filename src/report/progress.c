@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 
 static const double redraw_seconds = 0.1, line_seconds = 30, decay = 0.95;
-enum { FIELDS = 8, BAR_MIN = 10, BAR_MAX = 20 };
+enum { FIELDS = 9, BAR_MIN = 10, BAR_MAX = 20 };
 
 /* Colour codes of a stream; empty without colour, so that callers need no condition. */
 typedef struct paint {
@@ -29,7 +29,7 @@ typedef struct progress {
     double shown_time;       /* of the last step shown */
     int64_t shown_step;
     /* Sums over past steps, each weighted by decay^age: their ratios are smoothed rates. */
-    double steps, seconds, samples, tokens, flops;
+    double steps, seconds, samples, tokens, flops, ideal; /* ideal: seconds at an MFU of 1 */
 } progress;
 
 /* A part of the line; parts of a high rank are omitted first if the window is narrow. */
@@ -77,6 +77,7 @@ static void fill(line *l, const progress *p, const tri_event *event) {
     add(l, 3, "%s samples/s", brief(tri__rate(p->samples, p->seconds), text));
     add(l, 5, "%s tok/s", brief(tri__rate(p->tokens, p->seconds), text));
     if (p->flops > 0) add(l, 6, "%s GFLOP/s", brief(tri__rate(p->flops, p->seconds) / 1e9, text));
+    if (p->ideal > 0) add(l, 6, "MFU %.1f %%", 100 * tri__rate(p->ideal, p->seconds));
     double left = (double)(event->steps - event->step) * tri__rate(p->seconds, p->steps);
     add(l, 2, "left %s", tri__text_seconds(left, text));
 }
@@ -151,9 +152,14 @@ static void show_step(progress *p, const tri_event *event) {
 }
 
 static void take_step(progress *p, const tri_event *event) {
-    double *const sums[] = {&p->steps, &p->seconds, &p->samples, &p->tokens, &p->flops};
-    const double now[] = {1, event->step_seconds, (double)event->samples, (double)event->tokens, event->flops};
-    for (int i = 0; i < 5; i++) *sums[i] = decay * *sums[i] + now[i];
+    double *const sums[] = {&p->steps, &p->seconds, &p->samples, &p->tokens, &p->flops, &p->ideal};
+    const double now[] = {1,
+                          event->step_seconds,
+                          (double)event->samples,
+                          (double)event->tokens,
+                          event->flops,
+                          event->mfu * event->step_seconds};
+    for (int i = 0; i < 6; i++) *sums[i] = decay * *sums[i] + now[i];
     if (due(p, event)) show_step(p, event);
 }
 

@@ -46,6 +46,7 @@ typedef struct tri_event {
     int64_t device_bytes;          /* used on that GPU by all ranks that share it */
     int64_t samples, tokens;       /* of the step */
     double flops;                  /* of the step, counted from the program */
+    double mfu;                    /* nominal FLOPs over those that all devices could do in its time; 0: unknown */
     int64_t mem_bytes;             /* planned */
     double loss_scale;             /* of the next step; 0: the loss is not scaled */
     int64_t skipped_steps;         /* with a loss scale: steps so far whose gradients overflowed */

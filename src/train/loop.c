@@ -1,6 +1,7 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
 #include "train/figures.h"
 #include "engine/metrics.h"
+#include "engine/mfu.h"
 #include "train/run.h"
 #include "train/stage_report.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@ typedef struct loop {
     tri_session *s;
     tri_recorder recorder;
     tri_stage_clock clock;
+    tri_peak peak;                   /* of all ranks' devices */
     double epoch_begin;              /* tri__clock */
     int64_t samples, tokens;         /* of this process */
     int64_t begun_step, saved_step;  /* of the last checkpoint begun, of the last committed; -1 */
@@ -55,6 +57,10 @@ static tri_status emit_start(loop *l) {
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
     if (s->positive >= 0)
         tri__json_set_new(facts, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
+    if (l->peak.flops > 0) {
+        tri__json_set_new(facts, "peak_flops", tri__json_real(l->peak.flops));
+        tri__json_set_new(facts, "peak_from", tri__json_string(l->peak.from));
+    }
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(facts, "bad_rows", bad);
     tri_event event = {
@@ -81,6 +87,9 @@ static tri_status emit_step(loop *l, double seconds) {
                                                 .samples = last->samples,
                                                 .tokens = last->tokens,
                                                 .flops = last->flops,
+                                                .mfu = l->peak.flops > 0 && seconds > 0
+                                                           ? l->s->model_flops / seconds / l->peak.flops
+                                                           : 0,
                                                 .mem_bytes = last->mem_bytes,
                                                 .loss_scale = is_scaled(l->s) ? l->s->at.scale.scale : 0,
                                                 .skipped_steps = l->s->at.skipped,
@@ -327,6 +336,7 @@ static tri_status run(loop *l) {
     if (ended) return TRI_OK;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
     TRI_TRY(tri__stage_clock_open(&l->clock, s));
+    TRI_TRY(tri__peak_find(s->settings, &s->engine, &l->peak));
     TRI_TRY(emit_start(l));
     l->epoch_begin = tri__clock();
     if (s->at.step >= s->steps && !s->at.open_epoch) TRI_TRY(catch_up(l));

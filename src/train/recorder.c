@@ -65,7 +65,7 @@ tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *se
     if (text) {
         TRI_TRY(tri__profile_parse(text, &steps));
         r->first = steps.wait + steps.warmup, r->active = steps.active;
-    } else choose_steps(r, session->steps - session->at.step);
+    } else if (tri__exec_can_time(session->engine.exec)) choose_steps(r, session->steps - session->at.step);
     TRI_TRY(make_room(r, p));
     TRI_TRY(tri__modules_open(&r->modules, &session->engine.model, p));
     return tri__clocks_compare(session->place.world, &r->clock, &r->zero);

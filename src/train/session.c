@@ -5,6 +5,7 @@
 #include "engine/infer.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
+#include "engine/mfu.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/tune.h"
@@ -246,6 +247,7 @@ static tri_status next_batch(tri_session *s, int *more) {
                          .tokens = s->batch->tokens,
                          .flops = step_flops(s),
                          .mem_bytes = tri__exec_bytes(s->engine.exec)};
+    if (s->lead) s->model_flops = tri__nominal_batch(&s->engine.model, s->train, s->batch->row, s->batch->n);
     *more = 1;
     return TRI_OK;
 }

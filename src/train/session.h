@@ -56,6 +56,7 @@ struct tri_session {
     double inv;                       /* 1 / sum of its label weights */
     float hyper[4];
     tri_step last;
+    double model_flops;               /* nominal, of the global batch (engine/mfu.h); only on the lead */
     double waited;                    /* seconds that this rank waited for the batch */
     double loading, comm, idle;       /* shares of the time since the last step's control, without validation and
                                          checkpoints, mean over ranks: waiting for the batch, and in transfers moving

@@ -1,11 +1,10 @@
 /* step.c - `trident bench step`: a training step of each case on one device, compared with its matrix-product rate.
  *
  * A configuration with random weights and its table are written to a temporary folder; then steps run as in `trident
- * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs: three times the matrix
- * products of all layers' forward pass per token, regardless of recomputed or skipped work. */
+ * train`, but in this process. MFU counts only real tokens and the model's nominal FLOPs (engine/mfu.h). */
 #include "cli/bench/bench.h"
 #include "cli/bench/runs.h"
-#include "cli/bench/ceiling.h"
+#include "engine/ceiling.h"
 #include "cli/bench/step_cases.h"
 
 #include "base/clock.h"
@@ -75,27 +74,6 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
 
 /* ---- Steps ---- */
 
-/* A layer's forward pass: query, key, value and output projections, the two feed-forward products, attention scores and
- * the weighted sum of values. */
-static double layer_flops(const tri_encoder *e, double tokens, double squares) {
-    double h = (double)e->hidden_size;
-    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
-}
-
-/* The formula of bench/torch_step.py. */
-static double model_flops(const tri_session *s) {
-    const tri_network *model = s->engine.plan.model;
-    double flops = 0;
-    for (int mb = 0; mb < s->engine.n_mb; mb++)
-        for (int text = 0; text < model->n_texts; text++) {
-            const tri_encoder *e = &model->encoder[text];
-            const tri_counts *counts = &s->feed[mb].counts;
-            flops += 3 * (double)e->num_hidden_layers *
-                     layer_flops(e, (double)counts->of[TRI_SYM_T0 + text], counts->squares[TRI_SYM_T0 + text]);
-        }
-    return flops;
-}
-
 static tri_status one_step(tri_session *s, double *host) {
     int more;
     double begin = tri__clock();
@@ -119,7 +97,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
         if (i < WARMUP) continue;
         times[i - WARMUP] = end - begin;
         sum += end - begin;
-        flops += model_flops(s);
+        flops += s->model_flops;
         r->executed += s->last.flops;
         r->tokens += s->last.tokens;
         r->host += host;
@@ -242,6 +220,7 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu",
                          settings->device);
     int threads = settings->threads ? (int)settings->threads : tri__cores();
-    TRI_TRY(tri__ceiling(b.device, dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, &b.ceiling));
+    tri_ceiling_product product = {dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, 3, 10};
+    TRI_TRY(tri__ceiling(b.device, &product, &b.ceiling));
     return run_cases(&b);
 }

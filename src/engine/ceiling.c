@@ -1,5 +1,5 @@
 /* ceiling.c - times one large matrix product on a device. */
-#include "cli/bench/ceiling.h"
+#include "engine/ceiling.h"
 
 #include "base/clock.h"
 #include "layout/float16.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { Y, X, W, B, OPERANDS, WARMUP = 3, TIMED = 10 };
+enum { Y, X, W, B, OPERANDS };
 
 typedef struct product {
     const tri_device *device;
@@ -41,11 +41,13 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
     return status;
 }
 
-static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
+static tri_status prepare(product *p, const tri_ceiling_product *of) {
     const tri_device *d = p->device;
+    tri_dtype dtype = of->dtype;
+    int64_t n = of->n;
     int64_t rows[OPERANDS] = {n, n, n, 1};
     p->call = (tri_call){
-        .op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = threads, .context = p->context};
+        .op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = of->threads, .context = p->context};
     for (int k = 0; k < OPERANDS; k++) {
         p->bytes[k] = (size_t)rows[k] * (size_t)n * tri__dtype_bytes(dtype);
         p->call.t[k] = (tri_tensor){NULL, rows[k], n};
@@ -53,25 +55,25 @@ static tri_status prepare(product *p, tri_dtype dtype, int n, int threads) {
         TRI_TRY(d->alloc(p->context, p->bytes[k], &p->call.t[k].data));
         TRI_TRY(fill(p, k, dtype));
     }
-    int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * (int64_t)n * n + n : 0;
+    int64_t halves = tri__dtype_bytes(dtype) == 2 ? 3 * n * n + n : 0;
     p->work_bytes = (size_t)tri__workspace_bytes(&p->table.work[TRI_OP_linear][dtype], n, n, halves);
     return d->alloc(p->context, p->work_bytes, &p->call.work);
 }
 
-static tri_status time_products(product *p, tri_kernel *run, tri_time *times) {
+static tri_status time_products(product *p, tri_kernel *run, const tri_ceiling_product *of, tri_time *times) {
     const tri_async *async = p->device->async;
     const tri_timing *timing = p->device->timing;
-    for (int i = 0; i < WARMUP; i++) run(&p->call);
-    for (int i = 0; i < TIMED; i++) {
+    for (int i = 0; i < of->warmup; i++) run(&p->call);
+    for (int i = 0; i < of->timed; i++) {
         if (async) timing->mark(p->context, i);
         times[i].begin = tri__clock();
         run(&p->call);
         times[i].end = tri__clock();
     }
     if (!async) return TRI_OK;
-    timing->mark(p->context, TIMED);
+    timing->mark(p->context, of->timed);
     TRI_TRY(async->finish(p->context));
-    timing->times(p->context, TIMED, times);
+    timing->times(p->context, of->timed, times);
     return TRI_OK;
 }
 
@@ -81,20 +83,23 @@ static int shorter(const void *a, const void *b) {
     return (difference > 0) - (difference < 0);
 }
 
-tri_status tri__ceiling(const tri_device *device, tri_dtype dtype, int n, int threads, double *flops) {
-    tri_time times[TIMED] = {{0}};
+tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of, double *flops) {
+    tri_time times[TRI_CEILING_TIMED] = {{0}};
+    double n = of->n;
+    int middle = of->timed / 2;
     product *p = calloc(1, sizeof *p);
     *flops = 0;
+    TRI_ASSERT(of->timed > 0 && of->timed <= TRI_CEILING_TIMED);
     if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
     p->device = device;
     device->kernels(&p->table);
-    tri_kernel *run = p->table.run[TRI_OP_linear][dtype];
+    tri_kernel *run = p->table.run[TRI_OP_linear][of->dtype];
     tri_status status = run ? device->open(&tri__core, 0, 0, &p->context) : TRI_OK;
-    if (run && status == TRI_OK) status = prepare(p, dtype, n, threads);
-    if (run && status == TRI_OK) status = time_products(p, run, times);
+    if (run && status == TRI_OK) status = prepare(p, of);
+    if (run && status == TRI_OK) status = time_products(p, run, of, times);
     if (run && status == TRI_OK) {
-        qsort(times, TIMED, sizeof *times, shorter);
-        *flops = 2.0 * n * n * n / (times[TIMED / 2].end - times[TIMED / 2].begin);
+        qsort(times, (size_t)of->timed, sizeof *times, shorter);
+        *flops = 2 * n * n * n / (times[middle].end - times[middle].begin);
     }
     for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[k].data, p->bytes[k]);
     device->free(p->context, p->call.work, p->work_bytes);

@@ -1,0 +1,101 @@
+/* mfu.c - nominal FLOPs, and peaks from hardware files or by measuring. */
+#include "engine/mfu.h"
+
+#include "engine/ceiling.h"
+#include "sim/hardware.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A layer's forward pass: query, key, value and output projections, the two feed-forward products, attention scores and
+ * the weighted sum of values. */
+static double layer_flops(const tri_encoder *e, double tokens, double squares) {
+    double h = (double)e->hidden_size;
+    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
+}
+
+double tri__nominal_flops(const tri_network *model, int text, double tokens, double squares) {
+    const tri_encoder *e = &model->encoder[text];
+    return 3 * (double)e->num_hidden_layers * layer_flops(e, tokens, squares);
+}
+
+double tri__nominal_batch(const tri_network *model, const tri_dataset *data, const int64_t *rows, int64_t n) {
+    double flops = 0;
+    for (int text = 0; text < model->n_texts; text++) {
+        const int64_t *start = data->text[text].start;
+        double tokens = 0, squares = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double length = (double)(start[rows[i] + 1] - start[rows[i]]);
+            tokens += length, squares += length * length;
+        }
+        flops += tri__nominal_flops(model, text, tokens, squares);
+    }
+    return flops;
+}
+
+/* ---- Peaks ---- */
+
+static tri_dtype computing_type(const tri_settings *settings) {
+    static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
+    return types[settings->precision];
+}
+
+static int ranks_here(const tri_place *place) { return place->world ? place->world->segment.n : 1; }
+
+typedef struct peak_job {
+    const tri_settings *settings;
+    const tri_engine *engine;
+    tri_peak *out;
+} peak_job;
+
+/* peak_flops is that of one rank's device or, where ranks share cores, of all cores of a node. */
+static tri_status from_file(tri_arena *scratch, void *data) {
+    const peak_job *job = data;
+    const tri_engine *e = job->engine;
+    tri_hardware hardware;
+    TRI_TRY(tri__hardware_open(scratch, job->settings->hardware, &hardware));
+    double ranks = tri__mesh_world(&e->place.mesh), peak = hardware.peak[computing_type(job->settings)];
+    if (hardware.device && strcmp(hardware.device, e->device->name) != 0) return TRI_OK; /* plans are timed by it */
+    if (hardware.cores) {
+        double used = (double)ranks_here(&e->place) * e->threads / hardware.cores;
+        peak *= (used < 1 ? used : 1) / ranks_here(&e->place);
+    }
+    if (peak <= 0) return TRI_OK;
+    job->out->flops = peak * ranks;
+    snprintf(job->out->from, sizeof job->out->from, "hardware %s", hardware.name);
+    return TRI_OK;
+}
+
+/* The largest product that is done in a few milliseconds. */
+static tri_status measure(const tri_engine *e, tri_dtype dtype, double *flops) {
+    enum { FIRST = 64, LARGEST = 1024 };
+    static const double enough = 3e-3; /* seconds of one product */
+    for (tri_ceiling_product of = {dtype, FIRST, e->threads, 1, 3}; of.n <= LARGEST; of.n *= 2) {
+        double rate, n = 2.0 * of.n;
+        TRI_TRY(tri__ceiling(e->device, &of, &rate));
+        if (rate > *flops) *flops = rate;
+        if (rate <= 0 || 2 * n * n * n / rate > enough) break;
+    }
+    return TRI_OK;
+}
+
+/* One rank of each machine measures while the others wait; the sum over machines. */
+static tri_status measure_all(const tri_settings *settings, const tri_engine *e, tri_peak *out) {
+    tri_world *world = e->place.world;
+    double flops = 0, teams = (double)tri__cores() / e->threads, ranks = ranks_here(&e->place);
+    if (!world || world->local == 0) TRI_TRY(measure(e, computing_type(settings), &flops));
+    flops *= ranks < teams ? ranks : teams < 1 ? 1 : teams;
+    if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &flops, 1, TRI_F64, TRI_SUM));
+    if (flops <= 0) return TRI_OK;
+    out->flops = flops;
+    strcpy(out->from, "measured");
+    return TRI_OK;
+}
+
+tri_status tri__peak_find(const tri_settings *settings, const tri_engine *engine, tri_peak *out) {
+    peak_job job = {settings, engine, out};
+    *out = (tri_peak){0};
+    if (settings->hardware) TRI_TRY(tri__arena_scratch(from_file, &job));
+    if (out->flops > 0 || strcmp(engine->device->name, "cpu") != 0) return TRI_OK;
+    return measure_all(settings, engine, out);
+}

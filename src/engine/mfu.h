@@ -1,0 +1,26 @@
+/* mfu.h - model FLOPs utilisation: what a step nominally computes, over what the ranks' devices could compute in its
+ * time. */
+#ifndef TRI_ENGINE_MFU_H
+#define TRI_ENGINE_MFU_H
+
+#include "data/dataset/dataset.h"
+#include "engine/engine.h"
+
+/* The nominal FLOPs of training on some tokens of a text (0 primary, 1 secondary): three times the matrix products of
+ * all layers' forward pass, regardless of recomputed or skipped work; bench/torch_step.py has the same formula.
+ * squares: the sum over sequences of length squared. */
+double tri__nominal_flops(const tri_network *model, int text, double tokens, double squares);
+/* The same of a batch, all texts: rows [n] of the data, real tokens only. */
+double tri__nominal_batch(const tri_network *model, const tri_dataset *data, const int64_t *rows, int64_t n);
+
+/* What all ranks' devices together can compute. */
+typedef struct tri_peak {
+    double flops;    /* a second; 0: unknown */
+    char from[64];   /* where the figure comes from: "hardware NAME", "measured"; "" if unknown */
+} tri_peak;
+/* peak_flops of settings->hardware if it has that; else, on the CPU, measured in a few milliseconds by one rank of each
+ * machine: products in the type that the run computes in, times the ranks that have cores to themselves. Every rank
+ * calls it. */
+tri_status tri__peak_find(const tri_settings *settings, const tri_engine *engine, tri_peak *out);
+
+#endif
