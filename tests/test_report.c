@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "report/table.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -158,80 +157,6 @@ static void metrics_unwritable(void **state) {
     assert_int_equal(tri__metrics_open("/nowhere/at/all", &sink), TRI_OK);
     assert_int_equal(sink.emit(sink.context, &event), TRI_IO);
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
-}
-
-static char *event_file(size_t *size) {
-    DIR *dir = opendir(folder);
-    char *text = NULL;
-    for (struct dirent *entry; (entry = readdir(dir));)
-        if (strncmp(entry->d_name, "events.out.tfevents.1700000000.", 31) == 0) text = text_of(entry->d_name, size);
-    closedir(dir);
-    assert_non_null(text);
-    return text;
-}
-
-/* The version and train/loss = 0.5 of step 1 at 1700000000.0, checked with protoc and an independent CRC. */
-static const uint8_t golden_version[] = {0x18, 0,    0,    0,    0,    0,    0,    0,    0xa3, 0x7f,
-                                         0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9,
-                                         0x41, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45,
-                                         0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32, 0xec, 0xed, 0x8f, 0x9d};
-static const uint8_t golden_loss[] = {0x20, 0,    0,    0,    0,    0,    0,    0,    0x29, 0xed, 0xa9, 0x50,
-                                      0x09, 0x00, 0x00, 0x00, 0x40, 0xfc, 0x54, 0xd9, 0x41, 0x10, 0x01, 0x2a,
-                                      0x13, 0x0a, 0x11, 0x0a, 0x0a, 0x74, 0x72, 0x61, 0x69, 0x6e, 0x2f, 0x6c,
-                                      0x6f, 0x73, 0x73, 0x15, 0x00, 0x00, 0x00, 0x3f, 0x2e, 0x9f, 0x9f, 0xde};
-
-static int contains(const char *text, size_t size, const char *word) {
-    return memmem(text, size, word, strlen(word)) != NULL;
-}
-
-static void tfevents_bytes(void **state) {
-    (void)state;
-    tri_sink sink;
-    tri_scores scores = {.loss = 0.25, .label = labels};
-    size_t size = 0;
-    assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
-    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000});
-    send(&sink, train_event(1, 1700000000));
-    send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH, .time = 1700000001, .step = 300, .valid = &scores});
-    assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
-    char *text = event_file(&size);
-    assert_memory_equal(text, golden_version, sizeof golden_version);
-    assert_memory_equal(text + sizeof golden_version, golden_loss, sizeof golden_loss);
-    static const char *const tags[] = {"train/learning_rate",
-                                       "train/grad_norm",
-                                       "train/samples_per_second",
-                                       "train/epoch",
-                                       "eval/loss",
-                                       "eval/accuracy",
-                                       "eval/f1",
-                                       "eval/pr_auc",
-                                       "eval/roc_auc",
-                                       "eval/average_precision"};
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) assert_true(contains(text, size, tags[i]));
-    assert_true(contains(text, size, "\x10\xac\x02\x2a")); /* step 300 */
-    size_t at = 0, records = 0;
-    for (uint64_t length; at < size; at += 16 + length, records++) memcpy(&length, text + at, sizeof length);
-    assert_int_equal(at, size);
-    assert_int_equal(records, 12);
-    /* the tag, a float, then metadata {description} of the areas, and of nothing else */
-    static const char said[] = "eval/roc_auc\x15\0\0\0\0\x4a\x14\x1a\x12of label a \"fraud\"";
-    assert_non_null(memmem(text, size, said, sizeof said - 1));
-    assert_null(memmem(text, size, "eval/f1\x15\0\0\0\0\x4a", 13));
-    free(text);
-}
-
-static void tfevents_resume(void **state) {
-    (void)state;
-    tri_sink sink;
-    size_t size = 0;
-    assert_int_equal(tri__tfevents_open(folder, &sink), TRI_OK);
-    send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000, .step = 4});
-    assert_int_equal(tri__tfevents_close(&sink), TRI_OK);
-    char *text = event_file(&size);
-    assert_int_equal(size, sizeof golden_version + 16 + 15);
-    assert_memory_equal(text + sizeof golden_version + 12 + 9, "\x10\x05\x3a\x02\x08\x01",
-                        6); /* from step 5 on: SessionLog START */
-    free(text);
 }
 
 typedef struct screen {
@@ -540,8 +465,6 @@ int main(void) {
         TEST(metrics_of_a_skipped_step),
         TEST(metrics_resume),
         TEST(metrics_unwritable),
-        TEST(tfevents_bytes),
-        TEST(tfevents_resume),
         TEST(progress_terminal),
         TEST(progress_narrow),
         TEST(progress_resized),

@@ -97,6 +97,20 @@ static void score_rows(const float *probs, const int32_t *labels, const double *
     out->log_loss = log_loss / (double)out->rows;
 }
 
+/* Counts rows by the last threshold that a probability reaches, then sums from the highest threshold down. */
+static void count_above(const float *probs, const int32_t *labels, tri_scores *out) {
+    for (int64_t i = 0; i < out->rows; i++)
+        for (int c = 0; c < out->n_classes; c++) {
+            double p = fmin(fmax((double)probs[i * out->n_classes + c], 0), 1);
+            int last = (int)(p * (TRI_THRESHOLDS - 1));
+            out->above[(c * TRI_THRESHOLDS + last) * 2 + (labels[i] != c)]++;
+        }
+    for (int c = 0; c < out->n_classes; c++) {
+        int64_t(*count)[2] = (int64_t(*)[2])(out->above + c * TRI_THRESHOLDS * 2);
+        for (int k = TRI_THRESHOLDS - 2; k >= 0; k--) count[k][0] += count[k + 1][0], count[k][1] += count[k + 1][1];
+    }
+}
+
 /* Allocates the per-class arrays and copies the names. 0 when out of memory. */
 static int make_classes(const tri_label_set *classes, tri_scores *out) {
     size_t n = (size_t)classes->n;
@@ -105,9 +119,11 @@ static int make_classes(const tri_label_set *classes, tri_scores *out) {
     out->precision = calloc(n, sizeof *out->precision);
     out->recall = calloc(n, sizeof *out->recall);
     out->support = calloc(n, sizeof *out->support);
-    int with_matrix = classes->n <= TRI_CONFUSION_MAX;
+    int with_matrix = classes->n <= TRI_CONFUSION_MAX, with_curves = classes->n <= TRI_CURVES_MAX;
     if (with_matrix) out->confusion = calloc(n * n, sizeof *out->confusion);
-    if (!out->label || !out->f1 || !out->precision || !out->recall || !out->support || (with_matrix && !out->confusion))
+    if (with_curves) out->above = calloc(n * TRI_THRESHOLDS * 2, sizeof *out->above);
+    if (!out->label || !out->f1 || !out->precision || !out->recall || !out->support ||
+        (with_matrix && !out->confusion) || (with_curves && !out->above))
         return 0;
     for (size_t c = 0; c < n; c++)
         if (!(out->label[c] = strdup(classes->label[c]))) return 0;
@@ -138,6 +154,7 @@ tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, con
         score_rows(probs, labels, classes->weights, counts, counts + classes->n, out);
         score_classes(counts, counts + classes->n, out);
         score_areas(probs, labels, points, out);
+        if (out->above) count_above(probs, labels, out);
     } else {
         status = tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
         tri__scores_free(out);
@@ -151,6 +168,7 @@ void tri__scores_free(tri_scores *scores) {
     for (int c = 0; scores->label && c < scores->n_classes; c++) free(scores->label[c]);
     free(scores->label);
     free(scores->confusion);
+    free(scores->above);
     free(scores->f1);
     free(scores->precision);
     free(scores->recall);

@@ -16,6 +16,9 @@ typedef struct tri_scores {
     double *f1, *precision, *recall; /* [n_classes]; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
     int64_t *confusion;              /* [n_classes, n_classes] rows by label and prediction; NULL: too many; owned */
+    int64_t *above;                  /* [n_classes, TRI_THRESHOLDS, 2] rows whose probability of the class reaches
+                                        threshold k / (TRI_THRESHOLDS - 1): those of the class, the others; NULL: too
+                                        many classes; owned */
     double seconds;
 } tri_scores;
 
@@ -30,7 +33,11 @@ typedef struct tri_label_set {
     int positive;           /* of two classes: the one that areas are for; beyond two -1 */
 } tri_label_set;
 
-enum { TRI_CONFUSION_MAX = 256 }; /* classes: the matrix of more is not kept */
+enum {
+    TRI_CONFUSION_MAX = 256, /* classes: the matrix of more is not kept */
+    TRI_CURVES_MAX = 32,     /* likewise `above` */
+    TRI_THRESHOLDS = 201
+};
 
 /* probs [n, classes->n], labels [n]. Same as scikit-learn: pr_auc is auc(recall, precision) of precision_recall_curve,
  * average_precision its average_precision_score, roc_auc its roc_auc_score, each of the positive class; beyond two
