@@ -114,8 +114,8 @@ static const char *record_of(const char *text, size_t size, int nth, uint64_t *l
     }
 }
 
-/* Shares, memory, figures of each class, the positive class's curve, the configuration as a table, hyperparameters. What
- * TensorBoard itself makes of them is compared by tools/parity_logs.py. */
+/* Shares, memory, figures of each class, the positive class's curve, the configuration as a table, hyperparameters.
+ * What TensorBoard itself makes of them is compared by tools/parity_logs.py. */
 static void tfevents_views(void **state) {
     (void)state;
     tri_sink sink;

@@ -8,6 +8,7 @@
 #include "checkpoint/folders.h"
 #include "engine/accept.h"
 #include "engine/files.h"
+#include "report/sinks.h"
 #include "study/study.h"
 #include "train/run.h"
 
@@ -94,6 +95,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
+    if (status == TRI_OK) status = tri__log_to_check(settings.log_to.at, settings.log_to.n);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__run_adopt(&settings);

@@ -154,10 +154,7 @@ static tri_status flush(metrics *m) {
     return TRI_OK;
 }
 
-static tri_status emit(void *context, const tri_event *event) {
-    metrics *m = context;
-    if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step));
-    FILE *out = m->file ? m->file : m->early;
+tri_status tri__metrics_line(FILE *out, const tri_event *event) {
     switch (event->kind) {
     case TRI_EVENT_START:
         begin_line(out, event, "start");
@@ -189,6 +186,13 @@ static tri_status emit(void *context, const tri_event *event) {
         return TRI_OK;
     }
     fputs("}\n", out);
+    return TRI_OK;
+}
+
+static tri_status emit(void *context, const tri_event *event) {
+    metrics *m = context;
+    if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step));
+    TRI_TRY(tri__metrics_line(m->file ? m->file : m->early, event));
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     return m->file && (commits || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
 }

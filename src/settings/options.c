@@ -241,6 +241,8 @@ const tri_option tri__run_options[] = {
 
     ROW(INT, log_every, NOTHING, .value = "1", .min = 1, .max = 1e9, .commands = "train",
         .help = "steps between train events"),
+    ROW(TEXTS, log_to, NOTHING, .repeats = 1, .commands = "train",
+        .help = "also write figures as files of another tool: mlflow:FOLDER, wandb:FOLDER (offline); may be repeated"),
     ROW(TEXT, profile, NOTHING, .check = check_profile, .commands = "train",
         .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, UNRECORDED, .value = "-1", .min = -1, .max = 1 << 20, .choices = "all=-2",
