@@ -17,6 +17,9 @@ typedef struct tri_timing {
     /* Seconds of work since the last call: the sum of intervals from the first work queued to the `finish` that waited
      * for it. */
     double (*busy_seconds)(void *context);
+    /* Keeps what is queued from now on from running for so long, so that the host gets ahead: marks then measure the
+     * device alone. NULL: marks never wait for the host. */
+    void (*hold)(void *context, double seconds);
 } tri_timing;
 
 #endif

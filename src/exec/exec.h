@@ -46,6 +46,10 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
 /* The next runs with `times` also note, of each instruction's seconds, those that the rank waited for others in the
  * hosts' transfers: idle [n_instrs]. NULL: no longer. */
 void tri__exec_note_idle(tri_exec *exec, double *idle);
+/* The device begins what is queued from now on only after so many seconds: `times` of the next run then contain no
+ * waiting for the host, which takes longer to queue a short kernel than the device to run it. A no-op on synchronous
+ * devices. */
+void tri__exec_hold(tri_exec *exec, double seconds);
 /* Waits for all queued runs; the host's copy of results is then current. A no-op on synchronous devices. */
 tri_status tri__exec_finish(tri_exec *exec);
 /* Algorithms chosen by timing (tri_tuner), before memory holds any data. `kind` is NULL if there is nothing to choose,

@@ -77,6 +77,11 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
     return TRI_OK;
 }
 
+void tri__exec_hold(tri_exec *exec, double seconds) {
+    const tri_timing *timing = exec->device->timing;
+    if (timing && timing->hold) timing->hold(exec->context, seconds);
+}
+
 /* Only queues kernels. */
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                             tri_time *times) {

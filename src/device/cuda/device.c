@@ -351,8 +351,11 @@ static const tri_peers peers = {.name = tri__nccl_name,
                                 .post = tri__nccl_post,
                                 .wait = tri__nccl_wait,
                                 .check = tri__nccl_check};
-static const tri_timing timing = {
-    .mark = mark, .times = times, .transfer_time = tri__nccl_time, .busy_seconds = busy_seconds};
+static const tri_timing timing = {.mark = mark,
+                                  .times = times,
+                                  .transfer_time = tri__nccl_time,
+                                  .busy_seconds = busy_seconds,
+                                  .hold = tri__cuda_hold};
 static const tri_tuner tuner = {.kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow};
 
 static const tri_device gpu = {.name = "cuda",
