@@ -190,7 +190,7 @@ static tri_status check_together(tri_arena *arena, void *data) {
     const together_job *job = data;
     const tri_classes *ranks = job->ranks;
     dry d = {.arena = arena, .origin = job->origin};
-    tri__roles_find(&d.roles, arena, ranks, 0);
+    tri__roles_find(&d.roles, arena, ranks, &(tri_role_facts){0});
     tri__meetings_open(&d.meetings, arena, ranks, &d.roles);
     d.run = tri__arena_alloc(arena, (size_t)d.roles.n * sizeof *d.run);
     return run_dry(&d);

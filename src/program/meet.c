@@ -6,6 +6,7 @@ typedef struct tri_channel {
     int span;            /* index of tri_roles.span */
     int n, *members;     /* ranks */
     int n_roles, *roles; /* roles of the members, each once */
+    int *n_members;      /* [n_roles] members of each role */
     int *posted;         /* [n_roles] by each */
     int *meeting;        /* indices */
     int n_meetings, cap_meetings;
@@ -26,8 +27,15 @@ static tri_channel *new_channel(tri_meetings *m, int span, int room) {
     c->span = span;
     c->members = tri__arena_alloc(m->arena, (size_t)room * sizeof(int));
     c->roles = tri__arena_alloc(m->arena, (size_t)room * sizeof(int));
+    c->n_members = tri__arena_alloc(m->arena, (size_t)room * sizeof(int));
     c->posted = tri__arena_alloc(m->arena, (size_t)room * sizeof(int));
     return c;
+}
+
+static int place_of(const tri_channel *c, int role) {
+    int place = 0;
+    while (c->roles[place] != role) place++;
+    return place;
 }
 
 static tri_channel *group_of(tri_meetings *m, int role, int span) {
@@ -38,9 +46,9 @@ static tri_channel *group_of(tri_meetings *m, int role, int span) {
     c->n = tri__transfer_members(&m->ranks->mesh, m->roles->rank[role], attr, c->members);
     for (int i = 0; i < c->n; i++) {
         int other = m->roles->of[c->members[i]];
-        if (at[other] == c) continue;
+        if (at[other] != c) c->roles[c->n_roles++] = other;
         at[other] = c; /* its group has the same roles, so it had no other channel */
-        c->roles[c->n_roles++] = other;
+        c->n_members[place_of(c, other)]++;
     }
     return c;
 }
@@ -52,14 +60,9 @@ static tri_channel *pair_of(tri_meetings *m, int from, int to, int span) {
     tri_channel *c = new_channel(m, span, 2);
     c->n = c->n_roles = 2;
     c->members[0] = from, c->members[1] = to, c->roles[0] = sender, c->roles[1] = receiver;
+    c->n_members[0] = c->n_members[1] = 1;
     c->next = m->pairs[sender];
     return m->pairs[sender] = c;
-}
-
-static int place_of(const tri_channel *c, int role) {
-    int place = 0;
-    while (c->roles[place] != role) place++;
-    return place;
 }
 
 int tri__meetings_post(tri_meetings *m, int role, int line) {
@@ -80,6 +83,7 @@ int tri__meetings_post(tri_meetings *m, int role, int line) {
                                                                  .n_roles = c->n_roles,
                                                                  .left = c->n_roles,
                                                                  .roles = c->roles,
+                                                                 .n_members = c->n_members,
                                                                  .channel = c,
                                                                  .number = k};
     }

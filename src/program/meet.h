@@ -10,6 +10,7 @@ typedef struct tri_meeting {
     int role, line;    /* the first post: role, instruction */
     int n_roles, left; /* roles among its members; how many have not posted it yet */
     const int *roles;  /* [n_roles]; of a pair: sender, receiver */
+    const int *n_members; /* [n_roles] how many members of a group have each role */
     const struct tri_channel *channel;
     int number; /* among the transfers of its group */
 } tri_meeting;

@@ -11,7 +11,7 @@
 typedef struct finder {
     tri_arena *arena;
     const tri_classes *ranks;
-    int per_node;
+    const tri_role_facts *facts;
     tri_roles *out;
     int *members;   /* [world] of the current group */
     uint64_t *seen; /* [world] hash of what distinguishes a rank's role */
@@ -47,31 +47,46 @@ static void find_spans(finder *f) {
     }
 }
 
+/* The ranks of a rank's machine, into f->members; returns how many. */
+static int list_node(finder *f, int rank) {
+    int per_node = f->facts->per_node, first = rank / per_node * per_node, n = 0;
+    while (n < per_node && first + n < f->ranks->world) f->members[n] = first + n, n++;
+    return n;
+}
+
+/* Spans, and machines as one more where they count. */
+static int n_kinds(const finder *f) { return f->out->n_spans + f->facts->whole_nodes; }
+
+static int has_pairs(const finder *f, int kind) { return kind < f->out->n_spans && f->out->span[kind].pairs; }
+
 /* The group of a rank, into f->members, and its pattern; returns how many. */
-static int look_at(finder *f, int rank, const tri_group_span *span) {
-    int n = tri__transfer_members(&f->ranks->mesh, rank, &span->attr, f->members);
+static int look_at(finder *f, int rank, int kind) {
+    int per_node = f->facts->per_node;
+    int n = kind == f->out->n_spans
+                ? list_node(f, rank)
+                : tri__transfer_members(&f->ranks->mesh, rank, &f->out->span[kind].attr, f->members);
     for (int i = 0; i < n; i++) {
-        int beside = f->per_node && i && f->members[i] / f->per_node == f->members[i - 1] / f->per_node;
+        int beside = per_node && i && f->members[i] / per_node == f->members[i - 1] / per_node;
         f->pattern[i] = 2 * f->out->of[f->members[i]] + beside;
     }
     return n;
 }
 
-/* Calls `look` once for each group of a span. */
-static void each_group(finder *f, int span, void (*look)(finder *f, int span, int n)) {
+/* Calls `look` once for each group of a kind. */
+static void each_group(finder *f, int kind, void (*look)(finder *f, int kind, int n)) {
     uint8_t *done = tri__arena_alloc(f->arena, (size_t)f->ranks->world);
     for (int rank = 0; rank < f->ranks->world; rank++) {
         if (done[rank]) continue;
-        int n = look_at(f, rank, &f->out->span[span]);
+        int n = look_at(f, rank, kind);
         for (int i = 0; i < n; i++) done[f->members[i]] = 1;
-        look(f, span, n);
+        look(f, kind, n);
     }
 }
 
-static void tell_apart(finder *f, int span, int n) {
-    uint64_t hash = tri__hash64((uint64_t)span, f->pattern, (size_t)n * sizeof *f->pattern);
+static void tell_apart(finder *f, int kind, int n) {
+    uint64_t hash = tri__hash64((uint64_t)kind, f->pattern, (size_t)n * sizeof *f->pattern);
     for (int i = 0; i < n; i++) {
-        const uint64_t facts[] = {hash, f->out->span[span].pairs ? (uint64_t)i : 0};
+        const uint64_t facts[] = {hash, has_pairs(f, kind) ? (uint64_t)i : 0};
         f->seen[f->members[i]] = tri__hash64(f->seen[f->members[i]], facts, sizeof facts);
     }
 }
@@ -102,6 +117,10 @@ static void number(finder *f) {
     for (int rank = 0; rank < world; rank++) r->of[rank] = first[rank] == rank ? r->n++ : r->of[first[rank]];
 }
 
+static const char *replica_of(const finder *f, int rank) {
+    return (const char *)f->facts->replica + (size_t)tri__mesh_coords(&f->ranks->mesh, rank).dp * f->facts->bytes;
+}
+
 /* The groups of each role's first rank, which those of all its other ranks must equal. */
 typedef struct proof {
     finder find;       /* must be first: each_group passes a pointer to it */
@@ -109,7 +128,7 @@ typedef struct proof {
     int *size, *place; /* [n] */
 } proof;
 
-static void compare_group(finder *f, int span, int n) {
+static void compare_group(finder *f, int kind, int n) {
     proof *p = (proof *)f;
     int *kept = NULL; /* the pattern */
     size_t bytes = (size_t)n * sizeof *kept;
@@ -120,7 +139,7 @@ static void compare_group(finder *f, int span, int n) {
             p->pattern[role] = kept, p->size[role] = n, p->place[role] = i;
         }
         int same = p->size[role] == n && (p->pattern[role] == kept || memcmp(p->pattern[role], f->pattern, bytes) == 0);
-        TRI_ASSERT(same && (!f->out->span[span].pairs || p->place[role] == i));
+        TRI_ASSERT(same && (!has_pairs(f, kind) || p->place[role] == i));
         if (same && !kept) kept = p->pattern[role];
     }
 }
@@ -131,13 +150,15 @@ static void prove(const finder *f) {
     p.size = tri__arena_alloc(f->arena, n * sizeof *p.size);
     p.place = tri__arena_alloc(f->arena, n * sizeof *p.place);
     p.pattern = tri__arena_alloc(f->arena, n * sizeof *p.pattern);
-    for (int span = 0; span < f->out->n_spans; span++) {
+    for (int kind = 0; kind < n_kinds(f); kind++) {
         memset(p.pattern, 0, n * sizeof *p.pattern);
-        each_group(&p.find, span, compare_group);
+        each_group(&p.find, kind, compare_group);
     }
-    for (int rank = 0; rank < f->ranks->world; rank++)
-        TRI_ASSERT(tri__class_of(f->ranks, rank, NULL) ==
-                   tri__class_of(f->ranks, f->out->rank[f->out->of[rank]], NULL));
+    for (int rank = 0; rank < f->ranks->world; rank++) {
+        int first = f->out->rank[f->out->of[rank]];
+        TRI_ASSERT(tri__class_of(f->ranks, rank, NULL) == tri__class_of(f->ranks, first, NULL));
+        TRI_ASSERT(!f->facts->replica || memcmp(replica_of(f, rank), replica_of(f, first), f->facts->bytes) == 0);
+    }
 }
 
 static void list_first(finder *f) {
@@ -146,21 +167,23 @@ static void list_first(finder *f) {
     for (int rank = f->ranks->world - 1; rank >= 0; rank--) r->rank[r->of[rank]] = rank;
 }
 
-void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, int per_node) {
+void tri__roles_find(tri_roles *r, tri_arena *arena, const tri_classes *ranks, const tri_role_facts *facts) {
     size_t world = (size_t)ranks->world;
-    finder f = {.arena = arena, .ranks = ranks, .per_node = per_node, .out = r};
+    finder f = {.arena = arena, .ranks = ranks, .facts = facts, .out = r};
     *r = (tri_roles){.of = tri__arena_alloc(arena, world * sizeof *r->of)};
     f.members = tri__arena_alloc(arena, world * sizeof *f.members);
     f.pattern = tri__arena_alloc(arena, world * sizeof *f.pattern);
     f.seen = tri__arena_alloc(arena, world * sizeof *f.seen);
     find_spans(&f);
-    for (int rank = 0; rank < ranks->world; rank++)
+    for (int rank = 0; rank < ranks->world; rank++) {
         f.seen[rank] = (uint64_t)(tri__class_of(ranks, rank, NULL) - ranks->at);
+        if (facts->replica) f.seen[rank] = tri__hash64(f.seen[rank], replica_of(&f, rank), facts->bytes);
+    }
     number(&f);
     for (int before = 0; before < r->n;) {
         before = r->n;
         for (int rank = 0; rank < ranks->world; rank++) f.seen[rank] = (uint64_t)r->of[rank];
-        for (int span = 0; span < r->n_spans; span++) each_group(&f, span, tell_apart);
+        for (int kind = 0; kind < n_kinds(&f); kind++) each_group(&f, kind, tell_apart);
         number(&f);
     }
     list_first(&f);

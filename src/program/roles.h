@@ -28,9 +28,15 @@ typedef struct tri_roles {
     int n_spans, cap_spans;
 } tri_roles;
 
-/* per_node > 0: groups must also agree in which of their ranks share a machine; a machine has `per_node` consecutive
- * ranks. */
-void tri__roles_find(tri_roles *roles, tri_arena *arena, const tri_classes *ranks, int per_node);
+/* What else tells ranks apart. Zeroed: nothing. */
+typedef struct tri_role_facts {
+    int per_node;        /* > 0: groups must also agree in which of their ranks share a machine, which has `per_node`
+                            consecutive ranks */
+    int whole_nodes;     /* 1: machines must have ranks of the same roles at the same places */
+    const void *replica; /* [dp] facts of `bytes` bytes about each replica, which must be the same; NULL */
+    size_t bytes;
+} tri_role_facts;
+void tri__roles_find(tri_roles *roles, tri_arena *arena, const tri_classes *ranks, const tri_role_facts *facts);
 int tri__roles_span(const tri_roles *roles, const tri_attr *attr); /* the index of its span */
 
 #endif

@@ -54,14 +54,15 @@ static void scale_unit(const tri_program *program, const tri_unit_seconds *measu
 
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs) {
     double *seconds = tri__arena_alloc(arena, (size_t)program->n_instrs * sizeof *seconds);
-    const tri_counts *counts = costs->counts ? costs->counts : &program->max;
-    for (int i = 0; i < program->n_instrs; i++)
-        seconds[i] = seconds_of(costs->hardware, program, &program->instr[i], counts);
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        seconds[i] = seconds_of(costs->hardware, program, instr, tri__costs_counts(costs, program, instr));
+    }
     for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
     return seconds;
 }
 
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs) {
-    double work = work_of(costs->hardware, program, instr, costs->counts ? costs->counts : &program->max);
+    double work = work_of(costs->hardware, program, instr, tri__costs_counts(costs, program, instr));
     return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
 }

@@ -1,11 +1,13 @@
 /* timeline.h - a step of all ranks' programs, timed: an event simulation with a compute, a communication and a copy
  * queue for each rank.
  *
- * Each lane computes in program order; two lanes share the device (sim/device_time.h). Inputs from the host are copied
- * concurrently, and their first reader waits for them. A transfer begins when all members have posted it and no earlier
- * one holds a member's link in that direction; a wait blocks until it has ended, and nothing is buffered. Where
- * hardware does not overlap, members move the data themselves: a transfer begins only when all of them wait (of a send,
- * the receiver only), and copies from the host take the rank's time. */
+ * Each lane computes in program order; two lanes share the device, and ranks of a node its cores, where they have more
+ * threads than that. An instruction begins when the host has queued it, one after another, unless runs are replayed.
+ * Inputs from the host are copied concurrently, and their first reader waits for them. A transfer begins when all
+ * members have posted it and no earlier one holds a member's link in that direction; those between nodes share the
+ * nodes' links; a wait blocks until its transfer has ended, and nothing is buffered. Where hardware does not overlap,
+ * members move the data themselves, inside waits (sim/timeline_transfer.c), and copies from the host take the rank's
+ * time. */
 #ifndef TRI_SIM_TIMELINE_H
 #define TRI_SIM_TIMELINE_H
 
