@@ -349,46 +349,103 @@ static void trace_json(void **state) {
     free(text);
 }
 
+/* A rank's profile, as train/profile.h describes it. */
+static const char profile_facts[] =
+    "{\"steps\": [4, 6], \"seconds\": 0.01,"
+    " \"parts\": {\"compute\": 0.006, \"copies\": 0, \"transfers\": 0.001, \"waiting\": 0.002, \"loader\": 0.0005,"
+    " \"other\": 0.0005},"
+    " \"operations\": [{\"name\": \"linear\", \"calls\": 2, \"seconds\": 0.004, \"flops\": 8e9, \"bytes\": 3e6},"
+    " {\"name\": \"gelu\", \"calls\": 1, \"seconds\": 0.002, \"flops\": 0, \"bytes\": 1e6}],"
+    " \"transfers\": [{\"kind\": \"all_reduce\", \"count\": 2, \"bytes\": 4e6, \"seconds\": 0.005,"
+    " \"exposed_seconds\": 0.003, \"waiting_seconds\": 0.002}],"
+    " \"modules\": {\"name\": \"model\", \"parameters\": 30, \"flops\": 8e9, \"seconds\": 0.006, \"children\": ["
+    " {\"name\": \"primary\", \"parameters\": 30, \"flops\": 8e9, \"seconds\": 0.006, \"children\": ["
+    " {\"name\": \"layer.0\", \"parameters\": 10, \"flops\": 4e9, \"seconds\": 0.002, \"children\": ["
+    " {\"name\": \"products\", \"parameters\": 10, \"flops\": 4e9, \"seconds\": 0.002}]},"
+    " {\"name\": \"layer.1\", \"parameters\": 20, \"flops\": 4e9, \"seconds\": 0.004, \"children\": ["
+    " {\"name\": \"elementwise\", \"parameters\": 0, \"flops\": 0, \"seconds\": 0.002},"
+    " {\"name\": \"products\", \"parameters\": 20, \"flops\": 4e9, \"seconds\": 0.002}]}]}]}}";
+
+static tri_json *facts_of(const char *text) {
+    tri_json *facts;
+    assert_int_equal(tri__json_parse(text, strlen(text), "facts", TRI_DATA, &facts), TRI_OK);
+    return facts;
+}
+
 static void profile_text(void **state) {
     (void)state;
-    static const char expected[] = "2 costliest of 2 operations, 4.5 ms recorded\n"
-                                   "operation  calls  total ms  share  avg us  GFLOP/s  GB/s\n"
-                                   "linear         2       4.0  88.9%  2000.0   2000.0   0.8\n"
-                                   "gelu           1       0.5  11.1%   500.0        -   2.0\n";
+    static const char expected[] =
+        "steps 4 to 6, 10.00 ms each: compute 60.0 %, copies 0.0 %, transfers 10.0 %, waiting 20.0 %, loader 5.0 %, "
+        "other 5.0 %\n\n"
+        "operation  calls    ms  share  avg us  GFLOP/s  GB/s\n"
+        "linear         2  4.00  40.0%  2000.0   2000.0   0.8\n"
+        "gelu           1  2.00  20.0%  2000.0        -   0.5\n\n"
+        "transfer    count  MB sent  in flight ms  moving ms  waiting ms  share\n"
+        "all_reduce      2    4.000          5.00       1.00        2.00  30.0%\n\n"
+        "module             parameters  GFLOP    ms  GFLOP/s  share\n"
+        "model                      30  8.000  6.00   1333.3  60.0%\n"
+        "  primary                  30  8.000  6.00   1333.3  60.0%\n"
+        "    2 layers               30  8.000  6.00   1333.3  60.0%\n"
+        "      products             30  8.000  4.00   2000.0  40.0%\n"
+        "      elementwise           0  0.000  2.00        -  20.0%\n";
     tri_sink sink;
     char *text = NULL;
     size_t size = 0;
+    tri_json *facts = facts_of(profile_facts);
     FILE *out = open_memstream(&text, &size);
     assert_int_equal(tri__profile_open(folder, out, 0, &sink), TRI_OK);
-    send(&sink, profile_event());
+    tri_event event = profile_event();
+    event.facts = facts;
+    send(&sink, event);
+    event.spans = NULL, event.facts = NULL; /* renewed during the run: no table */
+    send(&sink, event);
     tri__profile_close(&sink);
     fclose(out);
     assert_string_equal(text, expected);
     free(text);
     assert_file("profile.txt", expected);
+    tri__json_decref(facts);
 }
 
 /* More operations than the table has rows. */
 static void profile_many(void **state) {
     (void)state;
     enum { MANY = 100 };
-    tri_span many[MANY];
-    char name[MANY][16];
-    for (int i = 0; i < MANY; i++) {
-        snprintf(name[i], sizeof name[i], "op%d", i);
-        many[i] = (tri_span){.name = name[i], .unit = "", .shape = "", .end = 1e-3 * (1 + (i * 37) % MANY)};
-    }
+    tri_json *facts = facts_of(profile_facts), *many = tri__json_array();
+    for (int i = 0; i < MANY; i++)
+        tri__json_append_new(many, tri__json_pack("{s:s, s:i, s:f, s:f, s:f}", "name", i ? "other" : "first", "calls",
+                                                  1, "seconds", 0.001, "flops", 0.0, "bytes", 0.0));
+    tri__json_set_new(facts, "operations", many);
     tri_sink sink;
+    tri_event event = profile_event();
+    event.facts = facts;
     assert_int_equal(tri__profile_open(folder, NULL, 0, &sink), TRI_OK);
-    send(&sink, (tri_event){.kind = TRI_EVENT_PROFILE, .spans = many, .n_spans = MANY});
+    send(&sink, event);
     tri__profile_close(&sink);
+    tri__json_decref(facts);
     char *text = text_of("profile.txt", NULL);
-    int lines = 0;
-    for (const char *c = text; *c; c++) lines += *c == '\n';
-    assert_int_equal(lines, 12);
-    assert_non_null(strstr(text, "10 costliest of 100 operations"));
-    assert_non_null(strstr(text, "\nop27           1     100.0")); /* 27 * 37 = 999 */
+    assert_non_null(strstr(text, "\n10 costliest of 100 operations  calls"));
+    assert_non_null(strstr(text, "\nfirst  "));
+    int others = 0;
+    for (const char *at = text; (at = strstr(at, "\nother ")) != NULL; at++) others++;
+    assert_int_equal(others, 9);
     free(text);
+}
+
+/* profile-rank<r>.json is renewed by each event. */
+static void profile_file(void **state) {
+    (void)state;
+    tri_sink sink;
+    tri_json *facts = facts_of("{\"rank\": 3}");
+    tri_event event = {.kind = TRI_EVENT_PROFILE, .facts = facts, .rank = 3, .world = 4};
+    assert_int_equal(tri__profile_file_open(folder, &sink), TRI_OK);
+    send(&sink, event);
+    assert_file("profile-rank3.json", "{\"rank\":3}");
+    tri__json_set_new(facts, "x", tri__json_real(0.1));
+    send(&sink, event);
+    assert_file("profile-rank3.json", "{\"rank\":3,\"x\":0.1}");
+    tri__profile_file_close(&sink);
+    tri__json_decref(facts);
 }
 
 static void tables(void **state) {
@@ -473,6 +530,7 @@ int main(void) {
         TEST(trace_json),
         TEST(profile_text),
         TEST(profile_many),
+        TEST(profile_file),
         TEST(tables),
         TEST(folded_tables),
         TEST(tee_and_summary),

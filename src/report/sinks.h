@@ -49,7 +49,8 @@ void tri__trace_close(tri_sink *sink);
 tri_status tri__profile_file_open(const char *folder, tri_sink *sink);
 void tri__profile_file_close(tri_sink *sink);
 
-/* The ten costliest operations of the PROFILE event, to `out` and to profile.txt in the folder; either may be NULL. */
+/* Tables of the PROFILE event with spans, to `out` and to profile.txt in the folder; either may be NULL: parts of the
+ * step, the ten costliest operations, transfers by kind, modules. */
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
 void tri__profile_close(tri_sink *sink);
 

@@ -13,6 +13,7 @@ typedef struct spell {
 /* A rank's measured figures, as plain numbers that ranks can gather. */
 typedef struct taken {
     double allocated, held, max_rss, device; /* bytes */
+    double loading, moving, waiting;         /* shares of the time of all steps */
     spell transfer[TRI_COLLECTIVE_COUNT];    /* of one step, mean */
 } taken;
 enum { NUMBERS = sizeof(taken) / sizeof(double) };
@@ -22,6 +23,10 @@ static taken take(const tri_session *s, const tri_recorder *recorder) {
     getrusage(RUSAGE_SELF, &usage);
     taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .held = (double)tri__memory_held(),
                  .max_rss = (double)usage.ru_maxrss * 1024, .device = (double)s->used};
+    const tri_shares *shares = &recorder->shares;
+    double seconds = shares->seconds > 0 ? shares->seconds : 1;
+    own.loading = shares->loader / seconds, own.moving = shares->transfers / seconds,
+    own.waiting = shares->waiting / seconds;
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT && recorder->kept; kind++) {
         const tri_transfer_time *of = &recorder->transfer[kind];
         own.transfer[kind] = (spell){of->seconds / (double)recorder->kept, of->exposed / (double)recorder->kept,
@@ -50,6 +55,9 @@ static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, co
         tri__json_set_new(one, "max_rss_bytes", tri__json_integer((tri_json_int)all[rank].max_rss));
         if (all[rank].device > 0)
             tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
+        tri__json_set_new(one, "loader_share", tri__json_real(all[rank].loading));
+        tri__json_set_new(one, "comm_share", tri__json_real(all[rank].moving));
+        tri__json_set_new(one, "idle_share", tri__json_real(all[rank].waiting));
         if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank]));
     }
     return ranks;
@@ -68,4 +76,16 @@ tri_status tri__ranks_json(const tri_session *s, const tri_recorder *recorder, t
         status = tri__fail(TRI_RESOURCE, "out of memory");
     free(all);
     return status;
+}
+
+tri_status tri__modules_of_all(const tri_session *s, tri_recorder *recorder, tri_json **modules) {
+    const tri_network *model = &s->engine.model;
+    tri_world *world = s->place.world;
+    tri_module_time *time = recorder->modules.time;
+    int64_t numbers = ((int64_t)model->n_units + 1) * TRI_FAMILY_COUNT * (int64_t)(sizeof *time / sizeof(double));
+    *modules = NULL;
+    if (!recorder->kept) return TRI_OK; /* every rank has the same count */
+    if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, time, numbers, TRI_F64, TRI_SUM));
+    if (s->lead) *modules = tri__modules_json(model, model, time, (double)recorder->kept, 1);
+    return !s->lead || *modules ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

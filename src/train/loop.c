@@ -329,6 +329,26 @@ static tri_status catch_up(loop *l) {
     return TRI_OK;
 }
 
+/* Figures of all ranks, and the summary. */
+static tri_status end_run(loop *l) {
+    tri_session *s = l->s;
+    tri_json *pipeline = NULL, *modules = NULL, *ranks = NULL;
+    TRI_TRY(tri__recorder_finish(&l->recorder, s));
+    tri_status status = tri__ranks_json(s, &l->recorder, &ranks);
+    if (status == TRI_OK) status = tri__modules_of_all(s, &l->recorder, &modules);
+    if (status == TRI_OK) status = tri__pipeline_json(s, &l->clock, &pipeline);
+    tri_json *summary = summary_json(l);
+    if (pipeline) tri__json_set_new(summary, "pipeline", pipeline);
+    if (modules) tri__json_set_new(summary, "modules", modules);
+    if (ranks) tri__json_set_new(summary, "ranks", ranks);
+    if (!summary && status == TRI_OK) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK)
+        status = tri__session_emit(
+            s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
+    tri__json_decref(summary);
+    return status;
+}
+
 static tri_status run(loop *l) {
     tri_session *s = l->s;
     int more, ended, stop;
@@ -352,19 +372,7 @@ static tri_status run(loop *l) {
     }
     if (status == TRI_STOPPED) return stop_here(l);
     if (status != TRI_OK) return keep_last_good(l, status);
-    tri_json *pipeline, *ranks;
-    TRI_TRY(tri__recorder_finish(&l->recorder, s));
-    TRI_TRY(tri__ranks_json(s, &l->recorder, &ranks));
-    status = tri__pipeline_json(s, &l->clock, &pipeline);
-    tri_json *summary = summary_json(l);
-    if (pipeline) tri__json_set_new(summary, "pipeline", pipeline);
-    if (ranks) tri__json_set_new(summary, "ranks", ranks);
-    if (!summary) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK)
-        status = tri__session_emit(
-            s, &(tri_event){.kind = TRI_EVENT_END, .facts = summary, .seconds = tri__session_seconds(s)});
-    tri__json_decref(summary);
-    return status;
+    return end_run(l);
 }
 
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop) {

@@ -74,11 +74,25 @@ static void put(tri_json *list, const char *name, const node *of, tri_json *chil
     tri__json_append_new(list, one);
 }
 
-/* The families of one unit into `list`; returns their sum. parameters: [TRI_FAMILY_COUNT]. */
-static node put_families(tri_json *list, const tri_module_time *time, const int64_t *parameters, double n) {
+/* What the tree is made of: by unit of the model and family, the last unit for none. */
+typedef struct tri_module_sums {
+    const tri_network *model;
+    const tri_module_time *time;
+    int64_t *parameters;
+    double n;
+    int folded;
+} tri_module_sums;
+
+/* The families of units [first, end) together into `list`; returns their sum. */
+static node put_families(tri_json *list, const tri_module_sums *of, int first, int end) {
     node sum = {0};
     for (int family = 0; family < TRI_FAMILY_COUNT; family++) {
-        node one = {parameters[family], time[family].flops / n, time[family].seconds / n};
+        node one = {0};
+        for (int u = first; u < end; u++) {
+            const tri_module_time *time = &of->time[u * TRI_FAMILY_COUNT + family];
+            add(&one, &(node){of->parameters[u * TRI_FAMILY_COUNT + family], time->flops / of->n,
+                              time->seconds / of->n});
+        }
         if (is_empty(&one)) continue;
         put(list, family_names[family], &one, NULL);
         add(&sum, &one);
@@ -97,20 +111,32 @@ static int64_t *count_parameters(const tri_network *model, const tri_network *he
     return count;
 }
 
+static int is_layer(const tri_network *model, int unit) {
+    const char *inner = strchr(model->unit[unit].name, '.');
+    return inner && begins(inner, ".layer.");
+}
+
+/* The end of the units that share a node with unit `first`, at most `end`. */
+static int node_end(const tri_module_sums *of, int first, int end) {
+    int next = first + 1;
+    while (of->folded && is_layer(of->model, first) && next < end && is_layer(of->model, next)) next++;
+    return next;
+}
+
 /* Units [first, end) of one branch as a child of the model; a branch that is itself a unit has families at once. */
-static void put_branch(tri_json *list, const tri_network *model, int first, int end, const tri_module_time *time,
-                       const int64_t *parameters, double n, node *sum) {
+static void put_branch(tri_json *list, const tri_module_sums *of, int first, int end, node *sum) {
     char branch[64];
-    const char *name = model->unit[first].name, *dot = strchr(name, '.');
+    const char *name = of->model->unit[first].name;
     tri_json *children = tri__json_array();
     node own = {0};
-    snprintf(branch, sizeof branch, "%.*s", dot ? (int)(dot - name) : (int)strlen(name), name);
-    for (int u = first; u < end; u++) {
-        const char *inner = strchr(model->unit[u].name, '.');
+    snprintf(branch, sizeof branch, "%.*s", (int)strcspn(name, "."), name);
+    for (int u = first, next; u < end; u = next) {
+        const char *inner = strchr(of->model->unit[u].name, '.');
         tri_json *families = inner ? tri__json_array() : children;
-        node one = put_families(families, &time[u * TRI_FAMILY_COUNT], &parameters[u * TRI_FAMILY_COUNT], n);
+        next = node_end(of, u, end);
+        node one = put_families(families, of, u, next);
         if (inner && is_empty(&one)) tri__json_decref(families);
-        else if (inner) put(children, inner + 1, &one, families);
+        else if (inner) put(children, of->folded && is_layer(of->model, u) ? "layers" : inner + 1, &one, families);
         add(&own, &one);
     }
     if (is_empty(&own)) tri__json_decref(children);
@@ -123,25 +149,21 @@ static int same_branch(const char *a, const char *b) {
     return n == strcspn(b, ".") && strncmp(a, b, n) == 0;
 }
 
-tri_json *tri__modules_json(const tri_network *model, const tri_network *held, const tri_module_time *time, double n) {
-    int64_t *parameters = count_parameters(model, held);
-    tri_json *branches = parameters ? tri__json_array() : NULL, *step = branches ? tri__json_array() : NULL;
+tri_json *tri__modules_json(const tri_network *model, const tri_network *held, const tri_module_time *time, double n,
+                            int folded) {
+    tri_module_sums of = {model, time, count_parameters(model, held), n, folded};
+    tri_json *branches = tri__json_array(), *step = tri__json_array();
     node all = {0};
-    if (!step) {
-        free(parameters);
-        tri__json_decref(branches);
-        return NULL;
-    }
-    for (int u = 0, end; u < model->n_units; u = end) {
+    for (int u = 0, end; u < model->n_units && of.parameters; u = end) {
         for (end = u + 1; end < model->n_units && same_branch(model->unit[u].name, model->unit[end].name);) end++;
-        put_branch(branches, model, u, end, time, parameters, n, &all);
+        put_branch(branches, &of, u, end, &all);
     }
-    int none = model->n_units * TRI_FAMILY_COUNT;
-    node rest = put_families(step, &time[none], &parameters[none], n);
+    node rest = of.parameters ? put_families(step, &of, model->n_units, model->n_units + 1) : (node){0};
     if (is_empty(&rest)) tri__json_decref(step);
     else put(branches, "step", &rest, step);
     add(&all, &rest);
-    free(parameters);
+    if (!of.parameters) tri__json_decref(branches), branches = NULL;
+    free(of.parameters);
     return tri__json_pack("{s:s, s:I, s:f, s:f, s:o}", "name", "model", "parameters", (tri_json_int)all.parameters,
                           "flops", all.flops, "seconds", all.seconds, "children", branches);
 }

@@ -31,7 +31,9 @@ tri_status tri__modules_open(tri_modules *modules, const tri_network *model, con
 void tri__modules_close(tri_modules *modules);
 void tri__modules_add(tri_modules *modules, const tri_instr *instr, double flops, double seconds);
 /* The tree of train/profile.h: `time` as above, each divided by `n`; parameters of `held`, the whole model or a rank's
- * part of it. Units without parameters and time are left out. New reference. */
-tri_json *tri__modules_json(const tri_network *model, const tri_network *held, const tri_module_time *time, double n);
+ * part of it. Units without parameters and time are left out. folded: all layers of a branch are one node, `layers`.
+ * New reference. */
+tri_json *tri__modules_json(const tri_network *model, const tri_network *held, const tri_module_time *time, double n,
+                            int folded);
 
 #endif

@@ -155,7 +155,7 @@ static tri_status make(const profile_job *job) {
         e->place.rank, "world", tri__mesh_world(&e->place.mesh), "coords", coords_json(&e->place), "device",
         tri__exec_describe(e->exec), "steps", (tri_json_int)r->first_step, (tri_json_int)r->last_step, "seconds",
         r->seconds / n, "parts", parts_json(r), "operations", operations_json(r), "modules",
-        tri__modules_json(&e->model, e->plan.model, r->modules.time, n), "transfers", transfers_json(r), "memory",
+        tri__modules_json(&e->model, e->plan.model, r->modules.time, n, 0), "transfers", transfers_json(r), "memory",
         memory_json(job), "timeline", timeline_json(job), "clock", "offset", r->clock.offset, "uncertainty",
         r->clock.uncertainty);
     return *job->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the profile");
