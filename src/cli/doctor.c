@@ -1,6 +1,7 @@
 /* doctor.c - `trident doctor`: what this machine offers, what is installed, and what does not work without it.
  * Libraries are probed by loading them; only a GPU (for its name) and srun (to list its MPI types) are started. */
 #include "cli/cli.h"
+#include "cli/hardware.h"
 #include "cli/slurm_types.h"
 
 #include "base/file.h"
@@ -193,6 +194,22 @@ static void probe_http(const tri_cli *cli, finding *f) {
     f->found = tri__http_library(f->detail, sizeof f->detail);
 }
 
+/* Whether `trident calibrate` measured the CPU, and when; the GPU likewise. */
+static void probe_hardware(const tri_cli *cli, finding *f) {
+    static const char *const devices[] = {"cpu", "cuda"};
+    char path[TRI_PATH_MAX], text[2][160] = {"", ""};
+    for (int i = 0; i < 2; i++) {
+        tri_json *root = NULL;
+        if (tri__cli_calibrated(cli, devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
+        if (tri__json_load(path, TRI_DATA, &root) != TRI_OK) continue;
+        const char *date = tri__json_string_value(tri__json_get(tri__json_get(root, "origin"), "date"));
+        snprintf(text[i], sizeof text[i], "%s calibrated %.20s", devices[i], date ? date : "(no date)");
+        tri__json_decref(root);
+    }
+    if (*text[0] || *text[1]) FOUND(f, "%s%s%s", text[0], *text[0] && *text[1] ? ", " : "", text[1]);
+    else snprintf(f->detail, sizeof f->detail, "not calibrated (trident calibrate)");
+}
+
 static const struct {
     const char *name, *cost;
     void (*probe)(const tri_cli *, finding *);
@@ -206,6 +223,7 @@ static const struct {
     {"slurm", "srun does not start ranks", probe_slurm},
     {"cuda", "training computes on the CPU", probe_cuda},
     {"http", "no `trident serve`", probe_http},
+    {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };
 enum { PROBES = sizeof probes / sizeof *probes };

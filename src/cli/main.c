@@ -30,6 +30,8 @@ const tri_command tri__commands[] = {
     COMMAND(
         simulate, .model = 1, .summary = "time a training step on hardware that you describe",
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
+    COMMAND(calibrate, .own = tri__calibrate_options, .summary = "measure this machine, for plan, simulate and choose",
+            .example = "trident calibrate -o here.json"),
     COMMAND(check, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
             .example = "trident plan --config config.json --print-program all > step.txt; trident check step.txt"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",

@@ -15,7 +15,8 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
-    "train,eval,predict,serve,plan,simulate,inspect,demo,export,quantize,digest,checkpoint,supervise,doctor," \
+    "train,eval,predict,serve,plan,simulate,calibrate,inspect,demo,export,quantize,digest,checkpoint,supervise," \
+    "doctor," \
     "tokenize,vocab,mesh,bench,check"
 
 static tri_status check_order(const char *text) {
@@ -61,8 +62,9 @@ const tri_option tri__run_options[] = {
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
-    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize",
-        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder); -o for short; default: stdout"),
+    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate",
+        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON); -o for short; default: "
+                "stdout"),
     ROW(TEXT, column, UNRECORDED, .commands = "tokenize,vocab",
         .help = "files are tables (CSV, TSV, JSON lines), texts are in this column; default: texts are lines"),
     ROW(BOOL, null, UNRECORDED, .value = "false", .commands = "tokenize,vocab",
@@ -130,7 +132,7 @@ const tri_option tri__run_options[] = {
         .help = "how often all ranks are restarted from the last checkpoint after a crash"),
 
     ROW(TEXT, device, ROUNDING, .value = "cpu", .check = tri__device_check,
-        .commands = "train,eval,predict,serve,plan,simulate,bench,quantize",
+        .commands = "train,eval,predict,serve,plan,simulate,bench,quantize,calibrate",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, NOTHING, .value = "0", .min = 0, .max = 4096,
         .commands = "train,eval,predict,serve,inspect,tokenize,vocab,demo,bench,quantize",
@@ -138,7 +140,7 @@ const tri_option tri__run_options[] = {
     ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict,quantize",
         .help = "threads that prepare batches, at most the cores that computing leaves free (at least one)"),
     ROW(INT, nproc_per_node, ROUNDING, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1",
-        .commands = "train,eval,predict,serve,plan,simulate,mesh,bench",
+        .commands = "train,eval,predict,serve,plan,simulate,mesh,bench,calibrate",
         .help = "ranks on each machine; auto or cpu: one for each core; gpu: one for each GPU"),
     ROW(INT, world_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,serve,plan,simulate,mesh",
         .help = "ranks in all; default: those of all machines"),
@@ -154,7 +156,7 @@ const tri_option tri__run_options[] = {
     ROW(CHOICE, transport, NOTHING, .value = "auto", .choices = "auto|shm|mpi", .commands = "train,eval,predict,serve",
         .help = "how ranks communicate; auto: shared memory, and MPI between machines"),
     ROW(REAL, progress_timeout, NOTHING, .value = "30", .min = 0.25, .max = 1e9,
-        .commands = "train,eval,predict,serve,bench",
+        .commands = "train,eval,predict,serve,bench,calibrate",
         .help = "seconds without progress after which a rank counts as hung"),
     ROW(CHOICE, bind_cores, NOTHING, .value = "none", .choices = "none|core", .commands = "train,eval,predict,serve",
         .help = "core: each rank is pinned to its share of the cores"),

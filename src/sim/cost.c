@@ -1,5 +1,7 @@
-/* cost.c - a roofline for kernels. */
+/* cost.c - kernels by their measured curves or, without them, by a roofline. */
 #include "sim/cost.h"
+#include "sim/curves.h"
+#include "sim/sizes.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +15,14 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     return attends ? rate * h->attention : rate;
 }
 
+/* Where nobody says: a rank has its share of a node's cores. */
+static int threads_of(const tri_costs *costs, const tri_program *program) {
+    const tri_hardware *h = costs->hardware;
+    int world = tri__mesh_world(&program->mesh), here = world < h->ranks_per_node ? world : h->ranks_per_node;
+    if (costs->threads || !h->cores) return costs->threads;
+    return h->cores > here ? h->cores / here : 1;
+}
+
 /* Seconds that an operation occupies the device, without the minimum of a launch. */
 static double work_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
                       const tri_counts *counts) {
@@ -20,14 +30,45 @@ static double work_of(const tri_hardware *h, const tri_program *program, const t
     return fmax(cost.flops / flops_of(h, program, instr), cost.bytes / h->bytes);
 }
 
-static double seconds_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr,
-                         const tri_counts *counts) {
+/* Calls that were timed last: layers and microbatches repeat the same ones. */
+enum { REMEMBERED = 256 };
+typedef struct timed {
+    tri_kernel_call call;
+    double seconds;
+} timed;
+
+static size_t place_of(const tri_kernel_call *call) {
+    double mix = (double)call->op * 31 + (double)call->dtype * 7 + call->adds;
+    for (int k = 0; k < TRI_SIZES; k++) mix = mix * 1.7 + call->size[k];
+    return (size_t)fmod(mix, REMEMBERED);
+}
+
+/* A kernel's time by its curve; -1: there is none. */
+static double curve_of(const tri_costs *costs, const tri_program *program, const tri_instr *instr,
+                       const tri_counts *counts, timed *known) {
+    const tri_hardware *h = costs->hardware;
+    tri_kernel_call call;
+    if (!h->n_kernels) return -1;
+    memset(&call, 0, sizeof call); /* calls are compared by their bytes */
+    call.op = (tri_op)instr->op, call.dtype = tri__instr_dtype(program, instr);
+    call.adds = tri__instr_adds(instr), call.threads = threads_of(costs, program);
+    tri__instr_sizes(program, instr, counts, call.size);
+    timed *at = &known[place_of(&call)];
+    if (at->seconds == 0 || memcmp(&at->call, &call, sizeof call) != 0)
+        *at = (timed){.call = call, .seconds = tri__curve_seconds(h, &call)};
+    return at->seconds;
+}
+
+static double seconds_of(const tri_costs *costs, const tri_program *program, const tri_instr *instr,
+                         const tri_counts *counts, timed *known) {
+    const tri_hardware *h = costs->hardware;
     tri_queue queue = tri__op_queue(instr->op);
     if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
     tri_cost cost = tri__instr_cost(program, instr, counts);
     if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* one memory is read, the other written */
     if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
-    return fmax(h->launch, work_of(h, program, instr, counts));
+    double measured = curve_of(costs, program, instr, counts, known);
+    return measured > 0 ? measured : fmax(h->launch, work_of(h, program, instr, counts));
 }
 
 /* 0 forward, 1 gradients of inputs, 2 of weights; -1: other. */
@@ -54,15 +95,17 @@ static void scale_unit(const tri_program *program, const tri_unit_seconds *measu
 
 double *tri__program_seconds(tri_arena *arena, const tri_program *program, const tri_costs *costs) {
     double *seconds = tri__arena_alloc(arena, (size_t)program->n_instrs * sizeof *seconds);
+    timed *known = tri__arena_alloc(arena, REMEMBERED * sizeof *known);
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        seconds[i] = seconds_of(costs->hardware, program, instr, tri__costs_counts(costs, program, instr));
+        seconds[i] = seconds_of(costs, program, instr, tri__costs_counts(costs, program, instr), known);
     }
     for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
     return seconds;
 }
 
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs) {
+    if (costs->hardware->n_kernels) return fmax(0, seconds - costs->hardware->launch);
     double work = work_of(costs->hardware, program, instr, tri__costs_counts(costs, program, instr));
     return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
 }

@@ -27,6 +27,7 @@ typedef struct tri_kernel_curve {
     tri_op op;
     tri_dtype dtype;       /* as tri__instr_dtype */
     int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
+    int adds;              /* 1: of calls that add to their output */
     int n;
     tri_kernel_point *point;
 } tri_kernel_curve;

@@ -170,20 +170,23 @@ static tri_status row_int(const source *s, row_at at, const tri_json *row, const
 }
 
 static tri_status read_kernel(const source *s, row_at at, const tri_json *row, tri_kernel_curve *curve) {
-    static const char *const known[] = {"op", "dtype", "threads", "points"};
+    static const char *const known[] = {"op", "dtype", "threads", "adds", "points"};
     const char *op = tri__json_string_value(tri__json_get(row, "op")), *names[TRI_SIZES],
                *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
     int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
-    const tri_json *points;
+    const tri_json *points, *adds = tri__json_get(row, "adds");
     if (!tri__json_is_object(row))
         return tri__fail(TRI_DATA, "%s: kernels[%zu] has to be an object {...}", s->name, at.row);
-    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 4));
+    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 5));
     if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].op has to be an operation that computes", s->name, at.row);
     if (dtype_at < 0)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].dtype has to be a type: f32, bf16, f16", s->name, at.row);
     *curve = (tri_kernel_curve){.op = (tri_op)op_at, .dtype = (tri_dtype)dtype_at};
     TRI_TRY(row_int(s, at, row, "threads", 0, &curve->threads));
+    if (adds && !tri__json_is_boolean(adds))
+        return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
+    curve->adds = tri__json_is_true(adds);
     int sizes = tri__op_sizes(curve->op, names);
     TRI_TRY(read_points(s, at, row, sizes, &points));
     curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);

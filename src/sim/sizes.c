@@ -59,3 +59,5 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     for (int k = 0; k < n; k++) size[k] = fmax(1, size[k]);
     return n;
 }
+
+int tri__instr_adds(const tri_instr *instr) { return instr->acc & 1; }

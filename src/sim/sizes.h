@@ -13,4 +13,7 @@ int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]);
 int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                      double size[static TRI_SIZES]);
 
+/* Whether a call adds to its first output instead of overwriting it: such calls have their own curves. */
+int tri__instr_adds(const tri_instr *instr);
+
 #endif

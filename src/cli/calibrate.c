@@ -1,0 +1,233 @@
+/* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
+#include "cli/hardware.h"
+#include "cli/launch.h"
+#include "cli/signals.h"
+#include "cli/sinks.h"
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "comm/start/join.h"
+#include "comm/start/ranks.h"
+#include "report/sinks.h"
+#include "report/table.h"
+#include "study/calibrate.h"
+#include "study/calibrate_host.h"
+#include "study/calibrate_links.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { HEAP_BYTES = 64 << 20 /* of a rank that measures links */ };
+
+typedef struct calibrating {
+    tri_settings settings;
+    struct tri_calibrate_options {
+        double seconds;
+    } own;
+    tri_launch launch;
+    tri_arena arena;
+    tri_hardware out;
+    char path[TRI_PATH_MAX], date[32];
+    double begun;
+} calibrating;
+
+const tri_option tri__calibrate_options[] = {
+    TRI_OWN_ROW(struct tri_calibrate_options, "calibrate", REAL, seconds, .value = "50", .min = 1, .max = 3600,
+                .help = "time to measure for, about; with little, large models are left out"),
+    {0}};
+
+/* ---- Measuring ---- */
+
+/* What nobody measures here is taken from the built-in hardware of the device. */
+static tri_status begin_with(calibrating *c) {
+    TRI_TRY(tri__arena_open(&c->arena, 1 << 20));
+    TRI_TRY(tri__hardware_open(&c->arena, tri__hardware_of(c->settings.device), &c->out));
+    c->out = (tri_hardware){.name = c->path,
+                            .near = c->out.near,
+                            .far = c->out.far,
+                            .copy = c->out.copy,
+                            .overlap = c->out.overlap,
+                            .watts = c->out.watts,
+                            .ranks_per_node = c->out.ranks_per_node};
+    return TRI_OK;
+}
+
+/* Links first, while all ranks are here; the rest is rank 0's. */
+static tri_status measure_links(calibrating *c, tri_world *world, const tri_log *log) {
+    int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) ? (int)c->settings.nproc_per_node
+                                                                              : tri__cores();
+    tri__say(log, TRI_LOG_INFO, "links: %d ranks of this machine%s", ranks, world ? ", and those of others" : "");
+    return tri__calibrate_links(&c->arena, world, ranks, c->own.seconds / 5, &c->out);
+}
+
+static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *log) {
+    const tri_device *device;
+    TRI_TRY(tri__device_get(c->settings.device, &device));
+    if (device->is_stub)
+        return tri__fail(TRI_USAGE, "--device %s computes nothing that could be measured: take --device cpu",
+                         device->name);
+    const tri_calibration asked = {.device = device,
+                                   .cores = device->async ? 0 : tri__cores(),
+                                   .seconds = c->own.seconds * 3 / 4,
+                                   .log = log,
+                                   .stop = cli->stop};
+    TRI_TRY(tri__calibrate_kernels(&asked, &c->arena, &c->out));
+    c->out.ranks_per_node = device->async ? device->count() : asked.cores;
+    if (!device->async) c->out.memory = (double)tri__memory_total();
+    return tri__calibrate_host(&c->out);
+}
+
+/* ---- Where figures come from ---- */
+
+static void add_key(calibrating *c, const char ***list, int *n, const char *key) {
+    const char **more = tri__arena_alloc(&c->arena, ((size_t)*n + 1) * sizeof *more);
+    if (*n) memcpy(more, *list, (size_t)*n * sizeof *more);
+    more[(*n)++] = key;
+    *list = more;
+}
+
+static tri_status say_origin(void *data) {
+    calibrating *c = data;
+    static const char *const always[] = {"f32_flops",      "half_flops",       "attention_share", "memory_bytes_per_s",
+                                         "launch_seconds", "copy_bytes_per_s", "cores",           "peak_flops",
+                                         "kernels",        "target",           "host"};
+    tri_hardware_origin *o = &c->out.origin;
+    const tri_device *device;
+    time_t now = time(NULL);
+    struct tm parts;
+    int near = 0, far = 0;
+    for (int i = 0; i < c->out.n_links; i++) {
+        near |= c->out.link[i].nodes == 1 && c->out.link[i].ranks > 1;
+        far |= c->out.link[i].nodes > 1;
+    }
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, &o->n_measured, always[i]);
+    if (c->out.n_links) add_key(c, &o->measured, &o->n_measured, "links");
+    static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}};
+    for (int w = 0; w < 2; w++)
+        for (int k = 0; k < 2; k++)
+            if (w ? far : near) add_key(c, &o->measured, &o->n_measured, wires[w][k]);
+            else add_key(c, &o->assumed, &o->n_assumed, wires[w][k]);
+    strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+    TRI_TRY(tri__device_get(c->settings.device, &device));
+    o->machine = tri__arena_print(&c->arena, "%d core%s of %s", tri__cores(), tri__cores() == 1 ? "" : "s",
+                                  device->async ? device->name : device->describe(NULL));
+    o->date = c->date, o->version = tri_version();
+    return TRI_OK;
+}
+
+/* ---- Showing ---- */
+
+static void add_products(const tri_kernel_curve *c, tri_text_table *table) {
+    for (int k = 0; k < c->n; k++) {
+        const tri_kernel_point *p = &c->point[k];
+        if (p->size[1] != p->size[2] || p->size[0] < 16) continue; /* square ones stand for all */
+        double flops = 2 * p->size[0] * p->size[1] * p->size[2];
+        tri__text_table_add(table, "product\t%s\t%d\t%.0f x %.0f x %.0f\t%.3f\t%.1f GFLOP/s\t%.1f %%",
+                            tri__dtype_name(c->dtype), c->threads, p->size[0], p->size[1], p->size[2],
+                            1e3 * p->seconds, flops / p->seconds / 1e9, 100 * p->spread / p->seconds);
+    }
+}
+
+static void add_attention(const tri_kernel_curve *c, tri_text_table *table) {
+    for (int k = 0; k < c->n; k++) {
+        const tri_kernel_point *p = &c->point[k];
+        double flops = 4 * p->size[0] * p->size[1] * p->size[2] * p->size[3];
+        tri__text_table_add(table, "attention\t%s\t%d\t%.0f tokens of %.0f, %.0f x %.0f\t%.3f\t%.1f GFLOP/s\t%.1f %%",
+                            tri__dtype_name(c->dtype), c->threads, p->size[0], p->size[1], p->size[2], p->size[3],
+                            1e3 * p->seconds, flops / p->seconds / 1e9, 100 * p->spread / p->seconds);
+    }
+}
+
+static void add_links(const tri_hardware *h, tri_text_table *table) {
+    char bytes[32];
+    for (int i = 0; i < h->n_links; i++) {
+        const tri_link_curve *c = &h->link[i];
+        const tri_link_point *last = &c->point[c->n - 1];
+        tri__text_table_add(table, "%s\t-\t-\t%d ranks, %d node%s, %s\t%.3f\t%.2f GB/s\t%.1f %%",
+                            tri__link_kind_name(c->kind), c->ranks, c->nodes, c->nodes == 1 ? "" : "s",
+                            tri__text_bytes(last->bytes, bytes), 1e3 * last->seconds,
+                            last->bytes / last->seconds / 1e9, 100 * last->spread / last->seconds);
+    }
+}
+
+static tri_status print_table(const tri_cli *cli, const calibrating *c) {
+    const tri_hardware *h = &c->out;
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "what\ttype\tthreads\tsize\tms\trate\tspread");
+    for (int i = 0; i < h->n_kernels; i++)
+        if (h->kernel[i].op == TRI_OP_linear && !h->kernel[i].adds) add_products(&h->kernel[i], &table);
+    for (int i = 0; i < h->n_kernels; i++)
+        if (h->kernel[i].op == TRI_OP_attention) add_attention(&h->kernel[i], &table);
+    add_links(h, &table);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    fprintf(cli->out,
+            "\none thread: products %.1f GFLOP/s in fp32, %.1f with 16 bits; memory %.1f GB/s; shortest call %.2f us\n"
+            "written to %s in %.0f s: plan, simulate and choose use it%s\n",
+            h->f32 / 1e9, h->half / 1e9, h->bytes / 1e9, 1e6 * h->launch, c->path, tri__clock() - c->begun,
+            c->settings.output ? " with --hardware" : " for this device");
+    return status;
+}
+
+/* ---- From beginning to end ---- */
+
+static tri_status choose_path(const tri_cli *cli, calibrating *c) {
+    if (c->settings.output) return tri__path_join(c->path, "", c->settings.output);
+    return tri__cli_calibrated(cli, c->settings.device, c->path);
+}
+
+static tri_status save(const calibrating *c, const tri_json *json) {
+    char folder[TRI_PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", c->path);
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder && !c->settings.output) {
+        *slash = 0;
+        TRI_TRY(tri__folder_make(folder));
+    }
+    return tri__json_save(c->path, json);
+}
+
+static tri_status write_results(const tri_cli *cli, const calibrating *c) {
+    tri_json *json = tri__hardware_json(&c->out);
+    tri_status status = save(c, json);
+    if (status == TRI_OK && c->settings.json) status = tri__print_json(cli->out, json);
+    tri__json_decref(json);
+    return status != TRI_OK || c->settings.json ? status : print_table(cli, c);
+}
+
+static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
+    tri_world *world = NULL;
+    int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
+    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout, .heap_bytes = HEAP_BYTES};
+    TRI_TRY(choose_path(cli, c));
+    TRI_TRY(begin_with(c));
+    if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));
+    tri_status status = measure_links(c, world, log);
+    int rank = world ? tri_world_rank(world) : 0;
+    if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
+    if (status != TRI_OK || rank) return status;
+    TRI_TRY(measure_machine(cli, c, log));
+    TRI_TRY(tri__arena_guard(say_origin, c));
+    return write_results(cli, c);
+}
+
+tri_status tri__command_calibrate(tri_cli *cli, int n, const char *const *args) {
+    calibrating *c = calloc(1, sizeof *c);
+    tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
+    int n_words = 0;
+    if (!c) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri__signals_take(cli, TRI_SIGNAL_EARLY);
+    c->begun = tri__clock();
+    tri_status status = tri__cli_own_settings(&c->settings, "calibrate", &c->own, n, args, NULL, 0, &n_words);
+    if (status == TRI_OK) status = tri__launch_resolve(cli, &c->settings, &c->launch);
+    if (status == TRI_OK) status = tri__cli_progress(cli, c->settings.quiet, &sink);
+    if (status == TRI_OK) status = calibrate(cli, c, &log);
+    tri__progress_close(&sink);
+    tri__settings_free(&c->settings);
+    tri__arena_close(&c->arena);
+    free(c);
+    return status;
+}

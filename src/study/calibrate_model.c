@@ -1,0 +1,177 @@
+/* calibrate_model.c - a model to be timed: one text of sequences of equal length, three columns, random weights. Plans
+ * are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
+#include "study/calibrate.h"
+
+#include "base/random.h"
+#include "exec/exec.h"
+#include "plan/plan.h"
+#include "program/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 3, CLASSES = 2, COMMON = 128 /* width of branches and fusion */ };
+#define DROPOUT 0.1 /* as models train with */
+
+struct tri_trial {
+    tri_arena arena;
+    tri_network model;
+    tri_target target;
+    tri_plan_in in;
+    tri_rank_plan plan;
+    const tri_program *program[TRI_PROGRAMS];
+    tri_exec *exec;
+    tri_feed *feed;   /* [microbatches], all the same */
+    uint32_t step;
+};
+
+static void make_model(tri_trial *t, const tri_trial_case *at) {
+    char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
+    const tri_model_config config = {.label_name = "label",
+                                     .primary_text_name = "text",
+                                     .hidden_common_dim = COMMON,
+                                     .fusion_hidden_dim = COMMON,
+                                     .fusion_dropout = DROPOUT,
+                                     .num_classes = CLASSES,
+                                     .max_sen_len = at->length};
+    const tri_encoder encoder[2] = {{.vocab_size = at->words,
+                                     .hidden_size = at->width,
+                                     .num_hidden_layers = at->layers,
+                                     .num_attention_heads = at->heads,
+                                     .intermediate_size = at->inner,
+                                     .max_position_embeddings = at->length,
+                                     .type_vocab_size = 2,
+                                     .pad_token_id = -1,
+                                     .hidden_dropout_prob = DROPOUT,
+                                     .attention_probs_dropout_prob = DROPOUT,
+                                     .initializer_range = 0.02,
+                                     .layer_norm_eps = 1e-12}};
+    tri__model_make(&t->arena, &config, encoder, COLUMNS, (tri_texts){no_decay, 3}, &t->model);
+}
+
+static tri_counts counts_of(const tri_trial_case *at) {
+    return (tri_counts){.of = {[TRI_SYM_T0] = at->tokens, [TRI_SYM_N] = at->tokens / at->length},
+                        .squares = {[TRI_SYM_T0] = (double)at->tokens * at->length}};
+}
+
+static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
+    t->in = (tri_plan_in){.model = &t->model,
+                          .mesh = {.pp = 1, .tp = 1, .dp = 1},
+                          .n_mb = at->microbatches,
+                          .n_mb_infer = 1,
+                          .max = counts_of(at),
+                          .max_infer = counts_of(at),
+                          .target = &t->target,
+                          .beta1 = 0.9,
+                          .beta2 = 0.999,
+                          .adam_eps = 1e-8,
+                          .weight_decay = 0.01,
+                          .max_grad_norm = 1,
+                          .precision = at->precision,
+                          .quantize = at->quantize,
+                          .reduce_dtype = TRI_F32};
+    int granule = tri__plan_granule(&t->in);
+    t->in.max = t->in.max_infer = tri__counts_rounded(&t->in.max, granule);
+}
+
+/* Words are spread over the vocabulary, labels over the classes. */
+static void make_feed(tri_trial *t, const tri_trial_case *at) {
+    int tokens = (int)t->in.max.of[TRI_SYM_T0], samples = at->tokens / at->length;
+    int32_t *ids = tri__arena_alloc(&t->arena, 4 * (size_t)tokens * sizeof *ids), *pos = ids + tokens,
+            *key = pos + tokens, *seq = tri__arena_alloc(&t->arena, 4 * ((size_t)samples + 1) * sizeof *seq),
+            *labels = seq + samples + 1, *keyn = labels + samples;
+    float *numbers = tri__arena_alloc(&t->arena, (size_t)samples * COLUMNS * sizeof *numbers),
+          *fixed = tri__arena_alloc(&t->arena, 8 * sizeof *fixed), *weights = fixed + 4, *scale = fixed + 6;
+    double *inv = tri__arena_alloc(&t->arena, sizeof *inv);
+    for (int i = 0; i < tokens; i++) {
+        ids[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)at->words);
+        pos[i] = i % at->length, key[2 * i] = i / at->length, key[2 * i + 1] = i % at->length;
+    }
+    for (int s = 0; s <= samples; s++) seq[s] = s * at->length;
+    for (int s = 0; s < samples; s++) labels[s] = s % CLASSES, keyn[2 * s] = s;
+    for (int i = 0; i < samples * COLUMNS; i++) numbers[i] = (float)(i % 7) - 3;
+    fixed[0] = 1e-5f, fixed[1] = 0.1f, fixed[2] = 1e-3f, weights[0] = weights[1] = 1, *scale = 1024;
+    *inv = 1.0 / samples / at->microbatches;
+    t->feed = tri__arena_alloc(&t->arena, (size_t)at->microbatches * sizeof *t->feed);
+    for (int mb = 0; mb < at->microbatches; mb++) {
+        const void **field = t->feed[mb].field;
+        t->feed[mb].counts = t->in.max;
+        field[TRI_FIELD_ids0] = ids, field[TRI_FIELD_pos0] = pos, field[TRI_FIELD_key0] = key;
+        field[TRI_FIELD_seq0] = seq, field[TRI_FIELD_numbers] = numbers, field[TRI_FIELD_labels] = labels;
+        field[TRI_FIELD_keyn] = keyn, field[TRI_FIELD_class_weights] = weights, field[TRI_FIELD_loss_inv] = inv;
+        field[TRI_FIELD_hyper] = fixed, field[TRI_FIELD_loss_scale] = scale;
+    }
+}
+
+static void make_weights(void *maker, size_t at, size_t bytes, void *out) {
+    const uint32_t *unit = maker;
+    tri__random_normal(1, *unit, 0.02f, (int64_t)(at / sizeof(float)), (int64_t)(bytes / sizeof(float)), out);
+}
+
+static tri_status set_weights(tri_trial *t) {
+    const tri_planned *train = &t->plan.train;
+    const int *slot = train->master ? train->master : train->param;
+    const tri_feed none = {0};
+    for (uint32_t unit = 0; unit < (uint32_t)t->plan.model->n_units; unit++)
+        TRI_TRY(tri__exec_fill(t->exec, TRI_TRAIN, slot[unit], make_weights, &unit));
+    TRI_TRY(tri__exec_run(t->exec, TRI_START, 0, t->program[TRI_START]->n_instrs, 0, &none, NULL));
+    return tri__exec_finish(t->exec);
+}
+
+typedef struct opening {
+    tri_trial *trial;
+    const tri_device *device;
+    const tri_trial_case *at;
+} opening;
+
+static tri_status plan_trial(void *data) {
+    const opening *o = data;
+    tri_trial *t = o->trial;
+    tri__device_target(o->device, &t->target);
+    make_model(t, o->at);
+    make_plan_in(t, o->at);
+    make_feed(t, o->at);
+    TRI_TRY(tri__plan(&t->arena, &t->in, 1, &t->plan));
+    t->program[TRI_TRAIN] = t->plan.train.program;
+    t->program[TRI_INFER] = t->plan.infer.program;
+    t->program[TRI_START] = t->plan.start;
+    for (int i = 0; i < TRI_PROGRAMS; i++) TRI_TRY(tri__check(&t->program[i], 1));
+    return TRI_OK;
+}
+
+tri_status tri__trial_open(const tri_device *device, const tri_trial_case *at, int threads, tri_trial **out) {
+    tri_trial *t = *out = calloc(1, sizeof *t);
+    opening o = {t, device, at};
+    if (!t) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__arena_open(&t->arena, TRI_PLAN_ARENA));
+    TRI_TRY(tri__arena_guard(plan_trial, &o));
+    TRI_TRY(tri__exec_open(device, t->program, TRI_PROGRAMS, threads, 1, 0, NULL, NULL, &t->exec));
+    return set_weights(t);
+}
+
+tri_status tri__trial_step(tri_trial *t, tri_time *times) {
+    int n = t->program[TRI_TRAIN]->n_instrs;
+    TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, 0, n, ++t->step, t->feed, times));
+    return tri__exec_finish(t->exec);
+}
+
+const tri_program *tri__trial_program(const tri_trial *t) { return t->program[TRI_TRAIN]; }
+
+const tri_counts *tri__trial_counts(const tri_trial *t) { return &t->feed[0].counts; }
+
+void tri__trial_close(tri_trial *t) {
+    if (!t) return;
+    tri__exec_close(t->exec);
+    tri__arena_close(&t->arena);
+    free(t);
+}
+
+double tri__trial_flops(const tri_trial_case *at) {
+    double h = at->width, layer = 8 * h * h + 4 * h * at->inner + 4.0 * at->length * h;
+    return 3 * layer * at->layers * at->tokens * at->microbatches;
+}
+
+double tri__trial_bytes(const tri_trial_case *at) {
+    double h = at->width, weights = at->layers * (4 * h * h + 2 * h * at->inner) + h * (at->words + at->length);
+    return 20 * weights + 4.0 * at->tokens * at->layers * (16 * h + 3.0 * at->inner);
+}
