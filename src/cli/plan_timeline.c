@@ -132,6 +132,40 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     fputc('\n', cli->out);
 }
 
+/* Adds ", LABEL VALUE" to a line where the forecast has it. */
+static void put_seconds(const tri_cli *cli, const tri_json *forecast, const char *key, const char *label) {
+    char text[32];
+    if (tri__json_get(forecast, key))
+        fprintf(cli->out, ", %s %s", label, tri__text_seconds(real(forecast, key), text));
+}
+
+/* The run, where its length is known; else its rates. */
+static void print_forecast(const tri_cli *cli, const tri_json *simulation) {
+    const tri_json *f = tri__json_get(simulation, "forecast");
+    char text[32];
+    if (!f) return;
+    if (tri__json_get(f, "run_seconds")) {
+        fprintf(cli->out, "a run of %.0f step%s takes %s: start-up %s", real(f, "steps"),
+                real(f, "steps") == 1 ? "" : "s", tri__text_seconds(real(f, "run_seconds"), text),
+                real(f, "start_up_seconds") > 0 ? "" : "not known");
+        if (real(f, "start_up_seconds") > 0) fputs(tri__text_seconds(real(f, "start_up_seconds"), text), cli->out);
+        put_seconds(cli, f, "epoch_seconds", "an epoch");
+        put_seconds(cli, f, "validation_seconds", "a validation");
+        put_seconds(cli, f, "checkpoint_seconds", "a checkpoint");
+        fputs(tri__json_get(f, "checkpoint_seconds") ? "\n"
+                                                     : " (checkpoints left out: the hardware has no disk rate)\n",
+              cli->out);
+    }
+    fprintf(cli->out, "%.4g samples/s, %.4g tokens/s", real(f, "samples_per_second"), real(f, "tokens_per_second"));
+    if (tri__json_get(f, "mfu")) fprintf(cli->out, ", MFU %.1f %%", 100 * real(f, "mfu"));
+    if (real(f, "loader_seconds") >= real(f, "step_seconds"))
+        fputs("; the loader takes longer than a step and sets the pace: more --num-workers", cli->out);
+    if (tri__json_get(f, "cost")) fprintf(cli->out, "; the run costs %.2f", real(f, "cost"));
+    if (tri__json_get(f, "cost_of_epoch")) fprintf(cli->out, ", an epoch %.2f", real(f, "cost_of_epoch"));
+    if (tri__json_get(f, "energy_kwh")) fprintf(cli->out, "; it takes %.3g kWh", real(f, "energy_kwh"));
+    fputc('\n', cli->out);
+}
+
 /* Microbatches that a rank holds, if known. */
 static const char *held_text(const tri_json *rank, char text[static 32]) {
     snprintf(text, 32, "%.4g", real(rank, "microbatches_held"));
@@ -148,6 +182,7 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     double per = unit.per_second;
     int d = unit.digits;
     print_sums(cli, simulation);
+    print_forecast(cli, simulation);
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
                         unit.name);
     tri__json_each(ranks, i, rank) tri__text_table_add(

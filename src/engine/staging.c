@@ -78,6 +78,7 @@ typedef struct staging_job {
     const tri_classes *train; /* the programs of `in`; NULL: not planned yet */
     const tri_log *log;
     tri_staged staged;
+    int known; /* 1: staged is set already */
 } staging_job;
 
 /* The same cut in the form of --stages: a list of units for each stage of a chain, for each rank of branches. */
@@ -237,7 +238,7 @@ static tri_status say_stages(tri_arena *arena, void *data) {
     const tri_log *log = job->log;
     tri_stages stages;
     TRI_TRY(tri__stages_plan(arena, in, &stages));
-    TRI_TRY(time_job(arena, job, in));
+    if (!job->known) TRI_TRY(time_job(arena, job, in));
     const tri_pipeline *p = &stages.pipeline;
     tri__say(
         log, TRI_LOG_INFO, "pipeline of %d ranks: %s shape%s, schedule %s, %d microbatch%s; predicted bubble %.0f %%",
@@ -252,8 +253,9 @@ static tri_status say_stages(tri_arena *arena, void *data) {
 }
 
 tri_status tri__staging_say(const tri_settings *s, const tri_plan_in *in, const tri_classes *train,
-                            const tri_log *log) {
-    staging_job job = {.settings = s, .in = in, .train = train, .log = log};
+                            const tri_staged *known, const tri_log *log) {
+    staging_job job = {.settings = s, .in = in, .train = train, .log = log, .known = known != NULL};
+    if (known) job.staged = *known;
     if (in->mesh.pp == 1 || !tri__log_heard(log)) return TRI_OK; /* without a log there is no need to simulate */
     return tri__arena_scratch(say_stages, &job);
 }

@@ -29,9 +29,9 @@ tri_status tri__staging_hardware(const tri_settings *settings, tri_arena *arena,
 tri_costs tri__staging_costs(tri_arena *arena, const tri_plan_in *in, const tri_hardware *hardware);
 
 /* Logs shape, stages and the predicted bubble of the plan with programs `train`, and a warning where few microbatches
- * make it large. Nothing for pp 1. */
+ * make it large. Nothing for pp 1. known: it was simulated already; NULL: it is here. */
 tri_status tri__staging_say(const tri_settings *settings, const tri_plan_in *in, const tri_classes *train,
-                            const tri_log *log);
+                            const tri_staged *known, const tri_log *log);
 
 /* The units of a stage as --stages writes them: "primary.embeddings primary.layer.0-5". In the arena. */
 char *tri__stage_text(tri_arena *arena, const tri_network *model, const tri_stages *stages, int stage);

@@ -262,6 +262,8 @@ const tri_option tri__run_options[] = {
         .help = "each parameter's stage, tensor split, owners and bytes"),
     ROW(TEXT, hardware, UNRECORDED, .commands = "plan,simulate",
         .help = "what to simulate on: h200x8, a100x8, cpu, or a JSON file"),
+    ROW(REAL, price_per_hour, UNRECORDED, .value = "0", FROM(0), .commands = "simulate",
+        .help = "price of one rank (a GPU; on CPUs its share of the machine) for an hour, for the cost of a run"),
     ROW(TEXTS, program, UNRECORDED, .repeats = 1, .commands = "simulate",
         .help = "files of printed programs to time instead of a plan's; those of all ranks"),
     ROW(BOOL, tiny, UNRECORDED, .value = "false", .commands = "train,plan,simulate",

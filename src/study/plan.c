@@ -28,11 +28,17 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                : tri__view_programs(s, engine, &all->of[s->print_kind], program);
 }
 
+static int is_simulated(const tri_settings *s, const tri_engine *engine) {
+    return (s->timeline || s->svg || s->hardware) && engine->train >= 0;
+}
+
 /* Adds the views that were requested in addition to the figures. */
-static tri_status add_views(const tri_settings *s, const tri_engine *engine, const tri_programs *all, tri_json *facts) {
+static tri_status add_views(const tri_settings *s, const tri_log *log, tri_study *p, tri_json *facts) {
+    const tri_engine *engine = &p->engine;
     tri_json *view = NULL;
-    if (s->timeline || s->svg || s->hardware) {
-        TRI_TRY(tri__view_simulation(s, engine, all, &view));
+    if (is_simulated(s, engine)) {
+        TRI_TRY(tri__rows_valid(s, &p->assets, log, &p->rows));
+        TRI_TRY(tri__view_simulation(s, engine, &p->all, &p->rows, log, &view));
         tri__json_set_new(facts, "simulation", view);
     }
     if (s->csv) {
@@ -106,27 +112,23 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     advise_order(settings, &p->hardware, &place.mesh, log);
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
-    tri_row_source rows = {0};
-    tri_status status = tri__rows_open(settings, &p->assets, log, stop, beside, &rows);
-    if (status == TRI_OK)
-        status = tri__rows_largest(&rows, settings, place.batch, settings->num_microbatches * place.mesh.dp, &max);
-    int columns = rows.columns;
-    tri__rows_close(&rows);
-    TRI_TRY(status);
+    TRI_TRY(tri__rows_open(settings, &p->assets, log, stop, beside, &p->rows));
+    TRI_TRY(tri__rows_largest(&p->rows, settings, place.batch, settings->num_microbatches * place.mesh.dp, &max));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
-    return tri__engine_plan(settings, &place, &p->assets, columns, !serves, &max, &max, &p->engine);
+    return tri__engine_plan(settings, &place, &p->assets, p->rows.columns, !serves, &max, &max, &p->engine);
 }
 
 tri_status tri__study_open(const tri_settings *settings, const tri_log *log, const tri_stop *stop, const char *beside,
                            tri_study *out) {
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
-    if (out->engine.train < 0) return TRI_OK;
-    return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], log);
+    if (out->engine.train < 0 || is_simulated(settings, &out->engine)) return TRI_OK; /* the simulation says it */
+    return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], NULL, log);
 }
 
 void tri__study_close(tri_study *study) {
     tri__engine_close(&study->engine);
+    tri__rows_close(&study->rows);
     tri__assets_close(&study->assets);
     tri__arena_close(&study->arena);
 }
@@ -139,7 +141,7 @@ tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri
     if (status == TRI_OK && settings->memory_limit)
         status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
     if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
-    if (status == TRI_OK) status = add_views(settings, &p.engine, &p.all, *facts);
+    if (status == TRI_OK) status = add_views(settings, log, &p, *facts);
     if (status == TRI_OK && !tri__json_is_whole(*facts)) /* commands also draw it */
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status != TRI_OK) {

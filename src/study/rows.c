@@ -49,7 +49,18 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
     return TRI_OK;
 }
 
+tri_status tri__rows_valid(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_row_source *rows) {
+    tri_data_files files;
+    tri_inputs inputs;
+    if (!rows->data || tri__is_file(s->data_path)) return TRI_OK;
+    TRI_TRY(tri__data_files(s->data_path, &files));
+    if (!files.valid[0]) return TRI_OK;
+    TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));
+    return tri__inputs_open(&inputs, files.valid, rows->preprocess, 1, &rows->valid);
+}
+
 void tri__rows_close(tri_row_source *rows) {
+    tri__dataset_close(rows->valid);
     tri__dataset_close(rows->data);
     tri__preprocess_free(rows->preprocess);
     *rows = (tri_row_source){0};

@@ -13,6 +13,7 @@ typedef struct tri_row_source {
     int columns;          /* numbers of a row */
     tri_preprocess *preprocess;
     tri_dataset *data;    /* NULL: no table was given */
+    tri_dataset *valid;   /* NULL: there is none, or nobody asked */
 } tri_row_source;
 
 /* Reads the training table of --data-path, if given. beside: folder of the token store, NULL: none. TRI_STOPPED when
@@ -22,6 +23,9 @@ tri_status tri__rows_open(const tri_settings *settings, const tri_assets *assets
 /* The largest of the `parts` microbatches (of all replicas) of any global batch of `batch` samples in the run. */
 tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *settings, int64_t batch, int64_t parts,
                              tri_counts *max);
+/* Reads the validation table beside the training table, if there is one. */
+tri_status tri__rows_valid(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
+                           tri_row_source *rows);
 void tri__rows_close(tri_row_source *rows);
 
 #endif

@@ -1,5 +1,6 @@
 /* simulation.c - programs on described hardware, as JSON: those of a plan, or printed ones. Every microbatch is taken
  * as the largest. */
+#include "engine/outlook.h"
 #include "engine/staging.h"
 #include "study/programs.h"
 #include "study/study.h"
@@ -66,14 +67,14 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_me
 
 /* The same for a plan, whose schedule gives the microbatches held. */
 static tri_status describe_plan(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
-                                tri_arena *arena, const tri_timeline *line, tri_json **out) {
+                                tri_arena *arena, double samples, const tri_timeline *line, tri_json **out) {
     tri_stages stages;
     TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
     const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
     const tri_mesh *mesh = &engine->in.mesh;
     double *held = tri__arena_alloc(arena, (size_t)mesh->pp * sizeof *held);
     for (int place = 0; place < mesh->pp; place++) held[place] = tri__schedule_held(&stages.pipeline, orders, place);
-    TRI_TRY(describe(s, arena, mesh, (double)engine->place.batch, hardware, line, held, out));
+    TRI_TRY(describe(s, arena, mesh, samples, hardware, line, held, out));
     tri__json_set_new(*out, "schedule", tri__json_string(tri__schedule_row(engine->in.staging.schedule)->name));
     return TRI_OK;
 }
@@ -82,8 +83,24 @@ typedef struct viewed {
     const tri_settings *settings;
     const tri_engine *engine;
     const tri_programs *all;
+    tri_sampler *train, *valid; /* NULL: no such table */
+    const tri_log *log;
     tri_json **out;
 } viewed;
+
+/* The run that the settings describe. */
+static tri_outlook outlook_of(tri_arena *arena, const viewed *v) {
+    const tri_settings *s = v->settings;
+    tri_outlook run = {.steps = s->max_steps, .price = s->price_per_hour, .threads = (int)s->threads};
+    if (!v->train) return run;
+    tri__sample_rows(arena, v->train, v->engine, &run.train);
+    run.epoch_steps = tri__sampler_batches(v->train);
+    if (!s->max_steps || s->max_steps > run.epoch_steps * s->epochs) run.steps = run.epoch_steps * s->epochs;
+    if (v->valid) tri__sample_rows(arena, v->valid, v->engine, &run.valid);
+    if (v->valid) run.valid_samples = v->valid->data->n;
+    tri__outlook_count(s, &run);
+    return run;
+}
 
 static tri_status simulate(tri_arena *arena, void *data) {
     const viewed *v = data;
@@ -91,20 +108,41 @@ static tri_status simulate(tri_arena *arena, void *data) {
     const tri_engine *engine = v->engine;
     const tri_programs *all = v->all;
     tri_hardware hardware;
-    tri_timeline start, line;
+    tri_timeline line;
+    tri_forecast forecast;
     TRI_TRY(tri__staging_hardware(s, arena, &hardware));
-    tri_costs costs = tri__staging_costs(arena, &engine->in, &hardware);
-    TRI_TRY(tri__timeline(arena, &all->of[TRI_TRAIN], &costs, &line));
-    TRI_TRY(tri__timeline(arena, &all->of[TRI_START], &costs, &start));
-    TRI_TRY(describe_plan(s, engine, &hardware, arena, &line, v->out));
-    tri__json_set_new(*v->out, "start_seconds", tri__json_real(start.seconds));
+    tri_outlook run = outlook_of(arena, v);
+    TRI_TRY(tri__outlook_run(s, arena, engine, all, &hardware, &run, &line, &forecast));
+    tri_staged staged = {line.seconds, tri__timeline_idle(&line)};
+    TRI_TRY(tri__staging_say(s, &engine->in, &all->of[TRI_TRAIN], &staged, v->log));
+    double samples = run.train.counts ? run.train.samples : (double)engine->place.batch;
+    TRI_TRY(describe_plan(s, engine, &hardware, arena, samples, &line, v->out));
+    tri__json_set_new(*v->out, "start_seconds", tri__json_real(forecast.start_program));
+    tri_json *all_of_it = tri__forecast_json(&forecast);
+    if (run.steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(run.steps));
+    if (run.epoch_steps) tri__json_set_new(all_of_it, "epoch_steps", tri__json_integer(run.epoch_steps));
+    tri__json_set_new(*v->out, "forecast", all_of_it);
     return TRI_OK;
 }
 
 tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine, const tri_programs *all,
-                                tri_json **out) {
-    viewed v = {s, engine, all, out};
-    return tri__arena_scratch(simulate, &v);
+                                const tri_row_source *rows, const tri_log *log, tri_json **out) {
+    viewed v = {.settings = s, .engine = engine, .all = all, .log = log, .out = out};
+    tri_sampler train = {0}, valid = {0};
+    int dp = engine->in.mesh.dp, parts = engine->in.n_mb_infer * dp;
+    tri_status status = TRI_OK;
+    if (rows->data) {
+        status = tri__sampler_open(&train, rows->data, engine->place.batch, engine->n_mb * dp, 1, (uint32_t)s->seed);
+        v.train = &train;
+    }
+    if (status == TRI_OK && rows->valid) {
+        status = tri__sampler_open(&valid, rows->valid, s->batch_size * dp, parts, 0, 0);
+        v.valid = &valid;
+    }
+    if (status == TRI_OK) status = tri__arena_scratch(simulate, &v);
+    tri__sampler_close(&valid);
+    tri__sampler_close(&train);
+    return status;
 }
 
 typedef struct printed {

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "sim/hardware.h"
 #include "settings/settings.h"
+#include "study/rows.h"
 
 /* All ranks' programs, planned and checked, and the inputs of the plan. */
 typedef struct tri_study {
@@ -14,6 +15,7 @@ typedef struct tri_study {
     tri_arena arena;   /* of `hardware` */
     tri_hardware hardware; /* that the plan is for: --hardware, or that of a device that is not here; name NULL: none */
     tri_assets assets;
+    tri_row_source rows;
     tri_engine engine; /* of rank 0; not bound to memory */
     tri_programs all;
 } tri_study;
