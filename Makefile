@@ -86,7 +86,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@$(CC) $(ALL_CFLAGS) -c $< -o $@
 
 # Pages that are served stand in objects as they are (.incbin).
-$(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.json)
+$(BUILD)/src/web/pages.o: $(wildcard src/web/*.html src/web/*.css src/web/*.js src/web/*.json)
 # So do the files of built-in hardware.
 $(BUILD)/src/sim/hardware.o: $(wildcard src/sim/*.json)
 

@@ -69,7 +69,8 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
      .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}
 extern const tri_option tri__predict_options[], tri__serve_options[], tri__bench_options[], tri__inspect_options[],
-    tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[], tri__calibrate_options[];
+    tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[], tri__calibrate_options[],
+    tri__report_options[];
 
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);
@@ -82,6 +83,7 @@ tri_status tri__command_check(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_mesh(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_bench(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_report(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_export(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_quantize(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "report/sinks.h"
 #include "train/run.h"
@@ -130,5 +131,6 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     tri__tee_close(&tee);
     status = close_all(sinks, status);
     if (status != TRI_OK && status != TRI_STOPPED && w.started) write_error(&w, status);
+    if (w.started && !settings->no_report) tri__report_write(settings->output_dir);
     return status;
 }

@@ -2,6 +2,7 @@
  * where the model is and how to use it. */
 #include "cli/hardware.h"
 #include "cli/launch.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 #include "base/text.h"
@@ -75,6 +76,15 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     return tri__launch_leave(cli, launch, world, status);
 }
 
+/* Rank 0 writes the report; after a failure so does the launcher, since rank 0 may be dead, and only the launcher knows
+ * the whole cause. */
+static tri_status start_ranks(tri_cli *cli, const tri_settings *settings) {
+    tri_status status = tri__launch_start(cli, settings, settings->output_dir, 0);
+    int failed = status != TRI_OK && status != TRI_STOPPED && status != TRI_USAGE && status != TRI_BUSY;
+    if (failed && !settings->no_report) tri__report_write(settings->output_dir);
+    return status;
+}
+
 /* A restarted rank resumes from the last checkpoint that its run committed, whatever the command line says about
  * resuming. */
 static tri_status resolve_resume(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
@@ -104,8 +114,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__study_prepare(&settings, cli->stop);
     if (status == TRI_OK)
-        status = starts ? tri__launch_start(cli, &settings, settings.output_dir, 0)
-                        : train_here(cli, &settings, &launch);
+        status = starts ? start_ranks(cli, &settings) : train_here(cli, &settings, &launch);
     tri__settings_free(&settings);
     return status;
 }

@@ -15,9 +15,8 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
-    "train,eval,predict,serve,plan,simulate,calibrate,inspect,demo,export,quantize,digest,checkpoint,supervise," \
-    "doctor," \
-    "tokenize,vocab,mesh,bench,check"
+    "train,eval,predict,serve,plan,simulate,calibrate,report,inspect,demo,export,quantize,digest,checkpoint," \
+    "supervise,doctor,tokenize,vocab,mesh,bench,check"
 
 static tri_status check_order(const char *text) {
     tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
@@ -62,9 +61,9 @@ const tri_option tri__run_options[] = {
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
-    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate",
-        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON); -o for short; default: "
-                "stdout"),
+    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report",
+        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; report: .html, default "
+                "in the run folder); -o for short; default: stdout"),
     ROW(TEXT, column, UNRECORDED, .commands = "tokenize,vocab",
         .help = "files are tables (CSV, TSV, JSON lines), texts are in this column; default: texts are lines"),
     ROW(BOOL, null, UNRECORDED, .value = "false", .commands = "tokenize,vocab",
@@ -245,6 +244,8 @@ const tri_option tri__run_options[] = {
         .help = "steps between train events"),
     ROW(TEXTS, log_to, NOTHING, .repeats = 1, .commands = "train",
         .help = "also write figures as files of another tool: mlflow:FOLDER, wandb:FOLDER (offline); may be repeated"),
+    ROW(BOOL, no_report, UNRECORDED, .value = "false", .commands = "train",
+        .help = "write no report.html at the end of the run"),
     ROW(TEXT, profile, NOTHING, .check = check_profile, .commands = "train",
         .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, UNRECORDED, .value = "-1", .min = -1, .max = 1 << 20, .choices = "all=-2",

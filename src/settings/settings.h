@@ -19,7 +19,7 @@ typedef struct tri_settings {
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
     int64_t save_every, save_steps, keep, seed, threads, max_tokens, log_every, num_workers;
     int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
-    int async_save;
+    int async_save, no_report;
     tri_texts allow_change, log_to;
     int64_t max_restarts;
     char *column_info, *cache_dir;

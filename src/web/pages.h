@@ -1,4 +1,4 @@
-/* pages.h - pages that are served as they are: files of this folder, in the program. */
+/* pages.h - pages: files of this folder, in the program. */
 #ifndef TRI_WEB_PAGES_H
 #define TRI_WEB_PAGES_H
 
@@ -6,5 +6,13 @@
 
 const char *tri__page_try(size_t *size);     /* try.html: a page to try a model in a browser */
 const char *tri__page_openapi(size_t *size); /* openapi.json: what a server answers */
+
+/* A file that is part of a page: text up to `end`. */
+typedef struct tri_page_file {
+    const char *name, *text, *end;
+} tri_page_file;
+/* The page of runs. The first is the document; a mark @NAME@ in it stands for another of these files, @data@ for what
+ * it shows. Ends with a NULL name. */
+extern const tri_page_file tri__page_report[];
 
 #endif

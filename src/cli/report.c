@@ -1,0 +1,110 @@
+/* report.c - `trident report RUN...`: one page of one run, or of several side by side. */
+#include "cli/cli.h"
+#include "cli/report.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "report/run_data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 24 };
+
+typedef struct options {
+    int64_t rows;
+} options;
+const tri_option tri__report_options[] = {
+    TRI_OWN_ROW(options, "report", INT, rows, .value = "0", .min = 0, .max = 200,
+                .help = "show so many of the worst and of the most uncertain validation rows, with their fields (they "
+                        "contain your data)"),
+    {0}};
+
+/* A page stays below 1 MB: several runs share the points that one would have. */
+static tri_run_data_options options_of(int runs, int64_t rows) {
+    int points = 2000 / runs, legs = 6000 / runs;
+    return (tri_run_data_options){.points = points > 80 ? points : 80, .legs = legs > 400 ? legs : 400,
+                                  .rows = (int)rows};
+}
+
+static tri_status make_page(const char *const *folders, int n, int64_t rows, tri_json **runs, char **html,
+                            size_t *size) {
+    const tri_run_data_options options = options_of(n, rows);
+    tri_status status = TRI_OK;
+    *html = NULL;
+    *runs = tri__json_array();
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        tri_json *run;
+        status = tri__run_data(folders[i], &options, &run);
+        if (status == TRI_OK) tri__json_append_new(*runs, run);
+    }
+    return status == TRI_OK ? tri__report_page(*runs, 0, html, size) : status;
+}
+
+void tri__report_write(const char *folder) {
+    char path[TRI_PATH_MAX], *html = NULL;
+    size_t size;
+    tri_words kept;
+    tri_json *runs = NULL;
+    tri__words_keep(&kept);
+    if (tri__path_join(path, folder, "report.html") == TRI_OK &&
+        make_page(&folder, 1, 0, &runs, &html, &size) == TRI_OK)
+        (void)tri__file_write(path, html, size);
+    free(html);
+    tri__json_decref(runs);
+    tri__words_restore(&kept);
+}
+
+/* One line for each run, and what is missing. */
+static void print_runs(const tri_cli *cli, const tri_json *runs) {
+    const tri_json *run, *text;
+    size_t i, k;
+    tri__json_each(runs, i, run) {
+        fprintf(cli->err, "%s  %s\n", tri__json_string_value(tri__json_get(run, "folder")),
+                tri__json_string_value(tri__json_get(run, "words")));
+        tri__json_each(tri__json_get(run, "missing"), k, text)
+            fprintf(cli->err, "  missing: %s\n", tri__json_string_value(text));
+    }
+}
+
+/* The default page: in the run's own folder, or here for several. */
+static tri_status path_of(const tri_settings *settings, const char *const *folders, int n,
+                          char out[static TRI_PATH_MAX]) {
+    if (settings->output) return tri__path_join(out, "", settings->output);
+    return n == 1 ? tri__path_join(out, folders[0], "report.html") : tri__path_join(out, "", "report.html");
+}
+
+static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *folders,
+                         int n) {
+    char path[TRI_PATH_MAX], *html = NULL, bytes[32];
+    size_t size = 0;
+    tri_json *runs = NULL;
+    TRI_TRY(path_of(settings, folders, n, path));
+    tri_status status = make_page(folders, n, own->rows, &runs, &html, &size);
+    if (status == TRI_OK && !settings->json) status = tri__file_deliver(path, html, size);
+    if (status == TRI_OK && settings->json) {
+        tri_json *all = tri__report_json(runs, 0);
+        status = tri__print_json(cli->out, all);
+        tri__json_decref(all);
+    }
+    if (status == TRI_OK && !settings->json && !settings->quiet) {
+        print_runs(cli, runs);
+        fprintf(cli->out, "%s (%s)\n", path, tri__text_bytes((double)size, bytes));
+    }
+    free(html);
+    tri__json_decref(runs);
+    return status;
+}
+
+tri_status tri__command_report(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    options own;
+    const char *words[MOST_RUNS];
+    int n_words = 0;
+    tri_status status = tri__cli_own_settings(&settings, "report", &own, n, args, words, MOST_RUNS, &n_words);
+    if (status == TRI_OK && !n_words)
+        status = tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
+    if (status == TRI_OK) status = report(cli, &settings, &own, words, n_words);
+    tri__settings_free(&settings);
+    return status;
+}
