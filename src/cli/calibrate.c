@@ -1,4 +1,5 @@
 /* calibrate.c - `trident calibrate`: measures this machine and writes a hardware file for plan, simulate and choose. */
+#include "cli/calibrate_start.h"
 #include "cli/hardware.h"
 #include "cli/launch.h"
 #include "cli/signals.h"
@@ -209,6 +210,7 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
     if (status != TRI_OK || rank) return status;
     TRI_TRY(measure_machine(cli, c, log));
+    if (!joins) TRI_TRY(tri__calibrate_start(cli, &c->out));
     TRI_TRY(tri__arena_guard(say_origin, c));
     return write_results(cli, c);
 }
