@@ -49,6 +49,19 @@ static void between_threads(void **state) {
     NEAR(seconds(&h, TRI_OP_add, TRI_F32, 16, 1, 16, 0), 32);
 }
 
+/* Two threads and tiles of 8 rows: a product of 24 rows is three tiles, two after each other: as long as 32 rows. */
+static void tiles(void **state) {
+    (void)state;
+    const tri_kernel_curve curve = {.op = TRI_OP_linear, .threads = 2, .tile = {8, 0}},
+                           whole = {.op = TRI_OP_linear, .threads = 2},
+                           gradient = {.op = TRI_OP_linear_dw, .threads = 2, .tile = {8, 16}};
+    NEAR(tri__product_imbalance(&curve, (double[]){24, 64, 64}), 4.0 / 3);
+    NEAR(tri__product_imbalance(&curve, (double[]){32, 64, 64}), 1);
+    NEAR(tri__product_imbalance(&curve, (double[]){8, 64, 64}), 2); /* one thread has nothing to do */
+    NEAR(tri__product_imbalance(&whole, (double[]){8, 64, 64}), 1);
+    NEAR(tri__product_imbalance(&gradient, (double[]){999, 8, 48}), 4.0 / 3); /* [8, 48]: three tiles */
+}
+
 /* An operation that was not measured: like its sibling; with 16 bits like the other type of 16 bits; else not known. */
 static void siblings(void **state) {
     (void)state;
@@ -97,6 +110,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_points),
         cmocka_unit_test(between_threads),
+        cmocka_unit_test(tiles),
         cmocka_unit_test(siblings),
         cmocka_unit_test(programs),
     };

@@ -12,14 +12,16 @@ enum { TERMS = TRI_SIZES + 1 };
 #define SAME_POINT 1e-4   /* square of a distance in log2 of sizes that does not matter */
 
 /* Seconds by rates alone; only its shape matters. */
-static double smooth_roofline(const tri_hardware *h, tri_op op, tri_dtype dtype, const double *size) {
+static double smooth_roofline(const tri_hardware *h, const tri_kernel_curve *curve, const double *size) {
+    tri_op op = curve->op;
+    tri_dtype dtype = curve->dtype;
     const char *name[TRI_SIZES];
     int n = tri__op_sizes(op, name);
     double bytes = (double)tri__dtype_bytes(dtype), rate = dtype == TRI_F32 ? h->f32 : h->half, flops, moved;
     if (n == TRI_SIZES) { /* attention */
         flops = 4 * size[0] * size[1] * size[2] * size[3], moved = 4 * size[0] * size[2] * size[3];
     } else if (op != TRI_OP_embed_dw && n == 3) { /* products */
-        flops = 2 * size[0] * size[1] * size[2];
+        flops = 2 * size[0] * size[1] * size[2] * tri__product_imbalance(curve, size);
         moved = size[0] * size[1] + size[0] * size[2] + size[1] * size[2];
     } else {
         flops = 0, moved = size[1] * (n == 3 ? size[0] + size[2] : size[0]);
@@ -44,7 +46,7 @@ static double fitted(const tri_hardware *h, const tri_kernel_curve *curve, const
     for (int i = 0; i < curve->n; i++) {
         const tri_kernel_point *p = &curve->point[i];
         double term[TERMS] = {1}, distance = SAME_POINT,
-               ratio = log(p->seconds / smooth_roofline(h, curve->op, curve->dtype, p->size));
+               ratio = log(p->seconds / smooth_roofline(h, curve, p->size));
         for (int k = 0; k < sizes; k++) term[k + 1] = log2(p->size[k]) - at[k], distance += term[k + 1] * term[k + 1];
         double weight = 1 / (distance * distance);
         all += weight;
@@ -68,7 +70,7 @@ static double seconds_by(const tri_hardware *h, const tri_kernel_curve *curve, c
             least = fmin(least, curve->point[i].size[k]), most = fmax(most, curve->point[i].size[k]);
         at[k] = log2(fmax(least, fmin(most, call->size[k])));
     }
-    return exp(fitted(h, curve, at, sizes)) * smooth_roofline(h, curve->op, call->dtype, call->size);
+    return exp(fitted(h, curve, at, sizes)) * smooth_roofline(h, curve, call->size);
 }
 
 /* Of the curves of an operation, those of the nearest numbers of threads, not more and not fewer than the call's. */

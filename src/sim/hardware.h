@@ -28,6 +28,8 @@ typedef struct tri_kernel_curve {
     tri_dtype dtype;       /* as tri__instr_dtype */
     int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
     int adds;              /* 1: of calls that add to their output */
+    int tile[2];           /* products with several threads: rows and columns of the output that one thread computes at
+                              a time; 0: not divided that way */
     int n;
     tri_kernel_point *point;
 } tri_kernel_curve;

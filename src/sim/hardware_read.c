@@ -169,15 +169,28 @@ static tri_status row_int(const source *s, row_at at, const tri_json *row, const
     return TRI_OK;
 }
 
+static tri_status read_tile(const source *s, row_at at, const tri_json *row, int tile[static 2]) {
+    const tri_json *value = tri__json_get(row, "tile");
+    if (!value) return TRI_OK;
+    int good = tri__json_is_array(value) && tri__json_size(value) == 2;
+    for (int k = 0; k < 2 && good; k++) {
+        const tri_json *side = tri__json_at(value, (size_t)k);
+        good = tri__json_is_integer(side) && is_within(side, 0, 1 << 20);
+        tile[k] = good ? (int)tri__json_integer_value(side) : 0;
+    }
+    if (good) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: kernels[%zu].tile has to be two whole numbers, rows and columns", s->name, at.row);
+}
+
 static tri_status read_kernel(const source *s, row_at at, const tri_json *row, tri_kernel_curve *curve) {
-    static const char *const known[] = {"op", "dtype", "threads", "adds", "points"};
+    static const char *const known[] = {"op", "dtype", "threads", "adds", "tile", "points"};
     const char *op = tri__json_string_value(tri__json_get(row, "op")), *names[TRI_SIZES],
                *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
     int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
     const tri_json *points, *adds = tri__json_get(row, "adds");
     if (!tri__json_is_object(row))
         return tri__fail(TRI_DATA, "%s: kernels[%zu] has to be an object {...}", s->name, at.row);
-    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 5));
+    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 6));
     if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].op has to be an operation that computes", s->name, at.row);
     if (dtype_at < 0)
@@ -187,6 +200,7 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
     if (adds && !tri__json_is_boolean(adds))
         return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
     curve->adds = tri__json_is_true(adds);
+    TRI_TRY(read_tile(s, at, row, curve->tile));
     int sizes = tri__op_sizes(curve->op, names);
     TRI_TRY(read_points(s, at, row, sizes, &points));
     curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);

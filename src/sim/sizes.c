@@ -13,7 +13,7 @@ static int has_dims(tri_op op, const char *dims) {
     return 0;
 }
 
-static int is_product(tri_op op) { return has_dims(op, "O,I"); }
+int tri__op_is_product(tri_op op) { return has_dims(op, "O,I"); }
 static int is_attention(tri_op op) {
     return tri__op_arg(op, "qkv") != NOT_FOUND || tri__op_arg(op, "dqkv") != NOT_FOUND;
 }
@@ -26,7 +26,7 @@ static int names_are(const char *name[static TRI_SIZES], const char *a, const ch
 }
 
 int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]) {
-    if (is_product(op)) return names_are(name, "rows", "out", "in", NULL);
+    if (tri__op_is_product(op)) return names_are(name, "rows", "out", "in", NULL);
     if (is_attention(op)) return names_are(name, "tokens", "length", "heads", "head_size");
     if (op == TRI_OP_embed_dw) return names_are(name, "rows", "cols", "words", NULL);
     return names_are(name, "rows", "cols", NULL, NULL);
@@ -47,7 +47,7 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     int n = tri__op_sizes(op, name);
     tri__instr_dims(program, instr, counts, &dims); /* it has passed the checker */
     double rows = extent(&dims, "TRN"), cols = extent(&dims, "HOIYCK");
-    if (is_product(op)) {
+    if (tri__op_is_product(op)) {
         size[0] = rows, size[1] = extent(&dims, "O"), size[2] = extent(&dims, "I");
     } else if (is_attention(op)) {
         double heads = instr->attr.heads > 0 ? instr->attr.heads : 1;
@@ -61,3 +61,13 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
 }
 
 int tri__instr_adds(const tri_instr *instr) { return instr->acc & 1; }
+
+/* The output of y = x w^T is [rows, out], that of a gradient of x [rows, in], of w [out, in]. */
+double tri__product_imbalance(const tri_kernel_curve *curve, const double *size) {
+    tri_op_phase phase = tri__op_row(curve->op)->phase;
+    double rows = phase == TRI_PHASE_W ? size[1] : size[0], cols = phase == TRI_PHASE_F ? size[1] : size[2];
+    if (curve->threads < 2 || (!curve->tile[0] && !curve->tile[1])) return 1;
+    double tiles = (curve->tile[0] ? ceil(rows / curve->tile[0]) : 1) *
+                   (curve->tile[1] ? ceil(cols / curve->tile[1]) : 1);
+    return ceil(tiles / curve->threads) * curve->threads / tiles;
+}

@@ -13,6 +13,10 @@ int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]);
 int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                      double size[static TRI_SIZES]);
 
+int tri__op_is_product(tri_op op);
+/* How much longer a product of this size takes because the tiles of its output do not divide evenly among the curve's
+ * threads; 1: not at all. */
+double tri__product_imbalance(const tri_kernel_curve *curve, const double *size);
 /* Whether a call adds to its first output instead of overwriting it: such calls have their own curves. */
 int tri__instr_adds(const tri_instr *instr);
 

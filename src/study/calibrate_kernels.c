@@ -257,6 +257,7 @@ static tri_status keep(void *data) {
     k->out->device = k->asked->device->name, k->out->target = target, k->out->cores = k->asked->cores;
     tri__samples_curves(k->samples, k->arena, k->out);
     tri__curves_rates(k->out);
+    tri__curves_tiles(k->out);
     return TRI_OK;
 }
 

@@ -31,6 +31,8 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
 /* The rates of large calls, from the curves of one thread: f32, half, attention, bytes, launch, and the peaks of all
  * cores. */
 void tri__curves_rates(tri_hardware *out);
+/* Sets the tiles of products that several threads divide among them. */
+void tri__curves_tiles(tri_hardware *out);
 void tri__samples_free(tri_samples *samples);
 
 #endif
