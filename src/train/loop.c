@@ -61,6 +61,8 @@ static tri_status emit_start(loop *l) {
         tri__json_set_new(facts, "peak_flops", tri__json_real(l->peak.flops));
         tri__json_set_new(facts, "peak_from", tri__json_string(l->peak.from));
     }
+    tri_json *predicted = tri__prediction_json(&s->prediction, 0);
+    if (predicted) tri__json_set_new(facts, "prediction", predicted);
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(facts, "bad_rows", bad);
     tri_event event = {
@@ -199,6 +201,7 @@ static tri_status one_step(loop *l) {
     double seconds = tri__clock() - begin + s->waited;
     tri__stage_clock_after(&l->clock, s, tri__clock() - begin);
     TRI_TRY(tri__recorder_after(&l->recorder, s));
+    tri__prediction_step(&s->prediction, seconds);
     l->samples += s->last.samples;
     l->tokens += s->last.tokens;
     int last = s->at.step == s->steps;
@@ -276,6 +279,8 @@ static tri_json *summary_json(const loop *l) {
         (double)l->tokens / safe, "max_rss_bytes", (tri_json_int)usage.ru_maxrss * 1024, "data_bytes",
         (tri_json_int)(s->train->memory + (s->valid ? s->valid->memory : 0)), "memory", memory_json(&s->engine));
     if (!summary) return NULL;
+    tri_json *predicted = tri__prediction_json(&s->prediction, own);
+    if (predicted) tri__json_set_new(summary, "prediction", predicted);
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(summary, "bad_rows", bad);
     if (is_scaled(s)) tri__json_set_new(summary, "skipped_steps", tri__json_integer(s->at.skipped));

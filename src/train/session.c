@@ -157,6 +157,11 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__engine_upload(&s->engine));
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
+    if (s->lead && s->at.step < s->steps) { /* before the loader, which then has the sampler */
+        const tri_predicted_run run = {s->settings, &s->engine, &s->programs, &s->sampler, s->valid,
+                                       s->steps - s->at.step, s->batches};
+        tri__prediction_make(&run, &s->log, &s->prediction);
+    }
     return open_loader(s);
 }
 

@@ -6,6 +6,7 @@
 #include "train/events.h"
 #include "engine/files.h"
 #include "train/loss_scale.h"
+#include "train/prediction.h"
 #include "train/saver.h"
 #include "train/stop.h"
 
@@ -39,6 +40,7 @@ struct tri_session {
     tri_loader *loader;
     tri_engine engine;
     tri_programs programs;            /* of all ranks; only on the lead */
+    tri_run_prediction prediction;        /* only on the lead */
     tri_feed *feed;                   /* [n_mb] */
     int64_t batches, epochs, steps;   /* batches of an epoch; epochs, the last maybe partial; steps in all */
     tri_position at;
