@@ -317,7 +317,14 @@ static const tri_span spans[] = {
      .step = 2,
      .mb = 0},
     {.name = "linear", .unit = "", .shape = "", .begin = 0.0035, .end = 0.0045, .flops = 2e9, .step = 3, .mb = -1},
-    {.name = "load \"x\"", .unit = "", .shape = "", .begin = 0, .end = 1, .step = 2, .mb = -1, .track = 1},
+    {.name = "load \"x\"",
+     .unit = "",
+     .shape = "",
+     .begin = 0,
+     .end = 1,
+     .step = 2,
+     .mb = -1,
+     .track = TRI_TRACK_LOADER},
 };
 
 static tri_event profile_event(void) {
@@ -344,7 +351,7 @@ static void trace_json(void **state) {
         "{\"ph\":\"X\",\"name\":\"gelu\",\"cat\":\"op\",\"pid\":3,\"tid\":0,\"ts\":3000.000,\"dur\":500.000,"
         "\"args\":{\"unit\":\"primary.layer.0\",\"shape\":\"\",\"flops\":0,\"bytes\":1000000,\"mb\":0,\"step\":2}}"));
     assert_non_null(
-        strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":1,\"args\":{\"name\":\"data\"}}"));
+        strstr(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":3,\"tid\":4,\"args\":{\"name\":\"loader\"}}"));
     assert_non_null(strstr(text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":3,\"args\":{\"name\":\"rank 3\"}}"));
     free(text);
 }

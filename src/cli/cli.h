@@ -87,6 +87,7 @@ tri_status tri__command_report(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_export(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_quantize(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_digest(tri_cli *cli, int n, const char *const *args);
+tri_status tri__command_trace(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_checkpoint(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_supervise(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_tokenize(tri_cli *cli, int n, const char *const *args);

@@ -52,6 +52,8 @@ const tri_command tri__commands[] = {
             .example = "trident quantize run -o run-int8 --max-drop 0.002"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
+    COMMAND(trace, .words = " RUN", .summary = "merge the ranks' traces of a run into one file for Perfetto",
+            .example = "trident trace run -o trace.json"),
     COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...",
             .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(

@@ -15,7 +15,7 @@
 #define FROM(least) .min = (least), .max = INFINITY
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
-    "train,eval,predict,serve,plan,simulate,calibrate,report,inspect,demo,export,quantize,digest,checkpoint," \
+    "train,eval,predict,serve,plan,simulate,calibrate,report,trace,inspect,demo,export,quantize,digest,checkpoint," \
     "supervise,doctor,tokenize,vocab,mesh,bench,check"
 
 static tri_status check_order(const char *text) {
@@ -61,9 +61,9 @@ const tri_option tri__run_options[] = {
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir"),
-    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report",
-        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; report: .html, default "
-                "in the run folder); -o for short; default: stdout"),
+    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report,trace",
+        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; report: .html, trace: "
+                ".json, default in the run folder); -o for short; default: stdout"),
     ROW(TEXT, column, UNRECORDED, .commands = "tokenize,vocab",
         .help = "files are tables (CSV, TSV, JSON lines), texts are in this column; default: texts are lines"),
     ROW(BOOL, null, UNRECORDED, .value = "false", .commands = "tokenize,vocab",

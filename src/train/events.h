@@ -20,6 +20,16 @@ typedef enum tri_event_kind {
     TRI_EVENT_UNCHANGED    /* instead of all others: the run had already ended; nothing is trained or written */
 } tri_event_kind;
 
+/* Where a span is drawn. */
+typedef enum tri_track {
+    TRI_TRACK_COMPUTE,
+    TRI_TRACK_LANE,        /* instructions of the second lane; while recorded, they run one after another as well */
+    TRI_TRACK_COMM,
+    TRI_TRACK_COPY,
+    TRI_TRACK_LOADER,
+    TRI_TRACK_COUNT
+} tri_track;
+
 /* One executed instruction of a profiled step. */
 typedef struct tri_span {
     const char *name, *unit;   /* operation; unit or "" */
@@ -28,7 +38,13 @@ typedef struct tri_span {
     double flops, bytes;
     int64_t step;
     int mb;                    /* microbatch; -1 */
-    int track;                 /* 0 main, 1 data, 2 comm */
+    tri_track track;
+    int transfer;              /* from 1: number in the step that a post and its wait share; 0: none */
+    int posts;                 /* 1: the post of that transfer; 0: its wait */
+    double sent;               /* bytes, of a post */
+    int sender, receiver;      /* of a message, ranks; both 0: none */
+    uint32_t id;               /* a message's: the same on both */
+    const int64_t *live;       /* [n_classes] bytes in use of each class of memory; NULL: unknown */
 } tri_span;
 
 typedef struct tri_event {
@@ -65,6 +81,10 @@ typedef struct tri_event {
     /* PROFILE */
     const tri_span *spans;
     int64_t n_spans;
+    const char *const *classes;    /* [n_classes] of memory */
+    int n_classes;
+    double zero, uncertainty;      /* time 0 of the spans on the clock that ranks share (train/profile.h); its error */
+    int machine;                   /* of the job; ranks of one machine share a clock */
     int rank, world;
 } tri_event;
 

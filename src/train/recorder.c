@@ -2,6 +2,7 @@
 #include "train/recorder.h"
 
 #include "base/clock.h"
+#include "program/live.h"
 #include "settings/forms.h"
 #include "train/profile.h"
 
@@ -58,6 +59,22 @@ static tri_status make_room(tri_recorder *r, const tri_program *p) {
                : tri__fail(TRI_RESOURCE, "out of memory for a profile of %lld steps", (long long)r->active);
 }
 
+typedef struct live_job {
+    tri_recorder *recorder;
+    const tri_program *program;
+} live_job;
+
+static tri_status find_live(tri_arena *scratch, void *data) {
+    const live_job *job = data;
+    size_t bytes = (size_t)job->program->n_instrs * TRI_MEM_COUNT * sizeof *job->recorder->live;
+    const int64_t *live = tri__program_live(scratch, job->program);
+    job->recorder->live = malloc(bytes);
+    if (!job->recorder->live) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
+    memcpy(job->recorder->live, live, bytes);
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++) job->recorder->classes[mem] = tri__mem_name((tri_mem)mem);
+    return TRI_OK;
+}
+
 tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *session) {
     tri_profile_steps steps;
     const tri_program *p = session->engine.plan.train.program;
@@ -67,6 +84,7 @@ tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *se
         r->first = steps.wait + steps.warmup, r->active = steps.active;
     } else if (tri__exec_can_time(session->engine.exec)) choose_steps(r, session->steps - session->at.step);
     TRI_TRY(make_room(r, p));
+    if (r->traced) TRI_TRY(tri__arena_scratch(find_live, &(live_job){r, p}));
     TRI_TRY(tri__modules_open(&r->modules, &session->engine.model, p));
     return tri__clocks_compare(session->place.world, &r->clock, &r->zero);
 }
@@ -77,6 +95,7 @@ void tri__recorder_close(tri_recorder *r) {
     free(r->idle);
     free(r->partner);
     free(r->spans);
+    free(r->live);
     tri__modules_close(&r->modules);
     tri__json_decref(r->profile);
     *r = (tri_recorder){0};
@@ -157,9 +176,40 @@ static char *shape_text(const tri_program *program, const tri_instr *instr, cons
     return text;
 }
 
+static tri_track track_of(const tri_recorder *r, const tri_instr *instr) {
+    tri_queue queue = tri__op_queue(instr->op);
+    /* An asynchronous device's lane waits; otherwise the rank does, and it has one thread. */
+    if (queue == TRI_QUEUE_COMPUTE || (r->async && tri__ends(instr->op)))
+        return instr->lane ? TRI_TRACK_LANE : TRI_TRACK_COMPUTE;
+    return queue == TRI_QUEUE_COMM ? TRI_TRACK_COMM : TRI_TRACK_COPY;
+}
+
+/* The two ranks of a message; the same on both. */
+static void name_message(const tri_program *p, const tri_instr *post, tri_span *span) {
+    int first, peer = 0, size = tri__transfer_size(&p->mesh, &post->attr);
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    if (!ranks) return;
+    tri__transfer_members(&p->mesh, p->rank, &post->attr, ranks);
+    peer = ranks[post->attr.root], first = post->op == TRI_OP_send_post;
+    free(ranks);
+    span->sender = first ? p->rank : peer, span->receiver = first ? peer : p->rank, span->id = post->attr.id;
+}
+
+/* What a trace says of a transfer's two ends. A message is drawn from its post at the sender to its wait at the
+ * receiver. */
+static void mark_transfer(const tri_recorder *r, const tri_session *session, int i, tri_span *span) {
+    const tri_program *p = session->engine.plan.train.program;
+    int posts = tri__begins(p->instr[i].op), post = posts ? i : r->partner[i];
+    const tri_instr *instr = &p->instr[post];
+    span->transfer = post + 1, span->posts = posts;
+    if (instr->op == TRI_OP_copy_post) return;
+    if (posts) span->sent = tri__transfer_sent(p, instr, counts_of(session, instr));
+    if ((posts && instr->op == TRI_OP_send_post) || (!posts && instr->op == TRI_OP_recv_post))
+        name_message(p, instr, span);
+}
+
 static void keep_spans(tri_recorder *r, const tri_session *session) {
     const tri_program *program = session->engine.plan.train.program;
-    enum { TRACK_DATA = 1, TRACK_COMM = 2 };
     r->spans[r->n_spans++] = (tri_span){.name = "wait for the batch",
                                         .unit = "",
                                         .shape = strdup(""),
@@ -167,21 +217,24 @@ static void keep_spans(tri_recorder *r, const tri_session *session) {
                                         .end = r->begin - r->origin,
                                         .step = session->at.step,
                                         .mb = -1,
-                                        .track = TRACK_DATA};
+                                        .track = TRI_TRACK_LOADER};
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         const tri_counts *counts = counts_of(session, instr);
         tri_cost cost = tri__instr_cost(program, instr, counts);
-        r->spans[r->n_spans++] = (tri_span){.name = tri__op_row(instr->op)->name,
-                                            .unit = instr->unit >= 0 ? program->unit[instr->unit] : "",
-                                            .shape = shape_text(program, instr, counts),
-                                            .begin = r->times[i].begin - r->origin,
-                                            .end = r->times[i].end - r->origin,
-                                            .flops = cost.flops,
-                                            .bytes = cost.bytes,
-                                            .step = session->at.step,
-                                            .mb = instr->mb,
-                                            .track = r->async && tri__is_post(instr->op) ? TRACK_COMM : 0};
+        tri_span *span = &r->spans[r->n_spans++];
+        *span = (tri_span){.name = tri__op_row(instr->op)->name,
+                           .unit = instr->unit >= 0 ? program->unit[instr->unit] : "",
+                           .shape = shape_text(program, instr, counts),
+                           .begin = r->times[i].begin - r->origin,
+                           .end = r->times[i].end - r->origin,
+                           .flops = cost.flops,
+                           .bytes = cost.bytes,
+                           .step = session->at.step,
+                           .mb = instr->mb,
+                           .track = track_of(r, instr),
+                           .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
+        if (r->partner[i] >= 0) mark_transfer(r, session, i, span);
     }
 }
 
@@ -198,6 +251,11 @@ static tri_status tell(tri_recorder *r, const tri_session *session) {
     return tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .facts = r->profile});
 }
 
+static int machine_of(const tri_session *session) {
+    const tri_world *world = session->place.world;
+    return world ? world->nodes.node_of[world->rank] : 0;
+}
+
 /* What was recorded, with its spans. */
 static tri_status tell_first(tri_recorder *r, const tri_session *session) {
     if (!r->traced && session->place.rank >= TRI_PROFILED_RANKS) return TRI_OK;
@@ -206,7 +264,12 @@ static tri_status tell_first(tri_recorder *r, const tri_session *session) {
         TRI_TRY(tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE,
                                                         .facts = r->profile,
                                                         .spans = r->spans,
-                                                        .n_spans = r->n_spans}));
+                                                        .n_spans = r->n_spans,
+                                                        .classes = r->classes,
+                                                        .n_classes = TRI_MEM_COUNT,
+                                                        .zero = r->origin - r->zero,
+                                                        .uncertainty = r->clock.uncertainty,
+                                                        .machine = machine_of(session)}));
     return tell(r, session);
 }
 

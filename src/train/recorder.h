@@ -51,6 +51,8 @@ typedef struct tri_recorder {
     double begin, end, waited; /* of the current step: on tri__clock; seconds waiting for its batch before `begin` */
     tri_span *spans;        /* [active * (n_instrs + 1)] when traced */
     int64_t n_spans;
+    int64_t *live;          /* [n_instrs * TRI_MEM_COUNT] tri__program_live, when traced */
+    const char *classes[TRI_MEM_COUNT];
     double origin;          /* of span times: on tri__clock */
 } tri_recorder;
 

@@ -1,0 +1,91 @@
+/* trace.c - `trident trace RUN`: the ranks' traces merged into one file for Perfetto. */
+#include "cli/cli.h"
+
+#include "base/file.h"
+#include "report/trace_merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "2, 5" of the ranks of a list; the caller frees it. */
+static char *ranks_text(const tri_json *list) {
+    char *text = NULL;
+    size_t size, i;
+    tri_json *rank;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    tri__json_each(list, i, rank) {
+        if (i == 8) fprintf(out, " and %zu more", tri__json_size(list) - i);
+        if (i < 8) fprintf(out, "%s%lld", i ? ", " : "", (long long)tri__json_integer_value(rank));
+    }
+    fclose(out);
+    return text;
+}
+
+static void say(const tri_cli *cli, const tri_json *facts, const char *key, const char *words) {
+    const tri_json *list = tri__json_get(facts, key);
+    if (!tri__json_size(list)) return;
+    char *ranks = ranks_text(list);
+    fprintf(cli->err, words, ranks ? ranks : "?");
+    free(ranks);
+}
+
+static double number(const tri_json *facts, const char *key) {
+    return tri__json_number_value(tri__json_get(facts, key));
+}
+
+static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
+    fprintf(cli->out, "%s: %.0f events of %.0f of %.0f ranks, %.0f messages between ranks; open it in "
+                      "https://ui.perfetto.dev\n",
+            path, number(facts, "events"), number(facts, "ranks"), number(facts, "world"), number(facts, "messages"));
+    if (number(facts, "uncertainty") > 0)
+        fprintf(cli->out, "clocks of the machines agree to %.1f us\n", 1e6 * number(facts, "uncertainty"));
+    if (number(facts, "shift") > number(facts, "uncertainty"))
+        fprintf(cli->err, "warning: a machine's clock was moved by %.1f us, so that no message arrives before it is "
+                          "sent: more than the measurement's error\n", 1e6 * number(facts, "shift"));
+    say(cli, facts, "missing", "warning: no trace of rank %s\n");
+    say(cli, facts, "cut", "warning: the trace is cut off, its whole events are merged: rank %s\n");
+    say(cli, facts, "undated", "warning: the run did not end, so the clock was compared only at its start: rank %s\n");
+}
+
+/* To a temporary sibling, which replaces the file when it is whole. */
+static tri_status merge(const char *folder, const char *path, tri_json **facts) {
+    char sibling[TRI_PATH_MAX];
+    int fd;
+    TRI_TRY(tri__file_sibling(path, sibling, &fd));
+    FILE *out = fdopen(fd, "w");
+    if (!out) close(fd);
+    tri_status status = out ? tri__traces_merge(folder, out, facts) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (out && fclose(out) && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write %s", sibling);
+    if (status == TRI_OK && tri__path_rename(sibling, path, 0)) status = tri__fail(TRI_IO, "cannot write %s", path);
+    if (status != TRI_OK) (void)tri__file_remove(sibling);
+    return status;
+}
+
+static tri_status run(const tri_cli *cli, const tri_settings *settings, const char *folder) {
+    char path[TRI_PATH_MAX];
+    tri_json *facts = NULL;
+    if (!tri__is_folder(folder)) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
+    if (settings->output) snprintf(path, sizeof path, "%s", settings->output);
+    else TRI_TRY(tri__path_join(path, folder, "trace.json"));
+    tri_status status = merge(folder, path, &facts);
+    if (status == TRI_OK && settings->json) {
+        tri__json_set_new(facts, "path", tri__json_string(path));
+        status = tri__print_json(cli->out, facts);
+    } else if (status == TRI_OK) print(cli, path, facts);
+    tri__json_decref(facts);
+    return status;
+}
+
+tri_status tri__command_trace(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    const char *words[1];
+    int n_words = 0;
+    tri_status status = tri__cli_settings(&settings, "trace", n, args, words, 1, &n_words);
+    if (status == TRI_OK)
+        status = n_words ? run(cli, &settings, words[0])
+                         : tri__fail(TRI_USAGE, "which run? e.g. `trident trace run -o trace.json`");
+    tri__settings_free(&settings);
+    return status;
+}
