@@ -79,10 +79,11 @@ static void say_uneven_stages(const tri_binding_figures *f, char out[static WORD
 
 static int has_bubble(const tri_binding_figures *f) { return waits(f) && f->pp > 1; }
 static void say_bubble(const tri_binding_figures *f, char out[static WORDS]) {
-    snprintf(out, WORDS,
-             "The pipeline's bubble binds: ranks wait %.0f %% of a step, with %lld microbatches for %d stages. Try more "
-             "--num-microbatches, --schedule interleaved or zb-h1, or fewer stages.",
-             percent(f->idle), (long long)f->microbatches, f->pp);
+    snprintf(
+        out, WORDS,
+        "The pipeline's bubble binds: ranks wait %.0f %% of a step, with %lld microbatches for %d stages. Try more "
+        "--num-microbatches, --schedule interleaved or zb-h1, or fewer stages.",
+        percent(f->idle), (long long)f->microbatches, f->pp);
 }
 
 static void say_waits(const tri_binding_figures *f, char out[static WORDS]) {

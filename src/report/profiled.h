@@ -10,8 +10,8 @@
  *   transfers    [{kind, count, bytes, seconds, exposed_seconds, waiting_seconds}]: mean over ranks, costliest first
  *   memory       {class: {planned, held, peak}}: of the rank that holds most, which is memory_rank
  *   timeline     {step, seconds, left_out, ranks: [{rank, coords, legs: [[kind, mb, begin, end]], transfers: [[kind,
- *                begin, end]]}]}: of the last recorded step that all ranks have; 0 is its earliest begin. left_out: boxes
- *                that were too many */
+ *                begin, end]]}]}: of the last recorded step that all ranks have; 0 is its earliest begin. left_out:
+ * boxes that were too many */
 #ifndef TRI_REPORT_PROFILED_H
 #define TRI_REPORT_PROFILED_H
 

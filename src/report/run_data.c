@@ -180,7 +180,8 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
     if (tail->found && !tri__json_get(run, "facts"))
         tri__run_missing(run, "metrics.jsonl has no start event: settings and machine are unknown");
     if (summary && step > integer(summary, "steps"))
-        tri__run_missing(run, "summary.json is of step %lld, before the run went on", (long long)integer(summary, "steps"));
+        tri__run_missing(run, "summary.json is of step %lld, before the run went on",
+                         (long long)integer(summary, "steps"));
     if (!summary && !strcmp(state, "finished")) tri__run_missing(run, "summary.json: no such file");
 }
 
@@ -212,11 +213,17 @@ static int is_run(const tri_names *names) {
     return 0;
 }
 
-static tri_status fill(const char *folder, const tri_names *names, const tri_run_data_options *options,
+struct tri_run_reader {
+    char *folder;
+    tri_run_follow *follow;
+};
+
+static tri_status fill(tri_run_reader *reader, const tri_names *names, const tri_run_data_options *options,
                        tri_json *run) {
+    const char *folder = reader->folder;
     tri_run_tail tail;
     tri_json *error;
-    TRI_TRY(tri__run_events(folder, options, run, &tail));
+    TRI_TRY(tri__run_follow(reader->follow, options, run, &tail));
     TRI_TRY(take_summary(folder, run));
     TRI_TRY(load(folder, "error.json", run, &error));
     if (error) tri__json_set_new(run, "error", error);
@@ -236,7 +243,37 @@ static tri_json *name_of(const char *path) {
     return tri__json_string(slash && slash[1] ? slash + 1 : real);
 }
 
+tri_status tri__run_reader_open(const char *folder, tri_run_reader **out) {
+    tri_run_reader *reader = calloc(1, sizeof *reader);
+    *out = NULL;
+    if (!reader || !(reader->folder = strdup(folder))) {
+        free(reader);
+        return tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
+    }
+    tri_status status = tri__run_follow_open(folder, &reader->follow);
+    if (status == TRI_OK) *out = reader;
+    else tri__run_reader_close(reader);
+    return status;
+}
+
+void tri__run_reader_close(tri_run_reader *reader) {
+    if (!reader) return;
+    tri__run_follow_close(reader->follow);
+    free(reader->folder);
+    free(reader);
+}
+
 tri_status tri__run_data(const char *folder, const tri_run_data_options *options, tri_json **out) {
+    tri_run_reader *reader;
+    *out = NULL;
+    TRI_TRY(tri__run_reader_open(folder, &reader));
+    tri_status status = tri__run_reader_data(reader, options, out);
+    tri__run_reader_close(reader);
+    return status;
+}
+
+tri_status tri__run_reader_data(tri_run_reader *reader, const tri_run_data_options *options, tri_json **out) {
+    const char *folder = reader->folder;
     tri_names names;
     tri_kind kind;
     *out = NULL;
@@ -251,7 +288,7 @@ tri_status tri__run_data(const char *folder, const tri_run_data_options *options
     tri_json *run = tri__json_pack("{s:o, s:s, s:o}", "name", name_of(folder), "folder", folder, "missing",
                                    tri__json_array());
     if (status == TRI_OK && !run) status = tri__fail(TRI_RESOURCE, "no memory for the data of %s", folder);
-    if (status == TRI_OK) status = fill(folder, &names, options, run);
+    if (status == TRI_OK) status = fill(reader, &names, options, run);
     tri__names_free(&names);
     if (status == TRI_OK) *out = run;
     else tri__json_decref(run);

@@ -15,9 +15,10 @@
  *   starts             [{time, step, version, changed: {key: [was, now]}}]: the first and each restart
  *   checkpoints        [{step, time, bytes, best, valid, reason, mesh}], in the order of steps; bytes only where it
  *                      still exists
- *   warnings           [{time, step, message}], the first 50; n_warnings: all
+ *   warnings           [{time, step, message}]: the first 10 and the last 40 or more; n_warnings: all
  *   curves             {key: {step: [..], value: [..], of}}: train events by key; of: points before thinning
  *   validations        the `epoch` events: [{step, epoch, train_loss, valid_loss, accuracy, ..., seconds, best, time}]
+ *   last               the last train event, as it stands
  *   summary            summary.json without `ranks`
  *   ranks              summary.json's `ranks`: planned and measured memory and traffic, at most 64
  *   predictions        {best, last}: of validation-best.csv and validation-last.csv (predicted.h)
@@ -37,7 +38,13 @@ typedef struct tri_run_data_options {
     int rows;      /* worst and most uncertain validation rows to show with their data; 0: none */
 } tri_run_data_options;
 
+/* A run folder that is read again and again: of metrics.jsonl, only what was appended since the last time. */
+typedef struct tri_run_reader tri_run_reader;
+tri_status tri__run_reader_open(const char *folder, tri_run_reader **out); /* reads nothing yet */
+void tri__run_reader_close(tri_run_reader *reader);                       /* accepts NULL */
 /* TRI_NOINPUT if there is no such folder, TRI_DATA if it holds nothing of a run. *out is a new reference. */
+tri_status tri__run_reader_data(tri_run_reader *reader, const tri_run_data_options *options, tri_json **out);
+/* The same, once. */
 tri_status tri__run_data(const char *folder, const tri_run_data_options *options, tri_json **out);
 
 /* What the page is given: {format: 1, version, live, made, runs}; `runs` is a list of tri__run_data. A new reference;

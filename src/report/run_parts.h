@@ -16,9 +16,15 @@ typedef struct tri_run_tail {
     int64_t lines, damaged; /* lines in all, and those that were left out */
 } tri_run_tail;
 
-/* run_events.c: metrics.jsonl into started, updated, step, steps, epoch, epochs, facts, config, starts, checkpoints,
- * warnings, curves, validations, shares, rates. */
-tri_status tri__run_events(const char *folder, const tri_run_data_options *options, tri_json *run, tri_run_tail *tail);
+/* run_follow.c: metrics.jsonl, followed as it grows. */
+typedef struct tri_run_follow tri_run_follow;
+tri_status tri__run_follow_open(const char *folder, tri_run_follow **out); /* reads nothing yet */
+void tri__run_follow_close(tri_run_follow *follow);                       /* accepts NULL */
+/* Reads what was appended since the last call, or everything if the file is another one now; all that was ever read
+ * goes into started, updated, step, steps, epoch, epochs, facts, config, starts, checkpoints, warnings, curves,
+ * validations, last, shares, rates. */
+tri_status tri__run_follow(tri_run_follow *follow, const tri_run_data_options *options, tri_json *run,
+                           tri_run_tail *tail);
 /* predicted.c: validation-best.csv and validation-last.csv into predictions. */
 tri_status tri__run_predictions(const char *folder, const tri_run_data_options *options, tri_json *run);
 /* profiled.c: profile-rank<r>.json into profile. names: of the folder. */
