@@ -35,7 +35,7 @@ typedef struct calibrating {
 } calibrating;
 
 const tri_option tri__calibrate_options[] = {
-    TRI_OWN_ROW(struct tri_calibrate_options, "calibrate", REAL, seconds, .value = "50", .min = 1, .max = 3600,
+    TRI_OWN_ROW(struct tri_calibrate_options, "calibrate", REAL, seconds, .value = "55", .min = 1, .max = 3600,
                 .help = "time to measure for, about; with little, large models are left out"),
     {0}};
 

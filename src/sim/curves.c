@@ -1,6 +1,6 @@
 /* curves.c - between points a kernel's time is interpolated as its ratio to a smooth roofline, in logarithms of sizes:
- * a plane fitted to all points, in which near ones weigh much more. Outside of the points the nearest ratio holds, so
- * that times keep growing with the work. */
+ * a plane fitted to all points, in which near ones weigh much more, never above or below all of them. Outside of the
+ * points the nearest ratio holds, so that times keep growing with the work. */
 #include "sim/curves.h"
 #include "sim/sizes.h"
 
@@ -42,21 +42,21 @@ static double first_unknown(double m[TERMS][TERMS], double y[TERMS], int n) {
 
 /* log of seconds over the roofline, at the point `at` (log2 of sizes). */
 static double fitted(const tri_hardware *h, const tri_kernel_curve *curve, const double *at, int sizes) {
-    double m[TERMS][TERMS] = {{0}}, y[TERMS] = {0}, all = 0;
+    double m[TERMS][TERMS] = {{0}}, y[TERMS] = {0}, all = 0, least = INFINITY, most = -INFINITY;
     for (int i = 0; i < curve->n; i++) {
         const tri_kernel_point *p = &curve->point[i];
         double term[TERMS] = {1}, distance = SAME_POINT,
                ratio = log(p->seconds / smooth_roofline(h, curve, p->size));
         for (int k = 0; k < sizes; k++) term[k + 1] = log2(p->size[k]) - at[k], distance += term[k + 1] * term[k + 1];
         double weight = 1 / (distance * distance);
-        all += weight;
+        all += weight, least = fmin(least, ratio), most = fmax(most, ratio);
         for (int a = 0; a <= sizes; a++) {
             for (int b = 0; b <= sizes; b++) m[a][b] += weight * term[a] * term[b];
             y[a] += weight * term[a] * ratio;
         }
     }
     for (int k = 1; k <= sizes; k++) m[k][k] += SLOPE_DOUBT * all;
-    return first_unknown(m, y, sizes + 1);
+    return fmax(least, fmin(most, first_unknown(m, y, sizes + 1)));
 }
 
 /* The ratio at the sizes or, outside of the curve's box, at its border. */

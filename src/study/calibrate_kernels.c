@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { MOST_RANKS = 64, MOST_STEPS = 16, FEWEST_STEPS = 2, MOST_RUNS = 16 };
+enum { MOST_RANKS = 64, MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };
 #define SWITCHES 30 /* a second and core, involuntary: more of them are another process */
 
 /* width, heads, layers, words, tokens, length, microbatches: small models first, because the last ones are left out
@@ -188,10 +188,10 @@ static tri_trial_case case_of(const struct model_row *row, const run_kind *kind)
                             .quantize = kind->quantize};
 }
 
-/* The models that fit into the time and into memory: the first ones, by their FLOPs and the rate so far. */
+/* The models that fit into the time and into memory: the first ones, by their FLOPs and the best rate so far. */
 static tri_status run_models(const tri_calibration *asked, const run_kind *kind, tri_samples *samples,
                              int *repeated) {
-    double begin = tri__clock(), flops = 0;
+    double begin = tri__clock(), rate = 0;
     int ranks = asked->cores / kind->threads;
     for (int i = 0; i < MODELS; i++) {
         crew c = {.asked = asked,
@@ -199,13 +199,13 @@ static tri_status run_models(const tri_calibration *asked, const run_kind *kind,
                   .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
                   .threads = kind->threads,
                   .samples = samples};
-        double used = tri__clock() - begin, rest = kind->seconds - used, work = tri__trial_flops(&c.at);
+        double now = tri__clock(), rest = kind->seconds - (now - begin), work = tri__trial_flops(&c.at);
         if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
-        if (i > 2 && (2 + FEWEST_STEPS) * used * work / flops > rest) continue; /* later ones may be shorter */
+        if (i > 2 && (2 + FEWEST_STEPS) * work / rate > rest) continue; /* later ones may be shorter */
         if (tri__trial_bytes(&c.at) * c.ranks > 0.5 * (double)tri__memory_available()) continue;
-        c.seconds = rest / (MODELS - i);
+        c.seconds = rest / (MODELS - i) / 2; /* later ones take longer */
         TRI_TRY(run_crew(&c));
-        flops += work * (c.steps + c.repeated + 2);
+        rate = fmax(rate, work * (c.steps + c.repeated + 2) / (tri__clock() - now));
         *repeated += c.repeated;
     }
     return TRI_OK;
