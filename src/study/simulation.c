@@ -35,6 +35,23 @@ static tri_json *role_json(const tri_rank_timeline *rank, int place) {
                           "activation_bytes", (tri_json_int)p->bytes[TRI_MEM_ACT]);
 }
 
+/* A rank's row: that of its role. Of many ranks as JSON, only the first of a role has legs and transfers: each rank's
+ * own would take gigabytes. */
+static tri_json *rank_json(const tri_settings *s, const tri_timeline *line, tri_json *role, int rank) {
+    enum { MOST_DRAWN = 256 };
+    int first = line->roles.rank[line->roles.of[rank]];
+    int drawn = !s->json || rank == first || line->world <= MOST_DRAWN, shared = 0;
+    tri_json *one = tri__json_pack("{s:i}", "rank", rank), *value;
+    const char *key;
+    tri__json_each_member(role, key, value) {
+        int large = strcmp(key, "legs") == 0 || strcmp(key, "transfers") == 0;
+        shared |= large && !drawn;
+        if (strcmp(key, "rank") != 0 && (drawn || !large)) tri__json_set_new(one, key, tri__json_incref(value));
+    }
+    if (shared) tri__json_set_new(one, "like", tri__json_integer(first));
+    return one;
+}
+
 /* The timeline as JSON. `samples`: of a step; held: [mesh->pp] microbatches_held of each place, NULL: unknown. */
 static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_mesh *mesh, double samples,
                            const tri_hardware *hardware, const tri_timeline *line, const double *held,
@@ -50,9 +67,7 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_me
         tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
-        tri_json *one = tri__json_deep_copy(role[line->roles.of[rank]]);
-        tri__json_set_new(one, "rank", tri__json_integer(rank));
-        tri__json_append_new(ranks, one);
+        tri__json_append_new(ranks, rank_json(s, line, role[line->roles.of[rank]], rank));
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
