@@ -145,8 +145,9 @@ static int64_t find_changes(const tri_event *event, change *list) {
         if (wait == event->n_spans) continue;
         long long begin = nanos_of(post->begin), end = nanos_of(event->spans[wait].end);
         if (end <= begin) continue;
-        list[n++] = (change){begin, post->sent / (double)(end - begin) * 1e9};
-        list[n++] = (change){end, -list[n - 2].rate};
+        double rate = post->sent / (double)(end - begin) * 1e9;
+        list[n++] = (change){begin, rate};
+        list[n++] = (change){end, -rate};
     }
     qsort(list, (size_t)n, sizeof *list, earlier);
     return n;
