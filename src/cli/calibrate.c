@@ -71,13 +71,16 @@ static tri_status measure_machine(tri_cli *cli, calibrating *c, const tri_log *l
                          device->name);
     const tri_calibration asked = {.device = device,
                                    .cores = device->async ? 0 : tri__cores(),
-                                   .seconds = c->own.seconds * 3 / 4,
+                                   .seconds = c->own.seconds * (device->async ? 0.9 : 0.75),
                                    .log = log,
                                    .stop = cli->stop};
     TRI_TRY(tri__calibrate_kernels(&asked, &c->arena, &c->out));
     c->out.ranks_per_node = device->async ? device->count() : asked.cores;
     if (!device->async) c->out.memory = (double)tri__memory_total();
-    return tri__calibrate_host(&c->out);
+    const tri_hardware measured = c->out; /* the host's copies and steps are not those of a GPU */
+    tri_status status = tri__calibrate_host(&c->out);
+    if (device->async) c->out.copy = measured.copy, c->out.host.step = measured.host.step;
+    return status;
 }
 
 /* ---- Where figures come from ---- */
@@ -205,7 +208,9 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     TRI_TRY(choose_path(cli, c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));
-    tri_status status = measure_links(c, world, log);
+    const tri_device *device = NULL;
+    tri_status status = tri__device_get(c->settings.device, &device);
+    if (status == TRI_OK && !device->async) status = measure_links(c, world, log); /* those of GPUs are not measured */
     int rank = world ? tri_world_rank(world) : 0;
     if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
     if (status != TRI_OK || rank) return status;

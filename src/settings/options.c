@@ -261,7 +261,7 @@ const tri_option tri__run_options[] = {
         .help = "the pipeline's compute order, one line for each rank, in torchtitan's form"),
     ROW(BOOL, params, UNRECORDED, .value = "false", .commands = "plan",
         .help = "each parameter's stage, tensor split, owners and bytes"),
-    ROW(TEXT, hardware, UNRECORDED, .commands = "plan,simulate",
+    ROW(TEXT, hardware, UNRECORDED, .commands = "plan,simulate,bench",
         .help = "what to simulate on: h200x8, a100x8, cpu, or a JSON file"),
     ROW(REAL, price_per_hour, UNRECORDED, .value = "0", FROM(0), .commands = "simulate",
         .help = "price of one rank (a GPU; on CPUs its share of the machine) for an hour, for the cost of a run"),

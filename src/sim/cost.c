@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#define LONG 50e-6 /* seconds; longer kernels run at the power limit, so that what lanes save lowers the clock */
+
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
@@ -105,7 +107,7 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
 }
 
 double tri__instr_work(const tri_program *program, const tri_instr *instr, double seconds, const tri_costs *costs) {
-    if (costs->hardware->n_kernels) return fmax(0, seconds - costs->hardware->launch);
+    if (costs->hardware->n_kernels) return fmax(0, seconds - costs->hardware->launch * fmin(1, LONG / seconds));
     double work = work_of(costs->hardware, program, instr, tri__costs_counts(costs, program, instr));
     return work > 0 ? seconds * work / fmax(costs->hardware->launch, work) : 0;
 }

@@ -26,6 +26,7 @@ tri_status tri__calibrate_kernels(const tri_calibration *calibration, tri_arena 
 typedef struct tri_trial_case {
     int width, heads, inner;    /* of the encoder; inner: of its feed-forward part */
     int layers, words;
+    int texts;                  /* each with such an encoder; 0 is 1 */
     int tokens, length;         /* of a microbatch; of each of its sequences */
     int microbatches;
     tri_dtype precision, quantize;
@@ -36,6 +37,15 @@ typedef struct tri_trial tri_trial;
 tri_status tri__trial_open(const tri_device *device, const tri_trial_case *at, int threads, tri_trial **out);
 /* One training step. times: [n_instrs] of the program, NULL. */
 tri_status tri__trial_step(tri_trial *trial, tri_time *times);
+/* The same in parts, for asynchronous devices; times are valid after `finish`. tri__trial_run_step is a step as a run
+ * makes it: its update is queued separately. `hold`: as tri__exec_hold. `queueing`: seconds in which the host queues an
+ * instruction that is not part of a graph; each call leaves out another number of instructions at the end. */
+tri_status tri__trial_queue(tri_trial *trial, tri_time *times);
+tri_status tri__trial_finish(tri_trial *trial);
+tri_status tri__trial_run_step(tri_trial *trial);
+void tri__trial_hold(tri_trial *trial, double seconds);
+tri_status tri__trial_queueing(tri_trial *trial, int without, double *seconds);
+const char *tri__trial_machine(const tri_trial *trial);
 const tri_program *tri__trial_program(const tri_trial *trial);
 const tri_counts *tri__trial_counts(const tri_trial *trial); /* of each microbatch */
 void tri__trial_close(tri_trial *trial); /* accepts NULL */

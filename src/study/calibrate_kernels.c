@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "study/calibrate_points.h"
+#include "study/calibrate_async.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -248,6 +248,7 @@ typedef struct keeping {
     tri_samples *samples;
     tri_arena *arena;
     tri_hardware *out;
+    const tri_async_figures *figures;
 } keeping;
 
 static tri_status keep(void *data) {
@@ -258,14 +259,21 @@ static tri_status keep(void *data) {
     tri__samples_curves(k->samples, k->arena, k->out);
     tri__curves_rates(k->out);
     tri__curves_tiles(k->out);
+    if (k->asked->device->async) {
+        const tri_async_figures *f = k->figures;
+        k->out->launch = f->launch, k->out->queue = f->queue, k->out->host.step = f->step, k->out->copy = f->in;
+        k->out->memory = f->memory;
+        k->out->offload.in = f->in, k->out->offload.out = f->back, k->out->offload.latency = f->latency;
+    }
     return TRI_OK;
 }
 
 tri_status tri__calibrate_kernels(const tri_calibration *asked, tri_arena *arena, tri_hardware *out) {
     tri_samples samples = {0};
-    keeping k = {asked, &samples, arena, out};
-    tri_status status = asked->device->async ? tri__fail(TRI_USAGE, "calibrate measures CPUs only")
-                                             : run_kinds(asked, &samples);
+    tri_async_figures figures = {0};
+    keeping k = {asked, &samples, arena, out, &figures};
+    tri_status status =
+        asked->device->async ? tri__calibrate_async(asked, &samples, &figures) : run_kinds(asked, &samples);
     if (status == TRI_OK) status = tri__arena_guard(keep, &k);
     tri__samples_free(&samples);
     return status;

@@ -1,7 +1,8 @@
-/* calibrate_model.c - a model to be timed: one text of sequences of equal length, three columns, random weights. Plans
+/* calibrate_model.c - a model to be timed: one or two texts of sequences of equal length, three columns, random weights. Plans
  * are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
 #include "study/calibrate.h"
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 3, CLASSES = 2, COMMON = 128 /* width of branches and fusion */ };
+enum { COLUMNS = 3, CLASSES = 2, COMMON = 128 /* width of branches and fusion */, TABLE_BYTES = 4 << 20 };
 #define DROPOUT 0.1 /* as models train with */
 
 struct tri_trial {
@@ -22,6 +23,7 @@ struct tri_trial {
     const tri_program *program[TRI_PROGRAMS];
     tri_exec *exec;
     tri_feed *feed;   /* [microbatches], all the same */
+    float *table;     /* TABLE_BYTES of random numbers */
     uint32_t step;
 };
 
@@ -29,12 +31,13 @@ static void make_model(tri_trial *t, const tri_trial_case *at) {
     char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     const tri_model_config config = {.label_name = "label",
                                      .primary_text_name = "text",
+                                     .secondary_text_name = at->texts > 1 ? "other" : NULL,
                                      .hidden_common_dim = COMMON,
                                      .fusion_hidden_dim = COMMON,
                                      .fusion_dropout = DROPOUT,
                                      .num_classes = CLASSES,
                                      .max_sen_len = at->length};
-    const tri_encoder encoder[2] = {{.vocab_size = at->words,
+    const tri_encoder one = {.vocab_size = at->words,
                                      .hidden_size = at->width,
                                      .num_hidden_layers = at->layers,
                                      .num_attention_heads = at->heads,
@@ -45,13 +48,18 @@ static void make_model(tri_trial *t, const tri_trial_case *at) {
                                      .hidden_dropout_prob = DROPOUT,
                                      .attention_probs_dropout_prob = DROPOUT,
                                      .initializer_range = 0.02,
-                                     .layer_norm_eps = 1e-12}};
+                                     .layer_norm_eps = 1e-12},
+                      encoder[2] = {one, one};
     tri__model_make(&t->arena, &config, encoder, COLUMNS, (tri_texts){no_decay, 3}, &t->model);
 }
 
 static tri_counts counts_of(const tri_trial_case *at) {
-    return (tri_counts){.of = {[TRI_SYM_T0] = at->tokens, [TRI_SYM_N] = at->tokens / at->length},
-                        .squares = {[TRI_SYM_T0] = (double)at->tokens * at->length}};
+    int second = at->texts > 1;
+    double squares = (double)at->tokens * at->length;
+    return (tri_counts){.of = {[TRI_SYM_T0] = at->tokens,
+                               [TRI_SYM_T1] = second ? at->tokens : 0,
+                               [TRI_SYM_N] = at->tokens / at->length},
+                        .squares = {[TRI_SYM_T0] = squares, [TRI_SYM_T1] = second ? squares : 0}};
 }
 
 static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
@@ -97,23 +105,29 @@ static void make_feed(tri_trial *t, const tri_trial_case *at) {
         const void **field = t->feed[mb].field;
         t->feed[mb].counts = t->in.max;
         field[TRI_FIELD_ids0] = ids, field[TRI_FIELD_pos0] = pos, field[TRI_FIELD_key0] = key;
-        field[TRI_FIELD_seq0] = seq, field[TRI_FIELD_numbers] = numbers, field[TRI_FIELD_labels] = labels;
+        field[TRI_FIELD_ids1] = ids, field[TRI_FIELD_pos1] = pos, field[TRI_FIELD_key1] = key;
+        field[TRI_FIELD_seq0] = field[TRI_FIELD_seq1] = seq, field[TRI_FIELD_numbers] = numbers, field[TRI_FIELD_labels] = labels;
         field[TRI_FIELD_keyn] = keyn, field[TRI_FIELD_class_weights] = weights, field[TRI_FIELD_loss_inv] = inv;
         field[TRI_FIELD_hyper] = fixed, field[TRI_FIELD_loss_scale] = scale;
     }
 }
 
+/* A table of random numbers, over and over: kernels, and a GPU's power, do not know the difference. */
 static void make_weights(void *maker, size_t at, size_t bytes, void *out) {
-    const uint32_t *unit = maker;
-    tri__random_normal(1, *unit, 0.02f, (int64_t)(at / sizeof(float)), (int64_t)(bytes / sizeof(float)), out);
+    const float *table = maker;
+    for (size_t i = 0, n; i < bytes; i += n) {
+        size_t from = (at + i) % TABLE_BYTES;
+        n = bytes - i < TABLE_BYTES - from ? bytes - i : TABLE_BYTES - from;
+        memcpy((char *)out + i, (const char *)table + from, n);
+    }
 }
 
 static tri_status set_weights(tri_trial *t) {
     const tri_planned *train = &t->plan.train;
     const int *slot = train->master ? train->master : train->param;
     const tri_feed none = {0};
-    for (uint32_t unit = 0; unit < (uint32_t)t->plan.model->n_units; unit++)
-        TRI_TRY(tri__exec_fill(t->exec, TRI_TRAIN, slot[unit], make_weights, &unit));
+    for (int unit = 0; unit < t->plan.model->n_units; unit++)
+        TRI_TRY(tri__exec_fill(t->exec, TRI_TRAIN, slot[unit], make_weights, t->table));
     TRI_TRY(tri__exec_run(t->exec, TRI_START, 0, t->program[TRI_START]->n_instrs, 0, &none, NULL));
     return tri__exec_finish(t->exec);
 }
@@ -131,6 +145,8 @@ static tri_status plan_trial(void *data) {
     make_model(t, o->at);
     make_plan_in(t, o->at);
     make_feed(t, o->at);
+    t->table = tri__arena_alloc(&t->arena, TABLE_BYTES);
+    tri__random_normal(1, 0, 0.02f, 0, TABLE_BYTES / sizeof *t->table, t->table);
     TRI_TRY(tri__plan(&t->arena, &t->in, 1, &t->plan));
     t->program[TRI_TRAIN] = t->plan.train.program;
     t->program[TRI_INFER] = t->plan.infer.program;
@@ -149,11 +165,36 @@ tri_status tri__trial_open(const tri_device *device, const tri_trial_case *at, i
     return set_weights(t);
 }
 
+tri_status tri__trial_queue(tri_trial *t, tri_time *times) {
+    return tri__exec_run(t->exec, TRI_TRAIN, 0, t->program[TRI_TRAIN]->n_instrs, ++t->step, t->feed, times);
+}
+
+tri_status tri__trial_finish(tri_trial *t) { return tri__exec_finish(t->exec); }
+
 tri_status tri__trial_step(tri_trial *t, tri_time *times) {
-    int n = t->program[TRI_TRAIN]->n_instrs;
-    TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, 0, n, ++t->step, t->feed, times));
+    TRI_TRY(tri__trial_queue(t, times));
+    return tri__trial_finish(t);
+}
+
+tri_status tri__trial_run_step(tri_trial *t) {
+    int update = t->plan.train.update, n = t->program[TRI_TRAIN]->n_instrs;
+    TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, 0, update, ++t->step, t->feed, NULL));
+    TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, update, n, t->step, t->feed, NULL));
     return tri__exec_finish(t->exec);
 }
+
+void tri__trial_hold(tri_trial *t, double seconds) { tri__exec_hold(t->exec, seconds); }
+
+/* A range that was never run is queued instruction by instruction, not as a graph. */
+tri_status tri__trial_queueing(tri_trial *t, int without, double *seconds) {
+    int n = t->program[TRI_TRAIN]->n_instrs - without;
+    double begin = tri__clock();
+    TRI_TRY(tri__exec_run(t->exec, TRI_TRAIN, 0, n, ++t->step, t->feed, NULL));
+    *seconds = (tri__clock() - begin) / n;
+    return tri__exec_finish(t->exec);
+}
+
+const char *tri__trial_machine(const tri_trial *t) { return tri__exec_describe(t->exec); }
 
 const tri_program *tri__trial_program(const tri_trial *t) { return t->program[TRI_TRAIN]; }
 
@@ -168,7 +209,7 @@ void tri__trial_close(tri_trial *t) {
 
 double tri__trial_flops(const tri_trial_case *at) {
     double h = at->width, layer = 8 * h * h + 4 * h * at->inner + 4.0 * at->length * h;
-    return 3 * layer * at->layers * at->tokens * at->microbatches;
+    return 3 * layer * at->layers * at->tokens * at->microbatches * (at->texts > 1 ? 2 : 1);
 }
 
 double tri__trial_bytes(const tri_trial_case *at) {

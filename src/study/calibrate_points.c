@@ -130,7 +130,8 @@ void tri__curves_rates(tri_hardware *out) {
     double half = best_rate(out, TRI_OP_linear, TRI_BF16), cores = fmax(1, out->cores);
     out->f32 = best_rate(out, TRI_OP_linear, TRI_F32);
     out->half = half > 0 ? half : out->f32;
-    out->attention = best_rate(out, TRI_OP_attention, TRI_F32) / out->f32;
+    out->attention = out->cores ? best_rate(out, TRI_OP_attention, TRI_F32) / out->f32
+                                : best_rate(out, TRI_OP_attention, TRI_BF16) / out->half;
     out->peak[TRI_F32] = cores * out->f32;
     out->peak[TRI_BF16] = out->peak[TRI_F16] = cores * half;
     out->peak[TRI_I8] = cores * best_rate(out, TRI_OP_linear_int8, TRI_F32);

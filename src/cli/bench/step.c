@@ -6,6 +6,7 @@
 #include "cli/bench/runs.h"
 #include "engine/ceiling.h"
 #include "cli/bench/step_cases.h"
+#include "cli/bench/step_predict.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -29,6 +30,7 @@ typedef struct result {
     double planned, used; /* bytes: planned; decrease of the device's free memory, 0 if unknown */
     double by_op[TRI_OP_COUNT];      /* seconds in one additional, instrumented step */
     double loss[2];                  /* of the first and the last step */
+    double predicted;                /* seconds: simulated, median of the same steps; 0 without --hardware */
 } result;
 
 typedef struct bench {
@@ -38,6 +40,7 @@ typedef struct bench {
     const tri_step_case *at;
     const tri_device *device;
     double ceiling;                  /* FLOPs a second */
+    const tri_hardware *hardware;    /* to predict with; NULL */
     int64_t steps;                   /* including warm-up */
     char folder[TRI_PATH_MAX];
 } bench;
@@ -85,7 +88,7 @@ static tri_status one_step(tri_session *s, double *host) {
 }
 
 static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
-    double *times = calloc((size_t)b->steps, sizeof *times), flops = 0, sum = 0;
+    double *times = calloc(2 * (size_t)b->steps, sizeof *times), *simulated = times + b->steps, flops = 0, sum = 0;
     if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = TRI_OK;
     for (int64_t i = 0; i < b->steps && status == TRI_OK; i++) {
@@ -96,6 +99,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
         if (i == 0) r->first = end - begun, r->loss[0] = s->last.loss;
         if (i < WARMUP) continue;
         times[i - WARMUP] = end - begin;
+        if (b->hardware) status = tri__step_predict(s, b->hardware, &simulated[i - WARMUP]);
         sum += end - begin;
         flops += s->model_flops;
         r->executed += s->last.flops;
@@ -106,6 +110,7 @@ static tri_status time_steps(const bench *b, tri_session *s, double begun, resul
     r->loss[1] = s->last.loss;
     int64_t n = b->steps - WARMUP;
     r->step = tri__bench_median(times, n);
+    if (b->hardware) r->predicted = tri__bench_median(simulated, n);
     r->least = times[0];
     r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n,
                                                                   r->executed /= (double)n;
@@ -159,6 +164,11 @@ static tri_status print_json(const bench *b, const result *r) {
         b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12, "executed_tflop",
         r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last",
         r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
+    if (b->hardware) {
+        tri__json_set_new(o, "hardware", tri__json_string(b->hardware->name));
+        tri__json_set_new(o, "predicted_ms", tri__json_real(1e3 * r->predicted));
+        tri__json_set_new(o, "prediction_error", tri__json_real(r->predicted / r->step - 1));
+    }
     tri_status status = tri__print_json(b->cli->out, o);
     tri__json_decref(o);
     fflush(b->cli->out);
@@ -166,11 +176,14 @@ static tri_status print_json(const bench *b, const result *r) {
 }
 
 static void add_row(const bench *b, const result *r, tri_text_table *table) {
-    char planned[32], used[32] = "-";
+    char planned[32], used[32] = "-", predicted[48] = "-";
+    if (b->hardware)
+        snprintf(predicted, sizeof predicted, "%.2f (%+.1f %%)", 1e3 * r->predicted,
+                 100 * (r->predicted / r->step - 1));
     tri__text_bytes(r->planned, planned);
     if (r->used > 0) tri__text_bytes(r->used, used);
-    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s", b->at->name, b->at->what, 1e3 * r->step,
-                        r->rate, 100 * r->mfu, r->first, planned, used);
+    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s\t%s", b->at->name, b->at->what,
+                        1e3 * r->step, r->rate, 100 * r->mfu, r->first, planned, used, predicted);
 }
 
 /* ---- From beginning to end ---- */
@@ -191,7 +204,7 @@ static tri_status run_case(bench *b, tri_text_table *table) {
 static tri_status run_cases(bench *b) {
     tri_text_table table = {0};
     tri_status status = TRI_OK;
-    tri__text_table_add(&table, "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device");
+    tri__text_table_add(&table, "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted");
     for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
         b->at = tri__step_case_find(b->options->cases.at[i]);
         if (b->at) status = run_case(b, &table);
@@ -222,5 +235,15 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
     int threads = settings->threads ? (int)settings->threads : tri__cores();
     tri_ceiling_product product = {dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, 3, 10};
     TRI_TRY(tri__ceiling(b.device, &product, &b.ceiling));
-    return run_cases(&b);
+    tri_arena arena = {0};
+    tri_hardware hardware;
+    tri_status status = TRI_OK;
+    if (settings->hardware) {
+        TRI_TRY(tri__arena_open(&arena, 0));
+        status = tri__hardware_open(&arena, settings->hardware, &hardware);
+        b.hardware = &hardware;
+    }
+    if (status == TRI_OK) status = run_cases(&b);
+    tri__arena_close(&arena);
+    return status;
 }

@@ -1,0 +1,11 @@
+/* step_predict.h - what the simulator says of a session's step. */
+#ifndef TRI_CLI_BENCH_STEP_PREDICT_H
+#define TRI_CLI_BENCH_STEP_PREDICT_H
+
+#include "sim/hardware.h"
+#include "train/session.h"
+
+/* Seconds of a step like the last one, with the row counts of its microbatches; one rank. */
+tri_status tri__step_predict(const tri_session *session, const tri_hardware *hardware, double *seconds);
+
+#endif
