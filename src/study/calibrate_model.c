@@ -1,5 +1,5 @@
-/* calibrate_model.c - a model to be timed: one or two texts of sequences of equal length, three columns, random weights. Plans
- * are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
+/* calibrate_model.c - a model to be timed: one or two texts of sequences of equal length, three columns, random
+ * weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
 #include "study/calibrate.h"
 
 #include "base/clock.h"
@@ -106,7 +106,8 @@ static void make_feed(tri_trial *t, const tri_trial_case *at) {
         t->feed[mb].counts = t->in.max;
         field[TRI_FIELD_ids0] = ids, field[TRI_FIELD_pos0] = pos, field[TRI_FIELD_key0] = key;
         field[TRI_FIELD_ids1] = ids, field[TRI_FIELD_pos1] = pos, field[TRI_FIELD_key1] = key;
-        field[TRI_FIELD_seq0] = field[TRI_FIELD_seq1] = seq, field[TRI_FIELD_numbers] = numbers, field[TRI_FIELD_labels] = labels;
+        field[TRI_FIELD_seq0] = field[TRI_FIELD_seq1] = seq, field[TRI_FIELD_numbers] = numbers,
+        field[TRI_FIELD_labels] = labels;
         field[TRI_FIELD_keyn] = keyn, field[TRI_FIELD_class_weights] = weights, field[TRI_FIELD_loss_inv] = inv;
         field[TRI_FIELD_hyper] = fixed, field[TRI_FIELD_loss_scale] = scale;
     }

@@ -204,7 +204,8 @@ static tri_status run_case(bench *b, tri_text_table *table) {
 static tri_status run_cases(bench *b) {
     tri_text_table table = {0};
     tri_status status = TRI_OK;
-    tri__text_table_add(&table, "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted");
+    tri__text_table_add(&table,
+                        "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted");
     for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
         b->at = tri__step_case_find(b->options->cases.at[i]);
         if (b->at) status = run_case(b, &table);
