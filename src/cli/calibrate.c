@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HEAP_BYTES = 64 << 20 /* of a rank that measures links */ };
+enum { RANKS_LEAST = 4 }; /* that links are measured between: more than the cores of a small machine is usual */
 
 typedef struct calibrating {
     tri_settings settings;
@@ -57,8 +57,10 @@ static tri_status begin_with(calibrating *c) {
 
 /* Links first, while all ranks are here; the rest is rank 0's. */
 static tri_status measure_links(calibrating *c, tri_world *world, const tri_log *log) {
-    int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) ? (int)c->settings.nproc_per_node
-                                                                              : tri__cores();
+    int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) && !world
+                    ? (int)c->settings.nproc_per_node
+                : tri__cores() > RANKS_LEAST ? tri__cores()
+                                             : RANKS_LEAST;
     tri__say(log, TRI_LOG_INFO, "links: %d ranks of this machine%s", ranks, world ? ", and those of others" : "");
     return tri__calibrate_links(&c->arena, world, ranks, c->own.seconds / 5, &c->out);
 }
@@ -204,7 +206,7 @@ static tri_status write_results(const tri_cli *cli, const calibrating *c) {
 static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_world *world = NULL;
     int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
-    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout, .heap_bytes = HEAP_BYTES};
+    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout};
     TRI_TRY(choose_path(cli, c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));

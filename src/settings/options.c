@@ -134,8 +134,9 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,serve,plan,simulate,bench,quantize,calibrate",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, NOTHING, .value = "0", .min = 0, .max = 4096,
-        .commands = "train,simulate,eval,predict,serve,inspect,tokenize,vocab,demo,bench,quantize",
-        .help = "threads of a rank; 0: the cores this process may use"),
+        .commands = "train,eval,predict,serve,plan,simulate,inspect,tokenize,vocab,demo,bench,quantize",
+        .help = "threads of a rank; 0: the cores this process may use; plan, simulate: 0 is a rank's share of a "
+                "node's cores"),
     ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict,quantize",
         .help = "threads that prepare batches, at most the cores that computing leaves free (at least one)"),
     ROW(INT, nproc_per_node, ROUNDING, .value = "1", RANKS, .choices = "auto=0|cpu=0|gpu=-1",
