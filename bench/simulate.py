@@ -2,17 +2,14 @@
 
     python3 bench/simulate.py [BUILD] [--cases a,b | --part K/N] [--hosts] [--into FILE] [--rounds 2]
     python3 bench/simulate.py --table FILE... [--json]
-    python3 bench/simulate.py [BUILD] --choose [--ranks 2,4]
 
-`trident calibrate` measures this machine first, and again after every third of the cases. Each case is simulated and
-trained in turn; the measured figure is the median of the rounds' median steps (step_ms of metrics.jsonl, without
-warm-up). --into appends one JSON object a case to FILE, so that a run can be cut into slices; --table prints all of
-them as Markdown, with the median and the worst error.
+`trident calibrate` measures this machine first, and again after every third of the cases; in a slice, once. Each case
+is simulated and trained in turn; the measured figure is the median of the rounds' median steps (step_ms of
+metrics.jsonl, without warm-up). --into appends one JSON object a case to FILE, so that a run can be cut into slices;
+--table prints all of them as Markdown, with the median and the worst error.
 
 --hosts: the same over MPI between two network namespaces of this machine, each bound to a core of its own, joined by a
 link of 1 Gbit/s and then of 100 Mbit/s (tc tbf). Needs root, ip, tc and Open MPI's mpirun.
-
---choose: trains every layout that `trident choose` considers, and compares the best with its first choice.
 
 Targets: CPU median 5 %, worst 12 %; two hosts median 8 %. Exit 1 where one is missed.
 """
@@ -211,7 +208,7 @@ def measure(machine, name, case, options):
     predicted, medians, spread = [], [], []
     for _ in range(options.rounds):
         shutil.rmtree(output, ignore_errors=True)
-        predicted.append(1e3 * machine.simulate(ranks, common)["step_seconds"])
+        predicted.append(1e3 * machine.simulate(ranks, common)["forecast"]["step_seconds"])  # the mean of sampled steps
         machine.train(ranks, [*common, "--output-dir", output, "--save-every", 0, "--resume", "never", "--seed", 1,
                               "--quiet"])
         times = steps_of(output)
@@ -228,7 +225,7 @@ def measure_all(machine, cases, options, results):
     names = list(cases)
     for i, name in enumerate(names):
         if not (options.hardware and os.path.exists(options.hardware)):
-            if i % max(1, (len(names) + 2) // 3) == 0:
+            if i % (len(names) if options.cases or options.part else (len(names) + 2) // 3) == 0:
                 machine.calibrate(4)
         else:
             machine.hardware = options.hardware
