@@ -104,7 +104,7 @@ def encoder(shape, vocabulary, positions):
 def prepare(folder, name, rows):
     """Writes a model's configuration, vocabulary and `rows` samples; returns the common words of its commands."""
     model = MODELS[name]
-    home = os.path.join(folder, name)
+    home = os.path.join(folder, f"{name}-{rows}")
     if not os.path.isdir(home):
         longest = max(high for _, high in model["lengths"])
         words = make_vocabulary(os.path.join(home, "models", "made"), model["vocabulary"])
@@ -200,8 +200,9 @@ def steps_of(output):
 def measure(machine, name, case, options):
     """Simulates and trains a case in turn; the result is one object of --into."""
     model, ranks, batch, more = case
-    common = [*prepare(machine.folder, model, options.rows), *more.split(), "--global-batch-size", batch,
-              "--max-steps", WARMUP + options.steps]
+    steps = WARMUP + options.steps  # one epoch: so predictions are of the batches that are measured
+    common = [*prepare(machine.folder, model, batch * steps), *more.split(), "--global-batch-size", batch,
+              "--max-steps", steps]
     if "--threads" not in more:
         common += ["--threads", 1]
     output = os.path.join(machine.folder, "run")
@@ -289,7 +290,6 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=9, help="timed steps of a round")
-    parser.add_argument("--rows", type=int, default=512, help="samples of each model's table")
     options = parser.parse_args()
     results = []
     if options.table:
