@@ -37,7 +37,7 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
 
 tri_status tri_evaluate(tri_session *session, tri_result *out) {
     tri_scores scores = {0};
-    TRI_TRY(tri__session_scores(session, &scores));
+    TRI_TRY(tri__session_scores(session, &scores, NULL));
     *out = (tri_result){.rows = scores.rows,
                         .loss = scores.loss,
                         .log_loss = scores.log_loss,

@@ -66,7 +66,7 @@ static void write_error(const watch *w, tri_status status) {
     free(message);
 }
 
-enum { WATCH, METRICS, TFEVENTS, LOG_TO, TRACE, PROFILE_FILE, SUMMARY, PROFILE, PROGRESS, SINKS };
+enum { WATCH, METRICS, TFEVENTS, LOG_TO, TRACE, PROFILE_FILE, VALIDATION, SUMMARY, PROFILE, PROGRESS, SINKS };
 
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
     const char *folder = settings->output_dir;
@@ -76,6 +76,7 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
     TRI_TRY(tri__log_to_open(folder, settings->log_to.at, settings->log_to.n, &sinks[LOG_TO]));
     TRI_TRY(tri__trace_open(folder, &sinks[TRACE]));
     TRI_TRY(tri__profile_file_open(folder, &sinks[PROFILE_FILE]));
+    TRI_TRY(tri__validation_open(folder, &sinks[VALIDATION]));
     TRI_TRY(tri__summary_open(folder, &sinks[SUMMARY]));
     TRI_TRY(tri__profile_open(folder, settings->json ? NULL : cli->out, cli->out_color, &sinks[PROFILE]));
     return tri__cli_progress(cli, settings->quiet, &sinks[PROGRESS]);
@@ -86,6 +87,7 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri__progress_close(&sinks[PROGRESS]);
     tri__profile_close(&sinks[PROFILE]);
     tri__summary_close(&sinks[SUMMARY]);
+    tri__validation_close(&sinks[VALIDATION]);
     tri__profile_file_close(&sinks[PROFILE_FILE]);
     tri__trace_close(&sinks[TRACE]);
     if (status != TRI_OK) { /* keep the text of the failure */

@@ -54,6 +54,11 @@ void tri__profile_file_close(tri_sink *sink);
 tri_status tri__profile_open(const char *folder, FILE *out, int color, tri_sink *sink);
 void tri__profile_close(tri_sink *sink);
 
+/* validation-last.csv and validation-best.csv in the folder: probabilities of the last and of the best validation; none
+ * beyond 32 M probabilities. */
+tri_status tri__validation_open(const char *folder, tri_sink *sink);
+void tri__validation_close(tri_sink *sink);
+
 /* summary.json in the folder: the END event's facts. */
 tri_status tri__summary_open(const char *folder, tri_sink *sink);
 void tri__summary_close(tri_sink *sink);

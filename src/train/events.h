@@ -70,6 +70,8 @@ typedef struct tri_event {
     int64_t epoch_index, epochs;   /* 1-based index */
     double train_loss;             /* mean over the epoch's samples */
     const tri_scores *valid;       /* NULL: none */
+    const float *probs;            /* [valid->rows, valid->n_classes] of its rows; NULL: none */
+    const int32_t *labels;         /* [valid->rows] */
     double seconds;                /* EPOCH, END */
     int best;                      /* EPOCH: the best so far */
     /* MESSAGE */

@@ -8,6 +8,7 @@
 #include "checkpoint/folders.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -23,6 +24,7 @@ typedef struct loop {
     int failures;                    /* consecutive checkpoints that could not be saved */
     char saved[TRI_PATH_MAX];
     tri_scores valid;                /* the last validation */
+    float *probs;                    /* its probabilities, on the lead, until its event */
     int has_valid;
 } loop;
 
@@ -144,7 +146,7 @@ static tri_status validate(loop *l, int *best) {
     tri__scores_free(&l->valid);
     l->valid = (tri_scores){0};
     s->at.open_epoch = 1;
-    TRI_TRY(tri__session_scores(s, &l->valid));
+    TRI_TRY(tri__session_scores(s, &l->valid, s->lead ? &l->probs : NULL));
     s->at.open_epoch = 0;
     l->has_valid = 1;
     *best = l->valid.loss < s->at.best_loss;
@@ -171,8 +173,12 @@ static tri_status end_epoch(loop *l, int last) {
                                               .epochs = s->settings->epochs,
                                               .train_loss = epoch_loss(s),
                                               .valid = l->has_valid ? &l->valid : NULL,
+                                              .probs = l->probs,
+                                              .labels = s->valid ? s->valid->labels : NULL,
                                               .seconds = tri__clock() - l->epoch_begin,
                                               .best = best}));
+    free(l->probs);
+    l->probs = NULL;
     if (s->at.batch == 0) s->at.loss_sum = s->at.weight_sum = 0;
     l->epoch_begin = tri__clock();
     int64_t every = s->settings->save_every;
@@ -329,7 +335,7 @@ static tri_status catch_up(loop *l) {
     l->saved_step = s->at.step;
     memcpy(l->saved, s->from, sizeof l->saved);
     if (!s->valid) return TRI_OK;
-    TRI_TRY(tri__session_scores(s, &l->valid));
+    TRI_TRY(tri__session_scores(s, &l->valid, NULL));
     l->has_valid = 1;
     return TRI_OK;
 }
@@ -390,6 +396,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
     tri__recorder_close(&l.recorder);
     tri__stage_clock_close(&l.clock);
     tri__scores_free(&l.valid);
+    free(l.probs);
     tri_session_close(l.s);
     return status;
 }

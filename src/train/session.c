@@ -385,7 +385,7 @@ tri_status tri_step_metrics(const tri_session *s, tri_step *out) {
     return tri__done(TRI_OK);
 }
 
-tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
+tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept) {
     if (!s->valid) return tri__fail(TRI_USAGE, "there is no validation file to evaluate on");
     double begin = tri__clock();
     size_t classes = (size_t)s->engine.model.n_classes;
@@ -400,6 +400,7 @@ tri_status tri__session_scores(tri_session *s, tri_scores *scores) {
     tri_status status = tri__evaluate(&s->engine, s->valid, s->settings->batch_size, probs);
     if (status == TRI_OK) status = tri__scores(probs, s->valid->labels, s->valid->n, &known, scores);
     if (status == TRI_OK) scores->seconds = tri__clock() - begin;
-    free(probs);
+    if (status == TRI_OK && kept) *kept = probs;
+    else free(probs);
     return status;
 }

@@ -81,7 +81,8 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
 /* tri_session_join, with guard bytes after each memory class. */
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
                              tri_session **out);
-tri_status tri__session_scores(tri_session *session, tri_scores *scores);
+/* probs: where the rows' probabilities go, [rows, classes], which the caller frees; NULL: not wanted. */
+tri_status tri__session_scores(tri_session *session, tri_scores *scores, float **probs);
 double tri__session_seconds(const tri_session *session); /* of the run so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
