@@ -120,7 +120,8 @@ static void take_start(tri_run_lines *e, const tri_json *event) {
     tri__json_set_new(e->head, "facts", facts);
     if (tri__json_is_object(config)) {
         tri__json_set(e->head, "config", config);
-        tri__json_set(e->head, "epochs", tri__json_get(config, "epochs"));
+        if (tri__json_is_number(tri__json_get(config, "epochs")))
+            tri__json_set(e->head, "epochs", tri__json_get(config, "epochs"));
     }
     if (tri__json_is_number(tri__json_get(event, "steps")))
         tri__json_set(e->head, "steps", tri__json_get(event, "steps"));
@@ -177,6 +178,7 @@ tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length
 tri_json *tri__run_lines_last(const tri_run_lines *e) {
     tri_json *event = NULL;
     if (e->last[0]) (void)tri__json_parse(e->last, strlen(e->last), "metrics.jsonl", TRI_DATA, &event);
+    if (event) tri__json_set_new(event, "ts", time_of(event));
     return event;
 }
 
