@@ -16,7 +16,8 @@ static char folder[TRI_PATH_MAX];
 
 static int setup(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/trident-log-to-XXXXXX");
+    strcpy(folder, "/tmp/trident-test-??????");
+    memset(folder + strlen(folder) - 6, 'X', 6);
     return tri__folder_temporary(folder) == TRI_OK ? 0 : -1;
 }
 

@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Process groups, control groups and launchers may each pass on the same request; a key that is pressed twice is
@@ -119,4 +120,33 @@ tri_server_signal tri__signals_wait(void) {
         if (atomic_exchange(&taken.reload, 0)) return TRI_SERVER_RELOAD;
         while (sem_wait(&taken.wake) && errno == EINTR) continue;
     }
+}
+
+static void wake(int signal) {
+    int before = errno;
+    (void)signal;
+    sem_post(&taken.wake);
+    errno = before;
+}
+
+void tri__signals_view(tri_cli *cli) {
+    static const int heard[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction end = {.sa_sigaction = note_server, .sa_flags = SA_RESTART | SA_SIGINFO},
+                     resized = {.sa_handler = wake, .sa_flags = SA_RESTART};
+    taken.terminal = cli->err_terminal;
+    atomic_store(&taken.first, tri__clock());
+    atomic_store(&taken.words, TRI_SIGNAL_SILENT);
+    cli->stop = &taken.stop;
+    sem_init(&taken.wake, 0, 0);
+    for (size_t i = 0; i < sizeof heard / sizeof *heard; i++) sigaction(heard[i], &end, NULL);
+    sigaction(SIGWINCH, &resized, NULL);
+}
+
+int tri__signals_pause(double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    double end = (double)until.tv_sec + (double)until.tv_nsec / 1e9 + seconds;
+    until.tv_sec = (time_t)end, until.tv_nsec = (long)((end - (double)until.tv_sec) * 1e9);
+    while (sem_timedwait(&taken.wake, &until) && errno == EINTR) continue;
+    return tri__stop_signalled(&taken.stop) || atomic_exchange(&taken.reload, 0);
 }

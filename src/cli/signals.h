@@ -32,4 +32,8 @@ typedef enum tri_server_signal { TRI_SERVER_END, TRI_SERVER_RELOAD } tri_server_
 void tri__signals_serve(tri_cli *cli);
 tri_server_signal tri__signals_wait(void); /* several reloads that wait are one */
 
+/* For a viewer: SIGTERM, SIGINT and SIGHUP end it, without a word; a resized window wakes it. */
+void tri__signals_view(tri_cli *cli);
+int tri__signals_pause(double seconds); /* 1: it should end; 0: the time is over, or the window has another size */
+
 #endif

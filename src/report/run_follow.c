@@ -48,6 +48,12 @@ static tri_status read_at(const char *path, int fd, char *into, size_t size, int
     return TRI_OK;
 }
 
+static tri_status begin_again(tri_run_follow *f) {
+    tri__run_lines_close(&f->lines);
+    f->at = f->n_seen = 0;
+    return tri__run_lines_open(&f->lines);
+}
+
 /* Begins again at the start, unless the file only grew. */
 static tri_status recognise(tri_run_follow *f, int fd, size_t size) {
     char seen[SEEN];
@@ -58,9 +64,7 @@ static tri_status recognise(tri_run_follow *f, int fd, size_t size) {
     if (same) TRI_TRY(read_at(f->path, fd, seen, (size_t)f->n_seen, f->at - f->n_seen, &n));
     f->inode = stat.st_ino;
     if (same && n == (size_t)f->n_seen && !memcmp(seen, f->seen, n)) return TRI_OK;
-    tri__run_lines_close(&f->lines);
-    f->at = f->n_seen = 0;
-    return tri__run_lines_open(&f->lines);
+    return begin_again(f);
 }
 
 /* Takes complete lines of a text that begins at f->at. */
@@ -178,6 +182,8 @@ tri_status tri__run_follow(tri_run_follow *f, const tri_run_data_options *option
         tail->found = 1;
         status = read_more(f, fd, size, &tail->torn);
         close(fd);
+    } else if (status == TRI_NOINPUT) {
+        TRI_TRY(begin_again(f)); /* what was read is no longer there */
     }
     if (status == TRI_RESOURCE) return status;
     if (status != TRI_OK)

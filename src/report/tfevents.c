@@ -102,6 +102,7 @@ static void write_step(tfevents *t, const tri_event *event) {
     put_scalar(&speed, "speed/loader_share", tri__rate(event->loader_seconds, seconds), NULL);
     put_scalar(&speed, "speed/comm_share", tri__rate(event->comm_seconds, seconds), NULL);
     put_scalar(&speed, "speed/idle_share", tri__rate(event->idle_seconds, seconds), NULL);
+    if (event->mfu > 0) put_scalar(&speed, "speed/mfu", event->mfu, NULL);
     put_scalar(&speed, "memory/planned_bytes", (double)event->mem_bytes, NULL);
     if (event->device_bytes > 0) put_scalar(&speed, "memory/device_bytes", (double)event->device_bytes, NULL);
     if (event->loss_scale > 0) put_scalar(&speed, "train/loss_scale", event->loss_scale, NULL);

@@ -16,7 +16,7 @@
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
     "train,eval,predict,serve,plan,simulate,calibrate,report,trace,inspect,demo,export,quantize,digest,checkpoint," \
-    "supervise,doctor,tokenize,vocab,mesh,bench,check"
+    "supervise,doctor,tokenize,vocab,mesh,bench,check,watch"
 
 static tri_status check_order(const char *text) {
     tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};

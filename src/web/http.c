@@ -49,8 +49,13 @@ static void refuse_path(tri_exchange *e, const char *allowed) {
         tri__exchange_add(e, "Allow", allowed);
         tri__exchange_error(e, 405, "Validation", "%.16s is not possible for %.200s, only %s", e->method, e->path,
                             allowed);
-    } else
-        tri__exchange_error(e, 404, "Validation", "there is nothing at %.200s; GET /docs lists what there is", e->path);
+        return;
+    }
+    int listed = 0;
+    for (const tri_http_route *route = e->http->options.routes; route->path; route++)
+        listed |= !strcmp(route->path, "/docs");
+    tri__exchange_error(e, 404, "Validation", "there is nothing at %.200s%s", e->path,
+                        listed ? "; GET /docs lists what there is" : "");
 }
 
 /* ---- one request ---- */

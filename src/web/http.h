@@ -79,8 +79,10 @@ const char *tri__exchange_header(const tri_exchange *exchange, const char *name)
 const char *tri__exchange_query(const tri_exchange *exchange, const char *name);  /* of ?name=value; NULL: none */
 const char *tri__exchange_body(const tri_exchange *exchange, size_t *length);     /* a 0 byte after it */
 
-/* A further header of the reply; both texts must last until the exchange is over. At most four. */
+/* A further header of the reply; both texts must last until the exchange is over. At most eight. */
 void tri__exchange_add(tri_exchange *exchange, const char *name, const char *value);
+/* The same for a value that is copied: one for an exchange, less than 64 bytes. */
+void tri__exchange_add_copy(tri_exchange *exchange, const char *name, const char *value);
 /* Takes `body`, which was allocated; NULL: out of memory, a reply of 500. `type`: a constant. */
 void tri__exchange_reply(tri_exchange *exchange, int status, const char *type, char *body, size_t length);
 /* The same for a body that is a constant. */

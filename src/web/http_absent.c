@@ -35,6 +35,9 @@ const char *tri__exchange_body(const tri_exchange *exchange, size_t *length) {
 void tri__exchange_add(tri_exchange *exchange, const char *name, const char *value) {
     (void)exchange, (void)name, (void)value;
 }
+void tri__exchange_add_copy(tri_exchange *exchange, const char *name, const char *value) {
+    (void)exchange, (void)name, (void)value;
+}
 void tri__exchange_reply(tri_exchange *exchange, int status, const char *type, char *body, size_t length) {
     (void)exchange, (void)status, (void)type, (void)body, (void)length;
 }

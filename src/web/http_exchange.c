@@ -29,6 +29,12 @@ void tri__exchange_add(tri_exchange *exchange, const char *name, const char *val
     exchange->header[exchange->n_headers++].value = value;
 }
 
+void tri__exchange_add_copy(tri_exchange *exchange, const char *name, const char *value) {
+    TRI_ASSERT(!exchange->copied[0] && strlen(value) < sizeof exchange->copied);
+    strcpy(exchange->copied, value);
+    tri__exchange_add(exchange, name, exchange->copied);
+}
+
 static void set(tri_exchange *exchange, int status, const char *type, const char *body, size_t length, int is_const) {
     TRI_ASSERT(!exchange->status);
     exchange->status = status, exchange->type = type, exchange->text = (char *)body, exchange->size = length;

@@ -44,7 +44,7 @@ void tri__http_client_remove(tri_http_clients *clients, tri_http_client *client)
 /* 0: the watcher has ended it. */
 int tri__http_client_change(tri_http_client *client, int from, int to);
 
-enum { TRI_EXCHANGE_HEADERS = 4 };
+enum { TRI_EXCHANGE_HEADERS = 8 };
 
 struct tri_exchange {
     tri_http *http;
@@ -65,6 +65,7 @@ struct tri_exchange {
     int is_const, too_large;   /* too_large: the body is over its limit, and what follows is dropped */
     int n_headers;
     struct { const char *name, *value; } header[TRI_EXCHANGE_HEADERS];
+    char copied[64];           /* the value of a header */
     /* held */
     tri_http_handler *finish;
     void *context;

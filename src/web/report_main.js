@@ -51,7 +51,7 @@ function restore(hover) {
 
 async function poll() {
   try {
-    const reply = await fetch('data.json', {cache: 'no-store'});
+    const reply = await fetch('data.json', {cache: 'no-cache'});
     if (!reply.ok) throw new Error('status ' + reply.status);
     const text = await reply.text();
     if (!chosen.dragging && text !== poll.last) {
