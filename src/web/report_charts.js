@@ -178,17 +178,20 @@ function plot(spec) {
   }
   function draw() {
     const width = Math.max(240, canvas.clientWidth || figure.clientWidth || 480), height = spec.height || 230;
-    const left = spec.left || 58, now = view(), log = spec.log && chosen.log[spec.id];
+    const now = view(), log = spec.log && chosen.log[spec.id], range = spec.range ? spec.range(now[0], now[1], log) : [0, 1];
+    const ticks = spec.range ? (log ? logTicks(...range) : ticksOf(range[0], range[1], height / 48))
+      .map(value => ({value, text: (spec.yText || show.number)(value)})) : [];
+    /* Room for the longest number, and the axis' name before it. */
+    const left = spec.left || Math.max(46, 30 + 6.8 * Math.max(0, ...ticks.map(tick => tick.text.length)));
     area = {left, top: 8, right: width - 12, bottom: height - 40};
     canvas.setAttribute('viewBox', `0 0 ${width} ${height}`);
     canvas.style.height = height + 'px';
     x = scaleOf(now, area.left, area.right);
-    const range = spec.range ? spec.range(now[0], now[1], log) : [0, 1];
     y = scaleOf(range, area.bottom, area.top, log);
     const parts = [];
-    if (spec.range) for (const value of log ? logTicks(...range) : ticksOf(range[0], range[1], height / 48))
+    for (const {value, text} of ticks)
       parts.push(svg('line', {class: 'gridline', x1: area.left, x2: area.right, y1: y(value), y2: y(value)}),
-        svg('text', {x: area.left - 7, y: y(value) + 4, 'text-anchor': 'end'}, (spec.yText || show.number)(value)));
+        svg('text', {x: area.left - 7, y: y(value) + 4, 'text-anchor': 'end'}, text));
     for (const value of ticksOf(now[0], now[1], (area.right - area.left) / 90))
       parts.push(svg('line', {class: 'gridline', x1: x(value), x2: x(value), y1: area.top, y2: area.bottom}),
         svg('text', {x: x(value), y: area.bottom + 16, 'text-anchor': 'middle'}, (spec.xText || show.number)(value)));
@@ -197,8 +200,8 @@ function plot(spec) {
     if (spec.yLabel) parts.push(svg('text', {class: 'axis', 'text-anchor': 'middle',
       transform: `translate(13 ${(area.top + area.bottom) / 2}) rotate(-90)`}, spec.yLabel));
     const clip = 'clip-' + spec.id;
-    parts.push(svg('clipPath', {id: clip}, svg('rect', {x: area.left, y: area.top - 2,
-      width: area.right - area.left, height: area.bottom - area.top + 4})));
+    parts.push(svg('clipPath', {id: clip}, svg('rect', {x: area.left - 4, y: area.top - 4,
+      width: area.right - area.left + 8, height: area.bottom - area.top + 8})));
     const inner = svg('g', {'clip-path': `url(#${clip})`, class: 'inner'});
     spec.draw(inner, x, y, now, area);
     cross = svg('g', {class: 'hover'});
@@ -310,6 +313,7 @@ function lineChart(spec) {
   if (!series.length) return null;
   const text = spec.yText || show.number;
   const full = () => {
+    if (spec.span) return spec.span;
     const low = Math.min(...series.map(one => one.x[0])), high = Math.max(...series.map(one => one.x[one.x.length - 1]));
     return high > low ? [low, high] : [low - 0.5, low + 0.5];
   };

@@ -80,7 +80,7 @@ function overview(run) {
       finite(rates.tokens_per_second) && tile('Tokens a second', show.count(rates.tokens_per_second), 'median'),
       finite(rates.mfu) && tile('MFU', show.percent(rates.mfu), 'of the device’s peak'),
       finite(facts.parameters) && tile('Parameters', show.count(facts.parameters), `${show.number(facts.rows)} training rows`),
-      tile('Layout', layoutOf(run), facts.device ? `${facts.device}, ${facts.threads} threads a rank` : null),
+      tile('Layout', layoutOf(run), facts.device ? `${facts.device}, ${facts.threads} thread${facts.threads === 1 ? '' : 's'} a rank` : null),
       facts.memory && tile('Planned memory', show.bytes(facts.memory.total), 'of rank 0')));
 }
 
@@ -89,7 +89,7 @@ function overview(run) {
 function compare(runs) {
   if (runs.length < 2) return null;
   const columns = [
-    {name: 'Run', of: (r) => el('span', {}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
+    {name: 'Run', of: (r) => el('span', {class: 'run'}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
       svg('line', {x1: 0, x2: 18, y1: 5, y2: 5, stroke: colour(runs.indexOf(r)), 'stroke-width': 3,
         'stroke-dasharray': dashOf(runs.indexOf(r)) || 'none'})), ' ' + r.label)},
     {name: 'State', of: r => el('span', {class: 'badge ' + r.state}, r.state)},
@@ -239,12 +239,12 @@ function matrix(p) {
 function areaChart(id, title, list, xLabel, yLabel, extra) {
   const series = list.map((c, i) => ({name: `${c.label} (area ${show.number(c.area)})`, x: c.x, y: c.y,
     colour: colour(i), dash: dashOf(i)}));
-  return lineChart({id, title, xLabel, yLabel, series, top: 1, bottom: 0, showLegend: true, height: 260, ...extra});
+  return lineChart({id, title, xLabel, yLabel, series, top: 1, bottom: 0, span: [0, 1], showLegend: true, height: 260, ...extra});
 }
 function reliability(r) {
   const bins = r.bins.filter(b => b.rows), most = Math.max(...bins.map(b => b.rows));
   return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'predicted probability', yLabel: 'rate of being right',
-    top: 1, bottom: 0, height: 260, diagonal: true, showLegend: true,
+    top: 1, bottom: 0, span: [0, 1], height: 260, diagonal: true, showLegend: true,
     note: `Of ${r.of === 'the most probable label' ? r.of : 'label ' + r.of}; bars: rows of each bin. ` +
       `Expected calibration error ${show.number(r.ece, 3)} (10 bins).`,
     series: [{name: `ECE ${show.number(r.ece, 3)}`, x: bins.map(b => b.probability), y: bins.map(b => b.rate), colour: colour(0), dots: true}],
@@ -271,7 +271,7 @@ function predictions(run, redraw) {
   return section('predictions', 'Predictions on the validation rows',
     el('div', {class: 'bar'}, el('label', {}, 'Of the', choose),
       el('span', {class: 'soft small'}, `${show.number(p.rows)} rows, accuracy ${show.percent(p.accuracy, 2)}, mean −log p ${show.number(p.loss)}`)),
-    el('div', {class: 'grid three'},
+    el('div', {class: 'grid'},
       p.confusion ? matrix(p) : null,
       areaChart('pr', 'Precision and recall', p.pr, 'recall', 'precision'),
       areaChart('roc', 'ROC', p.roc, 'false positive rate', 'true positive rate', {diagonal: true}),
