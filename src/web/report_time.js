@@ -187,8 +187,8 @@ function forecast(run) {
   const p = run.summary && run.summary.prediction;
   if (!p || typeof p !== 'object') return null;
   const measured = {step_seconds: 'measured_step_seconds', run_seconds: 'measured_seconds'};
-  const rows = Object.keys(p).filter(key => finite(p[key]) && !key.startsWith('measured') && key !== 'error')
-    .map(key => ({key, was: p[key], is: p[measured[key] || 'measured_' + key]}));
+  const rows = Object.keys(p).filter(key => finite(p[key]) && !/^measured|error$|^made_in/.test(key))
+    .map(key => ({key, was: p[key], is: p[measured[key] || 'measured_' + key] ?? (run.rates || {})[key]}));
   const unit = key => key.endsWith('seconds') ? show.seconds : key.endsWith('bytes') ? show.bytes : v => show.number(v);
   return section('forecast', 'Predicted and measured',
     el('p', {class: 'soft'}, `Hardware: ${textOf(p.hardware)}` + (p.origin ? ` (${textOf(p.origin)})` : '') +
