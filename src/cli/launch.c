@@ -1,5 +1,5 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
-#include "cli/launch.h"
+#include "cli/layout.h"
 #include "cli/signals.h"
 
 #include "base/clock.h"
@@ -280,6 +280,10 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
     else if (page >= 0) close(page);
     if (status != TRI_OK) return status;
+    if (settings->layout == TRI_LAYOUT_AUTO && !own) {
+        status = tri__cli_layout(cli, settings, launch, *world);
+        if (status != TRI_OK) return tri__launch_leave(cli, launch, *world, status);
+    }
     resolve_threads(cli, settings, *world);
     prepare_gpu(settings);
     share_gpus(settings, *world);

@@ -27,6 +27,9 @@ const tri_command tri__commands[] = {
             .example = "trident serve demo-run/all --port 8080"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
+    COMMAND(choose, .model = 1, .own = tri__choose_options,
+            .summary = "find the fastest layout of a model on a number of ranks",
+            .example = "trident choose --config config.json --world-size 64 --hardware h200x8 --precision any"),
     COMMAND(
         simulate, .model = 1, .summary = "time a training step on hardware that you describe",
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),

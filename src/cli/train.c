@@ -1,13 +1,12 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
 #include "cli/hardware.h"
-#include "cli/launch.h"
+#include "cli/layout.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
-#include "engine/accept.h"
 #include "engine/files.h"
 #include "report/sinks.h"
 #include "study/study.h"
@@ -108,8 +107,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = tri__log_to_check(settings.log_to.at, settings.log_to.n);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
-    if (status == TRI_OK) status = tri__run_adopt(&settings);
-    if (status == TRI_OK) status = tri__engine_accept(&settings);
+    if (status == TRI_OK) status = tri__cli_layout(cli, &settings, &launch, NULL);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__study_prepare(&settings, cli->stop);

@@ -6,7 +6,7 @@
 
 /* All are allowed in the configuration file; all but objects also on the command line. A change makes another run,
  * except for positive_label, on which only figures depend. */
-#define COMMANDS "train,plan,simulate,inspect"
+#define COMMANDS "train,plan,choose,simulate,inspect"
 #define ROW_OF(commands_, effect_, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_model_config, field_), \
      .commands = commands_, .effect = TRI_EFFECT_##effect_, __VA_ARGS__}

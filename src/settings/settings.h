@@ -29,6 +29,7 @@ typedef struct tri_settings {
     /* the mesh */
     int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
     int64_t world_size, pp_size, tp_size, dp_size;
+    int layout;                    /* TRI_LAYOUT_GIVEN, ...: index of its row's choices */
     char *mesh_order, *nnodes;
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
     /* how ranks start and communicate */
@@ -80,6 +81,7 @@ enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
 /* precision; from int8 on they stand for quantize beside the model's own computing type (eval, predict). */
 enum { TRI_PRECISION_FP32, TRI_PRECISION_BF16, TRI_PRECISION_FP16, TRI_PRECISION_INT8, TRI_PRECISION_FP8 };
 enum { TRI_QUANTIZE_NONE, TRI_QUANTIZE_INT8, TRI_QUANTIZE_FP8 };
+enum { TRI_LAYOUT_GIVEN, TRI_LAYOUT_AUTO };
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };

@@ -1,0 +1,330 @@
+/* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
+ * enough. */
+#include "cli/hardware.h"
+#include "cli/sinks.h"
+
+#include "base/text.h"
+#include "report/sinks.h"
+#include "report/table.h"
+#include "study/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    int64_t top, limit;
+    int exhaustive;
+    tri_texts precision;
+    char *within;
+} options;
+
+/* "90s", "30min", "2h", "1.5d". */
+static tri_status parse_time(const char *text, double *seconds) {
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    *seconds = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units && end > text && *seconds > 0 && isfinite(*seconds); i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            *seconds *= units[i].seconds;
+            return TRI_OK;
+        }
+    return tri__fail(TRI_USAGE, "--within: expected a time as 90s, 30min, 2h or 1d, not \"%s\"", text);
+}
+
+static tri_status check_time(const char *text) {
+    double seconds;
+    return parse_time(text, &seconds);
+}
+
+#define OWN(...) TRI_OWN_ROW(options, "choose", __VA_ARGS__)
+const tri_option tri__choose_options[] = {
+    OWN(INT, top, .value = "10", .min = 1, .max = 1000, .help = "layouts to show, each of another mesh or sharding"),
+    OWN(TEXTS, precision, .choices = "any|fp32|bf16|fp16",
+        .help = "arithmetic to choose among, e.g. fp32,bf16; any: all; default: the configuration's, since another one "
+                "changes results"),
+    OWN(TEXT, within, .check = check_time,
+        .help =
+            "instead of --world-size: the fewest ranks that train --epochs or --max-steps in this time, e.g. 30min, "
+            "2h"),
+    OWN(INT, limit, .value = "400", .min = 0, .max = 1e9,
+        .help = "layouts to plan at most; what was left out is said; 0: no limit"),
+    OWN(BOOL, exhaustive, .value = "false",
+        .help = "plan and simulate every layout, without bounds (slow): the same first choice"),
+    {0}};
+
+/* ---- words ---- */
+
+/* Appends options to a command line. */
+typedef struct line {
+    char text[2048];
+} line;
+
+static tri_status add_option(void *context, const char *key, const char *value) {
+    line *l = context;
+    char flag[TRI_OPTION_FLAG];
+    size_t n = strlen(l->text);
+    snprintf(l->text + n, sizeof l->text - n, " %s %s", tri__option_flag(key, flag), value);
+    return TRI_OK;
+}
+
+static tri_status add_quoted(line *l, const char *flag, const char *value) {
+    char *quoted = tri__text_quoted(value);
+    size_t n = strlen(l->text);
+    if (!quoted) return tri__fail(TRI_RESOURCE, "out of memory");
+    snprintf(l->text + n, sizeof l->text - n, " %s %s", flag, quoted);
+    free(quoted);
+    return TRI_OK;
+}
+
+/* How to start the run: by `trident` itself on one machine, else through MPI. */
+static tri_status command_line(const tri_settings *s, const tri_choice *choice, const tri_layout *l, int world,
+                               line *out) {
+    int per_node = choice->hardware.ranks_per_node, n = 0;
+    *out->text = 0;
+    if (world > per_node)
+        n = snprintf(out->text, sizeof out->text, "mpirun -np %d --map-by ppr:%d:node ", world, per_node);
+    snprintf(out->text + n, sizeof out->text - (size_t)n, "trident train");
+    TRI_TRY(add_quoted(out, "--config", s->config));
+    TRI_TRY(add_quoted(out, "--data-path", s->data_path ? s->data_path : "DATA"));
+    if (strcmp(s->device, "cpu") != 0) TRI_TRY(add_quoted(out, "--device", s->device));
+    char number[32];
+    snprintf(number, sizeof number, "%d", world);
+    if (world > 1 && world <= per_node) TRI_TRY(add_option(out, "nproc_per_node", number));
+    snprintf(number, sizeof number, "%lld", (long long)choice->global_batch);
+    TRI_TRY(add_option(out, "global_batch_size", number));
+    return tri__layout_options(l, 0, add_option, out);
+}
+
+/* ---- JSON ---- */
+
+static tri_json *bytes_json(const tri_candidate *c) {
+    tri_json *bytes = tri__json_object();
+    for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
+        tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(c->bytes[mem]));
+    return bytes;
+}
+
+static tri_status candidate_json(const tri_settings *s, const tri_choice *choice, int i, int world, tri_json **out) {
+    const tri_candidate *c = &choice->best[i];
+    char why[TRI_WHY_TEXT], text[TRI_LAYOUT_TEXT];
+    line command;
+    TRI_TRY(command_line(s, choice, &c->layout, world, &command));
+    *out = tri__json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:s, s:s}", "layout",
+                          tri__layout_text(&c->layout, text), "options", tri__layout_json(&c->layout), "step_seconds",
+                          c->seconds, "samples_per_second", (double)choice->global_batch / c->seconds, "computing",
+                          c->computing / c->seconds, "exposed", c->exposed / c->seconds, "waiting",
+                          c->waiting / c->seconds, "sent_bytes", c->sent, "need_bytes", (tri_json_int)c->need,
+                          "bytes", bytes_json(c), "command", command.text, "why",
+                          i ? tri__choose_why(&choice->best[0], c, why) : "");
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+static tri_status choice_json(const tri_settings *s, const tri_choice *choice, int world, tri_json **out) {
+    tri_json *layouts = tri__json_array(), *one;
+    tri_status status = layouts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < choice->n_best && status == TRI_OK; i++) {
+        status = candidate_json(s, choice, i, world, &one);
+        if (status == TRI_OK) tri__json_append_new(layouts, one);
+    }
+    int limited = choice->room.bytes < INT64_MAX;
+    if (status == TRI_OK)
+        *out = tri__json_pack("{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}",
+                              "hardware", choice->hardware.name, "world_size", world, "global_batch_size",
+                              (tri_json_int)choice->global_batch, "room_bytes",
+                              limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
+                              choice->room.by.here / choice->room.by.memories, "ranks_per_node",
+                              choice->hardware.ranks_per_node, "layouts", layouts, "searched", "space",
+                              (tri_json_int)choice->space, "simulated", (tri_json_int)choice->simulated, "unfit",
+                              (tri_json_int)choice->unfit, "refused", (tri_json_int)choice->refused, "skipped",
+                              (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left, "doubtful",
+                              (tri_json_int)choice->doubtful, "bounds_broken", choice->bounds_broken);
+    else tri__json_decref(layouts);
+    if (status == TRI_OK && !tri__json_is_whole(*out)) status = tri__fail(TRI_RESOURCE, "out of memory");
+    return status;
+}
+
+/* ---- text ---- */
+
+static void print_memory(FILE *out, const tri_choice *choice) {
+    const tri_candidate *c = &choice->best[0];
+    char need[32], room[32];
+    int together = choice->room.by.here / choice->room.by.memories;
+    tri__text_bytes((double)c->need, need), tri__text_bytes((double)choice->room.bytes, room);
+    fprintf(out, "memory     %s", need);
+    if (together > 1) fprintf(out, " by the %d ranks of a machine", together);
+    else fputs(" by the rank that needs most", out);
+    if (choice->room.bytes < INT64_MAX) fprintf(out, "; %s %s\n", room, choice->room.origin);
+    else fputs("; no limit is known: --memory-limit sets one\n", out);
+}
+
+static tri_status print_best(FILE *out, const tri_settings *s, const tri_choice *choice, int world) {
+    const tri_candidate *c = &choice->best[0];
+    char text[TRI_LAYOUT_TEXT], time[32], count[32], bytes[32], ranks[32];
+    line command;
+    TRI_TRY(command_line(s, choice, &c->layout, world, &command));
+    fprintf(out, "%s rank%s of %s, %s samples a step (--global-batch-size sets another number)\n\n",
+            tri__text_count(world, ranks), world == 1 ? "" : "s", choice->hardware.name,
+            tri__text_count(choice->global_batch, count));
+    fprintf(out, "layout     %s\n", tri__layout_text(&c->layout, text));
+    fprintf(out, "step       %s, %.4g samples/s\n", tri__choose_time(c->seconds, time),
+            (double)choice->global_batch / c->seconds);
+    fprintf(out, "waiting    %.1f %% of the step: %.1f %% for bytes, %.1f %% for other ranks\n",
+            100 * (1 - c->computing / c->seconds), 100 * c->exposed / c->seconds, 100 * c->waiting / c->seconds);
+    fprintf(out, "sent       %s by a rank in a step\n", tri__text_bytes(c->sent, bytes));
+    print_memory(out, choice);
+    fprintf(out, "run        %s\n", command.text);
+    return TRI_OK;
+}
+
+static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
+    tri_text_table table = {0};
+    char text[TRI_LAYOUT_TEXT], time[32], bytes[32], why[TRI_WHY_TEXT];
+    tri__text_table_add(&table, "\tstep\tslower by\tmemory\tlayout\twhy");
+    for (int i = 1; i < choice->n_best; i++) {
+        const tri_candidate *c = &choice->best[i];
+        tri__text_table_add(&table, "%d\t%s\t%.1f %%\t%s\t%s\t%s", i + 1, tri__choose_time(c->seconds, time),
+                            100 * (c->seconds / choice->best[0].seconds - 1),
+                            tri__text_bytes((double)c->need, bytes), tri__layout_text(&c->layout, text),
+                            tri__choose_why(&choice->best[0], c, why));
+    }
+    if (choice->n_best > 1) fputc('\n', cli->out);
+    tri_status status = choice->n_best > 1 ? tri__text_table_print(&table, cli->out, cli->out_color) : TRI_OK;
+    tri__text_table_free(&table);
+    return status;
+}
+
+static void print_search(FILE *out, const tri_choice *choice) {
+    char count[32], text[TRI_LAYOUT_TEXT], bytes[32];
+    fprintf(out, "\nof %s layouts, %s were simulated", tri__text_count(choice->space, count),
+            tri__text_count(choice->simulated, bytes));
+    if (choice->unfit) fprintf(out, ", %s do not fit", tri__text_count(choice->unfit, count));
+    if (choice->unfit && choice->nearest.index >= 0)
+        fprintf(out, " (the nearest, %s, needs %s)", tri__layout_text(&choice->nearest.layout, text),
+                tri__text_bytes((double)choice->nearest.need, bytes));
+    if (choice->refused) fprintf(out, ", %s cannot be planned", tri__text_count(choice->refused, count));
+    if (!choice->left) fputs("; the rest cannot be faster than those shown\n", out);
+    else
+        fprintf(out,
+                "\n--limit ended the search: %s more could be among those shown%s%s%s; --limit 0 searches on\n",
+                tri__text_count(choice->left, count), choice->doubtful ? ", " : ", none faster than the first",
+                choice->doubtful ? tri__text_count(choice->doubtful, bytes) : "",
+                choice->doubtful ? " of them perhaps faster than the first" : "");
+}
+
+static tri_status print_choice(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world) {
+    TRI_TRY(print_best(cli->out, s, choice, world));
+    TRI_TRY(print_others(cli, choice));
+    print_search(cli->out, choice);
+    return TRI_OK;
+}
+
+/* ---- the command ---- */
+
+static unsigned precisions_of(const tri_texts *asked) {
+    static const char *const names[] = {"fp32", "bf16", "fp16"};
+    unsigned mask = 0;
+    for (int i = 0; i < asked->n; i++)
+        for (int k = 0; k <= TRI_PRECISION_FP16; k++)
+            if (strcmp(asked->at[i], names[k]) == 0 || strcmp(asked->at[i], "any") == 0) mask |= 1u << k;
+    return mask;
+}
+
+/* Steps of the run; 0: unknown. */
+static double steps_of(const tri_settings *s, const tri_chooser *chooser, int64_t batch) {
+    double rows = chooser->rows.data ? (double)chooser->rows.data->n : 0,
+           steps = (double)s->epochs * ceil(rows / (double)batch);
+    return s->max_steps && (!rows || (double)s->max_steps < steps) ? (double)s->max_steps : steps;
+}
+
+static tri_status print_run(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, double steps) {
+    char time[32];
+    if (steps > 0 && !s->json)
+        fprintf(cli->out, "\n%.0f steps take %s\n", steps, tri__choose_time(steps * choice->best[0].seconds, time));
+    return TRI_OK;
+}
+
+static tri_status choose_layout(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
+                                const tri_choose_options *how) {
+    tri_choice choice;
+    int world = (int)s->world_size;
+    int64_t batch = tri__choose_batch(s, world);
+    TRI_TRY(tri__choose(chooser, world, batch, how, &choice));
+    double steps = steps_of(s, chooser, batch);
+    if (!s->json) {
+        TRI_TRY(print_choice(cli, s, &choice, world));
+        return print_run(cli, s, &choice, steps);
+    }
+    tri_json *facts = NULL;
+    TRI_TRY(choice_json(s, &choice, world, &facts));
+    if (steps > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(steps * choice.best[0].seconds));
+    tri_status status = tri__print_json(cli->out, facts);
+    tri__json_decref(facts);
+    return status;
+}
+
+static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
+                               const tri_choose_options *how, double seconds) {
+    tri_fewest found;
+    char a[32], b[32];
+    if (!tri__settings_given(s, &s->global_batch_size))
+        return tri__fail(TRI_USAGE, "--within compares different numbers of ranks, which have to take the same samples "
+                                    "in a step: give --global-batch-size");
+    double steps = steps_of(s, chooser, s->global_batch_size);
+    if (!(steps > 0))
+        return tri__fail(TRI_USAGE, "--within needs the length of the run: --max-steps, or --data-path and --epochs");
+    TRI_TRY(tri__choose_fewest(chooser, s->global_batch_size, seconds, steps, how, &found));
+    if (!found.world)
+        return tri__fail(TRI_RESOURCE, "no number of ranks of %s trains %.0f steps in %s: %d ranks are the fastest of "
+                                       "%d numbers tried, with %s",
+                         chooser->hardware.name, steps, tri__choose_time(seconds, a), found.fastest, found.tried,
+                         tri__choose_time(found.seconds, b));
+    if (s->json) {
+        tri_json *facts = NULL;
+        TRI_TRY(choice_json(s, &found.choice, found.world, &facts));
+        tri__json_set_new(facts, "run_seconds", tri__json_real(found.seconds));
+        tri_status status = tri__print_json(cli->out, facts);
+        tri__json_decref(facts);
+        return status;
+    }
+    fprintf(cli->out, "%.0f steps in %s need %d rank%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
+            tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s",
+            tri__choose_time(found.seconds, b), found.tried);
+    return print_choice(cli, s, &found.choice, found.world);
+}
+
+static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own, const tri_log *log) {
+    tri_chooser chooser = {0};
+    double seconds = 0;
+    const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
+                                    .precisions = precisions_of(&own->precision)};
+    if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
+    if (own->within) TRI_TRY(parse_time(own->within, &seconds));
+    int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
+    if (!own->within && !sized)
+        return tri__fail(TRI_USAGE, "choose needs --world-size, the number of ranks; or --within, a time");
+    if (own->within && sized) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
+    tri_status status = tri__chooser_open(s, 0, log, cli->stop, NULL, &chooser);
+    if (status == TRI_OK)
+        status = own->within ? choose_ranks(cli, s, &chooser, &how, seconds) : choose_layout(cli, s, &chooser, &how);
+    tri__chooser_close(&chooser);
+    return status;
+}
+
+tri_status tri__command_choose(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    options own;
+    tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
+    int n_words = 0;
+    tri_status status = tri__cli_own_settings(&settings, "choose", &own, n, args, NULL, 0, &n_words);
+    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
+    if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
+    if (status == TRI_OK) status = choose(cli, &settings, &own, &log);
+    tri__progress_close(&sink);
+    tri__settings_free(&settings);
+    return status;
+}

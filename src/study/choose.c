@@ -1,0 +1,424 @@
+/* choose.c - the search itself: layouts wait in a heap with the best bound so far, the least on top. One that has only
+ * its quick bound gets its close one; one that has that is planned and, if it fits, simulated. Batches of them are
+ * computed in parallel and their results are taken in order, so the search is the same for any number of threads. */
+#include "study/choose.h"
+
+#include "base/machine.h"
+#include "base/text.h"
+#include "engine/accept.h"
+#include "engine/staging.h"
+#include "settings/forms.h"
+#include "study/choose_bound.h"
+#include "study/choose_core.h"
+#include "study/choose_space.h"
+#include "study/parallel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Layouts that get a close bound, and that are planned, at once. */
+enum { BOUNDED_AT_ONCE = 64, PLANNED_AT_ONCE = 8 };
+
+/* Which ways of saving memory of a base layout are known not to fit, or are waiting. */
+typedef struct base {
+    uint8_t unfit[TRI_RECOMPUTES][TRI_OFFLOAD_LEVELS], queued[TRI_RECOMPUTES][TRI_OFFLOAD_LEVELS];
+} base;
+
+typedef struct entry {
+    double bound;
+    int64_t index;      /* base, recomputation, offloading: the simpler first */
+    int is_close;
+} entry;
+
+typedef struct search {
+    tri_arena *arena;
+    tri_chooser *chooser;
+    const tri_choose_options *options;
+    tri_choice *out;
+    tri_space space;
+    tri_bounds *bounds;
+    base *base;          /* [space.n] */
+    entry *heap;
+    int n_heap, cap_heap;
+    tri_candidate *family; /* the fastest of each family so far */
+    int n_families, cap_families;
+    int64_t planned;
+    int threads;
+    char *refusal;       /* the planner's first; NULL */
+} search;
+
+/* ---- indices of layouts ---- */
+
+static int64_t index_of(int base, int recompute, int offload) {
+    return ((int64_t)base * TRI_RECOMPUTES + recompute) * TRI_OFFLOAD_LEVELS + offload;
+}
+
+static tri_layout layout_of(const search *s, int64_t index) {
+    int offload = (int)(index % TRI_OFFLOAD_LEVELS), recompute = (int)(index / TRI_OFFLOAD_LEVELS % TRI_RECOMPUTES);
+    tri_layout layout = s->space.at[index / TRI_OFFLOAD_LEVELS / TRI_RECOMPUTES];
+    layout.recompute = s->space.savings.recompute[recompute];
+    layout.offload = s->space.savings.offload[offload];
+    return layout;
+}
+
+/* ---- the heap ---- */
+
+static int before(const entry *a, const entry *b) {
+    return a->bound != b->bound ? a->bound < b->bound : a->index < b->index;
+}
+
+static void push(search *s, entry e) {
+    TRI_PUSH(s->arena, s->heap, s->n_heap, s->cap_heap);
+    int i = s->n_heap - 1;
+    for (; i > 0 && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2) s->heap[i] = s->heap[(i - 1) / 2];
+    s->heap[i] = e;
+}
+
+static entry pop(search *s) {
+    entry top = s->heap[0], last = s->heap[--s->n_heap];
+    int i = 0, child;
+    while ((child = 2 * i + 1) < s->n_heap) {
+        if (child + 1 < s->n_heap && before(&s->heap[child + 1], &s->heap[child])) child++;
+        if (!before(&s->heap[child], &last)) break;
+        s->heap[i] = s->heap[child];
+        i = child;
+    }
+    if (s->n_heap) s->heap[i] = last;
+    return top;
+}
+
+/* ---- families ---- */
+
+static int faster(const tri_candidate *a, const tri_candidate *b) {
+    static const double SAME = 1e-9; /* relative */
+    if (fabs(a->seconds - b->seconds) <= SAME * b->seconds) return a->index < b->index;
+    return a->seconds < b->seconds;
+}
+
+static tri_candidate *family_of(const search *s, const tri_layout *l) {
+    for (int i = 0; i < s->n_families; i++) {
+        const tri_layout *f = &s->family[i].layout;
+        if (f->pp == l->pp && f->tp == l->tp && f->shard == l->shard && f->precision == l->precision)
+            return &s->family[i];
+    }
+    return NULL;
+}
+
+static void sort_families(search *s) {
+    for (int i = 1; i < s->n_families; i++)
+        for (int k = i; k > 0 && faster(&s->family[k], &s->family[k - 1]); k--) {
+            tri_candidate other = s->family[k];
+            s->family[k] = s->family[k - 1], s->family[k - 1] = other;
+        }
+}
+
+static void keep_best(search *s, const tri_candidate *c) {
+    tri_candidate *family = family_of(s, &c->layout);
+    if (family && !faster(c, family)) return;
+    if (!family) family = TRI_PUSH(s->arena, s->family, s->n_families, s->cap_families);
+    *family = *c;
+    sort_families(s);
+}
+
+/* The time that a layout has to beat to be reported. */
+static double to_beat(const search *s, const tri_layout *l) {
+    const tri_candidate *family = family_of(s, l);
+    double last = s->n_families < s->options->top ? INFINITY : s->family[s->options->top - 1].seconds;
+    return family && family->seconds < last ? family->seconds : last;
+}
+
+/* ---- planning and simulating one layout ---- */
+
+typedef struct trial {
+    search *search;
+    tri_candidate of;
+    tri_counts max;
+    double beat;        /* seconds: slower, it is not reported */
+    tri_status status;
+    char words[TRI_ERROR_BYTES];
+} trial;
+
+/* Bytes by class of the rank that needs most. */
+static void find_need(const search *s, const tri_programs *all, tri_candidate *out) {
+    int64_t most = -1;
+    out->need = tri__room_most(all, s->out->room.by);
+    for (int rank = 0; rank < all->world; rank++) {
+        int64_t bytes[TRI_MEM_COUNT] = {0}, sum = 0;
+        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
+            for (int kind = 0; kind < TRI_PROGRAMS; kind++) {
+                if (!all->of[kind].n) continue;
+                const tri_program *p = tri__class_of(&all->of[kind], rank, NULL)->program;
+                if (!(p->offload >> mem & 1) && p->bytes[mem] > bytes[mem]) bytes[mem] = p->bytes[mem];
+            }
+            sum += bytes[mem];
+        }
+        if (sum <= most) continue;
+        most = sum;
+        memcpy(out->bytes, bytes, sizeof bytes);
+    }
+}
+
+static void find_times(const tri_timeline *line, tri_candidate *out) {
+    out->seconds = line->seconds;
+    for (int rank = 0; rank < line->world; rank++) {
+        const tri_rank_timeline *r = tri__timeline_of(line, rank);
+        out->computing += r->busy / line->world, out->exposed += r->exposed / line->world;
+    }
+    out->exposed = fmin(out->exposed, line->seconds - out->computing); /* one lane may compute while the other waits */
+    out->waiting = line->seconds - out->computing - out->exposed;
+    for (int role = 0; role < line->roles.n; role++) {
+        double bytes[TRI_COLLECTIVE_COUNT], sum = 0;
+        tri__program_sent(line->role[role].program, bytes);
+        for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) sum += bytes[kind];
+        if (sum > out->sent) out->sent = sum;
+    }
+}
+
+/* The training programs first: most layouts that do not fit fail here, and need not be simulated. Evaluation's are
+ * planned only for those that may be reported. */
+static tri_status try_layout(tri_arena *arena, void *data) {
+    trial *t = data;
+    const search *s = t->search;
+    const tri_chooser *c = s->chooser;
+    tri_layout_settings settings;
+    tri_plan_in in;
+    tri_timeline line;
+    tri_programs all = {.world = t->of.layout.pp * t->of.layout.tp * t->of.layout.dp};
+    tri_classes infer[TRI_PROGRAMS];
+    TRI_TRY(tri__layout_input(c, &t->of.layout, s->out->global_batch, &t->max, arena, &settings, &in));
+    TRI_TRY(tri__engine_accept(&settings.settings));
+    TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN | 1u << TRI_START, all.of));
+    find_need(s, &all, &t->of);
+    if (t->of.need > s->out->room.bytes) return TRI_OK;
+    const tri_costs costs = tri__staging_costs(arena, &in, &c->hardware);
+    TRI_TRY(tri__timeline(arena, &all.of[TRI_TRAIN], &costs, &line));
+    if (line.seconds <= t->beat) {
+        TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_INFER, infer));
+        all.of[TRI_INFER] = infer[TRI_INFER];
+        find_need(s, &all, &t->of);
+        if (t->of.need > s->out->room.bytes) return TRI_OK;
+    }
+    find_times(&line, &t->of);
+    return TRI_OK;
+}
+
+static void run_trial(void *context, int i) {
+    trial *t = (trial *)context + i;
+    t->status = tri__arena_scratch(try_layout, t);
+    if (t->status != TRI_OK) memcpy(t->words, tri_error(), TRI_ERROR_BYTES);
+}
+
+/* ---- the search ---- */
+
+/* Queues a way of saving memory once every lesser one is known not to fit. */
+static void queue_saving(search *s, int64_t at, int recompute, int offload, double bound) {
+    base *b = &s->base[at];
+    const tri_savings *ways = &s->space.savings;
+    if (recompute >= ways->n_recompute || offload >= ways->n_offload || b->queued[recompute][offload]) return;
+    if (recompute && !b->unfit[recompute - 1][offload]) return;
+    if (offload && !b->unfit[recompute][offload - 1]) return;
+    b->queued[recompute][offload] = 1;
+    push(s, (entry){.bound = bound, .index = index_of((int)at, recompute, offload)});
+}
+
+static void note_unfit(search *s, const tri_candidate *c) {
+    int64_t at = c->index / TRI_OFFLOAD_LEVELS / TRI_RECOMPUTES;
+    int offload = (int)(c->index % TRI_OFFLOAD_LEVELS),
+        recompute = (int)(c->index / TRI_OFFLOAD_LEVELS % TRI_RECOMPUTES);
+    s->out->unfit++;
+    if (c->need && (s->out->nearest.index < 0 || c->need < s->out->nearest.need)) s->out->nearest = *c;
+    s->base[at].unfit[recompute][offload] = 1;
+    queue_saving(s, at, recompute + 1, offload, c->bound);
+    queue_saving(s, at, recompute, offload + 1, c->bound);
+}
+
+static tri_status take_trial(search *s, const trial *t) {
+    if (t->status == TRI_USAGE) {
+        s->out->refused++;
+        if (!s->refusal) s->refusal = tri__arena_copy(s->arena, t->words);
+        return TRI_OK;
+    }
+    if (t->status != TRI_OK) return tri__fail(t->status, "%s", t->words);
+    if (t->of.seconds == 0) {
+        note_unfit(s, &t->of);
+        return TRI_OK;
+    }
+    s->out->simulated++;
+    s->out->bounds_broken += t->of.seconds < t->of.bound;
+    if (t->of.seconds <= t->beat) keep_best(s, &t->of);
+    return TRI_OK;
+}
+
+static tri_status plan_batch(search *s, const entry *batch, int n) {
+    trial *trials = tri__arena_alloc(s->arena, (size_t)n * sizeof *trials);
+    int planned = 0;
+    for (int i = 0; i < n; i++) {
+        trial *t = &trials[planned];
+        *t = (trial){.search = s, .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
+                                         .bound = batch[i].bound}};
+        t->beat = to_beat(s, &t->of.layout);
+        TRI_TRY(tri__bounds_counts(s->bounds, &t->of.layout, &t->max));
+        planned++;
+    }
+    tri__parallel(planned, s->threads, run_trial, trials);
+    s->planned += planned;
+    for (int i = 0; i < planned; i++) TRI_TRY(take_trial(s, &trials[i]));
+    return TRI_OK;
+}
+
+/* Whether the least that ranks can need on average is too much for those of one memory: then the layout need not be
+ * planned. */
+static int is_hopeless(const search *s, const tri_layout *l) {
+    return tri__bounds_bytes(s->bounds, l) > s->out->room.bytes / (s->out->room.by.here / s->out->room.by.memories);
+}
+
+static tri_status bound_batch(search *s, const entry *batch, int n) {
+    tri_layout *layouts = tri__arena_alloc(s->arena, (size_t)n * sizeof *layouts);
+    const tri_layout **each = tri__arena_alloc(s->arena, (size_t)n * sizeof *each);
+    for (int i = 0; i < n; i++) layouts[i] = layout_of(s, batch[i].index), each[i] = &layouts[i];
+    TRI_TRY(tri__bounds_prepare(s->bounds, each, n, 1));
+    for (int i = 0; i < n; i++) {
+        double bound = fmax(batch[i].bound, tri__bounds_seconds(s->bounds, each[i], 1));
+        if (isinf(bound)) s->out->refused++;
+        else if (is_hopeless(s, each[i])) {
+            tri_candidate c = {.layout = layouts[i], .index = batch[i].index, .bound = bound};
+            note_unfit(s, &c);
+        } else push(s, (entry){.bound = bound, .index = batch[i].index, .is_close = 1});
+    }
+    return TRI_OK;
+}
+
+/* One round: those on top of the heap, until one of the two batches is full. 0 in *more: nothing is left that could be
+ * reported. */
+static tri_status go_on(search *s, int *more) {
+    entry bounded[BOUNDED_AT_ONCE], planned[PLANNED_AT_ONCE];
+    int n_bounded = 0, n_planned = 0;
+    while (s->n_heap && n_bounded < BOUNDED_AT_ONCE && n_planned < PLANNED_AT_ONCE) {
+        if (s->options->limit && s->planned + n_planned >= s->options->limit && s->heap[0].is_close) break;
+        entry top = pop(s);
+        tri_layout layout = layout_of(s, top.index);
+        if (top.bound > to_beat(s, &layout)) s->out->skipped++;
+        else if (top.is_close) planned[n_planned++] = top;
+        else bounded[n_bounded++] = top;
+    }
+    *more = n_bounded || n_planned;
+    if (n_bounded) TRI_TRY(bound_batch(s, bounded, n_bounded));
+    if (n_planned) TRI_TRY(plan_batch(s, planned, n_planned));
+    return tri__stop_check(s->chooser->stop, "layouts were being compared");
+}
+
+/* Every base layout with its quick bound. */
+static tri_status fill_heap(search *s) {
+    int n = s->space.n;
+    const tri_layout **each = tri__arena_alloc(s->arena, (size_t)n * sizeof *each);
+    for (int i = 0; i < n; i++) each[i] = &s->space.at[i];
+    TRI_TRY(tri__bounds_prepare(s->bounds, each, n, 0));
+    for (int i = 0; i < n; i++) {
+        double bound = tri__bounds_seconds(s->bounds, each[i], 0);
+        if (isinf(bound)) s->out->refused++;
+        else queue_saving(s, i, 0, 0, bound);
+    }
+    return TRI_OK;
+}
+
+static tri_status search_all(search *s) {
+    TRI_TRY(fill_heap(s));
+    for (int more = 1; more;) TRI_TRY(go_on(s, &more));
+    s->out->left = s->n_heap;
+    for (int i = 0; i < s->n_heap; i++)
+        s->out->doubtful += !s->n_families || s->heap[i].bound < s->family[0].seconds;
+    return TRI_OK;
+}
+
+/* For tests: everything, with every way of saving memory. */
+static tri_status enumerate_all(search *s) {
+    const tri_savings *ways = &s->space.savings;
+    for (int i = 0; i < s->space.n; i++)
+        for (int r = 0; r < ways->n_recompute; r++)
+            for (int o = 0; o < ways->n_offload; o++) {
+                entry e = {.index = index_of(i, r, o)};
+                tri_layout layout = layout_of(s, e.index);
+                const tri_layout *one = &layout;
+                TRI_TRY(tri__bounds_prepare(s->bounds, &one, 1, 1));
+                e.bound = tri__bounds_seconds(s->bounds, &layout, 1);
+                if (isinf(e.bound)) s->out->refused++;
+                else TRI_TRY(plan_batch(s, &e, 1));
+            }
+    s->n_heap = 0;
+    return TRI_OK;
+}
+
+static tri_status run_search(search *s, int world, int offloads) {
+    tri_choice *out = s->out;
+    tri__space_list(s->arena, s->chooser, world, out->global_batch, s->options->precisions, offloads, &s->space);
+    out->space = (int64_t)s->space.n * s->space.savings.n_recompute * s->space.savings.n_offload;
+    s->bounds = tri__bounds_open(s->arena, s->chooser, out->global_batch, s->threads);
+    s->base = tri__arena_alloc(s->arena, (size_t)s->space.n * sizeof *s->base);
+    TRI_TRY(s->options->exhaustive ? enumerate_all(s) : search_all(s));
+    if (!s->refusal && tri__bounds_refusal(s->bounds))
+        s->refusal = tri__arena_copy(s->arena, tri__bounds_refusal(s->bounds));
+    return TRI_OK;
+}
+
+typedef struct choosing {
+    search search;
+    int world;
+} choosing;
+
+/* Offload memory that kernels access directly (a file, on CPUs) takes no time in the simulation: there it is searched
+ * only when nothing else fits. */
+static tri_status choose_guarded(void *data) {
+    choosing *job = data;
+    search *s = &job->search, again = *s;
+    tri_choice empty = *s->out;
+    int copies = s->chooser->target.ahead > 0, fixed = tri__settings_given(&s->chooser->settings,
+                                                                           &s->chooser->settings.offload);
+    TRI_TRY(run_search(s, job->world, copies));
+    if (!s->n_families && s->out->unfit && !copies && !fixed) {
+        *s->out = empty, *s = again;
+        TRI_TRY(run_search(s, job->world, 1));
+    }
+    s->out->best = s->family;
+    s->out->n_best = s->n_families < s->options->top ? s->n_families : s->options->top;
+    return TRI_OK;
+}
+
+/* Nothing fits: says what the nearest layout lacks. */
+static tri_status refuse(const search *s, int world) {
+    const tri_choice *out = s->out;
+    const tri_candidate *near = &out->nearest;
+    char need[32], room[32], text[TRI_LAYOUT_TEXT], most[32];
+    if (!out->unfit && s->refusal) return tri__fail(TRI_USAGE, "%s", s->refusal);
+    if (!out->unfit)
+        return tri__fail(TRI_USAGE,
+                         "%d rank%s and a batch of %lld samples: no layout keeps what was given; every replica and "
+                         "microbatch needs a sample, --pp-size x --tp-size has to divide the ranks",
+                         world, world == 1 ? "" : "s", (long long)out->global_batch);
+    int largest = 0;
+    for (int mem = 1; mem < TRI_MEM_COUNT; mem++)
+        if (near->bytes[mem] > near->bytes[largest]) largest = mem;
+    tri__text_bytes((double)near->need, need), tri__text_bytes((double)out->room.bytes, room);
+    if (near->index < 0)
+        return tri__fail(TRI_RESOURCE,
+                         "no layout of %d rank%s fits: weights, gradients and optimizer state alone need more than the "
+                         "%s %s; try more ranks, or --precision bf16",
+                         world, world == 1 ? "" : "s", room, out->room.origin);
+    return tri__fail(TRI_RESOURCE,
+                     "no layout of %d rank%s fits: the nearest (%s) needs %s of %s %s, most of it for %s (%s a rank); "
+                     "try more ranks, a smaller --global-batch-size or a shorter --max-sen-len%s",
+                     world, world == 1 ? "" : "s", tri__layout_text(&near->layout, text), need, room,
+                     out->room.origin, tri__mem_name((tri_mem)largest),
+                     tri__text_bytes((double)near->bytes[largest], most),
+                     near->layout.precision == TRI_PRECISION_FP32 ? ", --precision any" : "");
+}
+
+tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, const tri_choose_options *options,
+                       tri_choice *out) {
+    choosing job = {.search = {.arena = &chooser->arena, .chooser = chooser, .options = options, .out = out,
+                               .threads = options->threads ? options->threads : tri__cores()},
+                    .world = world};
+    *out = (tri_choice){.global_batch = global_batch, .hardware = chooser->hardware, .nearest = {.index = -1}};
+    TRI_TRY(tri__choose_room(chooser, world, &out->room));
+    TRI_TRY(tri__arena_guard(choose_guarded, &job));
+    return out->n_best ? TRI_OK : refuse(&job.search, world);
+}

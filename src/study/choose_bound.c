@@ -1,0 +1,269 @@
+/* choose_bound.c - what a step takes at least: transfers of data parallelism on top of study/choose_core.c. */
+#include "study/choose_bound.h"
+
+#include "study/choose_core.h"
+#include "study/parallel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tri_bounds {
+    tri_arena *arena;
+    tri_chooser *chooser;
+    int64_t global;
+    int threads;
+    struct counted {
+        int64_t parts;
+        tri_counts max;
+    } *counted; /* row counts by number of microbatches of all replicas */
+    int n_counted, cap_counted;
+    tri_unit_times **units; /* sorted by key, as cores */
+    int n_units, cap_units;
+    tri_core_times **cores;
+    int n_cores, cap_cores;
+    const char *refusal;
+};
+
+/* Rounding, and work that moves between units. */
+static double safe(const tri_bounds *b) { return b->chooser->hardware.overlap ? 0.995 : 0.93; }
+
+tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {
+    tri_bounds *b = tri__arena_alloc(arena, sizeof *b);
+    *b = (tri_bounds){.arena = arena, .chooser = chooser, .global = global, .threads = threads};
+    return b;
+}
+
+tri_status tri__bounds_counts(tri_bounds *b, const tri_layout *l, tri_counts *out) {
+    int64_t parts = (int64_t)l->n_mb * l->dp;
+    for (int i = 0; i < b->n_counted; i++)
+        if (b->counted[i].parts == parts) {
+            *out = b->counted[i].max;
+            return TRI_OK;
+        }
+    TRI_TRY(tri__rows_largest(&b->chooser->rows, &b->chooser->settings, b->global, parts, out));
+    *TRI_PUSH(b->arena, b->counted, b->n_counted, b->cap_counted) = (struct counted){parts, *out};
+    return TRI_OK;
+}
+
+/* ---- memos, sorted by key ---- */
+
+/* The place of a key in a sorted list of pointers to structs that begin with it. */
+static int place_of(void *const *list, int n, const void *key, size_t size, int *found) {
+    int low = 0, high = n;
+    while (low < high) {
+        int middle = (low + high) / 2, order = memcmp(list[middle], key, size);
+        if (order == 0) {
+            *found = 1;
+            return middle;
+        }
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    *found = 0;
+    return low;
+}
+
+static void *find_memo(void *const *list, int n, const void *key, size_t size) {
+    int found, at = place_of(list, n, key, size, &found);
+    return found ? list[at] : NULL;
+}
+
+/* Adds an empty memo of a key that is not there yet; returns it, or NULL. */
+static void *add_memo(tri_arena *arena, void ***list, int *n, int *cap, const void *key, size_t key_size,
+                      size_t size) {
+    int found, at = place_of(*list, *n, key, key_size, &found);
+    if (found) return NULL;
+    void *made = memcpy(tri__arena_alloc(arena, size), key, key_size);
+    TRI_PUSH(arena, *list, *n, *cap);
+    memmove(*list + at + 1, *list + at, (size_t)(*n - 1 - at) * sizeof **list);
+    return (*list)[at] = made;
+}
+
+static tri_unit_times *units_of(const tri_bounds *b, const tri_layout *l) {
+    tri_unit_key key = tri__unit_key(b->chooser, l);
+    return find_memo((void *const *)b->units, b->n_units, &key, sizeof key);
+}
+
+static tri_core_times *core_of(const tri_bounds *b, const tri_layout *l) {
+    tri_core_key key = tri__core_key(b->chooser, l);
+    return find_memo((void *const *)b->cores, b->n_cores, &key, sizeof key);
+}
+
+/* Work of one call of tri__bounds_prepare. */
+typedef struct wanted {
+    tri_bounds *bounds;
+    const tri_layout **layout;  /* [n] one of those that need it */
+    void **memo;                /* [n] */
+    int n;
+} wanted;
+
+static void time_units(void *context, int i) {
+    wanted *w = context;
+    tri_counts max;
+    tri_unit_times *out = w->memo[i];
+    out->status = tri__bounds_counts(w->bounds, w->layout[i], &max); /* counted before: only read here */
+    if (out->status == TRI_OK) out->status = tri__unit_times(w->bounds->chooser, w->layout[i], &max, out);
+}
+
+static void time_core(void *context, int i) {
+    wanted *w = context;
+    tri_counts max;
+    tri_core_times *out = w->memo[i];
+    const tri_unit_times *units = units_of(w->bounds, w->layout[i]);
+    out->status = units->status;
+    if (out->status == TRI_OK) out->status = tri__bounds_counts(w->bounds, w->layout[i], &max);
+    if (out->status == TRI_OK) out->status = tri__core_times(w->bounds->chooser, w->layout[i], &max, units, out);
+}
+
+/* Failures other than refusals end the search. */
+static tri_status check_memo(tri_bounds *b, tri_status status, const char *words) {
+    if (status == TRI_OK) return TRI_OK;
+    if (status != TRI_USAGE) return tri__fail(status, "%s", words);
+    if (!b->refusal) b->refusal = tri__arena_copy(b->arena, words);
+    return TRI_OK;
+}
+
+static wanted want(tri_bounds *b, int n) {
+    return (wanted){.bounds = b, .layout = tri__arena_alloc(b->arena, (size_t)n * sizeof(tri_layout *)),
+                    .memo = tri__arena_alloc(b->arena, (size_t)n * sizeof(void *))};
+}
+
+static tri_status prepare_units(tri_bounds *b, const tri_layout *const *layouts, int n) {
+    wanted w = want(b, n);
+    for (int i = 0; i < n; i++) {
+        tri_counts max;
+        tri_unit_key key = tri__unit_key(b->chooser, layouts[i]);
+        tri_unit_times *memo = add_memo(b->arena, (void ***)&b->units, &b->n_units, &b->cap_units, &key, sizeof key,
+                                        sizeof *memo);
+        if (!memo) continue;
+        TRI_TRY(tri__bounds_counts(b, layouts[i], &max));
+        tri__unit_times_open(b->arena, b->chooser, memo);
+        w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
+    }
+    tri__parallel(w.n, b->threads, time_units, &w);
+    for (int i = 0; i < w.n; i++)
+        TRI_TRY(check_memo(b, ((tri_unit_times *)w.memo[i])->status, ((tri_unit_times *)w.memo[i])->words));
+    return TRI_OK;
+}
+
+tri_status tri__bounds_prepare(tri_bounds *b, const tri_layout *const *layouts, int n, int close) {
+    TRI_TRY(prepare_units(b, layouts, n));
+    if (!close) return TRI_OK;
+    wanted w = want(b, n);
+    for (int i = 0; i < n; i++) {
+        tri_core_key key = tri__core_key(b->chooser, layouts[i]);
+        tri_core_times *memo = add_memo(b->arena, (void ***)&b->cores, &b->n_cores, &b->cap_cores, &key, sizeof key,
+                                        sizeof *memo);
+        if (!memo) continue;
+        tri__core_times_open(b->arena, layouts[i], memo);
+        w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
+    }
+    tri__parallel(w.n, b->threads, time_core, &w);
+    for (int i = 0; i < w.n; i++)
+        TRI_TRY(check_memo(b, ((tri_core_times *)w.memo[i])->status, ((tri_core_times *)w.memo[i])->words));
+    return TRI_OK;
+}
+
+const char *tri__bounds_refusal(const tri_bounds *b) { return b->refusal; }
+
+/* ---- transfers of data parallelism ---- */
+
+/* The ranks among which rank 0's weights are sharded, and those with the same shard. */
+typedef struct replicas {
+    int *within, n_within, *across, n_across;
+} replicas;
+
+static tri_status find_replicas(const tri_bounds *b, const tri_layout *l, replicas *out, int *ranks) {
+    tri_mesh mesh;
+    int size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
+    TRI_TRY(tri__mesh_make(&mesh, l->pp * l->tp * l->dp, l->pp, l->tp, l->dp));
+    TRI_TRY(tri__mesh_set_order(&mesh, tri__layout_order(l->order), b->chooser->hardware.ranks_per_node));
+    int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
+    *out = (replicas){.within = ranks, .n_within = size, .across = ranks + n, .n_across = n / size};
+    for (int i = 0; i < out->n_across; i++) out->across[i] = ranks[i * size];
+    return TRI_OK;
+}
+
+/* Seconds of bytes that may be sent in pieces of any size: measured rates may be best for some. */
+static double moves(const tri_bounds *b, tri_collective_kind kind, const int *ranks, int n, double bytes) {
+    enum { LEAST = 1 << 16 }; /* bytes of a piece */
+    double least = INFINITY, piece = bytes;
+    for (double pieces = 1; piece > 0 && n > 1; pieces *= 2, piece = bytes / pieces) {
+        least = fmin(least, pieces * tri__transfer_seconds(&b->chooser->hardware, kind, ranks, n, piece));
+        if (piece < LEAST) break;
+    }
+    return isinf(least) ? 0 : least;
+}
+
+/* Seconds of a pipeline rank's transfers with the other replicas: after its first gradients are ready, at any time, and
+ * after the update. */
+typedef struct dp_times {
+    double last, any, after;
+} dp_times;
+
+static dp_times dp_times_of(const tri_bounds *b, const tri_layout *l, const replicas *r, const tri_core_rank *rank) {
+    const tri_settings *s = &b->chooser->settings;
+    double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
+    double gradients = rank->elements * kept, weights = rank->elements * half;
+    double again = 2.0 * l->n_mb * (rank->elements - rank->kept) * half; /* gathers of both passes of a microbatch */
+    switch (l->shard) {
+    case TRI_SHARD_NONE: return (dp_times){.last = moves(b, TRI_ALL_REDUCE, r->within, r->n_within, gradients)};
+    case TRI_SHARD_ZERO1:
+        return (dp_times){.last = moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients),
+                          .after = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights)};
+    case TRI_SHARD_ZERO2:
+        return (dp_times){.any = l->n_mb * moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients),
+                          .after = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights)};
+    default:
+        return (dp_times){.any = l->n_mb * moves(b, TRI_REDUCE_SCATTER, r->within, r->n_within, gradients) +
+                                 moves(b, TRI_ALL_GATHER, r->within, r->n_within, again > weights ? again : weights),
+                          .last = moves(b, TRI_ALL_REDUCE, r->across, r->n_across, gradients / r->n_within)};
+    }
+}
+
+static double close_seconds(const tri_bounds *b, const tri_layout *l, const tri_core_times *core,
+                            const replicas *r) {
+    double most = 0, all = 0;
+    for (int i = 0; i < l->pp; i++) {
+        const tri_core_rank *rank = &core->rank[i];
+        dp_times t = dp_times_of(b, l, r, rank);
+        int shards = l->shard == TRI_SHARD_NONE ? 1 : r->n_within;
+        double update = rank->update / shards, end;
+        if (b->chooser->hardware.overlap) {
+            end = fmax(rank->finish, fmax(rank->ready + t.last, t.any + t.last)) + update + t.after;
+        } else {
+            end = rank->finish + update;
+            all += rank->busy + update + t.last + t.any + t.after;
+        }
+        most = fmax(most, end);
+    }
+    return safe(b) * fmax(most, all / l->pp);
+}
+
+double tri__bounds_seconds(const tri_bounds *b, const tri_layout *l, int close) {
+    const tri_unit_times *units = units_of(b, l);
+    if (units->status != TRI_OK) return INFINITY;
+    if (!close) return safe(b) * l->n_mb * units->total / l->pp;
+    const tri_core_times *core = core_of(b, l);
+    replicas r;
+    int *ranks = core->status == TRI_OK ? calloc(2 * (size_t)l->dp, sizeof *ranks) : NULL;
+    double seconds = core->status == TRI_OK ? 0 : INFINITY; /* 0 without memory: no bound */
+    if (ranks && find_replicas(b, l, &r, ranks) == TRI_OK) seconds = close_seconds(b, l, core, &r);
+    free(ranks);
+    return seconds;
+}
+
+int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
+    const tri_unit_times *units = units_of(b, l);
+    const tri_settings *s = &b->chooser->settings;
+    double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
+    double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
+    double of[TRI_OFFLOADS] = {half < 4 ? 12 : 8, kept, half, 0}; /* state (and masters), gradients, weights */
+    if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;
+    if (l->shard >= TRI_SHARD_ZERO2) of[1] /= shards;
+    if (l->shard >= TRI_SHARD_ZERO3) of[2] /= shards;
+    double each = 0, elements = (double)b->chooser->model.n_elements / ((double)l->pp * l->tp);
+    for (int i = 0; i < TRI_OFFLOADS; i++) each += l->offload >> i & 1 ? 0 : of[i];
+    double activations = l->offload & TRI_OFFLOAD_ACTIVATIONS ? 0 : (double)units->activations / l->pp;
+    return (int64_t)(safe(b) * (each * elements + 0.9 * activations));
+}

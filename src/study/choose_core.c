@@ -1,0 +1,296 @@
+/* choose_core.c - seconds of units, from one microbatch's program; seconds of a pipeline's ranks, from its order. */
+#include "study/choose_core.h"
+
+#include "engine/staging.h"
+
+#include <math.h>
+#include <string.h>
+
+tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t global, const tri_counts *max,
+                             tri_arena *arena, tri_layout_settings *settings, tri_plan_in *out) {
+    tri_place place;
+    tri__layout_settings(l, &c->settings, global, settings);
+    settings->settings.world_size = (int64_t)l->pp * l->tp * l->dp;
+    TRI_TRY(tri__place_make(&settings->settings, NULL, l->pp * l->tp * l->dp, 0, &place));
+    *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
+    out->max = out->max_infer = *max;
+    return tri__staging_resolve(&settings->settings, arena, NULL, out);
+}
+
+/* ---- units ---- */
+
+/* As `lanes` of the passes decides. */
+static int has_lanes(const tri_chooser *c, const tri_layout *l) {
+    return l->pp == 1 && c->target.lanes > 1 && c->model.n_texts > 1 && l->recompute != TRI_RECOMPUTE_FULL;
+}
+
+/* Members of a tp group on one machine; all of them where that does not matter. */
+static int members_together(const tri_chooser *c, const tri_layout *l) {
+    tri_mesh mesh;
+    int world = l->pp * l->tp * l->dp, per_node = c->hardware.ranks_per_node, together = 0;
+    if (l->tp == 1 || world <= per_node || tri__mesh_make(&mesh, world, l->pp, l->tp, l->dp) != TRI_OK ||
+        tri__mesh_set_order(&mesh, tri__layout_order(l->order), per_node) != TRI_OK)
+        return l->tp;
+    for (int place = 0; place < l->tp; place++)
+        together += tri__mesh_group_rank(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_TP), place) < per_node;
+    return together;
+}
+
+tri_unit_key tri__unit_key(const tri_chooser *c, const tri_layout *l) {
+    int apart = l->pp > 1 && tri__schedule_row((tri_schedule_kind)l->schedule)->apart;
+    return (tri_unit_key){.parts = (int64_t)l->n_mb * l->dp, .tp = l->tp, .together = members_together(c, l),
+                          .recompute = l->recompute, .precision = l->precision, .apart = apart,
+                          .lanes = has_lanes(c, l)};
+}
+
+void tri__unit_times_open(tri_arena *arena, const tri_chooser *c, tri_unit_times *out) {
+    out->of = tri__arena_alloc(arena, (size_t)c->model.n_units * sizeof *out->of);
+    out->words = tri__arena_alloc(arena, TRI_ERROR_BYTES);
+}
+
+typedef struct unit_job {
+    const tri_chooser *chooser;
+    const tri_layout *layout;
+    const tri_counts *max;
+    tri_unit_times *out;
+} unit_job;
+
+/* Where seconds go: the model's unit of each of the program's. */
+static int *map_units(tri_arena *arena, const tri_network *model, const tri_program *p) {
+    int *map = tri__arena_alloc(arena, (size_t)p->n_units * sizeof *map);
+    for (int i = 0; i < p->n_units; i++) {
+        map[i] = 0;
+        for (int u = 0; u < model->n_units; u++)
+            if (strcmp(model->unit[u].name, p->unit[i]) == 0) map[i] = u;
+    }
+    return map;
+}
+
+/* Seconds that an instruction of a microbatch adds to its rank: work of a device that lanes share, computing alone, or
+ * (with a timeline) waits for transfers too. */
+static double added(const unit_job *job, const tri_program *p, const tri_rank_timeline *line, const tri_costs *costs,
+                    const double *seconds, int i, double *now) {
+    const tri_instr *instr = &p->instr[i];
+    tri_queue queue = tri__op_queue(instr->op);
+    if (job->out->key.lanes) /* two kernels at once are faster than one after the other by lane_share */
+        return queue == TRI_QUEUE_COMPUTE
+                   ? tri__instr_work(p, instr, seconds[i], costs) / fmax(1, costs->hardware->lane_share)
+                   : 0;
+    if (!line) return queue == TRI_QUEUE_COMPUTE ? seconds[i] : 0;
+    if (tri__is_post(instr->op)) return 0;
+    double before = *now;
+    *now = fmax(*now, line->end[i]);
+    return queue == TRI_QUEUE_COPY || instr->mb < 0 ? 0 : *now - before; /* other ranks copy meanwhile; once a step */
+}
+
+/* Adds the seconds of a rank's program to its units. */
+static void add_program(tri_arena *arena, const unit_job *job, const tri_program *p, const tri_rank_timeline *line,
+                        const tri_costs *costs) {
+    tri_unit_times *out = job->out;
+    const double *seconds = tri__program_seconds(arena, p, costs);
+    int *map = map_units(arena, &job->chooser->model, p), unit = 0, backward = 0, updates = 0;
+    double now = 0;
+    for (int i = 0; i < p->n_instrs; i++) {
+        tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
+        updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
+        if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit];
+        if (updates) {
+            if (phase == TRI_PHASE_U) out->update += seconds[i];
+            continue;
+        }
+        double more = added(job, p, line, costs, seconds, i, &now);
+        tri_stage_time *of = &out->of[unit];
+        *(phase == TRI_PHASE_W ? &of->weight : backward ? &of->input : &of->forward) += more;
+        out->total += more;
+    }
+    out->activations += p->bytes[TRI_MEM_ACT];
+}
+
+/* Plans and times one microbatch of one replica; where gradients of weights are apart, on two pipeline ranks. */
+static tri_status time_units(tri_arena *arena, void *data) {
+    const unit_job *job = data;
+    const tri_chooser *c = job->chooser;
+    tri_layout alone = {.pp = job->out->key.apart ? 2 : 1, .tp = job->layout->tp, .dp = 1, .n_mb = 1,
+                        .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
+                        .recompute = job->layout->recompute, .precision = job->layout->precision};
+    tri_layout_settings settings;
+    tri_target target = c->target;
+    tri_hardware hardware = c->hardware;
+    tri_plan_in in;
+    tri_classes planned[TRI_PROGRAMS];
+    tri_timeline line;
+    if (job->layout->pp * job->layout->tp * job->layout->dp > 1) target.granule = 1;
+    if (!job->out->key.lanes) target.lanes = 1;
+    hardware.ranks_per_node = job->out->key.together;
+    TRI_TRY(tri__layout_input(c, &alone, 1, job->max, arena, &settings, &in));
+    in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
+    TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN, planned));
+    const tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    int waits = alone.pp == 1 && hardware.overlap; /* else other stages' waits move what this one waits for here */
+    if (waits) TRI_TRY(tri__timeline(arena, &planned[TRI_TRAIN], &costs, &line));
+    for (int place = 0; place < alone.pp; place++) {
+        int rank = tri__mesh_rank(&in.mesh, (tri_coords){.pp = place});
+        add_program(arena, job, tri__class_of(&planned[TRI_TRAIN], rank, NULL)->program,
+                    waits ? tri__timeline_of(&line, rank) : NULL, &costs);
+    }
+    return TRI_OK;
+}
+
+static tri_status keep_words(tri_status status, char *words) {
+    if (status != TRI_OK) memcpy(words, tri_error(), TRI_ERROR_BYTES);
+    return status;
+}
+
+tri_status tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_counts *max, tri_unit_times *out) {
+    unit_job job = {c, l, max, out};
+    return keep_words(tri__arena_scratch(time_units, &job), out->words);
+}
+
+/* ---- ranks of a pipeline ---- */
+
+tri_core_key tri__core_key(const tri_chooser *c, const tri_layout *l) {
+    return (tri_core_key){.unit = tri__unit_key(c, l), .n_mb = l->n_mb, .pp = l->pp, .schedule = l->schedule,
+                          .shape = l->shape, .chunks = l->chunks};
+}
+
+void tri__core_times_open(tri_arena *arena, const tri_layout *l, tri_core_times *out) {
+    out->rank = tri__arena_alloc(arena, (size_t)l->pp * sizeof *out->rank);
+    out->words = tri__arena_alloc(arena, TRI_ERROR_BYTES);
+}
+
+/* A pipeline's order with seconds: when each action of each stage and microbatch ended; < 0: not yet. */
+typedef struct orderly {
+    const tri_pipeline *pipeline;
+    int head, recomputes;       /* of branches: the stage that others feed while it computes; -1: none */
+    const tri_stage_time *time; /* [n_stages] */
+    const tri_stage_time *first; /* [n_stages] of each stage's first unit: its gradients come after those it sends */
+    double *forward, *backward; /* [n_stages * n_mb] */
+    int *left;                  /* [n_stages] microbatches whose gradients of weights are to come */
+} orderly;
+
+/* When what an action needs is there; < 0: not yet. */
+static double ready_at(const orderly *o, const tri_action *a) {
+    const tri_pipeline *p = o->pipeline;
+    int own = a->stage * p->n_mb + a->mb, is_forward = a->act == TRI_ACT_F;
+    double at = is_forward ? 0 : a->act == TRI_ACT_W ? o->backward[own] : o->forward[own];
+    if (a->act == TRI_ACT_W) return at;
+    for (int i = 0; i < p->n_feeds && at >= 0; i++) {
+        if (p->feed[i][is_forward] != a->stage) continue;
+        double there = (is_forward ? o->forward : o->backward)[p->feed[i][!is_forward] * p->n_mb + a->mb];
+        at = there < 0 ? there : fmax(at, there);
+    }
+    return at;
+}
+
+/* Seconds of an action of branches that need not wait for other stages: the head computes its own encoder before it
+ * reads the other's output, and sends that one's gradient before it goes on; recomputation needs no gradient. */
+static double ahead_of(const orderly *o, const tri_action *a, double length) {
+    return a->stage == o->head || (o->head >= 0 && o->recomputes && a->act != TRI_ACT_F) ? length : 0;
+}
+
+/* Seconds of a backward after its gradient was sent. */
+static double last_of(const orderly *o, const tri_action *a) {
+    const tri_stage_time *first = &o->first[a->stage];
+    return first->input + (a->act == TRI_ACT_BW ? first->weight : 0);
+}
+
+/* Runs a rank until an action is not ready; returns how many it ran. */
+static int run_rank(const orderly *o, const tri_actions *order, int *at, tri_core_rank *rank) {
+    int from = *at;
+    for (; *at < order->n; ++*at) {
+        const tri_action *a = &order->at[*at];
+        const tri_stage_time *t = &o->time[a->stage];
+        double begin = ready_at(o, a), length = a->act == TRI_ACT_F   ? t->forward
+                                                : a->act == TRI_ACT_B ? t->input
+                                                : a->act == TRI_ACT_W ? t->weight
+                                                                      : t->input + t->weight;
+        if (begin < 0) break;
+        double ahead = ahead_of(o, a, length);
+        begin = fmax(begin - (a->act == TRI_ACT_F || a->stage != o->head ? ahead : 0), rank->finish);
+        rank->finish = begin + length, rank->busy += length;
+        int own = a->stage * o->pipeline->n_mb + a->mb;
+        if (a->act == TRI_ACT_F) o->forward[own] = rank->finish;
+        if (a->act == TRI_ACT_B || a->act == TRI_ACT_BW)
+            o->backward[own] = rank->finish - (a->stage == o->head ? ahead : last_of(o, a));
+        if ((a->act == TRI_ACT_W || a->act == TRI_ACT_BW) && --o->left[a->stage] == 0)
+            rank->ready = fmin(rank->ready, begin);
+    }
+    return *at - from;
+}
+
+typedef struct core_job {
+    const tri_chooser *chooser;
+    const tri_layout *layout;
+    const tri_counts *max;
+    const tri_unit_times *units;
+    tri_core_times *out;
+} core_job;
+
+static double total_of(const tri_stage_time *time) { return time->forward + time->input + time->weight; }
+
+static void run_order(tri_arena *arena, const core_job *job, const tri_plan_in *in, const tri_stages *stages) {
+    const tri_pipeline *p = &stages->pipeline;
+    const tri_actions *orders = tri__stages_orders(arena, in, stages);
+    size_t n = (size_t)p->n_stages, cells = n * (size_t)p->n_mb;
+    tri_stage_time *time = tri__arena_alloc(arena, n * sizeof *time),
+                   *first = tri__arena_alloc(arena, n * sizeof *first);
+    orderly o = {.pipeline = p, .head = stages->branches ? stages->head : -1,
+                 .recomputes = job->layout->recompute != TRI_RECOMPUTE_NONE, .time = time, .first = first,
+                 .forward = tri__arena_alloc(arena, cells * sizeof *o.forward),
+                 .backward = tri__arena_alloc(arena, cells * sizeof *o.backward),
+                 .left = tri__arena_alloc(arena, n * sizeof *o.left)};
+    int *at = tri__arena_alloc(arena, (size_t)p->n_ranks * sizeof *at), moved;
+    for (int u = 0; u < in->model->n_units; u++) {
+        const tri_stage_time *unit = &job->units->of[u];
+        tri_stage_time *stage = &time[stages->of_unit[u]];
+        if (total_of(stage) == 0) first[stages->of_unit[u]] = *unit;
+        stage->forward += unit->forward, stage->input += unit->input, stage->weight += unit->weight;
+    }
+    for (size_t i = 0; i < cells; i++) o.forward[i] = o.backward[i] = -1;
+    for (size_t i = 0; i < n; i++) o.left[i] = p->n_mb;
+    do {
+        moved = 0;
+        for (int r = 0; r < p->n_ranks; r++) moved += run_rank(&o, &orders[r], &at[r], &job->out->rank[r]);
+    } while (moved);
+}
+
+/* The weights of a place of the pipeline. A turn from one pass to the other keeps prefetch + 1 blocks, none larger than
+ * the largest. */
+static void weigh_rank(const core_job *job, const tri_stages *stages, int place, tri_core_rank *rank) {
+    const tri_network *model = &job->chooser->model;
+    const tri_settings *s = &job->chooser->settings;
+    double all = 0, largest = 0;
+    for (int u = 0; u < model->n_units; u++) {
+        double count = (double)model->unit[u].count;
+        all += count;
+        if (stages->pipeline.rank[stages->of_unit[u]] != place) continue;
+        rank->elements += count, largest = fmax(largest, count);
+    }
+    int gathers_once = s->reshard_after_forward == TRI_ASKED_NO || s->wrap != TRI_WRAP_LAYER;
+    rank->kept = gathers_once ? rank->elements : fmin(rank->elements, largest * (double)(s->prefetch + 1));
+    rank->update = job->units->update * rank->elements / all;
+    rank->elements /= job->layout->tp, rank->kept /= job->layout->tp;
+}
+
+static tri_status time_core(tri_arena *arena, void *data) {
+    const core_job *job = data;
+    const tri_layout *l = job->layout;
+    tri_layout_settings settings;
+    tri_plan_in in;
+    tri_stages stages;
+    TRI_TRY(tri__layout_input(job->chooser, l, (int64_t)l->dp * l->n_mb, job->max, arena, &settings, &in));
+    if (l->pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
+    else tri__stages_one(arena, &in, &stages);
+    for (int place = 0; place < l->pp; place++) {
+        job->out->rank[place] = (tri_core_rank){.ready = INFINITY};
+        weigh_rank(job, &stages, place, &job->out->rank[place]);
+    }
+    run_order(arena, job, &in, &stages);
+    return TRI_OK;
+}
+
+tri_status tri__core_times(const tri_chooser *c, const tri_layout *l, const tri_counts *max,
+                           const tri_unit_times *units, tri_core_times *out) {
+    core_job job = {c, l, max, units, out};
+    return keep_words(tri__arena_scratch(time_core, &job), out->words);
+}

@@ -1,0 +1,75 @@
+/* choose_fewest.c - the fewest ranks with which a run takes at most a given time. */
+#include "study/choose.h"
+#include "study/choose_bound.h"
+
+#include <math.h>
+
+enum { MOST_RANKS = 16384, BELOW = 2 }; /* BELOW: numbers tried below the first that is enough */
+
+typedef struct fewest {
+    tri_chooser *chooser;
+    int64_t global;
+    double seconds, steps;
+    const tri_choose_options *options;
+    tri_fewest *out;
+    int misfits;     /* numbers of ranks with no layout that fits */
+} fewest;
+
+/* The i-th number of ranks: a machine's ranks one by one, then machines. */
+static int ranks_at(const fewest *f, int i) {
+    int per_node = f->chooser->hardware.ranks_per_node;
+    return i < per_node ? i + 1 : (i - per_node + 2) * per_node;
+}
+
+/* Whether the i-th number of ranks is enough. */
+static tri_status try_ranks(fewest *f, int i, int *enough) {
+    tri_fewest *out = f->out;
+    tri_choice choice;
+    int world = ranks_at(f, i);
+    *enough = 0;
+    out->tried++;
+    tri_status status = tri__choose(f->chooser, world, f->global, f->options, &choice);
+    if (status == TRI_RESOURCE || status == TRI_USAGE) {
+        f->misfits++;
+        return TRI_OK;
+    }
+    TRI_TRY(status);
+    double took = f->steps * choice.best[0].seconds;
+    *enough = took <= f->seconds;
+    if (*enough ? !out->world || world < out->world : !out->world && (!out->fastest || took < out->seconds)) {
+        out->seconds = took, out->choice = choice, out->fastest = world;
+        if (*enough) out->world = world;
+    }
+    return TRI_OK;
+}
+
+/* The first of 0, 1, 3, 7, ... (numbers doubled) that is enough; -1: none. *below: the last that is not; -1. */
+static tri_status double_up(fewest *f, int *found, int *below) {
+    int enough = 0, per_node = f->chooser->hardware.ranks_per_node;
+    *found = *below = -1;
+    for (int i = 0; !enough && ranks_at(f, i) <= MOST_RANKS;) {
+        TRI_TRY(try_ranks(f, i, &enough));
+        if (enough) *found = i;
+        else *below = i;
+        if (i >= per_node - 1) i = 2 * i - per_node + 2; /* twice as many machines */
+        else i = 2 * i + 1 < per_node ? 2 * i + 1 : per_node - 1;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__choose_fewest(tri_chooser *chooser, int64_t global, double seconds, double steps,
+                              const tri_choose_options *options, tri_fewest *out) {
+    fewest f = {chooser, global, seconds, steps, options, out, 0};
+    int high, low, enough;
+    *out = (tri_fewest){0};
+    TRI_TRY(double_up(&f, &high, &low));
+    if (high < 0) return out->fastest ? TRI_OK : TRI_RESOURCE; /* the last failure's words */
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        TRI_TRY(try_ranks(&f, middle, &enough));
+        if (enough) high = middle;
+        else low = middle;
+    }
+    for (int i = low - 1; i >= 0 && i >= high - 1 - BELOW; i--) TRI_TRY(try_ranks(&f, i, &enough));
+    return TRI_OK;
+}

@@ -1,0 +1,82 @@
+# cli_choose.sh - `trident choose`: the same first choice as an enumeration of all layouts, exact memory, what was given
+# stays, the reverse question, exit codes.
+project=$(cd "$(dirname "$0")/.." && pwd)
+. "$(dirname "$0")/cli_lib.sh"
+config=$project/configs/hybrid_pp_dp_8gpu.json
+small=(--config "$config" --tiny --quiet --max_sen_len 64 --global-batch-size 8)
+tiny=("${small[@]}" --offload none)
+
+number() { grep -o "\"$1\":[0-9.e+-]*" "$out" | head -n 1 | cut -d: -f2; }
+
+# Bounds leave nothing out: the whole list is that of simulating every layout.
+same() {
+    run choose "${tiny[@]}" "$@" --json
+    expect_code 0
+    sed 's/,"searched".*//' "$out" >searched.json
+    quick=$(number simulated)
+    run choose "${tiny[@]}" "$@" --json --exhaustive
+    expect_code 0
+    sed 's/,"searched".*//' "$out" >all.json
+    expect "the same layouts as all $(number simulated) of $*" cmp -s searched.json all.json
+    expect "no layout is faster than its bound: $*" test "$(number bounds_broken)" = 0
+}
+same --world-size 2 --hardware cpu --num-microbatches 2
+expect "bounds save work: $quick of $(number simulated)" test "$quick" -lt "$(number simulated)"
+same --world-size 4 --hardware cpu --recompute none --schedule 1f1b
+same --world-size 8 --hardware h200x8 --recompute none --schedule interleaved --tp-size 1 --virtual-stages 2
+same --world-size 16 --hardware h200x8 --recompute none --pp-size 2 --tp-size 1 --schedule 1f1b --pipeline-shape branch
+
+# Memory is exact: what a layout needs is enough, one byte less is not.
+one=(choose "${tiny[@]}" --world-size 1 --hardware cpu --num-microbatches 1 --recompute none --json)
+run "${one[@]}"
+expect_code 0
+need=$(number need_bytes)
+run "${one[@]}" --memory-limit "$need"
+expect_code 0
+refuses 71 "no layout of 1 rank fits: the nearest (1 rank) needs" "of --memory-limit" "try more ranks" \
+    -- "${one[@]}" --memory-limit $((need - 1))
+run choose "${small[@]}" --world-size 1 --hardware cpu --memory-limit $((need - 1)) --json
+expect_code 0
+expect "without them fixed, layouts that need less are found" is "$(number need_bytes)" '<' "$need"
+run choose "${tiny[@]}" --world-size 2 --hardware cpu --memory-limit $((need * 3 / 2)) --json
+expect_code 0
+expect "ranks of a machine share its memory" is "$(number need_bytes)" '<=' $((need * 3 / 2))
+
+# What was given stays.
+run choose "${tiny[@]}" --world-size 8 --hardware cpu --pp-size 2 --schedule gpipe --shard zero1 --num-microbatches 2 \
+    --recompute full --json
+expect_code 0
+layouts=$(grep -o '"pp_size"' "$out" | wc -l)
+for text in '"pp_size":2,' '"schedule":"gpipe"' '"shard":"zero1"' '"num_microbatches":2' '"recompute":"full"'; do
+    expect "$text in all $layouts" test "$(grep -oF "$text" "$out" | wc -l)" = "$layouts"
+done
+
+# In words: the best with its command, the others with reasons.
+run choose "${tiny[@]}" --world-size 16 --hardware h200x8 --precision any --pp-size 1 --top 3
+expect_code 0
+expect_text "$out" "16 ranks of h200x8, 8 samples a step" "mpirun -np 16 --map-by ppr:8:node trident train" \
+    "by the rank that needs most" "slower by"
+expect "three layouts" test "$(grep -c '^[23] ' "$out")" = 2
+run choose "${tiny[@]}" --world-size 2 --hardware cpu --top 1 --num-microbatches 1 --recompute none
+expect_text "$out" "--nproc-per-node 2 --global-batch-size 8"
+run choose "${tiny[@]}" --world-size 8 --hardware cpu --limit 2
+expect_text "$out" "--limit ended the search"
+
+# The reverse: the fewest ranks that are fast enough.
+alone=(--pp-size 1 --tp-size 1 --shard none --recompute none --num-microbatches 1 --max-steps 1000)
+run choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1h
+expect_code 0
+expect_text "$out" "1000 steps in 1h 00m need 1 rank"
+refuses 71 "no number of ranks of h200x8 trains 1000 steps in" \
+    -- choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1e-3s
+
+# Impossible requests.
+refuses 2 "choose needs --world-size" -- choose "${tiny[@]}"
+refuses 2 "choose needs --config" -- choose --world-size 2
+refuses 2 "no layout keeps what was given" -- choose "${tiny[@]}" --world-size 4 --pp-size 3
+refuses 2 "--within: expected a time" -- choose "${tiny[@]}" --within soon
+refuses 2 "--world-size or --within, not both" -- choose "${tiny[@]}" --within 1h --world-size 2
+refuses 2 "needs the length of the run" -- choose "${tiny[@]}" --hardware cpu --within 1h
+checked run choose "${tiny[@]}" --world-size 2 --hardware cpu --num-microbatches 1
+expect_code 0
+finish
