@@ -132,7 +132,7 @@ static double to_beat(const search *s, const tri_layout *l) {
 typedef struct trial {
     search *search;
     tri_candidate of;
-    tri_counts max;
+    tri_layout_rows rows;
     double beat;        /* seconds: slower, it is not reported */
     tri_status status;
     char words[TRI_ERROR_BYTES];
@@ -174,6 +174,29 @@ static void find_times(const tri_timeline *line, tri_candidate *out) {
     }
 }
 
+static int64_t tokens_of(const tri_counts *c) { return c->of[TRI_SYM_T0] + c->of[TRI_SYM_T1]; }
+
+/* [n_mb] Each microbatch as that of the replica with most tokens, which the others wait for: the mean of sampled
+ * batches. So replicas stay alike, and are timed once. */
+static tri_counts *slowest_rows(tri_arena *arena, const tri_sampled *sampled, const tri_plan_in *in) {
+    tri_counts *out = tri__arena_alloc(arena, (size_t)in->n_mb * sizeof *out);
+    for (int mb = 0; mb < in->n_mb; mb++) {
+        for (int batch = 0; batch < sampled->n; batch++) {
+            const tri_counts *of = &sampled->counts[batch * sampled->parts + mb], *most = of;
+            for (int replica = 1; replica < in->mesh.dp; replica++)
+                if (tokens_of(&of[replica * in->n_mb]) > tokens_of(most)) most = &of[replica * in->n_mb];
+            for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) {
+                out[mb].of[sym] += most->of[sym];
+                out[mb].squares[sym] += most->squares[sym] / sampled->n;
+            }
+        }
+        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+            out[mb].of[sym] = (out[mb].of[sym] + sampled->n - 1) / sampled->n;
+        out[mb] = tri__counts_rounded(&out[mb], tri__plan_granule(in));
+    }
+    return out;
+}
+
 /* The training programs first: most layouts that do not fit fail here, and need not be simulated. Evaluation's are
  * planned only for those that may be reported. */
 static tri_status try_layout(tri_arena *arena, void *data) {
@@ -185,12 +208,14 @@ static tri_status try_layout(tri_arena *arena, void *data) {
     tri_timeline line;
     tri_programs all = {.world = t->of.layout.pp * t->of.layout.tp * t->of.layout.dp};
     tri_classes infer[TRI_PROGRAMS];
-    TRI_TRY(tri__layout_input(c, &t->of.layout, s->out->global_batch, &t->max, arena, &settings, &in));
+    TRI_TRY(tri__layout_input(c, &t->of.layout, s->out->global_batch, &t->rows.max, arena, &settings, &in));
     TRI_TRY(tri__engine_accept(&settings.settings));
     TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN | 1u << TRI_START, all.of));
     find_need(s, &all, &t->of);
     if (t->of.need > s->out->room.bytes) return TRI_OK;
-    const tri_costs costs = tri__staging_costs(arena, &in, &c->hardware);
+    tri_costs costs = tri__staging_costs(arena, &in, &c->hardware);
+    costs.threads = (int)c->settings.threads;
+    if (t->rows.sampled.counts) costs.counts = slowest_rows(arena, &t->rows.sampled, &in), costs.n_counts = in.n_mb;
     TRI_TRY(tri__timeline(arena, &all.of[TRI_TRAIN], &costs, &line));
     if (line.seconds <= t->beat) {
         TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_INFER, infer));
@@ -257,7 +282,7 @@ static tri_status plan_batch(search *s, const entry *batch, int n) {
         *t = (trial){.search = s, .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
                                          .bound = batch[i].bound}};
         t->beat = to_beat(s, &t->of.layout);
-        TRI_TRY(tri__bounds_counts(s->bounds, &t->of.layout, &t->max));
+        TRI_TRY(tri__bounds_rows(s->bounds, &t->of.layout, &t->rows));
         planned++;
     }
     tri__parallel(planned, s->threads, run_trial, trials);

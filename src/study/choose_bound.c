@@ -14,7 +14,7 @@ struct tri_bounds {
     int threads;
     struct counted {
         int64_t parts;
-        tri_counts max;
+        tri_layout_rows rows;
     } *counted; /* row counts by number of microbatches of all replicas */
     int n_counted, cap_counted;
     tri_unit_times **units; /* sorted by key, as cores */
@@ -33,14 +33,38 @@ tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t glo
     return b;
 }
 
-tri_status tri__bounds_counts(tri_bounds *b, const tri_layout *l, tri_counts *out) {
+/* Row counts of some batches, and their mean microbatch. */
+static tri_status sample(tri_bounds *b, int64_t parts, tri_layout_rows *out) {
+    tri_sampler sampler = {0};
+    const tri_chooser *c = b->chooser;
+    const tri_engine engine = {
+        .model = c->model,
+        .in = {.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}}}; /* rounds nothing */
+    TRI_TRY(tri__sampler_open(&sampler, c->rows.data, b->global, (int)parts, 1, (uint32_t)c->settings.seed));
+    tri__sample_rows(b->arena, &sampler, &engine, &out->sampled);
+    tri__sampler_close(&sampler);
+    int n = out->sampled.n * out->sampled.parts;
+    out->mean = (tri_counts){0};
+    for (int i = 0; i < n; i++)
+        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) {
+            out->mean.of[sym] += out->sampled.counts[i].of[sym];
+            out->mean.squares[sym] += out->sampled.counts[i].squares[sym] / n;
+        }
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) out->mean.of[sym] /= n;
+    return TRI_OK;
+}
+
+tri_status tri__bounds_rows(tri_bounds *b, const tri_layout *l, tri_layout_rows *out) {
     int64_t parts = (int64_t)l->n_mb * l->dp;
     for (int i = 0; i < b->n_counted; i++)
         if (b->counted[i].parts == parts) {
-            *out = b->counted[i].max;
+            *out = b->counted[i].rows;
             return TRI_OK;
         }
-    TRI_TRY(tri__rows_largest(&b->chooser->rows, &b->chooser->settings, b->global, parts, out));
+    *out = (tri_layout_rows){0};
+    TRI_TRY(tri__rows_largest(&b->chooser->rows, &b->chooser->settings, b->global, parts, &out->max));
+    out->mean = out->max;
+    if (b->chooser->rows.data) TRI_TRY(sample(b, parts, out));
     *TRI_PUSH(b->arena, b->counted, b->n_counted, b->cap_counted) = (struct counted){parts, *out};
     return TRI_OK;
 }
@@ -99,20 +123,20 @@ typedef struct wanted {
 
 static void time_units(void *context, int i) {
     wanted *w = context;
-    tri_counts max;
+    tri_layout_rows rows;
     tri_unit_times *out = w->memo[i];
-    out->status = tri__bounds_counts(w->bounds, w->layout[i], &max); /* counted before: only read here */
-    if (out->status == TRI_OK) out->status = tri__unit_times(w->bounds->chooser, w->layout[i], &max, out);
+    out->status = tri__bounds_rows(w->bounds, w->layout[i], &rows); /* counted before: only read here */
+    if (out->status == TRI_OK) out->status = tri__unit_times(w->bounds->chooser, w->layout[i], &rows, out);
 }
 
 static void time_core(void *context, int i) {
     wanted *w = context;
-    tri_counts max;
+    tri_layout_rows rows;
     tri_core_times *out = w->memo[i];
     const tri_unit_times *units = units_of(w->bounds, w->layout[i]);
     out->status = units->status;
-    if (out->status == TRI_OK) out->status = tri__bounds_counts(w->bounds, w->layout[i], &max);
-    if (out->status == TRI_OK) out->status = tri__core_times(w->bounds->chooser, w->layout[i], &max, units, out);
+    if (out->status == TRI_OK) out->status = tri__bounds_rows(w->bounds, w->layout[i], &rows);
+    if (out->status == TRI_OK) out->status = tri__core_times(w->bounds->chooser, w->layout[i], &rows, units, out);
 }
 
 /* Failures other than refusals end the search. */
@@ -131,12 +155,12 @@ static wanted want(tri_bounds *b, int n) {
 static tri_status prepare_units(tri_bounds *b, const tri_layout *const *layouts, int n) {
     wanted w = want(b, n);
     for (int i = 0; i < n; i++) {
-        tri_counts max;
+        tri_layout_rows rows;
         tri_unit_key key = tri__unit_key(b->chooser, layouts[i]);
         tri_unit_times *memo = add_memo(b->arena, (void ***)&b->units, &b->n_units, &b->cap_units, &key, sizeof key,
                                         sizeof *memo);
         if (!memo) continue;
-        TRI_TRY(tri__bounds_counts(b, layouts[i], &max));
+        TRI_TRY(tri__bounds_rows(b, layouts[i], &rows));
         tri__unit_times_open(b->arena, b->chooser, memo);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
     }

@@ -13,14 +13,14 @@
 #ifndef TRI_STUDY_CHOOSE_BOUND_H
 #define TRI_STUDY_CHOOSE_BOUND_H
 
-#include "study/choose.h"
+#include "study/choose_core.h"
 
 typedef struct tri_bounds tri_bounds;
 
 /* In the arena. */
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global_batch, int threads);
-/* Row counts of a layout's microbatches. */
-tri_status tri__bounds_counts(tri_bounds *bounds, const tri_layout *layout, tri_counts *out);
+/* Row counts of a layout's microbatches; counted once, after which threads may ask again. */
+tri_status tri__bounds_rows(tri_bounds *bounds, const tri_layout *layout, tri_layout_rows *out);
 /* Plans what the bounds of these layouts need: in parallel, each thing once. TRI_USAGE of a single layout is kept: its
  * bound is infinite, and tri__bounds_refusal says why. */
 tri_status tri__bounds_prepare(tri_bounds *bounds, const tri_layout *const *layouts, int n, int close);

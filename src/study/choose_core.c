@@ -51,7 +51,7 @@ void tri__unit_times_open(tri_arena *arena, const tri_chooser *c, tri_unit_times
 typedef struct unit_job {
     const tri_chooser *chooser;
     const tri_layout *layout;
-    const tri_counts *max;
+    const tri_layout_rows *rows;
     tri_unit_times *out;
 } unit_job;
 
@@ -122,10 +122,14 @@ static tri_status time_units(tri_arena *arena, void *data) {
     if (job->layout->pp * job->layout->tp * job->layout->dp > 1) target.granule = 1;
     if (!job->out->key.lanes) target.lanes = 1;
     hardware.ranks_per_node = job->out->key.together;
-    TRI_TRY(tri__layout_input(c, &alone, 1, job->max, arena, &settings, &in));
+    TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
     in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
     TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN, planned));
-    const tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    tri_counts mean = job->rows->mean;
+    int granule = tri__plan_granule(&in);
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
+    if (job->rows->sampled.counts) costs.counts = &mean, costs.n_counts = 1;
     int waits = alone.pp == 1 && hardware.overlap; /* else other stages' waits move what this one waits for here */
     if (waits) TRI_TRY(tri__timeline(arena, &planned[TRI_TRAIN], &costs, &line));
     for (int place = 0; place < alone.pp; place++) {
@@ -141,8 +145,9 @@ static tri_status keep_words(tri_status status, char *words) {
     return status;
 }
 
-tri_status tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_counts *max, tri_unit_times *out) {
-    unit_job job = {c, l, max, out};
+tri_status tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_layout_rows *rows,
+                           tri_unit_times *out) {
+    unit_job job = {c, l, rows, out};
     return keep_words(tri__arena_scratch(time_units, &job), out->words);
 }
 
@@ -221,7 +226,7 @@ static int run_rank(const orderly *o, const tri_actions *order, int *at, tri_cor
 typedef struct core_job {
     const tri_chooser *chooser;
     const tri_layout *layout;
-    const tri_counts *max;
+    const tri_layout_rows *rows;
     const tri_unit_times *units;
     tri_core_times *out;
 } core_job;
@@ -278,7 +283,7 @@ static tri_status time_core(tri_arena *arena, void *data) {
     tri_layout_settings settings;
     tri_plan_in in;
     tri_stages stages;
-    TRI_TRY(tri__layout_input(job->chooser, l, (int64_t)l->dp * l->n_mb, job->max, arena, &settings, &in));
+    TRI_TRY(tri__layout_input(job->chooser, l, (int64_t)l->dp * l->n_mb, &job->rows->max, arena, &settings, &in));
     if (l->pp > 1) TRI_TRY(tri__stages_plan(arena, &in, &stages));
     else tri__stages_one(arena, &in, &stages);
     for (int place = 0; place < l->pp; place++) {
@@ -289,8 +294,8 @@ static tri_status time_core(tri_arena *arena, void *data) {
     return TRI_OK;
 }
 
-tri_status tri__core_times(const tri_chooser *c, const tri_layout *l, const tri_counts *max,
+tri_status tri__core_times(const tri_chooser *c, const tri_layout *l, const tri_layout_rows *rows,
                            const tri_unit_times *units, tri_core_times *out) {
-    core_job job = {c, l, max, units, out};
+    core_job job = {c, l, rows, units, out};
     return keep_words(tri__arena_scratch(time_core, &job), out->words);
 }

@@ -2,7 +2,15 @@
 #ifndef TRI_STUDY_CHOOSE_CORE_H
 #define TRI_STUDY_CHOOSE_CORE_H
 
+#include "engine/outlook.h"
 #include "study/choose.h"
+
+/* Row counts of a layout's microbatches. */
+typedef struct tri_layout_rows {
+    tri_counts max;       /* the largest: sizes the plan */
+    tri_counts mean;      /* of sampled batches; without data: the largest */
+    tri_sampled sampled;  /* counts NULL: no data */
+} tri_layout_rows;
 
 /* What the seconds of a unit depend on. */
 typedef struct tri_unit_key {
@@ -50,9 +58,9 @@ tri_core_key tri__core_key(const tri_chooser *chooser, const tri_layout *layout)
 void tri__unit_times_open(tri_arena *arena, const tri_chooser *chooser, tri_unit_times *out);
 void tri__core_times_open(tri_arena *arena, const tri_layout *layout, tri_core_times *out);
 /* Fill them; by any thread. A failure's text is in out->words. */
-tri_status tri__unit_times(const tri_chooser *chooser, const tri_layout *layout, const tri_counts *max,
+tri_status tri__unit_times(const tri_chooser *chooser, const tri_layout *layout, const tri_layout_rows *rows,
                            tri_unit_times *out);
-tri_status tri__core_times(const tri_chooser *chooser, const tri_layout *layout, const tri_counts *max,
+tri_status tri__core_times(const tri_chooser *chooser, const tri_layout *layout, const tri_layout_rows *rows,
                            const tri_unit_times *units, tri_core_times *out);
 /* The input of a layout's plan: rows as counted. Borrows from *settings, which the caller keeps. */
 tri_status tri__layout_input(const tri_chooser *chooser, const tri_layout *layout, int64_t global_batch,
