@@ -1,5 +1,5 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples
+#   make test | test-pages | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
@@ -62,6 +62,7 @@ BENCHES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard bench/*.c)))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
+.PHONY: test-pages
 .PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz \
   fuzzers examples install clean
 .SECONDARY:
@@ -162,6 +163,10 @@ CHECKED := $(if $(ONLY),$(sort $(foreach name,$(ONLY),$(foreach test,$(TESTS),\
   $(if $(findstring $(name),$(notdir $(test))),$(test))))),$(TESTS))
 check: all examples $(CHECKED)
 	@tests/run $(BUILD) $(ONLY)
+# The pages of report and watch in Chromium; skipped with a reason where it or python3-selenium is missing.
+test-pages: all
+	@python=python3; $$python -c 'import selenium' 2>/dev/null || python=/usr/bin/python3; \
+	  $$python tests/pages/pages.py $(BUILD) || [ $$? = 77 ]
 # The full counts: kill loops, crash cycles, random programs, mechanisms turned off (docs/internals/testing.md).
 # PARTS='kills alarms': only those.
 soak: all $(TESTS)

@@ -227,7 +227,7 @@ function matrix(p) {
   const cell = (n, i, j) => {
     const share = most[i] ? n / most[i] : 0, td = el('td', {title: `${n} rows of label ${labels[i]} were predicted ${labels[j]}`},
       show.number(n), el('small', {}, most[i] ? show.percent(share) : ''));
-    td.style.background = `rgba(var(--${i === j ? 'heat' : 'miss'}), ${(0.08 + 0.5 * share).toFixed(3)})`;
+    td.style.background = `rgba(var(--${i === j ? 'heat' : 'miss'}), ${(0.08 + 0.4 * share).toFixed(3)})`;
     return td;
   };
   return el('figure', {}, el('div', {class: 'head'}, el('h3', {}, 'Confusion matrix')),
