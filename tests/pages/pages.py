@@ -137,7 +137,8 @@ class Pages:
 
     def chart(self, key):
         return self.js("return Object.values(trident.charts)"
-                       ".filter(c => c.series.length && c.id.includes(arguments[0])).map(c => ({id: c.id, title: c.title, x: c.xLabel, y: c.yLabel, series: c.series.map(s => "
+                       ".filter(c => c.series.length && c.id.includes(arguments[0]))"
+                       ".map(c => ({id: c.id, title: c.title, x: c.xLabel, y: c.yLabel, series: c.series.map(s => "
                        "({name: s.name, x: Array.from(s.x), y: Array.from(s.y)}))}))[0]", key)
 
     def svg(self, chart):
@@ -181,7 +182,8 @@ class Pages:
 CONTRAST_CODE = r"""
 const parse = text => { const m = text.match(/[\d.]+/g); if (!m) return null;
   const v = m.map(Number), most = text.startsWith('color(srgb') ? 255 : 1;
-  return [v[0] * most, v[1] * most, v[2] * most, v[3] ?? 1]; };
+  return [v[0] * most, v[1] * most, v[2] * most, v[3] ?? 1];
+    };
 const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
 const light = c => { const f = v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
   return 0.2126 * f(c[0]) + 0.7152 * f(c[1]) + 0.0722 * f(c[2]); };
