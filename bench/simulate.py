@@ -1,6 +1,7 @@
 """Predicted against measured step times, on layouts and models that calibration never ran.
 
-    python3 bench/simulate.py [BUILD] [--cases a,b | --part K/N] [--hosts] [--into FILE] [--rounds 2]
+    python3 bench/simulate.py [BUILD] [--cases a;b | --part K/N] [--hosts [--rate R]] [--into FILE] [--rounds 2]
+    python3 bench/simulate.py [BUILD] --choose N
     python3 bench/simulate.py --table FILE... [--json]
 
 `trident calibrate` measures this machine first, and again after every third of the cases; in a slice, once. Each case
@@ -11,13 +12,18 @@ metrics.jsonl, without warm-up). --into appends one JSON object a case to FILE, 
 --hosts: the same over MPI between two network namespaces of this machine, each bound to a core of its own, joined by a
 link of 1 Gbit/s and then of 100 Mbit/s (tc tbf). Needs root, ip, tc and Open MPI's mpirun.
 
-Targets: CPU median 5 %, worst 12 %; two hosts median 8 %. Exit 1 where one is missed.
+--choose N: trains the first choice of `trident choose` on N ranks, and meshes, sharding and pipelines of the same model
+(choices()), of which the fastest is compared with it.
+
+Targets: CPU median 5 %, worst 12 %; two hosts median 8 %; first choice within 5 % of the fastest. Exit 1 where one is
+missed.
 """
 import argparse
 import csv
 import json
 import os
 import random
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -26,8 +32,8 @@ import tempfile
 
 from torch_step import make_vocabulary
 
-WARMUP = 3
 TARGETS = {"cpu": (0.05, 0.12), "hosts": (0.08, None)}  # median, worst
+CHOICE_TARGET = 0.05
 
 # Encoders: layers, width, heads, inner width; lengths: tokens of each text, drawn evenly from a range.
 MODELS = {
@@ -35,7 +41,7 @@ MODELS = {
     "small": {"encoders": [(4, 256, 4, 1024), (4, 256, 4, 1024)], "vocabulary": 6000, "lengths": [(32, 64), (32, 64)]},
     "lopsided": {"encoders": [(4, 320, 10, 1280), (2, 192, 6, 768)], "vocabulary": 5000,
                  "lengths": [(96, 128), (8, 24)]},
-    "wide": {"encoders": [(2, 640, 10, 2560)], "vocabulary": 3000, "lengths": [(48, 48)]},
+    "wide": {"encoders": [(2, 576, 18, 2304)], "vocabulary": 3000, "lengths": [(40, 56)]},
     "long": {"encoders": [(3, 192, 6, 768)], "vocabulary": 8000, "lengths": [(192, 384)]},
 }
 
@@ -192,15 +198,15 @@ class Hosts(Machine):
         self.launch(ranks, ["train", *words])
 
 
-def steps_of(output):
+def steps_of(output, warmup):
     with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
-        return [event["step_ms"] for event in map(json.loads, file) if event["event"] == "train"][WARMUP:]
+        return [event["step_ms"] for event in map(json.loads, file) if event["event"] == "train"][warmup:]
 
 
 def measure(machine, name, case, options):
     """Simulates and trains a case in turn; the result is one object of --into."""
     model, ranks, batch, more = case
-    steps = WARMUP + options.steps  # one epoch: so predictions are of the batches that are measured
+    steps = options.warmup + options.steps  # one epoch: so predictions are of the batches that are measured
     common = [*prepare(machine.folder, model, batch * steps), *more.split(), "--global-batch-size", batch,
               "--max-steps", steps]
     if "--threads" not in more:
@@ -212,7 +218,7 @@ def measure(machine, name, case, options):
         predicted.append(1e3 * machine.simulate(ranks, common)["forecast"]["step_seconds"])  # the mean of sampled steps
         machine.train(ranks, [*common, "--output-dir", output, "--save-every", 0, "--resume", "never", "--seed", 1,
                               "--quiet"])
-        times = steps_of(output)
+        times = steps_of(output, options.warmup)
         medians.append(statistics.median(times))
         spread.append((max(times) - min(times)) / medians[-1])
     result = {"machine": machine.kind, "link": machine.title, "case": name, "model": model, "ranks": ranks,
@@ -222,21 +228,80 @@ def measure(machine, name, case, options):
     return result
 
 
+def choices(ranks):
+    """Options of layouts on so many ranks, to be measured against the first choice; the planner refuses some."""
+    for tp in (1, 2, 4):
+        for pp in (1, 2, 4):
+            if ranks % (tp * pp):
+                continue
+            dp = ranks // tp // pp
+            if pp == 1:
+                last = ["", "--shard zero1", "--shard zero2", "--shard zero3", "--shard hybrid --shard-size 2"][:dp + 2]
+                last = last if dp > 1 else [""]
+            else:
+                last = [f"--pp-size {pp} --num-microbatches 4 --schedule {schedule} --pipeline-shape {shape}"
+                        for schedule in ("1f1b", "gpipe", "zb-h1", "zbv") for shape in ("chain", "branch")]
+            yield from (f"--tp-size {tp} {more}".strip() for more in last)
+
+
+def choose(machine, ranks, options):
+    """Trains all layouts of choices(ranks) and the first choice of `trident choose`; whether that is fast enough."""
+    batch, steps, output = 16, options.warmup + options.steps, os.path.join(machine.folder, "run")
+    common = [*prepare(machine.folder, "small", batch * steps), "--max-steps", steps,
+              "--global-batch-size", batch]
+
+    def train(more):
+        shutil.rmtree(output, ignore_errors=True)
+        machine.train(ranks, [*common, *more, "--threads", 1, "--output-dir", output, "--save-every", 0, "--resume",
+                              "never", "--seed", 1, "--quiet", "--no-report"])
+        return statistics.median(steps_of(output, options.warmup))
+
+    if options.hardware:
+        machine.hardware = options.hardware
+    if not os.path.exists(machine.hardware):
+        machine.calibrate(ranks)
+    first = json.loads(run([machine.trident, "choose", *common, "--world-size", ranks, "--nproc-per-node", ranks,
+                            "--hardware", machine.hardware, "--json", "--quiet"]))["layouts"][0]
+    words = shlex.split(first["command"])
+    words = words[words.index("--global-batch-size") + 2:]
+    measured = {}
+    for more in choices(ranks):
+        plan = subprocess.run([str(word) for word in (machine.trident, "plan", *common, *more.split(), "--world-size",
+                                                      ranks, "--quiet")], capture_output=True, check=False)
+        if plan.returncode == 0:
+            measured[more] = train(more.split())
+            print(f"{ranks} ranks: {measured[more]:8.1f} ms {more}", flush=True)
+    own = statistics.median(train(words) for _ in range(3))
+    best = min(measured, key=measured.get)
+    best_ms = statistics.median(train(best.split()) for _ in range(3))  # the least of many is low by chance
+    result = {"machine": "choose", "ranks": ranks, "layouts": len(measured), "choice": " ".join(words),
+              "predicted_ms": 1e3 * first["step_seconds"], "choice_ms": own, "best": best, "best_ms": best_ms,
+              "error": own / best_ms - 1, "measured": measured}
+    print(f"{ranks} ranks: first choice {own:.1f} ms ({result['choice']}; predicted {result['predicted_ms']:.1f}), "
+          f"fastest of {len(measured)} {best_ms:.1f} ms ({best}): {100 * result['error']:+.1f} %")
+    keep(result, options)
+    return result["error"] <= CHOICE_TARGET
+
+
+def keep(result, options):
+    if options.into:
+        with open(options.into, "a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+
+
 def measure_all(machine, cases, options, results):
     names = list(cases)
+    often = len(names) if options.cases or options.part or options.hardware else (len(names) + 2) // 3
+    if options.hardware:
+        machine.hardware = options.hardware
     for i, name in enumerate(names):
-        if not (options.hardware and os.path.exists(options.hardware)):
-            if i % (len(names) if options.cases or options.part else (len(names) + 2) // 3) == 0:
-                machine.calibrate(4)
-        else:
-            machine.hardware = options.hardware
+        if i % often == 0 and not (options.hardware and os.path.exists(options.hardware)):
+            machine.calibrate(4)
         results.append(measure(machine, name, cases[name], options))
         one = results[-1]
         print(f"{machine.title:11} {name:26} {one['model']:9} predicted {one['predicted_ms']:8.1f} ms, measured "
               f"{one['measured_ms']:8.1f} ms, {100 * one['error']:+.1f} %", flush=True)
-        if options.into:
-            with open(options.into, "a", encoding="utf-8") as file:
-                file.write(json.dumps(one) + "\n")
+        keep(one, options)
 
 
 def pick(cases, options):
@@ -252,10 +317,22 @@ def pick(cases, options):
     return cases
 
 
+def choice_table(rows, as_json):
+    """Prints first choices against the fastest measured; returns whether all are near enough."""
+    if rows and not as_json:
+        print("| ranks | first choice | predicted, ms | measured, ms | layouts | fastest | measured, ms | slower by |")
+        print("|---" * 8 + "|")
+    for one in rows:
+        print(json.dumps(one) if as_json else
+              f"| {one['ranks']} | `{one['choice']}` | {one['predicted_ms']:.1f} | {one['choice_ms']:.1f} | "
+              f"{one['layouts']} | `{one['best']}` | {one['best_ms']:.1f} | {100 * one['error']:+.1f} % |")
+    return all(one["error"] <= CHOICE_TARGET for one in rows)
+
+
 def table(results, as_json):
     """Prints all results, later ones of the same case replacing earlier; returns whether targets are met."""
-    rows = {(one["machine"], one["link"], one["case"]): one for one in results}
-    reached = True
+    rows = {(one["machine"], one["link"], one["case"]): one for one in results if one["machine"] in TARGETS}
+    reached = choice_table([one for one in results if one["machine"] == "choose"], as_json)
     for kind in sorted({one["machine"] for one in rows.values()}):
         mine = [one for one in rows.values() if one["machine"] == kind]
         errors = sorted(abs(one["error"]) for one in mine)
@@ -284,12 +361,15 @@ def main():
     parser.add_argument("--cases", help="names of cases, separated by semicolons")
     parser.add_argument("--part", metavar="K/N", help="every Nth case, from the Kth on")
     parser.add_argument("--hosts", action="store_true", help="two hosts over MPI")
-    parser.add_argument("--hardware", help="a file to use instead of calibrating")
+    parser.add_argument("--choose", type=int, metavar="N", help="the first choice on N ranks against measured layouts")
+    parser.add_argument("--hardware", help="a file to use instead of calibrating; written where it is missing")
+    parser.add_argument("--rate", choices=RATES, help="with --hosts: only this link")
     parser.add_argument("--into", help="file to append results to")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the results of these files")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=9, help="timed steps of a round")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before them")
     options = parser.parse_args()
     results = []
     if options.table:
@@ -299,9 +379,13 @@ def main():
         sys.exit(0 if table(results, options.json) else 1)
     trident = os.path.abspath(os.path.join(options.build, "trident"))
     with tempfile.TemporaryDirectory() as folder:
+        if options.choose:
+            sys.exit(0 if choose(Machine(trident, folder), options.choose, options) else 1)
         if not options.hosts:
             measure_all(Machine(trident, folder), pick(CASES, options), options, results)
         for title, rate in RATES.items() if options.hosts else ():
+            if options.rate and title != options.rate:
+                continue
             if not all(shutil.which(tool) for tool in ("ip", "tc", "mpirun")) or os.geteuid():
                 print("two hosts: needs root, ip, tc and mpirun: skipped")
                 return
