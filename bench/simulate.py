@@ -168,7 +168,7 @@ class Hosts(Machine):
                         for what in (f"addr add {address}/24 dev v{name}", "link set lo up", f"link set v{name} up"))):
             run(["ip", *words.split()])
         for name in self.names:
-            run(["ip", "netns", "exec", name, *f"tc qdisc add dev v{name} root tbf rate {rate} burst 128kb latency 50ms"
+            run(["ip", "netns", "exec", name, *f"tc qdisc add dev v{name} root tbf rate {rate} burst 16kb latency 50ms"
                  .split()])
         with open(self.agent, "w", encoding="utf-8") as file:  # what mpirun takes for ssh: enters the second host
             file.write(f"#!/bin/sh\nshift\nexec ip netns exec {b} unshare -u taskset -c 1 sh -c "
@@ -215,7 +215,8 @@ def measure(machine, name, case, options):
     predicted, medians, spread = [], [], []
     for _ in range(options.rounds):
         shutil.rmtree(output, ignore_errors=True)
-        predicted.append(1e3 * machine.simulate(ranks, common)["forecast"]["step_seconds"])  # the mean of sampled steps
+        simulated = machine.simulate(ranks, common)
+        predicted.append(1e3 * simulated["forecast"]["step_seconds"])  # the mean of sampled steps
         machine.train(ranks, [*common, "--output-dir", output, "--save-every", 0, "--resume", "never", "--seed", 1,
                               "--quiet"])
         times = steps_of(output, options.warmup)
@@ -225,6 +226,12 @@ def measure(machine, name, case, options):
               "batch": batch, "options": more, "predicted_ms": statistics.median(predicted),
               "measured_ms": statistics.median(medians), "rounds_ms": medians, "spread": max(spread)}
     result["error"] = result["predicted_ms"] / result["measured_ms"] - 1
+    if options.runs:
+        home = os.path.join(options.runs, f"{machine.title} {name}".replace("/", " per ").replace(" ", "_"))
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(output, home)
+        with open(os.path.join(home, "simulated.json"), "w", encoding="utf-8") as file:
+            json.dump(simulated, file)
     return result
 
 
@@ -367,6 +374,7 @@ def main():
     parser.add_argument("--into", help="file to append results to")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the results of these files")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--runs", metavar="FOLDER", help="keep the last run of each case here, and what was simulated")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=9, help="timed steps of a round")
     parser.add_argument("--warmup", type=int, default=3, help="steps before them")

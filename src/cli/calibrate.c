@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "comm/start/join.h"
 #include "comm/start/ranks.h"
+#include "comm/world/world.h"
 #include "report/sinks.h"
 #include "report/table.h"
 #include "study/calibrate.h"
@@ -55,7 +56,7 @@ static tri_status begin_with(calibrating *c) {
     return TRI_OK;
 }
 
-/* Links first, while all ranks are here; the rest is rank 0's. */
+/* Links first, while all ranks are here. */
 static tri_status measure_links(calibrating *c, tri_world *world, const tri_log *log) {
     int ranks = tri__settings_given(&c->settings, &c->settings.nproc_per_node) && !world
                     ? (int)c->settings.nproc_per_node
@@ -213,10 +214,11 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     const tri_device *device = NULL;
     tri_status status = tri__device_get(c->settings.device, &device);
     if (status == TRI_OK && !device->async) status = measure_links(c, world, log); /* those of GPUs are not measured */
-    int rank = world ? tri_world_rank(world) : 0;
+    int rank = world ? tri_world_rank(world) : 0, measures = !world || world->nodes.local_of[rank] == 0;
     if (joins) status = tri__launch_leave(cli, &c->launch, world, status);
-    if (status != TRI_OK || rank) return status;
-    TRI_TRY(measure_machine(cli, c, log));
+    if (status != TRI_OK || !measures) return status;
+    TRI_TRY(measure_machine(cli, c, log)); /* all machines at once: they may be virtual ones that share a memory */
+    if (rank) return TRI_OK;
     if (!joins) TRI_TRY(tri__calibrate_start(cli, &c->out));
     TRI_TRY(tri__arena_guard(say_origin, c));
     return write_results(cli, c);
