@@ -168,7 +168,7 @@ class Hosts(Machine):
                         for what in (f"addr add {address}/24 dev v{name}", "link set lo up", f"link set v{name} up"))):
             run(["ip", *words.split()])
         for name in self.names:
-            run(["ip", "netns", "exec", name, *f"tc qdisc add dev v{name} root tbf rate {rate} burst 16kb latency 50ms"
+            run(["ip", "netns", "exec", name, *f"tc qdisc add dev v{name} root tbf rate {rate} burst 70kb latency 50ms"
                  .split()])
         with open(self.agent, "w", encoding="utf-8") as file:  # what mpirun takes for ssh: enters the second host
             file.write(f"#!/bin/sh\nshift\nexec ip netns exec {b} unshare -u taskset -c 1 sh -c "
