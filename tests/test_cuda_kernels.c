@@ -13,6 +13,7 @@
  * one result: the same bits, rounded once to 16-bit types. Sums of e4m3 products have fewer bits than fp32. */
 #include "kernel_parts.h"
 #include "layout/quantized.h"
+#include "sim/hardware_keys.h"
 
 #include <stdio.h>
 
@@ -481,6 +482,22 @@ static void timed_products(void **state) {
     free(wisdom);
 }
 
+/* Plans without a GPU, by --hardware h200x8, are those of a GPU. */
+static void built_in_target_is_the_devices(void **state) {
+    (void)state;
+    tri_arena arena = {0};
+    tri_hardware h;
+    tri_target own;
+    assert_int_equal(tri__hardware_open(&arena, "h200x8", &h), TRI_OK);
+    tri__device_target(the_gpu->device, &own);
+    assert_string_equal(h.target->name, own.name);
+    tri_json *json[2] = {tri__target_json(h.target), tri__target_json(&own)};
+    char *text[2] = {tri__json_line(json[0]), tri__json_line(json[1])};
+    assert_string_equal(text[0], text[1]);
+    for (int i = 0; i < 2; i++) free(text[i]), tri__json_decref(json[i]);
+    tri__arena_close(&arena);
+}
+
 static int open_gpu(gpu *g) {
     if (tri__device_get("cuda", &g->device) != TRI_OK) return 0;
     if (g->device->open(&tri__core, 0, 1 << 20, &g->context) != TRI_OK) return 0;
@@ -510,6 +527,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(not_a_number_shows),
         cmocka_unit_test(a_skipped_step_changes_nothing),
         cmocka_unit_test(timed_products),
+        cmocka_unit_test(built_in_target_is_the_devices),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     g.device->free(g.context, g.memory, ROOM);

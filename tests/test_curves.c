@@ -49,6 +49,20 @@ static void between_threads(void **state) {
     NEAR(seconds(&h, TRI_OP_add, TRI_F32, 16, 1, 16, 0), 32);
 }
 
+/* Attention of ragged sequences takes twice as long as of equal ones of the same work: half-way between, sqrt(2). */
+static void ragged(void **state) {
+    (void)state;
+    tri_kernel_point points[] = {{.size = {64, 16, 2, 8, 1}, .seconds = 100},
+                                 {.size = {64, 16, 2, 8, 4}, .seconds = 200}};
+    tri_kernel_curve curve = {.op = TRI_OP_attention, .dtype = TRI_F32, .threads = 1, .n = 2, .point = points};
+    const tri_hardware h = clockwork(&curve, 1);
+    const double raggedness[] = {1, 2, 4, 9}, want[] = {100, 100 * sqrt(2), 200, 200};
+    for (int i = 0; i < 4; i++) {
+        const tri_kernel_call call = {TRI_OP_attention, TRI_F32, 1, 0, {64, 16, 2, 8, raggedness[i]}};
+        NEAR(tri__curve_seconds(&h, &call), want[i]);
+    }
+}
+
 /* Two threads and tiles of 8 rows: a product of 24 rows is three tiles, two after each other: as long as 32 rows. */
 static void tiles(void **state) {
     (void)state;
@@ -98,7 +112,7 @@ static void programs(void **state) {
             NEAR(with[i], seconds(&h, TRI_OP_linear, TRI_F32, 1, size[0], size[1], size[2]));
             products++;
         } else if (tri__curve_seconds(
-                       &h, &(tri_kernel_call){.op = (tri_op)p->instr[i].op, .threads = 1, .size = {1, 1, 1, 1}}) < 0) {
+                       &h, &(tri_kernel_call){.op = (tri_op)p->instr[i].op, .threads = 1, .size = {1, 1, 1}}) < 0) {
             assert_true(with[i] == without[i]);
         }
     }
@@ -110,6 +124,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_points),
         cmocka_unit_test(between_threads),
+        cmocka_unit_test(ragged),
         cmocka_unit_test(tiles),
         cmocka_unit_test(siblings),
         cmocka_unit_test(programs),

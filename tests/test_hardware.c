@@ -163,6 +163,26 @@ static void impossible(void **state) {
     refused("\"device\": \"cuda\", \"target\": {\"lanes\": 9, \"kernels\": {}}", "target.lanes");
 }
 
+/* Points of attention from before raggedness was measured are those of sequences of equal length. */
+static void without_raggedness(void **state) {
+    (void)state;
+    char text[1024];
+    tri_arena arena = {0};
+    tri_hardware h;
+    snprintf(text, sizeof text,
+             "{%s, \"kernels\": [{\"op\": \"attention\", \"dtype\": \"f32\", \"threads\": 1,"
+             "\"points\": [[64, 16, 2, 8, 1e-5, 1e-7], [64, 16, 2, 8, 1.5, 2e-5, 0]]}]}",
+             FLAT);
+    OK(read_text(&arena, text, &h));
+    const tri_kernel_point *p = h.kernel[0].point;
+    assert_true(p[0].size[4] == 1 && p[0].seconds == 1e-5 && p[0].spread == 1e-7);
+    assert_true(p[1].size[4] == 1.5 && p[1].seconds == 2e-5);
+    prints_back(&arena, &h);
+    tri__arena_close(&arena);
+    refused("\"kernels\": [{\"op\": \"attention\", \"dtype\": \"f32\", \"threads\": 1, \"points\": [[1, 1, 1, 1, 0]]}]",
+            "kernels[0].points[0] has to be 5 sizes");
+}
+
 static void unknown_name(void **state) {
     (void)state;
     tri_arena arena = {0};
@@ -178,6 +198,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(whole_file, setup, teardown),
         cmocka_unit_test(missing),
         cmocka_unit_test(impossible),
+        cmocka_unit_test(without_raggedness),
         cmocka_unit_test(unknown_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,15 +111,20 @@ static tri_status say_origin(void *data) {
     }
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) add_key(c, &o->measured, &o->n_measured, always[i]);
     if (c->out.n_links) add_key(c, &o->measured, &o->n_measured, "links");
-    static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}};
+    TRI_TRY(tri__device_get(c->settings.device, &device));
+    static const char *const wires[2][2] = {{"near_latency", "near_bytes_per_s"}, {"far_latency", "far_bytes_per_s"}},
+                             *const of_async[] = {"memory_bytes", "queue_seconds", "offload"};
     for (int w = 0; w < 2; w++)
         for (int k = 0; k < 2; k++)
             if (w ? far : near) add_key(c, &o->measured, &o->n_measured, wires[w][k]);
+            else if (device->async && k == 1) add_key(c, &o->maker, &o->n_maker, wires[w][k]);
             else add_key(c, &o->assumed, &o->n_assumed, wires[w][k]);
+    for (int i = 0; device->async && i < 3; i++) add_key(c, &o->measured, &o->n_measured, of_async[i]);
+    if (device->async) add_key(c, &o->maker, &o->n_maker, "watts"); /* of the built-in hardware, as the links */
     strftime(c->date, sizeof c->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
-    TRI_TRY(tri__device_get(c->settings.device, &device));
-    o->machine = tri__arena_print(&c->arena, "%d core%s of %s", tri__cores(), tri__cores() == 1 ? "" : "s",
-                                  device->async ? device->name : device->describe(NULL));
+    if (!device->async) /* of others, measuring has set it */
+        o->machine = tri__arena_print(&c->arena, "%d core%s of %s", tri__cores(), tri__cores() == 1 ? "" : "s",
+                                      device->describe(NULL));
     o->date = c->date, o->version = tri_version();
     return TRI_OK;
 }
@@ -219,7 +224,7 @@ static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     if (status != TRI_OK || !measures) return status;
     TRI_TRY(measure_machine(cli, c, log)); /* all machines at once: they may be virtual ones that share a memory */
     if (rank) return TRI_OK;
-    if (!joins) TRI_TRY(tri__calibrate_start(cli, &c->out));
+    if (!joins && !device->async) TRI_TRY(tri__calibrate_start(cli, &c->out)); /* which trains on the CPU */
     TRI_TRY(tri__arena_guard(say_origin, c));
     return write_results(cli, c);
 }

@@ -18,7 +18,7 @@ static double smooth_roofline(const tri_hardware *h, const tri_kernel_curve *cur
     const char *name[TRI_SIZES];
     int n = tri__op_sizes(op, name);
     double bytes = (double)tri__dtype_bytes(dtype), rate = dtype == TRI_F32 ? h->f32 : h->half, flops, moved;
-    if (n == TRI_SIZES) { /* attention */
+    if (tri__op_is_attention(op)) {
         flops = 4 * size[0] * size[1] * size[2] * size[3], moved = 4 * size[0] * size[2] * size[3];
     } else if (op != TRI_OP_embed_dw && n == 3) { /* products */
         flops = 2 * size[0] * size[1] * size[2] * tri__product_imbalance(curve, size);

@@ -14,7 +14,7 @@ typedef struct tri_wire {
     double bytes;      /* a second, of one rank, in one direction */
 } tri_wire;
 
-enum { TRI_SIZES = 4 }; /* at most, of a kernel's call (sim/sizes.h) */
+enum { TRI_SIZES = 5 }; /* at most, of a kernel's call (sim/sizes.h) */
 
 /* A kernel's time at one size: median and half the distance of the quartiles, in seconds. */
 typedef struct tri_kernel_point {

@@ -136,8 +136,9 @@ typedef struct row_at {
     size_t row;
 } row_at;
 
-/* A row's list of points, each of `sizes` sizes, the seconds and their spread. */
-static tri_status read_points(const source *s, row_at at, const tri_json *row, int sizes, const tri_json **out) {
+/* A row's list of points, each of `sizes` sizes (or one less, if the last is `optional`), seconds and their spread. */
+static tri_status read_points(const source *s, row_at at, const tri_json *row, int sizes, int optional,
+                              const tri_json **out) {
     const tri_json *points = tri__json_get(row, "points");
     tri_json *point;
     size_t i;
@@ -145,10 +146,10 @@ static tri_status read_points(const source *s, row_at at, const tri_json *row, i
         return tri__fail(TRI_DATA, "%s: %s[%zu].points has to be a list of points [size, ..., seconds, spread]",
                          s->name, at.list, at.row);
     tri__json_each(points, i, point) {
-        int good = tri__json_is_array(point) && tri__json_size(point) == (size_t)sizes + 2;
-        for (int k = 0; good && k < sizes; k++) good = is_within(tri__json_at(point, (size_t)k), 1, 1e18);
-        good = good && is_within(tri__json_at(point, (size_t)sizes), 1e-10, 1e4) &&
-               is_within(tri__json_at(point, (size_t)sizes + 1), 0, 1e4);
+        int has = (int)tri__json_size(point) - 2, good = has == sizes || (optional && has == sizes - 1);
+        for (int k = 0; good && k < has; k++) good = is_within(tri__json_at(point, (size_t)k), 1, 1e18);
+        good = good && is_within(tri__json_at(point, (size_t)has), 1e-10, 1e4) &&
+               is_within(tri__json_at(point, (size_t)has + 1), 0, 1e4);
         if (!good)
             return tri__fail(TRI_DATA,
                              "%s: %s[%zu].points[%zu] has to be %d sizes from 1 on, seconds above 0 and their spread",
@@ -201,14 +202,16 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
         return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
     curve->adds = tri__json_is_true(adds);
     TRI_TRY(read_tile(s, at, row, curve->tile));
-    int sizes = tri__op_sizes(curve->op, names);
-    TRI_TRY(read_points(s, at, row, sizes, &points));
+    /* Attention without raggedness: files from before it was measured, when all sequences were equally long. */
+    int sizes = tri__op_sizes(curve->op, names), attends = tri__op_is_attention(curve->op);
+    TRI_TRY(read_points(s, at, row, sizes, attends, &points));
     curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {
         const tri_json *from = tri__json_at(points, (size_t)curve->n);
         tri_kernel_point *to = &curve->point[curve->n];
-        for (int k = 0; k < sizes; k++) to->size[k] = number_at(from, k);
-        to->seconds = number_at(from, sizes), to->spread = number_at(from, sizes + 1);
+        int has = (int)tri__json_size(from) - 2;
+        for (int k = 0; k < sizes; k++) to->size[k] = k < has ? number_at(from, k) : 1;
+        to->seconds = number_at(from, has), to->spread = number_at(from, has + 1);
     }
     return TRI_OK;
 }
@@ -228,7 +231,7 @@ static tri_status read_link(const source *s, row_at at, const tri_json *row, tri
                          at.row);
     TRI_TRY(row_int(s, at, row, "ranks", 1, &curve->ranks));
     TRI_TRY(row_int(s, at, row, "nodes", 1, &curve->nodes));
-    TRI_TRY(read_points(s, at, row, 1, &points));
+    TRI_TRY(read_points(s, at, row, 1, 0, &points));
     curve->point = tri__arena_alloc(s->arena, tri__json_size(points) * sizeof *curve->point);
     for (curve->n = 0; curve->n < (int)tri__json_size(points); curve->n++) {
         const tri_json *from = tri__json_at(points, (size_t)curve->n);

@@ -14,22 +14,24 @@ static int has_dims(tri_op op, const char *dims) {
 }
 
 int tri__op_is_product(tri_op op) { return has_dims(op, "O,I"); }
-static int is_attention(tri_op op) {
+int tri__op_is_attention(tri_op op) {
     return tri__op_arg(op, "qkv") != NOT_FOUND || tri__op_arg(op, "dqkv") != NOT_FOUND;
 }
 
-static int names_are(const char *name[static TRI_SIZES], const char *a, const char *b, const char *c, const char *d) {
-    const char *const names[TRI_SIZES] = {a, b, c, d};
+static int names_are(const char *name[static TRI_SIZES], const char *const names[static TRI_SIZES]) {
     int n = 0;
     for (; n < TRI_SIZES && names[n]; n++) name[n] = names[n];
     return n;
 }
 
 int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]) {
-    if (tri__op_is_product(op)) return names_are(name, "rows", "out", "in", NULL);
-    if (is_attention(op)) return names_are(name, "tokens", "length", "heads", "head_size");
-    if (op == TRI_OP_embed_dw) return names_are(name, "rows", "cols", "words", NULL);
-    return names_are(name, "rows", "cols", NULL, NULL);
+    static const char *const products[TRI_SIZES] = {"rows", "out", "in"},
+                             *const attention[TRI_SIZES] = {"tokens", "length", "heads", "head_size", "raggedness"},
+                             *const tables[TRI_SIZES] = {"rows", "cols", "words"},
+                             *const others[TRI_SIZES] = {"rows", "cols"};
+    if (tri__op_is_product(op)) return names_are(name, products);
+    if (tri__op_is_attention(op)) return names_are(name, attention);
+    return names_are(name, op == TRI_OP_embed_dw ? tables : others);
 }
 
 /* The extent of the first of these letters that the operation has; 1: it has none. */
@@ -49,9 +51,10 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     double rows = extent(&dims, "TRN"), cols = extent(&dims, "HOIYCK");
     if (tri__op_is_product(op)) {
         size[0] = rows, size[1] = extent(&dims, "O"), size[2] = extent(&dims, "I");
-    } else if (is_attention(op)) {
-        double heads = instr->attr.heads > 0 ? instr->attr.heads : 1;
-        size[0] = rows, size[1] = dims.of['Q' - 'A'] / rows, size[2] = heads, size[3] = cols / heads;
+    } else if (tri__op_is_attention(op)) {
+        double heads = instr->attr.heads > 0 ? instr->attr.heads : 1, squares = dims.of['Q' - 'A'];
+        size[0] = rows, size[1] = squares / rows, size[2] = heads, size[3] = cols / heads;
+        size[4] = squares / rows * (double)counts->of[TRI_SYM_N] / rows;
     } else {
         size[0] = rows, size[1] = cols;
         if (op == TRI_OP_embed_dw) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");

@@ -6,14 +6,16 @@
 #include "sim/hardware.h"
 
 /* The sizes of an operation, and their names: products have rows, out and in; attention has tokens, the mean length of
- * a sequence (of a token's), heads and the size of a head; other operations have rows and cols; embed_dw also words:
- * the rows of a table that is overwritten, 1 if it is added to. Returns how many. */
+ * a sequence (of a token's), heads, the size of a head and raggedness: the mean square of the sequences' lengths over
+ * the square of their mean, 1 where all are equally long; other operations have rows and cols; embed_dw also words: the
+ * rows of a table that is overwritten, 1 if it is added to. Returns how many. */
 int tri__op_sizes(tri_op op, const char *name[static TRI_SIZES]);
 /* An instruction's sizes, each at least 1. */
 int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                      double size[static TRI_SIZES]);
 
 int tri__op_is_product(tri_op op);
+int tri__op_is_attention(tri_op op);
 /* How much longer a product of this size takes because the tiles of its output do not divide evenly among the curve's
  * threads; 1: not at all. */
 double tri__product_imbalance(const tri_kernel_curve *curve, const double *size);

@@ -27,7 +27,8 @@ typedef struct tri_trial_case {
     int width, heads, inner;    /* of the encoder; inner: of its feed-forward part */
     int layers, words;
     int texts;                  /* each with such an encoder; 0 is 1 */
-    int tokens, length;         /* of a microbatch; of each of its sequences */
+    int tokens, length;         /* of a microbatch; the mean of its sequences. Tokens are about that where ragged */
+    double ragged;              /* exponent of exponentially distributed lengths; 0: all are equally long */
     int microbatches;
     tri_dtype precision, quantize;
 } tri_trial_case;
@@ -45,7 +46,7 @@ tri_status tri__trial_finish(tri_trial *trial);
 tri_status tri__trial_run_step(tri_trial *trial);
 void tri__trial_hold(tri_trial *trial, double seconds);
 tri_status tri__trial_queueing(tri_trial *trial, int without, double *seconds);
-const char *tri__trial_machine(const tri_trial *trial);
+const char *tri__trial_machine(const tri_trial *trial); /* the device, for people */
 const tri_program *tri__trial_program(const tri_trial *trial);
 const tri_counts *tri__trial_counts(const tri_trial *trial); /* of each microbatch */
 void tri__trial_close(tri_trial *trial); /* accepts NULL */

@@ -2,14 +2,15 @@
  *
  * A model's step is replayed without a pause until clock and temperature are those of a long run: that is what a step
  * takes. Between, steps with marks say how it is divided; a mark costs time itself, the same for each instruction.
- * Large models reach the power limit, which lowers the clock, so they are measured for longer, and where the marked
- * steps had another clock their times are scaled to the step without marks. How much of each kernel's time is left to
- * the other lane follows from a model of two texts: its instructions one after the other take longer than its step. */
+ * Models at the power limit are measured for longer; marked steps of such took 2 to 3 % less than those without marks,
+ * to which their times are scaled. How much of each kernel's time is left to the other lane follows from a model of two
+ * texts: its instructions one after the other take longer than its step. */
 #include "study/calibrate_async.h"
 
 #include "base/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -17,7 +18,7 @@ enum {
     MOST_WINDOWS = 64,
     WARM_STEPS = 4,        /* a graph is made of the second */
     FEW = 4, MANY = 16,    /* layers: of light models, of others; the last one computes only first tokens */
-    WORDS = 1000,
+    WORDS = 1000, MANY_WORDS = 30000, /* of models of few and of many layers */
     STEPS = 24,            /* with a wait each */
     QUEUED = 8,            /* runs that are not graphs */
     FP32_WORK = 800000     /* tokens times width */
@@ -28,28 +29,36 @@ static const double WINDOW = 0.04,      /* seconds of steps between two looks at
     QUEUE_MARKED = 12e-6,               /* seconds in which the host queues an instruction and its mark, about */
     LEAST = 0.5e-6;                     /* seconds of a kernel */
 
-/* width, heads, tokens, length; models at the power limit last, with more layers: the clock follows a long step's
- * phases, but only the mean of a short one's. */
+/* width, heads, tokens, length, layers, ragged; models at the power limit last, and with more layers, as models of that
+ * width have. Ragged ones have token counts as they come, also odd ones. */
 static const struct async_row {
     int width, heads, tokens, length, layers;
+    double ragged;
 } rows[] = {
-    {64, 4, 64, 16, FEW},        {64, 4, 1024, 32, FEW},      {128, 2, 512, 128, FEW},    {128, 2, 8192, 512, FEW},
-    {256, 4, 512, 64, FEW},      {256, 4, 2048, 128, FEW},    {256, 4, 8192, 512, FEW},   {384, 12, 512, 128, FEW},
-    {384, 12, 2048, 64, FEW},    {384, 12, 2048, 256, FEW},   {384, 12, 8192, 256, FEW},  {384, 6, 32768, 256, FEW},
-    {512, 8, 512, 32, FEW},      {512, 8, 2048, 128, FEW},    {512, 8, 8192, 512, FEW},   {640, 10, 4096, 128, FEW},
-    {768, 12, 512, 128, FEW},    {768, 12, 2048, 128, FEW},   {768, 12, 4096, 256, FEW},  {1024, 16, 512, 64, FEW},
-    {1024, 16, 2048, 256, FEW},  {768, 12, 8192, 32, FEW},    {1536, 24, 2048, 128, FEW}, {2048, 16, 512, 128, FEW},
-    {2048, 16, 2048, 512, FEW},  {512, 8, 32768, 128, MANY},  {768, 12, 8192, 512, MANY}, {768, 12, 8192, 128, MANY},
-    {768, 12, 32768, 128, MANY}, {768, 12, 32768, 512, MANY}, {1024, 16, 8192, 512, MANY},
-    {1024, 16, 32768, 512, MANY}, {2048, 16, 8192, 1024, MANY / 2}, {2048, 16, 32768, 512, MANY / 2},
-    {768, 12, 32768, 1024, MANY}, {1536, 24, 8192, 256, MANY / 2},
+    {64, 4, 64, 16, FEW, 0},              {64, 4, 1024, 32, FEW, 0},            {128, 2, 512, 128, FEW, 0},
+    {128, 2, 8192, 512, FEW, 0},          {256, 4, 512, 64, FEW, 0},            {256, 4, 2048, 128, FEW, 0},
+    {256, 4, 8192, 512, FEW, 0},          {384, 12, 512, 128, FEW, 0},          {384, 12, 2048, 64, FEW, 0},
+    {384, 12, 2048, 256, FEW, 0},         {384, 12, 8192, 256, FEW, 0},         {384, 6, 32768, 256, FEW, 0},
+    {512, 8, 512, 32, FEW, 0},            {512, 8, 2048, 128, FEW, 0},          {512, 8, 8192, 512, FEW, 0},
+    {640, 10, 4096, 128, FEW, 0},         {768, 12, 512, 128, FEW, 0},          {768, 12, 2048, 128, FEW, 0},
+    {768, 12, 4096, 256, FEW, 0},         {1024, 16, 512, 64, FEW, 0},          {1024, 16, 2048, 256, FEW, 0},
+    {768, 12, 8192, 32, FEW, 0},          {1536, 24, 2048, 128, FEW, 0},        {2048, 16, 512, 128, FEW, 0},
+    {2048, 16, 2048, 512, FEW, 0},        {256, 4, 1024, 32, FEW, 1},           {384, 12, 2048, 64, FEW, 0.5},
+    {384, 12, 2048, 80, FEW, 1.2},        {384, 12, 3072, 96, FEW, 1},          {512, 8, 4096, 128, FEW, 1},
+    {768, 12, 3000, 100, FEW, 1},         {1024, 16, 2500, 100, FEW, 1},        {768, 12, 6500, 100, FEW, 1.2},
+    {768, 12, 8000, 160, FEW, 0.5},       {768, 12, 9000, 150, FEW, 1},         {768, 12, 10000, 180, FEW, 1.2},
+    {1024, 16, 7000, 200, FEW, 1},        {512, 8, 20000, 150, FEW, 1},         {768, 12, 24000, 200, MANY, 1},
+    {512, 8, 32768, 128, MANY, 0},        {768, 12, 8192, 512, MANY, 0},        {768, 12, 8192, 128, MANY, 0},
+    {768, 12, 32768, 128, MANY, 0},       {768, 12, 32768, 512, MANY, 0},       {1024, 16, 8192, 512, MANY, 0},
+    {1024, 16, 32768, 512, MANY, 0},      {2048, 16, 8192, 1024, MANY / 2, 0},  {2048, 16, 20480, 512, MANY / 2, 0},
+    {768, 12, 32768, 1024, MANY, 0},      {1536, 24, 8192, 256, MANY / 2, 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* Of two texts, in two lanes. */
-static const struct async_row pair = {768, 12, 4096, 256, FEW};
+static const struct async_row pair = {768, 12, 4096, 256, FEW, 0};
 /* Short kernels: what the host needs counts most. */
-static const struct async_row brief = {128, 2, 512, 128, FEW};
+static const struct async_row brief = {128, 2, 512, 128, FEW, 0};
 
 typedef struct async_run {
     const tri_calibration *asked;
@@ -131,10 +140,11 @@ static tri_trial_case case_of(const struct async_row *row, tri_dtype precision, 
                             .heads = row->heads,
                             .inner = 4 * row->width,
                             .layers = row->layers,
-                            .words = WORDS,
+                            .words = row->layers == FEW ? WORDS : MANY_WORDS,
                             .texts = texts,
                             .tokens = row->tokens,
                             .length = row->length,
+                            .ragged = row->ragged,
                             .microbatches = 1,
                             .precision = precision};
 }
@@ -165,12 +175,15 @@ static tri_status measure_row(async_run *run, const struct async_row *row, tri_d
     double step = 0, marked, begin = tri__clock();
     tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
     if (status == TRI_OK) status = measure(run, trial, &at, &step, &marked);
-    tri__trial_close(trial);
     if (status == TRI_OK)
-        tri__say(run->asked->log, TRI_LOG_INFO, "%s, %d wide, %d tokens in sequences of %d: %.3f ms a step, %.1f s",
-                 tri__dtype_name(precision), at.width, at.tokens, at.length, 1e3 * step, tri__clock() - begin);
+        tri__say(run->asked->log, TRI_LOG_INFO, "%s, %d wide, %lld tokens in sequences of %s%d: %.3f ms a step, %.1f s",
+                 tri__dtype_name(precision), at.width, (long long)tri__trial_counts(trial)->of[TRI_SYM_T0],
+                 at.ragged > 0 ? "about " : "", at.length, 1e3 * step, tri__clock() - begin);
+    tri__trial_close(trial);
     return status;
 }
+
+/* ---- Two lanes ---- */
 
 /* Instructions of both lanes overlap two by two. */
 static tri_status measure_lanes(async_run *run, double *launch) {
@@ -186,6 +199,8 @@ static tri_status measure_lanes(async_run *run, double *launch) {
     tri__trial_close(trial);
     return status;
 }
+
+/* ---- The host ---- */
 
 static tri_status time_host(tri_trial *trial, tri_async_figures *out) {
     double alone[STEPS], queueing[QUEUED], step = 0;
@@ -206,6 +221,7 @@ static tri_status measure_host(async_run *run, tri_async_figures *out) {
     tri_trial *trial;
     tri_status status = tri__trial_open(run->asked->device, &at, 0, &trial);
     if (status == TRI_OK) status = time_host(trial, out);
+    if (status == TRI_OK) snprintf(out->machine, sizeof out->machine, "%s", tri__trial_machine(trial));
     tri__trial_close(trial);
     return status;
 }

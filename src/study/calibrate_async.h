@@ -11,7 +11,8 @@ typedef struct tri_async_figures {
     double queue;              /* of the host, to queue an instruction */
     double step;               /* of a step, beside its replayed program */
     double in, back, latency;  /* copies from and to pinned host memory; of a short one */
-    double memory;             /* bytes of the device */
+    double memory;             /* bytes of the device that are free for a run */
+    char machine[128];         /* the device, for people */
 } tri_async_figures;
 
 /* Adds the times of models of many sizes, as they are in captured graphs. */

@@ -263,6 +263,7 @@ static tri_status keep(void *data) {
         const tri_async_figures *f = k->figures;
         k->out->launch = f->launch, k->out->queue = f->queue, k->out->host.step = f->step, k->out->copy = f->in;
         k->out->memory = f->memory;
+        k->out->origin.machine = tri__arena_copy(k->arena, f->machine);
         k->out->offload.in = f->in, k->out->offload.out = f->back, k->out->offload.latency = f->latency;
     }
     return TRI_OK;

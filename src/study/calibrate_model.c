@@ -1,5 +1,5 @@
-/* calibrate_model.c - a model to be timed: one or two texts of sequences of equal length, three columns, random
- * weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
+/* calibrate_model.c - a model to be timed: one or two texts of sequences of equal or of ragged lengths, three columns,
+ * random weights. Plans are those of a run, so kernels, fusion and the reuse of memory are those of a run, too. */
 #include "study/calibrate.h"
 
 #include "base/clock.h"
@@ -8,10 +8,17 @@
 #include "plan/plan.h"
 #include "program/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 3, CLASSES = 2, COMMON = 128 /* width of branches and fusion */, TABLE_BYTES = 4 << 20 };
+enum {
+    COLUMNS = 3,
+    CLASSES = 2,
+    COMMON = 128,          /* width of branches and fusion */
+    TABLE_BYTES = 4 << 20,
+    LONGEST = 4            /* times the mean length */
+};
 #define DROPOUT 0.1 /* as models train with */
 
 struct tri_trial {
@@ -22,10 +29,28 @@ struct tri_trial {
     tri_rank_plan plan;
     const tri_program *program[TRI_PROGRAMS];
     tri_exec *exec;
+    int samples;
+    int32_t *seq;     /* [samples + 1] where sequences begin */
     tri_feed *feed;   /* [microbatches], all the same */
     float *table;     /* TABLE_BYTES of random numbers */
     uint32_t step;
 };
+
+static int longest_of(const tri_trial_case *at) { return at->ragged > 0 ? LONGEST * at->length : at->length; }
+
+/* Lengths are a power of evenly spread, exponentially distributed numbers, in no order: many are short, few long. The
+ * mean of (-ln u)^r, u from 0 to 1, is gamma(1 + r). */
+static int length_of(const tri_trial_case *at, int sample) {
+    double even = fmod((sample + 0.5) * 0.41421356237309505, 1),
+           length = at->length * pow(-log(even), at->ragged) / tgamma(1 + at->ragged);
+    return (int)fmax(1, fmin(longest_of(at), round(length)));
+}
+
+static void make_sequences(tri_trial *t, const tri_trial_case *at) {
+    t->samples = at->tokens / at->length;
+    t->seq = tri__arena_alloc(&t->arena, ((size_t)t->samples + 1) * sizeof *t->seq);
+    for (int s = 0; s < t->samples; s++) t->seq[s + 1] = t->seq[s] + length_of(at, s);
+}
 
 static void make_model(tri_trial *t, const tri_trial_case *at) {
     char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
@@ -36,13 +61,13 @@ static void make_model(tri_trial *t, const tri_trial_case *at) {
                                      .fusion_hidden_dim = COMMON,
                                      .fusion_dropout = DROPOUT,
                                      .num_classes = CLASSES,
-                                     .max_sen_len = at->length};
+                                     .max_sen_len = longest_of(at)};
     const tri_encoder one = {.vocab_size = at->words,
                                      .hidden_size = at->width,
                                      .num_hidden_layers = at->layers,
                                      .num_attention_heads = at->heads,
                                      .intermediate_size = at->inner,
-                                     .max_position_embeddings = at->length,
+                                     .max_position_embeddings = longest_of(at),
                                      .type_vocab_size = 2,
                                      .pad_token_id = -1,
                                      .hidden_dropout_prob = DROPOUT,
@@ -53,12 +78,11 @@ static void make_model(tri_trial *t, const tri_trial_case *at) {
     tri__model_make(&t->arena, &config, encoder, COLUMNS, (tri_texts){no_decay, 3}, &t->model);
 }
 
-static tri_counts counts_of(const tri_trial_case *at) {
-    int second = at->texts > 1;
-    double squares = (double)at->tokens * at->length;
-    return (tri_counts){.of = {[TRI_SYM_T0] = at->tokens,
-                               [TRI_SYM_T1] = second ? at->tokens : 0,
-                               [TRI_SYM_N] = at->tokens / at->length},
+static tri_counts counts_of(const tri_trial *t, const tri_trial_case *at) {
+    int second = at->texts > 1, tokens = t->seq[t->samples];
+    double squares = 0;
+    for (int s = 0; s < t->samples; s++) squares += pow(t->seq[s + 1] - t->seq[s], 2);
+    return (tri_counts){.of = {[TRI_SYM_T0] = tokens, [TRI_SYM_T1] = second ? tokens : 0, [TRI_SYM_N] = t->samples},
                         .squares = {[TRI_SYM_T0] = squares, [TRI_SYM_T1] = second ? squares : 0}};
 }
 
@@ -67,8 +91,8 @@ static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
                           .mesh = {.pp = 1, .tp = 1, .dp = 1},
                           .n_mb = at->microbatches,
                           .n_mb_infer = 1,
-                          .max = counts_of(at),
-                          .max_infer = counts_of(at),
+                          .max = counts_of(t, at),
+                          .max_infer = counts_of(t, at),
                           .target = &t->target,
                           .beta1 = 0.9,
                           .beta2 = 0.999,
@@ -82,20 +106,20 @@ static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
     t->in.max = t->in.max_infer = tri__counts_rounded(&t->in.max, granule);
 }
 
-/* Words are spread over the vocabulary, labels over the classes. */
+/* Words are spread over the vocabulary, labels over the classes; rows behind the last sequence belong to none. */
 static void make_feed(tri_trial *t, const tri_trial_case *at) {
-    int tokens = (int)t->in.max.of[TRI_SYM_T0], samples = at->tokens / at->length;
+    int tokens = (int)t->in.max.of[TRI_SYM_T0], samples = t->samples;
     int32_t *ids = tri__arena_alloc(&t->arena, 4 * (size_t)tokens * sizeof *ids), *pos = ids + tokens,
-            *key = pos + tokens, *seq = tri__arena_alloc(&t->arena, 4 * ((size_t)samples + 1) * sizeof *seq),
-            *labels = seq + samples + 1, *keyn = labels + samples;
+            *key = pos + tokens, *labels = tri__arena_alloc(&t->arena, 3 * (size_t)samples * sizeof *labels),
+            *keyn = labels + samples;
     float *numbers = tri__arena_alloc(&t->arena, (size_t)samples * COLUMNS * sizeof *numbers),
           *fixed = tri__arena_alloc(&t->arena, 8 * sizeof *fixed), *weights = fixed + 4, *scale = fixed + 6;
     double *inv = tri__arena_alloc(&t->arena, sizeof *inv);
-    for (int i = 0; i < tokens; i++) {
-        ids[i] = (int32_t)((uint32_t)i * 2654435761u % (uint32_t)at->words);
-        pos[i] = i % at->length, key[2 * i] = i / at->length, key[2 * i + 1] = i % at->length;
+    for (int i = 0, s = 0; i < tokens; i++) {
+        while (s < samples - 1 && i >= t->seq[s + 1]) s++;
+        ids[i] = (int32_t)(((uint32_t)i * 2654435761u >> 8) % (uint32_t)at->words);
+        pos[i] = i < t->seq[samples] ? i - t->seq[s] : 0, key[2 * i] = s, key[2 * i + 1] = pos[i];
     }
-    for (int s = 0; s <= samples; s++) seq[s] = s * at->length;
     for (int s = 0; s < samples; s++) labels[s] = s % CLASSES, keyn[2 * s] = s;
     for (int i = 0; i < samples * COLUMNS; i++) numbers[i] = (float)(i % 7) - 3;
     fixed[0] = 1e-5f, fixed[1] = 0.1f, fixed[2] = 1e-3f, weights[0] = weights[1] = 1, *scale = 1024;
@@ -106,7 +130,7 @@ static void make_feed(tri_trial *t, const tri_trial_case *at) {
         t->feed[mb].counts = t->in.max;
         field[TRI_FIELD_ids0] = ids, field[TRI_FIELD_pos0] = pos, field[TRI_FIELD_key0] = key;
         field[TRI_FIELD_ids1] = ids, field[TRI_FIELD_pos1] = pos, field[TRI_FIELD_key1] = key;
-        field[TRI_FIELD_seq0] = field[TRI_FIELD_seq1] = seq, field[TRI_FIELD_numbers] = numbers,
+        field[TRI_FIELD_seq0] = field[TRI_FIELD_seq1] = t->seq, field[TRI_FIELD_numbers] = numbers,
         field[TRI_FIELD_labels] = labels;
         field[TRI_FIELD_keyn] = keyn, field[TRI_FIELD_class_weights] = weights, field[TRI_FIELD_loss_inv] = inv;
         field[TRI_FIELD_hyper] = fixed, field[TRI_FIELD_loss_scale] = scale;
@@ -143,6 +167,7 @@ static tri_status plan_trial(void *data) {
     const opening *o = data;
     tri_trial *t = o->trial;
     tri__device_target(o->device, &t->target);
+    make_sequences(t, o->at);
     make_model(t, o->at);
     make_plan_in(t, o->at);
     make_feed(t, o->at);
