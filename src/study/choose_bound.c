@@ -24,8 +24,11 @@ struct tri_bounds {
     const char *refusal;
 };
 
-/* Rounding, and work that moves between units. */
-static double safe(const tri_bounds *b) { return b->chooser->hardware.overlap ? 0.995 : 0.93; }
+/* Rounding, and work that moves between units. Ranks that move data themselves send gradients inside earlier waits, so
+ * stages overlap more than their order says, most of all with the many waits of tp. */
+static double safe(const tri_bounds *b, const tri_layout *l) {
+    return b->chooser->hardware.overlap ? 0.995 : l->pp > 1 && l->tp > 1 ? 0.8 : 0.93;
+}
 
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {
     tri_bounds *b = tri__arena_alloc(arena, sizeof *b);
@@ -261,13 +264,13 @@ static double close_seconds(const tri_bounds *b, const tri_layout *l, const tri_
         }
         most = fmax(most, end);
     }
-    return safe(b) * fmax(most, all / l->pp);
+    return safe(b, l) * fmax(most, all / l->pp);
 }
 
 double tri__bounds_seconds(const tri_bounds *b, const tri_layout *l, int close) {
     const tri_unit_times *units = units_of(b, l);
     if (units->status != TRI_OK) return INFINITY;
-    if (!close) return safe(b) * l->n_mb * units->total / l->pp;
+    if (!close) return safe(b, l) * l->n_mb * units->total / l->pp;
     const tri_core_times *core = core_of(b, l);
     replicas r;
     int *ranks = core->status == TRI_OK ? calloc(2 * (size_t)l->dp, sizeof *ranks) : NULL;
@@ -289,5 +292,5 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     double each = 0, elements = (double)b->chooser->model.n_elements / ((double)l->pp * l->tp);
     for (int i = 0; i < TRI_OFFLOADS; i++) each += l->offload >> i & 1 ? 0 : of[i];
     double activations = l->offload & TRI_OFFLOAD_ACTIVATIONS ? 0 : (double)units->activations / l->pp;
-    return (int64_t)(safe(b) * (each * elements + 0.9 * activations));
+    return (int64_t)(safe(b, l) * (each * elements + 0.9 * activations));
 }

@@ -1,0 +1,140 @@
+/* test_choose.c - the search for layouts: the same for any number of threads, and as an enumeration; layouts as options
+ * and back. tests/cli_choose.sh has the command. */
+#include "settings/settings.h"
+#include "study/choose.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OK(call) assert_int_equal_or_say((call), __LINE__)
+static void assert_int_equal_or_say(tri_status status, int line) {
+    if (status != TRI_OK) fail_msg("line %d: status %d: %s", line, status, tri_error());
+}
+
+/* A model of two tiny encoders on `hardware`. */
+static void open_settings(tri_settings *s, int n, const char *const *more) {
+    static const char *const args[] = {"--primary_text_name", "a",  "--secondary_text_name", "b", "--label_name", "y",
+                                       "--primary_tokenizer", "bert-base-cased", "--hidden_common_dim", "8",
+                                       "--fusion_hidden_dim", "8",  "--max_sen_len", "16", "--tiny",
+                                       "--hardware", "cpu", "--offload", "none", "--global-batch-size", "8"};
+    enum { GIVEN = sizeof args / sizeof *args };
+    const char *all[GIVEN + 16];
+    int words = 0;
+    memcpy(all, args, sizeof args);
+    memcpy(all + GIVEN, more, (size_t)n * sizeof *more);
+    OK(tri__settings_init(s));
+    OK(tri__settings_parse(s, "choose", GIVEN + n, all, NULL, 0, &words));
+}
+
+static void choose(const tri_settings *s, int world, const tri_choose_options *how, tri_chooser *chooser,
+                   tri_choice *out) {
+    tri_log silent = {0};
+    OK(tri__chooser_open(s, 0, &silent, NULL, NULL, chooser));
+    OK(tri__choose(chooser, world, 8, how, out));
+}
+
+static void same_choice(const tri_choice *a, const tri_choice *b) {
+    assert_int_equal(a->n_best, b->n_best);
+    for (int i = 0; i < a->n_best; i++) {
+        assert_int_equal(a->best[i].index, b->best[i].index);
+        assert_memory_equal(&a->best[i].layout, &b->best[i].layout, sizeof a->best[i].layout);
+        assert_true(a->best[i].seconds == b->best[i].seconds);
+        assert_int_equal(a->best[i].need, b->best[i].need);
+    }
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    static const char *const more[] = {"--recompute", "none", "--schedule", "1f1b"};
+    tri_settings s;
+    tri_chooser chooser[3];
+    tri_choice choice[3];
+    const tri_choose_options how[] = {{.top = 10, .threads = 1}, {.top = 10, .threads = 4},
+                                      {.top = 10, .exhaustive = 1}};
+    open_settings(&s, 4, more);
+    for (int i = 0; i < 3; i++) choose(&s, 4, &how[i], &chooser[i], &choice[i]);
+    same_choice(&choice[0], &choice[1]);
+    assert_int_equal(choice[0].simulated, choice[1].simulated);
+    same_choice(&choice[0], &choice[2]);
+    assert_int_equal(choice[2].bounds_broken, 0);
+    assert_true(choice[0].simulated < choice[2].simulated);
+    for (int i = 0; i < 3; i++) tri__chooser_close(&chooser[i]);
+    tri__settings_free(&s);
+}
+
+/* A limit leaves layouts, and says so; without one nothing is left. */
+static void test_limit(void **state) {
+    (void)state;
+    static const char *const more[] = {"--recompute", "none"};
+    tri_settings s;
+    tri_chooser chooser;
+    tri_choice choice;
+    open_settings(&s, 2, more);
+    choose(&s, 4, &(tri_choose_options){.top = 10, .limit = 3}, &chooser, &choice);
+    assert_int_equal(choice.simulated + choice.unfit, 3);
+    assert_true(choice.left > 0);
+    tri__chooser_close(&chooser);
+    tri__settings_free(&s);
+}
+
+static void test_layout(void **state) {
+    (void)state;
+    const tri_layout layout = {.pp = 2, .tp = 1, .dp = 4, .order = 1, .shard = TRI_SHARD_HYBRID, .shard_size = 2,
+                               .schedule = TRI_SCHEDULE_INTERLEAVED, .shape = TRI_SHAPE_ASKED_CHAIN, .chunks = 3,
+                               .recompute = TRI_RECOMPUTE_FULL, .n_mb = 4, .precision = TRI_PRECISION_BF16,
+                               .offload = TRI_OFFLOAD_OPTIMIZER | TRI_OFFLOAD_PARAMS};
+    tri_settings s;
+    tri_layout_settings read;
+    char text[TRI_LAYOUT_TEXT];
+    OK(tri__settings_init(&s));
+    OK(tri__layout_apply(&layout, 62, &s));
+    tri__layout_settings(&layout, &s, 62, &read);
+    assert_int_equal(s.pp_size, 2);
+    assert_int_equal(s.batch_size, 16);
+    assert_string_equal(s.mesh_order, "pp,dp,tp");
+    assert_string_equal(s.mesh_order, read.settings.mesh_order);
+    assert_int_equal(s.offload.n, 2);
+    assert_string_equal(s.offload.at[1], "params");
+    assert_string_equal(read.settings.offload.at[1], "params");
+    assert_int_equal(s.shard, read.settings.shard);
+    assert_int_equal(s.schedule, read.settings.schedule);
+    assert_int_equal(s.pipeline_shape, read.settings.pipeline_shape);
+    assert_int_equal(s.virtual_stages, read.settings.virtual_stages);
+    assert_int_equal(s.recompute, read.settings.recompute);
+    assert_int_equal(s.precision, read.settings.precision);
+    assert_string_equal(tri__layout_text(&layout, text),
+                        "dp 4 x pp 2, order pp,dp,tp, hybrid of 2, interleaved, chain x 3, 4 microbatches, "
+                        "recompute full, offload optimizer,params, bf16");
+    tri__settings_free(&s);
+}
+
+static void test_why(void **state) {
+    (void)state;
+    const tri_candidate best = {.layout = {.pp = 1, .tp = 1, .dp = 8, .n_mb = 1}, .seconds = 1, .computing = 0.9,
+                                .exposed = 0.05, .waiting = 0.05};
+    tri_candidate slow = {.layout = {.pp = 4, .tp = 1, .dp = 2, .n_mb = 4}, .seconds = 1.5, .computing = 0.9,
+                          .exposed = 0.1, .waiting = 0.5};
+    char why[TRI_WHY_TEXT];
+    assert_string_equal(tri__choose_why(&best, &slow, why), "4 microbatches in a pipeline of 4 leave a bubble of 33 %");
+    slow.layout = (tri_layout){.pp = 1, .tp = 1, .dp = 8, .n_mb = 1, .shard = TRI_SHARD_ZERO3};
+    slow.exposed = 0.5, slow.waiting = 0.1, slow.sent = 1 << 20;
+    assert_string_equal(tri__choose_why(&best, &slow, why),
+                        "gathers of sharded weights are exposed for 500 ms (1.0 MiB sent a step)");
+    slow.layout.recompute = TRI_RECOMPUTE_FULL;
+    slow.computing = 1.35, slow.exposed = slow.waiting = 0.075;
+    assert_string_equal(tri__choose_why(&best, &slow, why), "50 % more computing: activations are recomputed");
+    slow.seconds = 1.0001;
+    assert_string_equal(tri__choose_why(&best, &slow, why), "takes the same time");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_layout), cmocka_unit_test(test_why)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
