@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LONG 50e-6 /* seconds; of longer kernels lanes saved less on an H200, none at the power limit */
+#define LONG 50e-6 /* seconds; of longer kernels lanes saved less on an H200, little at the power limit */
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
