@@ -66,39 +66,61 @@ static int *map_units(tri_arena *arena, const tri_network *model, const tri_prog
     return map;
 }
 
-/* Seconds that an instruction of a microbatch adds to its rank: work of a device that lanes share, computing alone, or
- * (with a timeline) waits for transfers too. */
-static double added(const unit_job *job, const tri_program *p, const tri_rank_timeline *line, const tri_costs *costs,
-                    const double *seconds, int i, double *now) {
+/* A rank among others that do the same at the same time: when it is free, and its link; when posts end. */
+typedef struct alike {
+    const tri_program *program;
+    const tri_costs *costs;
+    const double *seconds; /* [n_instrs] */
+    double now, link;
+    double *end;           /* [n_instrs] of posts */
+    int *members;          /* [world] scratch */
+    int lanes, waits;      /* waits: transfers count */
+} alike;
+
+static void post(alike *a, int i) {
+    const tri_instr *instr = &a->program->instr[i];
+    const tri_counts *counts = tri__costs_counts(a->costs, a->program, instr);
+    double bytes = (double)tri__slot_bytes(&a->program->slot[tri__transfer_whole(instr)], counts);
+    int n = tri__transfer_members(&a->program->mesh, a->program->rank, &instr->attr, a->members);
+    a->link = fmax(a->link, a->now) +
+              tri__transfer_seconds(a->costs->hardware, tri__post_kind(instr->op), a->members, n, bytes);
+    a->end[i] = a->link;
+}
+
+/* Seconds that an instruction of a microbatch adds to its rank: work of a device that lanes share, computing, and waits
+ * for transfers. Other ranks copy inputs meanwhile. */
+static double added(alike *a, int i) {
+    const tri_program *p = a->program;
     const tri_instr *instr = &p->instr[i];
     tri_queue queue = tri__op_queue(instr->op);
-    if (job->out->key.lanes) /* two kernels at once are faster than one after the other by lane_share */
-        return queue == TRI_QUEUE_COMPUTE
-                   ? tri__instr_work(p, instr, seconds[i], costs) / fmax(1, costs->hardware->lane_share)
-                   : 0;
-    if (!line) return queue == TRI_QUEUE_COMPUTE ? seconds[i] : 0;
-    if (tri__is_post(instr->op)) return 0;
-    double before = *now;
-    *now = fmax(*now, line->end[i]);
-    return queue == TRI_QUEUE_COPY || instr->mb < 0 ? 0 : *now - before; /* other ranks copy meanwhile; once a step */
+    double before = a->now;
+    if (a->lanes && queue == TRI_QUEUE_COMPUTE) /* two kernels at once are faster than one after the other */
+        return tri__instr_work(p, instr, a->seconds[i], a->costs) / fmax(1, a->costs->hardware->lane_share);
+    if (queue == TRI_QUEUE_COMPUTE) a->now += a->seconds[i];
+    else if (a->waits && tri__is_post(instr->op)) post(a, i);
+    else if (a->waits && instr->op == TRI_OP_wait) a->now = fmax(a->now, a->end[tri__transfer_post_of(p, i)]);
+    return instr->mb < 0 ? 0 : a->now - before; /* what is done once a step is not of a microbatch */
 }
 
 /* Adds the seconds of a rank's program to its units. */
-static void add_program(tri_arena *arena, const unit_job *job, const tri_program *p, const tri_rank_timeline *line,
-                        const tri_costs *costs) {
+static void add_program(tri_arena *arena, const unit_job *job, const tri_program *p, const tri_costs *costs) {
     tri_unit_times *out = job->out;
-    const double *seconds = tri__program_seconds(arena, p, costs);
     int *map = map_units(arena, &job->chooser->model, p), unit = 0, backward = 0, updates = 0;
-    double now = 0;
+    alike a = {.program = p, .costs = costs, .seconds = tri__program_seconds(arena, p, costs),
+               .end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *a.end),
+               .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members),
+               .lanes = out->key.lanes,
+               /* else waits of other stages move what this one waits for here */
+               .waits = p->mesh.pp == 1 && costs->hardware->overlap};
     for (int i = 0; i < p->n_instrs; i++) {
         tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
         if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit];
         if (updates) {
-            if (phase == TRI_PHASE_U) out->update += seconds[i];
+            if (phase == TRI_PHASE_U) out->update += a.seconds[i];
             continue;
         }
-        double more = added(job, p, line, costs, seconds, i, &now);
+        double more = added(&a, i);
         tri_stage_time *of = &out->of[unit];
         *(phase == TRI_PHASE_W ? &of->weight : backward ? &of->input : &of->forward) += more;
         out->total += more;
@@ -106,7 +128,16 @@ static void add_program(tri_arena *arena, const unit_job *job, const tri_program
     out->activations += p->bytes[TRI_MEM_ACT];
 }
 
-/* Plans and times one microbatch of one replica; where gradients of weights are apart, on two pipeline ranks. */
+/* Threads of a rank of the whole layout: a rank planned alone would get all cores. */
+static int threads_of(const tri_chooser *c, const tri_layout *l) {
+    int world = l->pp * l->tp * l->dp, here = c->hardware.ranks_per_node;
+    if (world < here) here = world;
+    if (c->settings.threads || !c->hardware.cores) return (int)c->settings.threads;
+    return c->hardware.cores > here ? c->hardware.cores / here : 1;
+}
+
+/* Plans and times one microbatch of one replica, on the first rank of its tp group; where gradients of weights are
+ * apart, on those of two pipeline ranks. */
 static tri_status time_units(tri_arena *arena, void *data) {
     const unit_job *job = data;
     const tri_chooser *c = job->chooser;
@@ -117,25 +148,22 @@ static tri_status time_units(tri_arena *arena, void *data) {
     tri_target target = c->target;
     tri_hardware hardware = c->hardware;
     tri_plan_in in;
-    tri_classes planned[TRI_PROGRAMS];
-    tri_timeline line;
     if (job->layout->pp * job->layout->tp * job->layout->dp > 1) target.granule = 1;
     if (!job->out->key.lanes) target.lanes = 1;
     hardware.ranks_per_node = job->out->key.together;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
     in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
-    TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN, planned));
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
+    costs.threads = threads_of(c, job->layout);
     tri_counts mean = job->rows->mean;
-    int granule = tri__plan_granule(&in);
+    int granule = tri__plan_granule(&in), ran;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
     if (job->rows->sampled.counts) costs.counts = &mean, costs.n_counts = 1;
-    int waits = alone.pp == 1 && hardware.overlap; /* else other stages' waits move what this one waits for here */
-    if (waits) TRI_TRY(tri__timeline(arena, &planned[TRI_TRAIN], &costs, &line));
     for (int place = 0; place < alone.pp; place++) {
-        int rank = tri__mesh_rank(&in.mesh, (tri_coords){.pp = place});
-        add_program(arena, job, tri__class_of(&planned[TRI_TRAIN], rank, NULL)->program,
-                    waits ? tri__timeline_of(&line, rank) : NULL, &costs);
+        tri_program *program;
+        in.rank = tri__mesh_rank(&in.mesh, (tri_coords){.pp = place});
+        TRI_TRY(tri__plan_until(arena, &in, TRI_PART_TRAIN, tri__pass_find("waits"), &ran, &program));
+        add_program(arena, job, program, &costs);
     }
     return TRI_OK;
 }
