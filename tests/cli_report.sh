@@ -42,6 +42,20 @@ run "${common[@]}" --output-dir broken --epochs 1 --lr 1e30
 expect "it fails" test "$code" != 0
 expect_text broken/report.html '"state":"failed"'
 
+# What only the report reads is no reason to end a run.
+mkdir -p blocked/profile-rank0.json blocked/validation-last.csv blocked/report.html
+run "${common[@]}" --output-dir blocked --epochs 2
+expect_code 0
+expect_text blocked/metrics.jsonl 'profile-rank0.json: it is not a regular file' \
+    'validation-last.csv: it is not a regular file'
+expect "each warning once" test "$(grep -c 'not a regular file' blocked/metrics.jsonl)" = 2
+
+# Profiles of an earlier start on more ranks are not of this run.
+cp -r run fewer
+sed 's/"world": *1/"world":2/; s/"rank": *0/"rank":1/' run/profile-rank0.json >fewer/profile-rank1.json
+run report fewer --json
+expect_text "$out" '"profile":{"world":1,"n":1,'
+
 # Damaged and cut off: what is missing is said, the rest is shown.
 cp -r run cut
 head -c 4800 run/metrics.jsonl >cut/metrics.jsonl

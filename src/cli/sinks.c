@@ -66,6 +66,27 @@ static void write_error(const watch *w, tri_status status) {
     free(message);
 }
 
+/* A sink whose file only the report reads: where it fails, a warning is given once and the run goes on. */
+typedef struct spare {
+    tri_sink sink;
+    const tri_sink *tell; /* takes the warning; NULL: err does */
+    FILE *err;
+    int failed;
+} spare;
+
+static tri_status spare_emit(void *context, const tri_event *event) {
+    spare *s = context;
+    char text[TRI_PATH_MAX + 256];
+    if (s->sink.emit(s->sink.context, event) == TRI_OK || s->failed++) return TRI_OK;
+    snprintf(text, sizeof text, "%s; the run goes on, its report will lack this", tri_error());
+    if (s->tell)
+        return s->tell->emit(s->tell->context, &(tri_event){.kind = TRI_EVENT_MESSAGE, .level = TRI_LOG_WARN,
+                                                            .text = text, .time = event->time, .step = event->step,
+                                                            .steps = event->steps, .epoch = event->epoch});
+    fprintf(s->err, "warning: %s\n", text);
+    return TRI_OK;
+}
+
 enum { WATCH, METRICS, TFEVENTS, LOG_TO, TRACE, PROFILE_FILE, VALIDATION, SUMMARY, PROFILE, PROGRESS, SINKS };
 
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
@@ -106,14 +127,15 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
 
 /* Ranks other than the first write only their profile and trace. */
 static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
-    tri_sink sinks[2] = {0}, tee = {0};
+    spare profile = {.err = cli->err};
+    tri_sink sinks[2] = {{0}, {spare_emit, &profile}}, tee = {0};
     tri_status status = tri__trace_open(settings->output_dir, &sinks[0]);
-    if (status == TRI_OK) status = tri__profile_file_open(settings->output_dir, &sinks[1]);
+    if (status == TRI_OK) status = tri__profile_file_open(settings->output_dir, &profile.sink);
     if (status == TRI_OK) status = tri__tee_open(sinks, 2, &tee);
     if (status != TRI_OK) tri_world_fail(world, status, tri_error());
     else status = tri__run_train(settings, world, &tee, cli->stop);
     tri__tee_close(&tee);
-    tri__profile_file_close(&sinks[1]);
+    tri__profile_file_close(&profile.sink);
     tri__trace_close(&sinks[0]);
     return status;
 }
@@ -128,7 +150,11 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     tri_sink sinks[SINKS] = {0}, tee = {0};
     TRI_TRY(tri__path_join(w.error, settings->output_dir, "error.json"));
     tri_status status = open_all(cli, settings, &w, sinks);
-    if (status == TRI_OK) status = tri__tee_open(sinks, SINKS, &tee);
+    spare profile = {sinks[PROFILE_FILE], &tee, cli->err, 0}, validation = {sinks[VALIDATION], &tee, cli->err, 0};
+    tri_sink careful[SINKS];
+    memcpy(careful, sinks, sizeof careful);
+    careful[PROFILE_FILE] = (tri_sink){spare_emit, &profile}, careful[VALIDATION] = (tri_sink){spare_emit, &validation};
+    if (status == TRI_OK) status = tri__tee_open(careful, SINKS, &tee);
     if (status == TRI_OK) status = tri__run_train(settings, world, &tee, cli->stop);
     tri__tee_close(&tee);
     status = close_all(sinks, status);
