@@ -45,6 +45,8 @@ static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
         fprintf(cli->err, "warning: a machine's clock was moved by %.1f us, so that no message arrives before it is "
                           "sent: more than the measurement's error\n", 1e6 * number(facts, "shift"));
     say(cli, facts, "missing", "warning: no trace of rank %s\n");
+    say(cli, facts, "old",
+        "warning: left out, being of an earlier start on another number of ranks: the trace of rank %s\n");
     say(cli, facts, "cut", "warning: the trace is cut off, its whole events are merged: rank %s\n");
     say(cli, facts, "undated", "warning: the run did not end, so the clock was compared only at its start: rank %s\n");
 }

@@ -202,6 +202,12 @@ static int rank_of(const char *name) {
     return rank;
 }
 
+/* Whether a profile was left by an earlier start of the run, on another number of ranks than the first rank's has. */
+static int is_of_other_start(const tri_json *profile, const tri_json *profiles) {
+    const tri_json *first = tri__json_at(profiles, 0);
+    return first && number(first, "world") != number(profile, "world");
+}
+
 static tri_status read_profile(const char *folder, const char *name, tri_json *run, tri_json *profiles) {
     char path[TRI_PATH_MAX], *content;
     size_t size;
@@ -215,8 +221,8 @@ static tri_status read_profile(const char *folder, const char *name, tri_json *r
     if (status == TRI_RESOURCE) return status;
     if (status == TRI_OK && number(profile, "format") != 1)
         status = tri__fail(TRI_DATA, "its format is not 1; another version of Trident wrote it");
-    if (status == TRI_OK) tri__json_append(profiles, profile);
-    else tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
+    if (status == TRI_OK && !is_of_other_start(profile, profiles)) tri__json_append(profiles, profile);
+    if (status != TRI_OK) tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
     tri__json_decref(profile);
     return TRI_OK;
 }

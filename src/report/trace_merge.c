@@ -10,7 +10,8 @@
 #include <string.h>
 
 typedef struct rank_trace {
-    int rank, machine, cut, undated;
+    int rank, machine, cut;
+    int world;                    /* ranks of the run that wrote it */
     double zero, uncertainty;     /* time 0 of the file on the shared clock, seconds; its error */
     double drift, drift_at;       /* how much the clock's offset had grown at that time; drift_at 0: unknown */
 } rank_trace;
@@ -27,7 +28,8 @@ typedef struct merge {
     const char *folder;
     FILE *out;
     rank_trace *trace;            /* [n], by rank */
-    int n, world;
+    int n, world;                 /* world: of the first trace */
+    tri_json *old;                /* ranks of which an earlier start left a trace, on other ranks than the first's */
     message_end *end;
     size_t n_ends, cap_ends;
     double *shift;                /* [machines] seconds */
@@ -105,7 +107,7 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
 /* ---- The first pass ---- */
 
 /* The keys of the file's first line. */
-static tri_status read_head(merge *m, rank_trace *t) {
+static tri_status read_head(const merge *m, rank_trace *t) {
     char path[TRI_PATH_MAX], name[64], text[1024];
     snprintf(name, sizeof name, "trace-rank%d.json", t->rank);
     TRI_TRY(tri__path_join(path, m->folder, name));
@@ -124,8 +126,7 @@ static tri_status read_head(merge *m, rank_trace *t) {
     tri__json_decref(head);
     if (!known || t->machine < 0 || t->machine > 1 << 20 || world < 1 || world > 1 << 24)
         return tri__fail(TRI_DATA, "%s: has no clock or world_size: it is not a trace of this version", path);
-    if (world > m->world) m->world = (int)world;
-    if (t->machine >= m->machines) m->machines = t->machine + 1;
+    t->world = (int)world;
     return TRI_OK;
 }
 
@@ -196,11 +197,29 @@ static int by_message(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* Traces of another number of ranks than the first are left out. */
+static tri_status read_heads(merge *m) {
+    int kept = 0;
+    for (int i = 0; i < m->n; i++) {
+        rank_trace *t = &m->trace[i];
+        TRI_TRY(read_head(m, t));
+        if (i == 0) m->world = t->world;
+        if (t->world != m->world) {
+            tri__json_append_new(m->old, tri__json_integer(t->rank));
+            continue;
+        }
+        if (t->machine >= m->machines) m->machines = t->machine + 1;
+        m->trace[kept++] = *t;
+    }
+    m->n = kept;
+    return TRI_OK;
+}
+
 static tri_status look(merge *m) {
     TRI_TRY(find_traces(m));
     qsort(m->trace, (size_t)m->n, sizeof *m->trace, by_rank);
+    TRI_TRY(read_heads(m));
     for (int i = 0; i < m->n; i++) {
-        TRI_TRY(read_head(m, &m->trace[i]));
         TRI_TRY(read_drift(m, &m->trace[i]));
         TRI_TRY(each_event(m, i, take_end, &m->trace[i].cut));
     }
@@ -338,21 +357,22 @@ static tri_json *facts_of(const merge *m) {
         uncertainty = fmax(uncertainty, t->uncertainty);
         shift = fmax(shift, fabs(m->shift[t->machine]));
     }
-    return tri__json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:f, s:f}", "ranks", m->n, "world", m->world, "events",
-                          (tri_json_int)m->events, "messages", (tri_json_int)m->messages, "missing", missing, "cut",
-                          cut, "undated", undated, "uncertainty", uncertainty, "shift", shift);
+    return tri__json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:O, s:f, s:f}", "ranks", m->n, "world", m->world,
+                          "events", (tri_json_int)m->events, "messages", (tri_json_int)m->messages, "missing", missing,
+                          "cut", cut, "undated", undated, "old", m->old, "uncertainty", uncertainty, "shift", shift);
 }
 
 tri_status tri__traces_merge(const char *folder, FILE *out, tri_json **facts) {
-    merge m = {.folder = folder, .out = out};
+    merge m = {.folder = folder, .out = out, .old = tri__json_array()};
     *facts = NULL;
-    tri_status status = look(&m);
+    tri_status status = m.old ? look(&m) : no_memory();
     if (status == TRI_OK) {
         align(&m);
         find_base(&m);
         status = write_all(&m);
     }
     if (status == TRI_OK && !(*facts = facts_of(&m))) status = no_memory();
+    tri__json_decref(m.old);
     free(m.trace);
     free(m.end);
     free(m.shift);
