@@ -66,9 +66,10 @@ static tri_status from_file(tri_arena *scratch, void *data) {
     return TRI_OK;
 }
 
-/* The largest product that is done in a few milliseconds. */
+/* The largest product that is done in a few milliseconds. The first is large enough that threads which wait for a core
+ * do not determine its time. */
 static tri_status measure(const tri_engine *e, tri_dtype dtype, double *flops) {
-    enum { FIRST = 64, LARGEST = 1024 };
+    enum { FIRST = 256, LARGEST = 1024 };
     static const double enough = 3e-3; /* seconds of one product */
     for (tri_ceiling_product of = {dtype, FIRST, e->threads, 1, 3}; of.n <= LARGEST; of.n *= 2) {
         double rate, n = 2.0 * of.n;
