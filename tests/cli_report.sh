@@ -48,6 +48,7 @@ run "${common[@]}" --output-dir blocked --epochs 2
 expect_code 0
 expect_text blocked/metrics.jsonl 'profile-rank0.json: it is not a regular file' \
     'validation-last.csv: it is not a regular file'
+expect_text "$err" 'there is no report: '
 expect "each warning once" test "$(grep -c 'not a regular file' blocked/metrics.jsonl)" = 2
 
 # Profiles of an earlier start on more ranks are not of this run.

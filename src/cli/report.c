@@ -41,15 +41,15 @@ static tri_status make_page(const char *const *folders, int n, int64_t rows, tri
     return status == TRI_OK ? tri__report_page(*runs, 0, html, size) : status;
 }
 
-void tri__report_write(const char *folder) {
+void tri__report_write(const tri_cli *cli, const char *folder) {
     char path[TRI_PATH_MAX], *html = NULL;
     size_t size;
     tri_words kept;
     tri_json *runs = NULL;
     tri__words_keep(&kept);
     if (tri__path_join(path, folder, "report.html") == TRI_OK &&
-        make_page(&folder, 1, 0, &runs, &html, &size) == TRI_OK)
-        (void)tri__file_write(path, html, size);
+        make_page(&folder, 1, 0, &runs, &html, &size) == TRI_OK && tri__file_write(path, html, size) != TRI_OK)
+        fprintf(cli->err, "warning: there is no report: %s\n", tri_error());
     free(html);
     tri__json_decref(runs);
     tri__words_restore(&kept);

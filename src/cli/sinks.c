@@ -159,6 +159,6 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     tri__tee_close(&tee);
     status = close_all(sinks, status);
     if (status != TRI_OK && status != TRI_STOPPED && w.started) write_error(&w, status);
-    if (w.started && !settings->no_report) tri__report_write(settings->output_dir);
+    if (w.started && !settings->no_report) tri__report_write(cli, settings->output_dir);
     return status;
 }

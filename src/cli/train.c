@@ -80,7 +80,7 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
 static tri_status start_ranks(tri_cli *cli, const tri_settings *settings) {
     tri_status status = tri__launch_start(cli, settings, settings->output_dir, 0);
     int failed = status != TRI_OK && status != TRI_STOPPED && status != TRI_USAGE && status != TRI_BUSY;
-    if (failed && !settings->no_report) tri__report_write(settings->output_dir);
+    if (failed && !settings->no_report) tri__report_write(cli, settings->output_dir);
     return status;
 }
 
