@@ -130,9 +130,9 @@ static tri_status serve(const watching *w) {
         fprintf(w->cli->err, "%s does not exist yet: waiting for it\n", w->folder);
     if (!is_loopback(w->own.host))
         fprintf(w->cli->err,
-                "warning: everybody who reaches port %lld of this machine can read the run's settings and figures; "
+                "warning: everybody who reaches this machine's port of %s can read the run's settings and figures; "
                 "`ssh -L` to 127.0.0.1 keeps them private\n",
-                (long long)w->own.port);
+                tri__live_address(live));
     while (!tri__signals_pause(3600)) continue;
     tri__live_close(live);
     return TRI_OK;
