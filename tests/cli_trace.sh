@@ -40,6 +40,13 @@ expect_code 0
 expect_text "$out" '"missing":[]' '"cut":[]' '"path":"merged.json"'
 expect "the same trace" cmp -s merged.json run/trace.json
 
+# A trace of a start on more ranks is left out.
+sed '1s/"world_size":4/"world_size":8/' run/trace-rank3.json >run/trace-rank7.json
+run trace run -o again.json
+expect_text "$err" "on another number of ranks: the trace of rank 7"
+expect "the same trace again" cmp -s again.json merged.json
+rm run/trace-rank7.json
+
 # A trace that is cut off, and one that is missing, are named.
 head -c 20000 run/trace-rank1.json >cut && mv cut run/trace-rank1.json && rm run/trace-rank2.json
 run trace run
