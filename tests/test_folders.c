@@ -106,6 +106,11 @@ static void removal_does_not_follow_links(void **state) {
     assert_int_equal(tri__checkpoint_sweep(run), TRI_OK);
     assert_int_equal(names_with(run, ""), 0);
     expect_content(in(victim, "precious"), "kept");
+    put(in(run, "report.html.tmp-1-0"), "another process is writing it");
+    assert_int_equal(tri__checkpoint_prune(run, 1, INT64_MAX), TRI_OK);
+    assert_int_equal(names_with(run, "report"), 1);
+    assert_int_equal(tri__checkpoint_sweep(run), TRI_OK);
+    assert_int_equal(names_with(run, ""), 0);
 }
 
 /* prune, and a run that was begun anew. */

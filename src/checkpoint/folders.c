@@ -164,12 +164,8 @@ static int is_stray_file(const char *name) {
     return sscanf(name, ".probe-%d%n", &n, &end) == 1 && name[end] == 0;
 }
 
-/* A file that each rank writes for itself, whenever it has something to tell: profile-rank3.json. */
-static int is_of_a_rank(const char *name) {
-    return strncmp(name, "profile-rank", 12) == 0 || strncmp(name, "trace-rank", 10) == 0;
-}
-
-/* running: 1: ranks of this run may be writing their own files. */
+/* running: 1: of files, only those that saving writes; other processes may be writing others here: ranks their
+ * profiles, `trident report` its page. */
 static tri_status sweep(const char *folder, int running) {
     tri_names names;
     TRI_TRY(tri__folder_list(folder, &names));
@@ -177,7 +173,8 @@ static tri_status sweep(const char *folder, int running) {
     for (int i = 0; i < names.n && status == TRI_OK; i++) {
         const char *rest = "";
         char path[TRI_PATH_MAX];
-        int stray = is_stray_file(names.name[i]) && !(running && is_of_a_rank(names.name[i]));
+        int of_saving = strncmp(names.name[i], best_name, strlen(best_name)) == 0;
+        int stray = is_stray_file(names.name[i]) && (of_saving || !running);
         if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
         status = tri__path_join(path, folder, names.name[i]);
         if (status == TRI_OK && stray) (void)tri__file_remove(path);
