@@ -81,6 +81,8 @@ mkdir long && awk 'BEGIN {
             1700000000 + i, i, i / 1000, 1 / sqrt(i)
         printf "\"learning_rate\":%.9g,\"grad_norm\":%.9g,\"step_ms\":%.9g,\"idle_share\":0.25}\n", \
             1e-5, 1 + i % 7, 20 + i % 3
+        if (i % 5 == 0) printf "{\"ts\":%d,\"event\":\"checkpoint\",\"step\":%d,\"path\":\"checkpoint-%d\"}\n", \
+            1700000000 + i, i, i
     }
 }' >long/metrics.jsonl
 run report long

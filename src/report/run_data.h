@@ -13,8 +13,8 @@
  *   facts              the last `start` event without `config`: version, device, parameters, rows, memory, ...
  *   config             of the last start
  *   starts             [{time, step, version, changed: {key: [was, now]}}]: the first and each restart
- *   checkpoints        [{step, time, bytes, best, valid, reason, mesh}], in the order of steps; bytes only where it
- *                      still exists
+ *   checkpoints        [{step, time, bytes, best, valid, reason, mesh}]: of the last 100 events or more, then older
+ *                      ones that are still there; bytes only where it still exists
  *   warnings           [{time, step, message}]: the first 10 and the last 40 or more; n_warnings: all
  *   curves             {key: {step: [..], value: [..], of}}: train events by key; of: points before thinning
  *   validations        the `epoch` events: [{step, epoch, train_loss, valid_loss, accuracy, ..., seconds, best, time}]

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 48, FIRST_WARNINGS = 10, LAST_WARNINGS = 40 };
+enum { FIELDS = 48, FIRST_WARNINGS = 10, LAST_WARNINGS = 40, LAST_CHECKPOINTS = 100 };
 
 static int grow(tri_run_lines *e) {
     if (e->n < e->room) return 1;
@@ -128,17 +128,16 @@ static void take_start(tri_run_lines *e, const tri_json *event) {
     e->ended = 0;
 }
 
-/* The first ones and the last ones stay. */
-static void take_warning(tri_run_lines *e, const tri_json *event) {
-    tri__json_append_new(e->warnings, listed(event));
-    e->n_warnings++;
-    if (tri__json_size(e->warnings) < 2 * (FIRST_WARNINGS + LAST_WARNINGS)) return;
+/* Appends; of a long list the first ones and the last ones stay. */
+static void take_listed(tri_json **list, const tri_json *event, size_t first, size_t last) {
+    tri__json_append_new(*list, listed(event));
+    size_t i, n = tri__json_size(*list);
+    if (n < 2 * (first + last)) return;
     tri_json *kept = tri__json_array(), *one;
-    size_t i, n = tri__json_size(e->warnings);
-    tri__json_each(e->warnings, i, one)
-        if (i < FIRST_WARNINGS || i >= n - LAST_WARNINGS) tri__json_append(kept, one);
-    tri__json_decref(e->warnings);
-    e->warnings = kept;
+    tri__json_each(*list, i, one)
+        if (i < first || i >= n - last) tri__json_append(kept, one);
+    tri__json_decref(*list);
+    *list = kept;
 }
 
 static void take_other(tri_run_lines *e, const char *kind, const tri_json *event) {
@@ -151,9 +150,9 @@ static void take_other(tri_run_lines *e, const char *kind, const tri_json *event
     }
     if (!strcmp(kind, "start")) take_start(e, event);
     else if (!strcmp(kind, "epoch")) tri__json_append_new(e->validations, listed(event));
-    else if (!strcmp(kind, "checkpoint")) tri__json_append_new(e->checkpoints, listed(event));
+    else if (!strcmp(kind, "checkpoint")) take_listed(&e->checkpoints, event, 0, LAST_CHECKPOINTS);
     else if (!strcmp(kind, "end")) e->ended = 1;
-    else if (!strcmp(kind, "warn")) take_warning(e, event);
+    else if (!strcmp(kind, "warn")) e->n_warnings++, take_listed(&e->warnings, event, FIRST_WARNINGS, LAST_WARNINGS);
 }
 
 tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length) {
