@@ -22,6 +22,10 @@ expect "the choice is recorded" grep -q '"layout": *"auto"' "$recorded"
 run "${auto[@]}" --output-dir two --nproc-per-node 2 --max-steps 3 --memory-limit 64G
 expect_code 0
 expect_text "$err" "layout     as the checkpoint's: pp_size="
+pp=$(grep -Eo '"pp_size": *[0-9]+' "$recorded" | grep -Eo '[0-9]+$')
+run "${auto[@]}" --output-dir two --nproc-per-node 2 --max-steps 4 --pp-size $((3 - pp))
+expect_code 0
+expect_text "$err" "the first choice of" "mesh       pp=$((3 - pp)) "
 
 # What is given beside it stays; one rank has a layout too.
 run "${auto[@]}" --output-dir fixed --nproc-per-node 2 --max-steps 1 --pp-size 2 --schedule gpipe --resume never

@@ -88,7 +88,35 @@ static void load_recorded(const char *path, tri_json **manifest, tri_json **conf
     tri__words_restore(&words);
 }
 
-/* The layout of the checkpoint that the run continues, if it was chosen for as many ranks. *found: 1. */
+/* What is given has to stay: whether a key of a layout was recorded with another value than the given one. */
+typedef struct kept_keys {
+    const tri_settings *settings;
+    const tri_json *config; /* recorded */
+    tri_json *now;          /* as given */
+    int differs;
+} kept_keys;
+
+static tri_status compare_given(void *context, const char *key, const char *value) {
+    kept_keys *k = context;
+    const tri_option *row = tri__option_find(tri__run_options, key);
+    const tri_json *was = tri__json_get(k->config, key);
+    (void)value;
+    if (was && tri__settings_given(k->settings, (const char *)k->settings + row->offset))
+        k->differs |= !tri__json_equal(was, tri__json_get(k->now, key));
+    return TRI_OK;
+}
+
+static tri_status is_kept(const tri_settings *s, const tri_layout *any, const tri_json *config, int *kept) {
+    kept_keys k = {.settings = s, .config = config, .now = tri__settings_json(s)};
+    if (!k.now) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__layout_options(any, 1, compare_given, &k);
+    *kept = !k.differs;
+    tri__json_decref(k.now);
+    return status;
+}
+
+/* The layout of the checkpoint that the run continues, if it was chosen for as many ranks and has what is given now.
+ * *found: 1. */
 static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found) {
     tri_json *manifest, *config;
     tri_status status = TRI_OK;
@@ -98,13 +126,14 @@ static tri_status find_recorded(const tri_settings *s, choice_text *out, int *fo
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
     const char *layout = tri__json_string_value(tri__json_get(config, "layout"));
     if (layout && strcmp(layout, "auto") == 0 &&
-        tri__json_integer_value(tri__json_get(config, "world_size")) == s->world_size) {
+        tri__json_integer_value(tri__json_get(config, "world_size")) == s->world_size)
+        status = is_kept(s, &any, config, found);
+    if (status == TRI_OK && *found) {
         recorded r = {config, out};
         status = tri__layout_options(&any, 1, add_recorded, &r);
         int64_t was = tri__json_integer_value(tri__json_get(tri__json_get(manifest, "state"), "global_batch"));
         int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
         add_batch(out, given || was < 1 ? tri__choose_batch(s, (int)s->world_size) : was);
-        *found = 1;
     }
     tri__json_decref(manifest);
     tri__json_decref(config);
