@@ -69,6 +69,9 @@ expect_code 0
 expect_text "$out" "1000 steps in 1h 00m need 1 rank"
 refuses 71 "no number of ranks of h200x8 trains 1000 steps in" \
     -- choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1e-3s
+refuses 2 "no layout keeps what was given" \
+    -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --pp-size 50 --tp-size 1
+refuses 71 "fits: " -- choose "${tiny[@]}" --hardware h200x8 --max-steps 9 --within 1h --tp-size 1 --memory-limit 1M
 
 # Impossible requests.
 refuses 2 "choose needs --world-size" -- choose "${tiny[@]}"

@@ -12,7 +12,8 @@ typedef struct fewest {
     double seconds, steps;
     const tri_choose_options *options;
     tri_fewest *out;
-    int misfits;     /* numbers of ranks with no layout that fits */
+    tri_status lack; /* why a number of ranks has no layout: the last that lacks memory, else the first */
+    tri_words words; /* of it */
 } fewest;
 
 /* The i-th number of ranks: a machine's ranks one by one, then machines. */
@@ -30,7 +31,10 @@ static tri_status try_ranks(fewest *f, int i, int *enough) {
     out->tried++;
     tri_status status = tri__choose(f->chooser, world, f->global, f->options, &choice);
     if (status == TRI_RESOURCE || status == TRI_USAGE) {
-        f->misfits++;
+        if (f->lack == TRI_OK || status == TRI_RESOURCE) {
+            f->lack = status;
+            tri__words_keep(&f->words);
+        }
         return TRI_OK;
     }
     TRI_TRY(status);
@@ -59,11 +63,15 @@ static tri_status double_up(fewest *f, int *found, int *below) {
 
 tri_status tri__choose_fewest(tri_chooser *chooser, int64_t global, double seconds, double steps,
                               const tri_choose_options *options, tri_fewest *out) {
-    fewest f = {chooser, global, seconds, steps, options, out, 0};
+    fewest f = {chooser, global, seconds, steps, options, out, TRI_OK, {{0}}};
     int high, low, enough;
     *out = (tri_fewest){0};
     TRI_TRY(double_up(&f, &high, &low));
-    if (high < 0) return out->fastest ? TRI_OK : TRI_RESOURCE; /* the last failure's words */
+    if (high < 0 && out->fastest) return TRI_OK;
+    if (high < 0) {
+        tri__words_restore(&f.words);
+        return f.lack;
+    }
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         TRI_TRY(try_ranks(&f, middle, &enough));
