@@ -46,6 +46,14 @@ for ranks in 1 2; do
     expect "the run is measured too" is "$(number measured_seconds "$file" prediction)" '>' "$measured"
     expect "what is assumed is not announced" sh -c "! grep -q predicted '$err'"
 done
+mkdir -p "$XDG_CONFIG_HOME/trident"
+echo '{"f32_flops": -1}' >"$XDG_CONFIG_HOME/trident/hardware-cpu.json"
+run train "${common[@]}" --output-dir damaged --max-steps 1
+expect_code 0
+expect_text "$err" "the run is not predicted: " "hardware-cpu.json: f32_flops has to be"
+run doctor
+expect_text "$out" "f32_flops has to be"
+rm -r "$XDG_CONFIG_HOME/trident"
 run train "${common[@]}" --output-dir run1 --max-steps 9
 expect_code 0
 expect "a run that goes on predicts the rest" is \

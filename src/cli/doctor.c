@@ -9,6 +9,7 @@
 #include "comm/mpi/load.h"
 #include "device/device.h"
 #include "report/table.h"
+#include "sim/hardware.h"
 #include "web/http.h"
 
 #include <dlfcn.h>
@@ -194,20 +195,37 @@ static void probe_http(const tri_cli *cli, finding *f) {
     f->found = tri__http_library(f->detail, sizeof f->detail);
 }
 
-/* Whether `trident calibrate` measured the CPU, and when; the GPU likewise. */
+typedef struct calibrated {
+    const char *device, *path;
+    char text[190];
+} calibrated;
+
+static tri_status read_calibrated(tri_arena *arena, void *data) {
+    calibrated *c = data;
+    tri_hardware hardware;
+    TRI_TRY(tri__hardware_open(arena, c->path, &hardware));
+    const char *date = hardware.origin.date;
+    snprintf(c->text, sizeof c->text, "%s calibrated %.20s", c->device, date ? date : "(no date)");
+    return TRI_OK;
+}
+
+/* Whether `trident calibrate` measured the CPU, and when; the GPU likewise. A damaged file stops commands that need
+ * it. */
 static void probe_hardware(const tri_cli *cli, finding *f) {
     static const char *const devices[] = {"cpu", "cuda"};
-    char path[TRI_PATH_MAX], text[2][160] = {"", ""};
+    char path[TRI_PATH_MAX];
+    calibrated c[2] = {{.device = devices[0], .path = path}, {.device = devices[1], .path = path}};
+    int bad = 0;
     for (int i = 0; i < 2; i++) {
-        tri_json *root = NULL;
         if (tri__cli_calibrated(cli, devices[i], path) != TRI_OK || !tri__is_file(path)) continue;
-        if (tri__json_load(path, TRI_DATA, &root) != TRI_OK) continue;
-        const char *date = tri__json_string_value(tri__json_get(tri__json_get(root, "origin"), "date"));
-        snprintf(text[i], sizeof text[i], "%s calibrated %.20s", devices[i], date ? date : "(no date)");
-        tri__json_decref(root);
+        if (tri__arena_scratch(read_calibrated, &c[i]) == TRI_OK) continue;
+        snprintf(c[i].text, sizeof c[i].text, "%.160s (trident calibrate)", tri_error());
+        bad = 1;
     }
-    if (*text[0] || *text[1]) FOUND(f, "%s%s%s", text[0], *text[0] && *text[1] ? ", " : "", text[1]);
-    else snprintf(f->detail, sizeof f->detail, "not calibrated (trident calibrate)");
+    const char *join = *c[0].text && *c[1].text ? ", " : "";
+    if (!*c[0].text && !*c[1].text) snprintf(f->detail, sizeof f->detail, "not calibrated (trident calibrate)");
+    else if (bad) snprintf(f->detail, sizeof f->detail, "%s%s%s", c[0].text, join, c[1].text);
+    else FOUND(f, "%s%s%s", c[0].text, join, c[1].text);
 }
 
 static const struct {

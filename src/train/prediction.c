@@ -52,6 +52,7 @@ void tri__prediction_make(const tri_predicted_run *run, const tri_log *log, tri_
     tri_status status = tri__arena_scratch(predict, &job);
     tri__sampler_close(&valid);
     if (status != TRI_OK) *out = (tri_run_prediction){0};
+    if (status == TRI_DATA) tri__say(log, TRI_LOG_WARN, "the run is not predicted: %s", tri_error());
     out->made_in = tri__clock() - begin;
     if (!out->is_made || !out->is_measured) return;
     char whole[32];
