@@ -26,6 +26,13 @@ pp=$(grep -Eo '"pp_size": *[0-9]+' "$recorded" | grep -Eo '[0-9]+$')
 run "${auto[@]}" --output-dir two --nproc-per-node 2 --max-steps 4 --pp-size $((3 - pp))
 expect_code 0
 expect_text "$err" "the first choice of" "mesh       pp=$((3 - pp)) "
+# With another number of ranks: another layout, the same samples (others would be refused).
+each=(train --config config.json --data-path data --layout auto --batch-size 8 --output-dir each)
+run "${each[@]}" --nproc-per-node 2 --max-steps 1
+expect_code 0
+run "${each[@]}" --max-steps 2
+expect_code 0
+expect_text "$err" "layout     1 rank" "continuing from each/checkpoint-1"
 
 # What is given beside it stays; one rank has a layout too.
 run "${auto[@]}" --output-dir fixed --nproc-per-node 2 --max-steps 1 --pp-size 2 --schedule gpipe --resume never

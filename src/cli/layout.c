@@ -115,32 +115,40 @@ static tri_status is_kept(const tri_settings *s, const tri_layout *any, const tr
     return status;
 }
 
+/* Samples of a step: those of the run that is continued, unless something else is asked for than on its ranks. */
+static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const tri_json *config) {
+    int64_t was = tri__json_integer_value(tri__json_get(tri__json_get(manifest, "state"), "global_batch")),
+            ranks = tri__json_integer_value(tri__json_get(config, "world_size"));
+    int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
+    if (was > 0 && (!given || (ranks > 0 && tri__choose_batch(s, (int)ranks) == was))) return was;
+    return tri__choose_batch(s, (int)s->world_size);
+}
+
 /* The layout of the checkpoint that the run continues, if it was chosen for as many ranks and has what is given now.
  * *found: 1. */
-static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found) {
+static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found, int64_t *samples) {
     tri_json *manifest, *config;
     tri_status status = TRI_OK;
     const tri_layout any = {.pp = 1, .tp = 1, .dp = 1, .n_mb = 1};
-    *found = 0;
+    *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
     if (strcmp(s->resume, "never") == 0) return TRI_OK;
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);
     const char *layout = tri__json_string_value(tri__json_get(config, "layout"));
+    *samples = samples_of(s, manifest, config);
     if (layout && strcmp(layout, "auto") == 0 &&
         tri__json_integer_value(tri__json_get(config, "world_size")) == s->world_size)
         status = is_kept(s, &any, config, found);
     if (status == TRI_OK && *found) {
         recorded r = {config, out};
         status = tri__layout_options(&any, 1, add_recorded, &r);
-        int64_t was = tri__json_integer_value(tri__json_get(tri__json_get(manifest, "state"), "global_batch"));
-        int given = tri__settings_given(s, &s->global_batch_size) || tri__settings_given(s, &s->batch_size);
-        add_batch(out, given || was < 1 ? tri__choose_batch(s, (int)s->world_size) : was);
+        add_batch(out, *samples);
     }
     tri__json_decref(manifest);
     tri__json_decref(config);
     return status;
 }
 
-static tri_status search(tri_cli *cli, const tri_settings *s, choice_text *out) {
+static tri_status search(tri_cli *cli, const tri_settings *s, int64_t samples, choice_text *out) {
     static const tri_choose_options first = {.top = 1, .limit = 400};
     tri_chooser chooser = {0};
     tri_choice choice;
@@ -148,7 +156,7 @@ static tri_status search(tri_cli *cli, const tri_settings *s, choice_text *out) 
     char text[TRI_LAYOUT_TEXT], time[32];
     int world = (int)s->world_size;
     tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, &chooser);
-    if (status == TRI_OK) status = tri__choose(&chooser, world, tri__choose_batch(s, world), &first, &choice);
+    if (status == TRI_OK) status = tri__choose(&chooser, world, samples, &first, &choice);
     if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, add_pair, out);
     if (status == TRI_OK) {
         add_batch(out, choice.global_batch);
@@ -163,8 +171,9 @@ static tri_status search(tri_cli *cli, const tri_settings *s, choice_text *out) 
 
 static tri_status choose(tri_cli *cli, const tri_settings *s, choice_text *out) {
     int found;
-    TRI_TRY(find_recorded(s, out, &found));
-    if (!found) return search(cli, s, out);
+    int64_t samples;
+    TRI_TRY(find_recorded(s, out, &found, &samples));
+    if (!found) return search(cli, s, samples, out);
     if (!s->quiet) fprintf(cli->err, "layout     as the checkpoint's: %s (--layout auto)\n", out->text);
     return TRI_OK;
 }
