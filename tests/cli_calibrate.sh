@@ -32,5 +32,6 @@ expect_code 0
 expect_text "$out" "hardware-cpu.json a step takes"
 run simulate "${layout[@]}" --hardware cpu
 expect_text "$out" "on cpu a step takes"
+refuses 74 "there is no folder" -- calibrate -o nowhere/file.json --seconds 600 --quiet # before it measures
 refuses 2 "computes nothing that could be measured" -- calibrate --device null --seconds 1 --quiet
 finish

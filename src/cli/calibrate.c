@@ -6,6 +6,7 @@
 #include "cli/sinks.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "comm/start/join.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { RANKS_LEAST = 4 }; /* that links are measured between: more than the cores of a small machine is usual */
 
@@ -185,25 +187,25 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
 
 /* ---- From beginning to end ---- */
 
+/* Fails before anything is measured where the file could not be written in the end. */
 static tri_status choose_path(const tri_cli *cli, calibrating *c) {
-    if (c->settings.output) return tri__path_join(c->path, "", c->settings.output);
-    return tri__cli_calibrated(cli, c->settings.device, c->path);
-}
-
-static tri_status save(const calibrating *c, const tri_json *json) {
     char folder[TRI_PATH_MAX];
+    if (c->settings.output) TRI_TRY(tri__path_join(c->path, "", c->settings.output));
+    else TRI_TRY(tri__cli_calibrated(cli, c->settings.device, c->path));
+    if (c->launch.rank > 0) return TRI_OK; /* rank 0 writes */
+    if (tri__is_folder(c->path)) return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
     snprintf(folder, sizeof folder, "%s", c->path);
     char *slash = strrchr(folder, '/');
-    if (slash && slash != folder && !c->settings.output) {
-        *slash = 0;
-        TRI_TRY(tri__folder_make(folder));
-    }
-    return tri__json_save(c->path, json);
+    if (slash) slash[slash == folder] = 0;
+    else strcpy(folder, ".");
+    if (c->settings.output && !tri__is_folder(folder))
+        return tri__fail(TRI_IO, "cannot write %s: there is no folder %s", c->path, folder);
+    return tri__folder_probe(folder, (int)getpid());
 }
 
 static tri_status write_results(const tri_cli *cli, const calibrating *c) {
     tri_json *json = tri__hardware_json(&c->out);
-    tri_status status = save(c, json);
+    tri_status status = tri__json_save(c->path, json);
     if (status == TRI_OK && c->settings.json) status = tri__print_json(cli->out, json);
     tri__json_decref(json);
     return status != TRI_OK || c->settings.json ? status : print_table(cli, c);
