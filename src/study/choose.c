@@ -349,9 +349,11 @@ static tri_status fill_heap(search *s) {
 static tri_status search_all(search *s) {
     TRI_TRY(fill_heap(s));
     for (int more = 1; more;) TRI_TRY(go_on(s, &more));
-    s->out->left = s->n_heap;
-    for (int i = 0; i < s->n_heap; i++)
+    for (int i = 0; i < s->n_heap; i++) {
+        tri_layout layout = layout_of(s, s->heap[i].index);
+        *(s->heap[i].bound > to_beat(s, &layout) ? &s->out->skipped : &s->out->left) += 1;
         s->out->doubtful += !s->n_families || s->heap[i].bound < s->family[0].seconds;
+    }
     return TRI_OK;
 }
 
