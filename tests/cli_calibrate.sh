@@ -17,6 +17,8 @@ expect_code 0
 expect_text "$out" '"hardware":"here.json"'
 sed 's/"threads": 1/"threads": -1/' here.json >bad.json
 refuses 65 "bad.json: kernels[" ".threads has to be a whole number" -- simulate "${layout[@]}" --hardware bad.json
+sed 's/"device": "cpu"/"device": "gpu"/' "$project/src/sim/cpu.json" >bad.json
+refuses 65 "bad.json: device: there is no device gpu" -- simulate "${layout[@]}" --hardware bad.json
 head -c 5000 here.json >cut.json
 refuses 65 "cut.json:" -- simulate "${layout[@]}" --hardware cut.json
 

@@ -38,6 +38,9 @@ tri_status tri__study_hardware(tri_settings *s, tri_study *p, const tri_log *log
     TRI_TRY(open_hardware(p, s->hardware));
     const char *device = p->hardware.device;
     if (!device) return TRI_OK;
+    if (!p->hardware.target && tri__device_check(device) != TRI_OK)
+        return tri__fail(TRI_DATA, "%s: device: there is no device %s, and no target describes it", p->hardware.name,
+                         device);
     if (!tri__settings_given(s, &s->device)) s->device = (char *)device; /* only read: s is a copy */
     if (stands_for(s->device, device)) return TRI_OK;
     return tri__fail(TRI_USAGE, "--device %s: %s describes a %s device; leave --device out, or give other --hardware",
