@@ -47,9 +47,11 @@ void tri__report_write(const tri_cli *cli, const char *folder) {
     tri_words kept;
     tri_json *runs = NULL;
     tri__words_keep(&kept);
-    if (tri__path_join(path, folder, "report.html") == TRI_OK &&
-        make_page(&folder, 1, 0, &runs, &html, &size) == TRI_OK && tri__file_write(path, html, size) != TRI_OK)
-        fprintf(cli->err, "warning: there is no report: %s\n", tri_error());
+    tri_status status = tri__path_join(path, folder, "report.html");
+    if (status == TRI_OK) status = make_page(&folder, 1, 0, &runs, &html, &size);
+    if (status == TRI_OK) status = tri__file_write(path, html, size);
+    int no_run = status == TRI_NOINPUT || status == TRI_DATA; /* what is missing or damaged in a run is no failure */
+    if (status != TRI_OK && !no_run) fprintf(cli->err, "warning: there is no report: %s\n", tri_error());
     free(html);
     tri__json_decref(runs);
     tri__words_restore(&kept);
