@@ -1,46 +1,11 @@
 /* test_tfevents.c - TensorBoard's files, by the bytes and texts in them. */
-#include "scratch.h"
-#include "report/sinks.h"
+#include "sink_events.h"
 
 #include "base/file.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-static void send(const tri_sink *sink, tri_event event) { assert_int_equal(sink->emit(sink->context, &event), TRI_OK); }
-
-static tri_event train_event(int64_t step, double time) {
-    return (tri_event){.kind = TRI_EVENT_TRAIN,
-                       .time = time,
-                       .step = step,
-                       .steps = 200,
-                       .epoch = (double)step / 100,
-                       .epochs = 2,
-                       .loss = 0.5,
-                       .learning_rate = 4.6e-5,
-                       .grad_norm = 1.25,
-                       .step_seconds = 0.25,
-                       .loader_seconds = 0.025,
-                       .samples = 8,
-                       .tokens = 6025,
-                       .flops = 34.5e9,
-                       .mem_bytes = 41287680};
-}
-
-/* A file's text; the caller frees it. */
-static char *text_of(const char *name, size_t *size) {
-    char path[TRI_PATH_MAX], *text;
-    size_t bytes;
-    assert_int_equal(tri__path_join(path, folder, name), TRI_OK);
-    assert_int_equal(tri__file_read(path, 1 << 20, &text, &bytes), TRI_OK);
-    if (size) *size = bytes;
-    return text;
-}
 
 static char *labels[] = {"a \"fraud\"", "ok"};
 

@@ -2,20 +2,15 @@
  * `origin` of each file, and docs/reference/hardware.md. */
 #include "sim/hardware.h"
 
+#include "base/embedded.h"
 #include "base/file.h"
 #include "sim/hardware_keys.h"
 
 #include <string.h>
 
-/* The files as the assembler includes them. */
-#define BUILT_IN(symbol, file) \
-    __asm__(".section .rodata\n" #symbol ":\n.incbin \"src/sim/" file "\"\n" #symbol "_end:\n.byte 0\n.previous\n"); \
-    extern const char symbol[] __attribute__((visibility("hidden"))), \
-        symbol##_end[] __attribute__((visibility("hidden")))
-
-BUILT_IN(tri__hardware_h200x8, "h200x8.json");
-BUILT_IN(tri__hardware_a100x8, "a100x8.json");
-BUILT_IN(tri__hardware_cpu, "cpu.json");
+TRI_EMBEDDED(tri__hardware_h200x8, "src/sim/h200x8.json");
+TRI_EMBEDDED(tri__hardware_a100x8, "src/sim/a100x8.json");
+TRI_EMBEDDED(tri__hardware_cpu, "src/sim/cpu.json");
 
 static const struct {
     const char *name, *text, *end;

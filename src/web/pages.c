@@ -1,19 +1,16 @@
-/* pages.c - the files, as the assembler includes them. */
+/* pages.c - the files, which are part of the program. */
 #include "web/pages.h"
 
-#define PAGE(symbol, file) \
-    __asm__(".section .rodata\n" #symbol ":\n.incbin \"src/web/" file "\"\n" #symbol "_end:\n.byte 0\n.previous\n"); \
-    extern const char symbol[] __attribute__((visibility("hidden"))), \
-        symbol##_end[] __attribute__((visibility("hidden")))
+#include "base/embedded.h"
 
-PAGE(tri__page_try_text, "try.html");
-PAGE(tri__page_openapi_text, "openapi.json");
-PAGE(tri__page_report_html, "report.html");
-PAGE(tri__page_report_css, "report.css");
-PAGE(tri__page_report_charts, "report_charts.js");
-PAGE(tri__page_report_sections, "report_sections.js");
-PAGE(tri__page_report_time, "report_time.js");
-PAGE(tri__page_report_main, "report_main.js");
+TRI_EMBEDDED(tri__page_try_text, "src/web/try.html");
+TRI_EMBEDDED(tri__page_openapi_text, "src/web/openapi.json");
+TRI_EMBEDDED(tri__page_report_html, "src/web/report.html");
+TRI_EMBEDDED(tri__page_report_css, "src/web/report.css");
+TRI_EMBEDDED(tri__page_report_charts, "src/web/report_charts.js");
+TRI_EMBEDDED(tri__page_report_sections, "src/web/report_sections.js");
+TRI_EMBEDDED(tri__page_report_time, "src/web/report_time.js");
+TRI_EMBEDDED(tri__page_report_main, "src/web/report_main.js");
 
 const char *tri__page_try(size_t *size) {
     *size = (size_t)(tri__page_try_text_end - tri__page_try_text);
