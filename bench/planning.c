@@ -88,7 +88,7 @@ static tri_status run(const job *job, int world, int *missed) {
                             .sharding = job->sharding,
                             .staging = {.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH},
                             .sequence_parallel = job->tp > 1,
-                            .weight_decay = 0.01,
+                            .optimizer = {.weight_decay = 0.01, .sync_every = 1},
                             .max_grad_norm = 1};
     tri_status status = measure(&arena, &in, &got);
     if (status == TRI_OK) {

@@ -137,19 +137,17 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
     t->loss_scale = 65536;
-    t->in = (tri_plan_in){.model = &t->model,
-                          .mesh = {.pp = pp, .tp = 1, .dp = dp},
-                          .rank = rank->rank,
-                          .sharding = rank->sharding,
-                          .staging = rank->staging,
-                          .n_mb = n_mb,
-                          .n_mb_infer = n_mb,
-                          .target = &t->target,
-                          .beta1 = 0.9,
-                          .beta2 = 0.999,
-                          .adam_eps = 1e-8,
-                          .weight_decay = 0.01,
-                          .max_grad_norm = 1};
+    t->in = (tri_plan_in){
+        .model = &t->model,
+        .mesh = {.pp = pp, .tp = 1, .dp = dp},
+        .rank = rank->rank,
+        .sharding = rank->sharding,
+        .staging = rank->staging,
+        .n_mb = n_mb,
+        .n_mb_infer = n_mb,
+        .target = &t->target,
+        .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .sync_every = 1},
+        .max_grad_norm = 1};
     for (int replica = 0; replica < dp; replica++) {
         tiny_feed(t, n_mb, dp, replica);
         for (int mb = 0; mb < n_mb; mb++)

@@ -38,18 +38,48 @@ static unsigned offload_of(const tri_settings *s) {
     return classes;
 }
 
-static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
+/* Replicas of one machine. */
+static int replicas_here(const tri_settings *s, const tri_place *place) {
     int64_t here = s->nproc_per_node / (place->mesh.pp * place->mesh.tp);
+    return (int)(here < 1 ? 1 : here < place->mesh.dp ? here : place->mesh.dp);
+}
+
+static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
     return (tri_sharding){.kind = (tri_shard_kind)s->shard,
-                          .size = (int)(s->shard_size           ? s->shard_size
-                                        : here < 1              ? 1
-                                        : here < place->mesh.dp ? here
-                                                                : place->mesh.dp),
+                          .size = s->shard_size ? (int)s->shard_size : replicas_here(s, place),
                           .bucket_mb = s->bucket_mb,
                           .prefetch = (int)s->prefetch,
                           .reshard = (tri_reshard)s->reshard_after_forward,
                           .wrap = (tri_wrap)s->wrap,
                           .wrap_min_params = s->wrap_min_params};
+}
+
+static tri_optimizing optimizing_of(const tri_settings *s) {
+    int is_sgd = s->optimizer == TRI_SGD;
+    return (tri_optimizing){.kind = (tri_optimizer_kind)s->optimizer,
+                            .beta1 = is_sgd ? s->momentum : s->adam_beta1,
+                            .beta2 = s->adam_beta2,
+                            .eps = s->adam_eps,
+                            .weight_decay = s->weight_decay,
+                            .nesterov = s->nesterov,
+                            .steps = s->max_steps,
+                            .full_steps = s->full_steps,
+                            .var_freeze_step = s->var_freeze_step,
+                            .var_update_scaler = s->var_update_scaler,
+                            .local_step_scaler = s->local_step_scaler,
+                            .local_step_clipper = s->local_step_clipper,
+                            .sync_every = s->sync_every,
+                            .outer_lr = s->outer_lr,
+                            .outer_momentum = s->outer_momentum};
+}
+
+static tri_compression compression_of(const tri_settings *s, const tri_place *place) {
+    static const tri_code gradients[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8, TRI_CODE_INT4, TRI_CODE_FP8},
+                          weights[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8}; /* in the order of the choices */
+    return (tri_compression){.gradients = gradients[s->compress_gradients],
+                             .weights = weights[s->compress_weights],
+                             .feedback = s->error_feedback,
+                             .within = s->compress_scope == TRI_SCOPE_NODE ? replicas_here(s, place) : 0};
 }
 
 tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const tri_network *model,
@@ -61,10 +91,8 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .fed = place->fed,
                          .n_mb_infer = tri__infer_microbatches(s, train),
                          .target = target,
-                         .beta1 = s->adam_beta1,
-                         .beta2 = s->adam_beta2,
-                         .adam_eps = s->adam_eps,
-                         .weight_decay = s->weight_decay,
+                         .optimizer = optimizing_of(s),
+                         .compression = compression_of(s, place),
                          .max_grad_norm = s->max_grad_norm,
                          .sharding = sharding_of(s, place),
                          .recompute = (tri_recompute)s->recompute,

@@ -99,7 +99,6 @@ static void emit_norm(update *up) {
 /* Updates elements `run` of a unit: views of its weights, moments and gradient. */
 static void emit_run(update *up, int unit, tri_range run, int decays) {
     tri_pass *pass = up->pass;
-    const tri_plan_in *in = pass->in;
     const int flat[4] = {pass->out.param[unit], pass->out.m[unit], pass->out.v[unit], pass->unit_grad[unit]};
     const tri_range held[4] = {pass->out.param_part[unit], pass->out.state_part[unit], pass->out.state_part[unit],
                                pass->grad_part[unit]};
@@ -107,8 +106,9 @@ static void emit_run(update *up, int unit, tri_range run, int decays) {
     for (int i = 0; i < 4; i++)
         part[i] = tri__build_view(&up->build, flat[i], run.begin - held[i].begin, 1, run.end - run.begin, "%s.+%lld",
                                   pass->program->slot[flat[i]].name, (long long)run.begin);
-    tri_attr attr = {.beta1 = (float)in->beta1, .beta2 = (float)in->beta2, .eps = (float)in->adam_eps,
-                     .decay = decays ? (float)in->weight_decay : 0};
+    const tri_optimizing *how = &pass->in->optimizer;
+    tri_attr attr = {.beta1 = (float)how->beta1, .beta2 = (float)how->beta2, .eps = (float)how->eps,
+                     .decay = decays ? (float)how->weight_decay : 0};
     TRI_BUILD(&up->build, adamw, attr, part[0], part[1], part[2], part[3], up->hyper, up->coef, pass->out.apply);
 }
 

@@ -6,6 +6,7 @@
 #define TRI_PLAN_PLAN_H
 
 #include "layout/shard.h"
+#include "layout/coded.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
 #include "program/classes.h"
@@ -34,6 +35,31 @@ typedef struct tri_sharding {
     int64_t wrap_min_params;
 } tri_sharding;
 
+/* How gradients and weights travel between replicas (layout/coded.h). */
+typedef struct tri_compression {
+    tri_code gradients, weights;
+    int feedback;             /* 1: what coding loses of gradients is added to the next step's */
+    int within;               /* replicas of a machine, which exchange in full: only the exchange between machines is
+                                 coded. 0: every exchange is */
+} tri_compression;
+
+/* The optimizers, in the order of --optimizer's choices. */
+typedef enum tri_optimizer_kind {
+    TRI_ADAMW, TRI_ADAM, TRI_LAMB, TRI_SGD, TRI_ONEBIT_ADAM, TRI_ZERO_ONE_ADAM, TRI_ONEBIT_LAMB
+} tri_optimizer_kind;
+
+/* The optimizer, and which steps are of which kind (step_kinds.c). */
+typedef struct tri_optimizing {
+    tri_optimizer_kind kind;
+    double beta1, beta2, eps, weight_decay; /* sgd: beta1 is the momentum */
+    int nesterov;             /* sgd */
+    int64_t steps;            /* of the run; 0: unknown */
+    int64_t full_steps;       /* 1-bit: steps before signs travel */
+    int64_t var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper; /* 0/1 Adam's intervals */
+    int64_t sync_every;       /* replicas step alone, and meet every so many steps; 1: never alone */
+    double outer_lr, outer_momentum; /* of the step that they take together */
+} tri_optimizing;
+
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
 /* Branches may run side by side, each sending to the fusion stage directly; or all stages form a chain, where values
@@ -59,7 +85,9 @@ typedef struct tri_plan_in {
     int fed; /* 1: inputs of a forward program come from rank 0, which tells the others what to do */
     tri_counts max, max_infer;   /* the largest microbatch of training, of prediction */
     const tri_target *target;
-    double beta1, beta2, adam_eps, weight_decay, max_grad_norm;
+    tri_optimizing optimizer;
+    tri_compression compression; /* zeroed: none */
+    double max_grad_norm;
     tri_sharding sharding;       /* zeroed: none */
     tri_staging staging;
     int sequence_parallel;       /* with mesh.tp > 1: norms, dropout and residuals on shards of the tokens */
@@ -70,6 +98,22 @@ typedef struct tri_plan_in {
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
     unsigned offload;            /* classes in offload memory, 1 << tri_mem or-ed */
 } tri_plan_in;
+
+/* What is kept between steps beside the weights: saved as tensors whose names begin with `prefix`. */
+typedef enum tri_state_scope {
+    TRI_STATE_SHARED,    /* replicas hold the same numbers, or shards of them: each element is saved once */
+    TRI_STATE_SUMMED,    /* each copy of the model has its own, whose sum matters: saved as [copies, shape of the
+                            parameter]. On another number of copies, each gets its part of the sum */
+    TRI_STATE_AVERAGED   /* the same, but their mean matters: on another number of copies, each gets it */
+} tri_state_scope;
+typedef struct tri_state {
+    const char *prefix;  /* "exp_avg." */
+    tri_state_scope scope;
+    int *slot;           /* [n_units] flat slots, in fp32 */
+    tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
+    tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
+    int copy, copies;    /* beyond SHARED: this rank's copy, of how many */
+} tri_state;
 
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {

@@ -9,6 +9,7 @@
 #define H (d->of['H' - 'A'])
 #define I (d->of['I' - 'A'])
 #define K (d->of['K' - 'A'])
+#define M (d->of['M' - 'A'])
 #define N (d->of['N' - 'A'])
 #define O (d->of['O' - 'A'])
 #define Q (d->of['Q' - 'A'])
@@ -21,6 +22,7 @@
 #undef H
 #undef I
 #undef K
+#undef M
 #undef N
 #undef O
 #undef Q
@@ -45,6 +47,7 @@ enum {
 #define A(...) OPERAND(A, 0, __VA_ARGS__, C, 0)
 #define Ao(...) OPERAND(A, 1, __VA_ARGS__, C, 0)
 #define U(...) OPERAND(U, 0, __VA_ARGS__, C, 0)
+#define Uo(...) OPERAND(U, 1, __VA_ARGS__, C, 0)
 
 static const tri_op_row rows[TRI_OP_COUNT] = {
 #define TRI_OP(name_, phase_, cost_, adjoint_, formula_, ...)           \

@@ -26,6 +26,7 @@ typedef enum tri_op {
 #define A(name, ...) name
 #define Ao(name, ...) name
 #define U(name, ...) name
+#define Uo(name, ...) name
 #define TRI_OP(op, phase, flops, adjoint, formula, ...) struct tri_args_##op { char __VA_ARGS__; };
 #include "program/ops.def"
 #undef TRI_OP
@@ -38,6 +39,7 @@ typedef enum tri_op {
 #undef A
 #undef Ao
 #undef U
+#undef Uo
 
 typedef enum tri_op_phase {
     TRI_PHASE_I,
@@ -125,8 +127,11 @@ typedef struct tri_attr {
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */
-    float beta1, beta2; /* adamw */
-    float decay;        /* adamw: weight decay of these elements; 0 for those that do not decay */
+    float beta1, beta2; /* optimizers; sgd: beta1 is the momentum */
+    float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
+    int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
+    int32_t code;       /* pack, unpack: a tri_code */
+    int32_t members;    /* momentum_in: replicas whose momenta are summed */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */

@@ -59,6 +59,23 @@ typedef struct tri_slot {
     int64_t offset;      /* bytes into its class's allocation; -1 until the memory pass; views: from the parent */
 } tri_slot;
 
+/* Kinds of steps, where steps differ: every rank knows a step's kind before it, and exactly one is open. An instruction
+ * with gates runs only in steps of these kinds. */
+#define TRI_GATES(X)                                                                                   \
+    X(full, "gradients are summed in full")                                                            \
+    X(turn, "the first step after those, which brings the momentum to every replica")                  \
+    X(signs, "momentum travels as signs")                                                              \
+    X(variance, "as signs, and gradients are summed in full for the variance")                         \
+    X(alone, "replicas step without exchanging anything but figures")                                  \
+    X(sync, "replicas that stepped alone meet")
+typedef enum tri_gate {
+#define X(name, text) TRI_GATE_##name,
+    TRI_GATES(X)
+#undef X
+    TRI_GATE_COUNT
+} tri_gate;
+#define TRI_GATE(name) (1u << TRI_GATE_##name)
+
 typedef struct tri_instr {
     uint16_t op;                /* tri_op */
     uint16_t acc;               /* bit k: operand k is added to, not overwritten */
@@ -66,6 +83,7 @@ typedef struct tri_instr {
     int16_t mb;                 /* microbatch; -1: the whole step */
     int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
     int32_t lane;               /* which of TRI_LANES queues it runs on, where a device has several */
+    uint32_t gates;             /* the kinds of steps in which it runs, TRI_GATE or-ed; 0: all */
     int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1: none,
                                    or one before it in its lane waits already */
     tri_attr attr;
@@ -80,6 +98,8 @@ typedef struct tri_program {
     int rank, n_mb;
     tri_counts max;        /* per microbatch; sizes the slots */
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
+    uint32_t gates;        /* kinds of steps that occur, TRI_GATE or-ed; 0: all steps are the same */
+    double share[TRI_GATE_COUNT]; /* of all steps, for costs; they sum to 1 where there are kinds */
     unsigned offload;      /* classes in the device's offload memory, 1 << tri_mem or-ed */
     const char **unit;
     tri_slot *slot;

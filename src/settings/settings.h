@@ -13,6 +13,10 @@ typedef struct tri_settings {
     /* optimisation: in the configuration file or on the command line */
     double lr, weight_decay, adam_beta1, adam_beta2, adam_eps, max_grad_norm;
     int64_t warmup_steps;
+    int optimizer, nesterov;       /* optimizer: index of its row's choices */
+    double momentum, outer_lr, outer_momentum;
+    int64_t full_steps, var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper, sync_every;
+    int compress_gradients, compress_weights, compress_scope, error_feedback; /* choices: indices of their rows' */
     tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */
     /* the run */
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
@@ -82,6 +86,7 @@ enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
 enum { TRI_PRECISION_FP32, TRI_PRECISION_BF16, TRI_PRECISION_FP16, TRI_PRECISION_INT8, TRI_PRECISION_FP8 };
 enum { TRI_QUANTIZE_NONE, TRI_QUANTIZE_INT8, TRI_QUANTIZE_FP8 };
 enum { TRI_LAYOUT_GIVEN, TRI_LAYOUT_AUTO };
+enum { TRI_SCOPE_WORLD, TRI_SCOPE_NODE }; /* compress_scope */
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };

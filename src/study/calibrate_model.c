@@ -87,21 +87,19 @@ static tri_counts counts_of(const tri_trial *t, const tri_trial_case *at) {
 }
 
 static void make_plan_in(tri_trial *t, const tri_trial_case *at) {
-    t->in = (tri_plan_in){.model = &t->model,
-                          .mesh = {.pp = 1, .tp = 1, .dp = 1},
-                          .n_mb = at->microbatches,
-                          .n_mb_infer = 1,
-                          .max = counts_of(t, at),
-                          .max_infer = counts_of(t, at),
-                          .target = &t->target,
-                          .beta1 = 0.9,
-                          .beta2 = 0.999,
-                          .adam_eps = 1e-8,
-                          .weight_decay = 0.01,
-                          .max_grad_norm = 1,
-                          .precision = at->precision,
-                          .quantize = at->quantize,
-                          .reduce_dtype = TRI_F32};
+    t->in = (tri_plan_in){
+        .model = &t->model,
+        .mesh = {.pp = 1, .tp = 1, .dp = 1},
+        .n_mb = at->microbatches,
+        .n_mb_infer = 1,
+        .max = counts_of(t, at),
+        .max_infer = counts_of(t, at),
+        .target = &t->target,
+        .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .sync_every = 1},
+        .max_grad_norm = 1,
+        .precision = at->precision,
+        .quantize = at->quantize,
+        .reduce_dtype = TRI_F32};
     int granule = tri__plan_granule(&t->in);
     t->in.max = t->in.max_infer = tri__counts_rounded(&t->in.max, granule);
 }
