@@ -13,18 +13,28 @@
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
-enum { PIECE = 1 << 30, NO_MEMORY = INT_MAX, NAMES = MPI_MAX_LIBRARY_VERSION_STRING };
+/* A transfer is cut into pieces, and few of them are in flight at once. MPI sends a piece only after the receiver has
+ * granted it, and over TCP a grant queues behind all data already granted in its own direction: two large messages in
+ * opposite directions, sent whole, would often travel one after the other. More receives than sends are posted, so that
+ * a piece finds its receive posted. */
+enum {
+    PIECE = 128 << 10,
+    SENDS = 4, RECEIVES = 8, /* pieces in flight */
+    NO_MEMORY = INT_MAX,
+    NAMES = MPI_MAX_LIBRARY_VERSION_STRING
+};
 
 typedef enum what { NOTE, SEND, RECEIVE } what;
 
-/* A transfer or a note in flight; transfers longer than a piece are several MPI messages with one tag, which MPI keeps
- * in order. */
+/* A transfer or a note in flight. The pieces of a transfer are MPI messages with one tag, which MPI keeps in order. */
 typedef struct item {
     struct item *next, *prev;
     what what;
-    int n;
-    char *copy;             /* of a note; inside this block */
-    MPI_Request request[];  /* [n] */
+    int n, rank, tag;
+    char *data;             /* a note's copy, inside this block; a transfer's memory, */
+    int64_t bytes;          /* ... its length, */
+    int64_t posted, done;   /* ... and how much of it has been handed to MPI, and has completed */
+    MPI_Request request[];  /* [n] a transfer's piece k is at k % n */
 } item;
 
 typedef struct state {
@@ -45,7 +55,7 @@ static item *item_new(state *s, what what, int n, int copy) {
     size_t head = sizeof(item) + (size_t)n * sizeof(MPI_Request);
     item *it = malloc(head + (size_t)copy);
     if (!it) return NULL;
-    *it = (item){.next = &s->list, .prev = s->list.prev, .what = what, .n = n, .copy = (char *)it + head};
+    *it = (item){.next = &s->list, .prev = s->list.prev, .what = what, .n = n, .data = (char *)it + head};
     for (int i = 0; i < n; i++) it->request[i] = MPI_REQUEST_NULL;
     it->prev->next = s->list.prev = it;
     return it;
@@ -74,8 +84,8 @@ static int note(void *of, int rank, const void *bytes, int n) {
     if (s->dropped) return 0;
     item *it = item_new(s, NOTE, 1, n);
     if (!it) return NO_MEMORY;
-    memcpy(it->copy, bytes, (size_t)n);
-    return MPI_Isend(it->copy, n, MPI_BYTE, rank, 0, s->notes, it->request);
+    memcpy(it->data, bytes, (size_t)n);
+    return MPI_Isend(it->data, n, MPI_BYTE, rank, 0, s->notes, it->request);
 }
 
 static int hear(void *of, int *rank, void *bytes, int room) {
@@ -93,17 +103,29 @@ static int hear(void *of, int *rank, void *bytes, int room) {
     return error ? -error : n;
 }
 
-static int transfer(state *s, int rank, int tag, char *data, int64_t bytes, what what, void **request) {
-    int n = (int)((bytes + PIECE - 1) / PIECE), error = 0;
-    item *it = item_new(s, what, n, 0);
-    if (!it) return NO_MEMORY;
-    for (int i = 0; i < n && !error; i++) {
-        int64_t at = (int64_t)i * PIECE, part = bytes - at < PIECE ? bytes - at : PIECE;
-        error = what == RECEIVE ? MPI_Irecv(data + at, (int)part, MPI_BYTE, rank, tag, s->data, it->request + i)
-                                : MPI_Issend(data + at, (int)part, MPI_BYTE, rank, tag, s->data, it->request + i);
+static int64_t piece_at(const item *it, int64_t at) { return it->bytes - at < PIECE ? it->bytes - at : PIECE; }
+
+/* Hands pieces to MPI until as many are in flight as may be. */
+static int post_pieces(state *s, item *it) {
+    int error = 0;
+    while (!error && it->posted < it->bytes && it->posted - it->done < (int64_t)it->n * PIECE) {
+        MPI_Request *request = it->request + it->posted / PIECE % it->n;
+        char *at = it->data + it->posted;
+        int part = (int)piece_at(it, it->posted);
+        error = it->what == RECEIVE ? MPI_Irecv(at, part, MPI_BYTE, it->rank, it->tag, s->data, request)
+                                    : MPI_Issend(at, part, MPI_BYTE, it->rank, it->tag, s->data, request);
+        it->posted += part;
     }
-    *request = it;
     return error;
+}
+
+static int transfer(state *s, int rank, int tag, char *data, int64_t bytes, what what, void **request) {
+    int64_t pieces = (bytes + PIECE - 1) / PIECE, most = what == RECEIVE ? RECEIVES : SENDS;
+    item *it = item_new(s, what, (int)(pieces < most ? pieces : most), 0);
+    if (!it) return NO_MEMORY;
+    it->rank = rank, it->tag = tag, it->data = data, it->bytes = bytes;
+    *request = it;
+    return post_pieces(s, it);
 }
 
 static int send(void *of, int rank, int tag, const void *data, int64_t bytes, void **request) {
@@ -116,10 +138,17 @@ static int receive(void *of, int rank, int tag, void *data, int64_t bytes, void 
 
 static int test(void *of, void *request, int *done) {
     item *it = request;
+    int error = 0, one = 1;
     *done = 0;
     if (((state *)of)->dropped) return 0;
-    int error = MPI_Testall(it->n, it->request, done, MPI_STATUSES_IGNORE);
-    if (!error && *done) item_free(it);
+    while (!error && one && it->done < it->bytes) {
+        error = MPI_Test(it->request + it->done / PIECE % it->n, &one, MPI_STATUS_IGNORE);
+        if (error || !one) break;
+        it->done += piece_at(it, it->done);
+        error = post_pieces(of, it);
+    }
+    *done = !error && it->done == it->bytes;
+    if (*done) item_free(it);
     return error;
 }
 
