@@ -200,7 +200,7 @@ static void the_same_bits(void **state) {
         int64_t bytes;
         tri_mem mem = i ? TRI_MEM_STATE : TRI_MEM_PARAM;
         const void *want = tri__exec_memory(here, mem, &bytes);
-        const int *slots = i ? t.plan.train.m : t.plan.train.param;
+        const int *slots = i ? t.plan.train.state[0].slot : t.plan.train.param;
         enum { BEYOND_PADDING = 1024 }; /* whose row has no moments */
         assert_memory_not_equal(tri__exec_slot(there, 0, slots[0]), tri__exec_slot(here, 0, slots[0]), BEYOND_PADDING);
         OK(tri__exec_pull(there, mem));
@@ -338,9 +338,12 @@ static void same_bits_through_second_memory(const layout *how) {
     }
     OK(tri__exec_pull(there, TRI_MEM_PARAM));
     OK(tri__exec_pull(there, TRI_MEM_STATE));
-    const int *const slots[2][4] = {
-        {t.plan.train.param, t.plan.train.m, t.plan.train.v, t.plan.train.master},
-        {offloaded.plan.train.param, offloaded.plan.train.m, offloaded.plan.train.v, offloaded.plan.train.master}};
+    const tri_planned *const planned[2] = {&t.plan.train, &offloaded.plan.train};
+    const int *slots[2][4];
+    for (int i = 0; i < 2; i++) {
+        slots[i][0] = planned[i]->param, slots[i][1] = planned[i]->state[0].slot;
+        slots[i][2] = planned[i]->state[1].slot, slots[i][3] = planned[i]->master;
+    }
     for (int unit = 0; unit < t.model.n_units; unit++)
         for (int k = 0; k < 4 && slots[0][k]; k++)
             assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),

@@ -4,7 +4,7 @@
  *   manifest.json                 version, step, sequence, tensors (name, dtype, shape, slices with their xxh3-128),
  *                                 files (bytes, xxh3-128), state
  *   weights-00000.safetensors     parameters; one file per rank
- *   optimizer-00000.safetensors   exp_avg.*, exp_avg_sq.*; one file per rank
+ *   optimizer-00000.safetensors   optimizer state (a tensor in such a file is): exp_avg.*, ...; one file per rank
  *   config.json, preprocessing.json, primary/, secondary/ (vocabularies): what eval and predict need
  *
  * A quantised folder has integers of 8 bits and their scales (checkpoint/quantized.h), and in its state `quantized`. */
@@ -44,11 +44,6 @@ tri_status tri__checkpoint_end(const tri_checkpoint_out *out, const char *made, 
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out);
 void tri__checkpoint_drop(const char *made); /* keeps the text of the failure */
 
-/* Prefixes of the names of optimizer moments, exp_avg. and exp_avg_sq., followed by the parameter's name. */
-enum { TRI_MOMENTS = 2 };
-extern const char *const tri__moment_prefix[TRI_MOMENTS];
-int tri__is_moment(const char *name); /* of a tensor */
-
 typedef struct tri_checkpoint tri_checkpoint;
 
 /* `path`: a checkpoint folder, or a run folder (its newest valid checkpoint; with best = 1 the one that
@@ -71,6 +66,9 @@ const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint);
 /* What the quantised folder's maker recorded: version, type, figures; NULL: it is not quantised. */
 const tri_json *tri__checkpoint_quantized(const tri_checkpoint *checkpoint);
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
+/* Whether a tensor is optimizer state: an export has none, and no position either (tri__checkpoint_is_export). */
+int tri__checkpoint_is_state(const tri_checkpoint *checkpoint, const char *name);
+int tri__checkpoint_is_export(const tri_checkpoint *checkpoint);
 /* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice. data is NULL;
  * tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);

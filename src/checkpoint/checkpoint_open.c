@@ -291,6 +291,17 @@ static tri_status hash_tensor(const tri_checkpoint *checkpoint, const tri_json *
     return TRI_OK;
 }
 
+/* Whether all slices of a tensor are in files of optimizer state. */
+static int is_state(const tri_json *row) {
+    size_t i, front = strcspn(TRI_FILE_OPTIMIZER, "%");
+    const tri_json *slices = tri__json_get(row, "slices"), *slice;
+    tri__json_each(slices, i, slice) {
+        const char *file = tri__json_string_value(tri__json_get(slice, "file"));
+        if (!file || strncmp(file, TRI_FILE_OPTIMIZER, front) != 0) return 0;
+    }
+    return tri__json_size(slices) > 0;
+}
+
 static tri_status hash_weights(const tri_checkpoint *checkpoint, int threads) {
     const tri_json *tensors = tri__json_get(checkpoint->manifest, "tensors");
     int64_t n = (int64_t)tri__json_size(tensors);
@@ -300,9 +311,7 @@ static tri_status hash_weights(const tri_checkpoint *checkpoint, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t i = 0; i < n; i++) {
         const tri_json *row = tri__json_at(tensors, (size_t)i);
-        tri_status status = tri__is_moment(tri__json_string_value(tri__json_get(row, "name")))
-                                ? TRI_OK
-                                : hash_tensor(checkpoint, row);
+        tri_status status = is_state(row) ? TRI_OK : hash_tensor(checkpoint, row);
 #pragma omp critical
         if (status != TRI_OK && failed == TRI_OK) {
             failed = status;
@@ -422,6 +431,14 @@ const tri_json *tri__checkpoint_state(const tri_checkpoint *checkpoint) {
 const tri_json *tri__checkpoint_manifest(const tri_checkpoint *checkpoint) { return checkpoint->manifest; }
 int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name) {
     return tri__json_get(checkpoint->tensors, name) != NULL;
+}
+
+int tri__checkpoint_is_state(const tri_checkpoint *checkpoint, const char *name) {
+    return is_state(tri__json_get(checkpoint->tensors, name));
+}
+
+int tri__checkpoint_is_export(const tri_checkpoint *checkpoint) {
+    return tri__json_get(checkpoint->shards, TRI_FILE_EXPORT) != NULL;
 }
 
 int tri__checkpoint_count(const tri_checkpoint *checkpoint) { return (int)tri__json_object_size(checkpoint->tensors); }

@@ -14,14 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const tri__moment_prefix[TRI_MOMENTS] = {"exp_avg.", "exp_avg_sq."};
-
-int tri__is_moment(const char *name) {
-    for (int i = 0; i < TRI_MOMENTS; i++)
-        if (tri__text_begins(name, tri__moment_prefix[i])) return 1;
-    return 0;
-}
-
 static tri_json *sizes_json(const int64_t *value, int n) {
     tri_json *list = tri__json_array();
     for (int i = 0; i < n; i++) tri__json_append_new(list, tri__json_integer(value[i]));
@@ -112,9 +104,9 @@ tri_status tri__checkpoint_write(const tri_checkpoint_out *out, const char *made
     *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
     if (!*part) return tri__fail(TRI_RESOURCE, "out of memory for the manifest");
     char file[64];
-    snprintf(file, sizeof file, "weights-%05d.safetensors", rank);
+    snprintf(file, sizeof file, TRI_FILE_WEIGHTS, rank);
     TRI_TRY(save_pieces(made, file, out->weights, out->n_weights, *part));
-    snprintf(file, sizeof file, "optimizer-%05d.safetensors", rank);
+    snprintf(file, sizeof file, TRI_FILE_OPTIMIZER, rank);
     return out->optimizer ? save_pieces(made, file, out->optimizer, out->n_optimizer, *part) : TRI_OK;
 }
 
@@ -217,7 +209,7 @@ tri_status tri__checkpoint_save(const tri_checkpoint_out *out) {
 static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
     tri_json *part = tri__json_pack("{s:[], s:[]}", "tensors", "files");
     tri_status status = part ? tri__folder_make(made) : tri__fail(TRI_RESOURCE, "out of memory for the manifest");
-    if (status == TRI_OK) status = save_pieces(made, "model.safetensors", out->weights, out->n_weights, part);
+    if (status == TRI_OK) status = save_pieces(made, TRI_FILE_EXPORT, out->weights, out->n_weights, part);
     if (status == TRI_OK) status = save_rest(out, made, part);
     tri__json_decref(part);
     TRI_TRY(status);

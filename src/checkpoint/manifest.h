@@ -5,6 +5,10 @@
 
 #include "base/json.h"
 
+#define TRI_FILE_WEIGHTS "weights-%05d.safetensors"     /* of a rank of a run */
+#define TRI_FILE_OPTIMIZER "optimizer-%05d.safetensors"
+#define TRI_FILE_EXPORT "model.safetensors"             /* of an export, which has no other */
+
 /* 1 for a file name that stays inside its folder: no separators, not "." or "..", nothing unprintable. */
 int tri__is_plain_name(const char *name);
 

@@ -118,7 +118,7 @@ void tri__outlook_count(const tri_settings *s, tri_outlook *run) {
 
 static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, const tri_sampled *train,
                               const tri_outlook *run) {
-    int dp = engine->in.mesh.dp;
+    int dp = engine->in.mesh.dp, tensors = 1 + engine->plan.train.n_states; /* a parameter's, in a checkpoint */
     return (tri_run_facts){.ranks = tri__mesh_world(&engine->in.mesh),
                            .threads = run->threads,
                            .workers = engine->workers,
@@ -134,7 +134,7 @@ static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, c
                            .valid_batches = (run->valid_samples + s->batch_size * dp - 1) / (s->batch_size * dp),
                            .valid_samples = run->valid_samples,
                            .checkpoints = run->checkpoints,
-                           .checkpoint_bytes = 12.0 * (double)engine->model.n_elements, /* weights, two moments */
+                           .checkpoint_bytes = 4.0 * tensors * (double)engine->model.n_elements,
                            .price = run->price};
 }
 

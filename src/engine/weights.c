@@ -51,12 +51,12 @@ static tri_status list_pieces(void *data) {
     if (engine->train < 0) return TRI_OK;
     engine->saved_weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->saved_weights);
     engine->n_saved_weights = pieces_of(engine, engine->saved_weights, base, held_part, p->save_part, "");
-    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *held);
-    tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, 2 * n * sizeof *saved);
-    const int *const slots[] = {p->m, p->v};
-    for (int i = 0; i < TRI_MOMENTS; i++) {
-        held += pieces_of(engine, held, slots[i], p->state_part, p->state_part, tri__moment_prefix[i]);
-        saved += pieces_of(engine, saved, slots[i], p->state_part, p->save_part, tri__moment_prefix[i]);
+    n *= (size_t)p->n_states;
+    tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, n * sizeof *held);
+    tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, n * sizeof *saved);
+    for (const tri_state *s = p->state; s < p->state + p->n_states; s++) {
+        held += pieces_of(engine, held, s->slot, s->held, s->held, s->prefix);
+        saved += pieces_of(engine, saved, s->slot, s->held, s->save, s->prefix);
     }
     engine->n_optimizer = (int)(held - engine->optimizer);
     engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
@@ -203,8 +203,8 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, make_part, &drawn));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
     if (!engine->has_state) return TRI_OK; /* it is 0 on the host and on the device */
-    TRI_TRY(tri__exec_push(engine->exec, 0, p->m[unit]));
-    return tri__exec_push(engine->exec, 0, p->v[unit]);
+    for (int i = 0; i < p->n_states; i++) TRI_TRY(tri__exec_push(engine->exec, 0, p->state[i].slot[unit]));
+    return TRI_OK;
 }
 
 /* Fills a unit's staging slot, and runs its instructions of the start program. */
@@ -290,11 +290,29 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     return TRI_OK;
 }
 
+/* Another optimizer wrote the checkpoint (--allow-change optimizer), and did not keep what this one needs. Every rank
+ * looks for the same tensors, whatever it holds. */
+static tri_status check_states(const tri_engine *engine, const tri_checkpoint *checkpoint) {
+    const tri_planned *p = &engine->plan.train;
+    for (int i = 0; i < p->n_states; i++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", p->state[i].prefix, engine->model.param[0].name);
+        if (!tri__checkpoint_has(checkpoint, name))
+            return tri__fail(TRI_USAGE,
+                             "%s has no optimizer state '%s*', which this run keeps: another optimizer wrote it. "
+                             "Continue with that one, or begin a new run with its weights: trident export, then "
+                             "--resume with the exported folder",
+                             tri__checkpoint_path(checkpoint), p->state[i].prefix);
+    }
+    return TRI_OK;
+}
+
 tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
     if (engine->plan.filling.slot) {
         engine->source = checkpoint;
         return TRI_OK;
     }
+    if (optimizer && engine->train >= 0) TRI_TRY(check_states(engine, checkpoint));
     TRI_TRY(read_pieces(engine, checkpoint, engine->weights, engine->n_weights));
     engine->has_state = optimizer && engine->train >= 0;
     for (int i = 0; i < engine->n_optimizer && optimizer; i++)

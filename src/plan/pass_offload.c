@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CLOSE = 16, /* instructions from one use to the next in a span: half a layer */
@@ -46,6 +47,7 @@ typedef struct offload {
     tri_builder to;
     const tri_counts *max;
     int *first_tile;       /* [slots] of a root; -1: it is not offloaded */
+    uint8_t *is_uncut;     /* [slots] of a root of optimizer state: 1: it is one tile */
     int64_t ahead;         /* limit in bytes of fetches before their use, and of stores in flight beyond one */
     int64_t each;          /* elements of a tile of optimizer state */
     tile *tile;
@@ -72,6 +74,11 @@ static tri_range range_of(const offload *o, int slot) {
     return (tri_range){begin, begin + count};
 }
 
+/* Whether a root consists of several tiles. */
+static int is_cut(const offload *o, int root) {
+    return o->to.program->slot[root].mem == TRI_MEM_STATE && !o->is_uncut[root];
+}
+
 /* The tile of an operand; NULL: it is not in offload memory, or empty. */
 static tile *tile_of(const offload *o, int slot) {
     if (slot < 0) return NULL;
@@ -79,35 +86,91 @@ static tile *tile_of(const offload *o, int slot) {
     tri_range range = range_of(o, slot);
     if (first < 0 || range.begin == range.end) return NULL;
     tile *t = &o->tile[first];
-    if (class_of(o, t) == TRI_MEM_STATE) t += range.begin / o->each;
+    if (is_cut(o, t->root)) t += range.begin / o->each;
     TRI_ASSERT(t->part.begin <= range.begin && range.end <= t->part.end);
     return t;
 }
 
-/* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits. All such
- * instructions have state as operand 1. */
+static int is_state(const offload *o, int slot) {
+    return slot >= 0 && o->to.program->slot[slot].mem == TRI_MEM_STATE;
+}
+
+/* Whether operand k is one of elements that an instruction treats one by one. */
+static int is_flat(const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && (instr->op == TRI_OP_cast || strcmp(tri__op_row(instr->op)->arg[k].dims, "1,K") == 0);
+}
+
+/* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits: all its operands
+ * have the same elements, or are single numbers. */
 static int can_be_cut(const offload *o, const tri_instr *instr) {
-    return instr->op == TRI_OP_adamw || instr->op == TRI_OP_adamw_copy ||
-           (instr->op == TRI_OP_cast && o->to.program->slot[TRI_SLOT(instr, cast, x)].mem == TRI_MEM_STATE);
+    const tri_op_row *row = tri__op_row(instr->op);
+    int has_state = 0;
+    if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) return 0;
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0) continue;
+        if (!is_flat(instr, k) && row->arg[k].dims[0] != '1') return 0;
+        has_state |= is_flat(instr, k) && is_state(o, instr->slot[k]);
+    }
+    return has_state;
+}
+
+/* Marks the roots of optimizer state that some instruction uses without being cut: they are one tile each. */
+static void find_uncut(offload *o) {
+    const tri_program *p = o->to.program;
+    o->is_uncut = tri__arena_alloc(o->pass->arena, (size_t)p->n_slots);
+    for (int i = 0; i < p->n_instrs; i++) {
+        if (can_be_cut(o, &p->instr[i])) continue;
+        for (int k = 0; k < TRI_MAX_ARGS; k++)
+            if (is_state(o, p->instr[i].slot[k])) o->is_uncut[tri__slot_root(p, p->instr[i].slot[k])] = 1;
+    }
+}
+
+/* How many elements of an instruction's operands, from element `from` of `all` on, are in one tile each. */
+static int64_t uncut_length(const offload *o, const tri_instr *instr, int64_t from, int64_t all) {
+    int64_t length = all - from;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        if (!is_state(o, instr->slot[k]) || o->is_uncut[tri__slot_root(o->to.program, instr->slot[k])]) continue;
+        int64_t at = range_of(o, instr->slot[k]).begin + from, left = o->each - at % o->each;
+        if (is_flat(instr, k) && left < length) length = left;
+    }
+    return length;
+}
+
+/* The part of an instruction on elements [from, from + n) of its operands. Sums of the first part are added to by the
+ * others. */
+static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_t n, int part) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    int slots[TRI_MAX_ARGS];
+    unsigned sums = 0;
+    for (int k = 0; k < TRI_MAX_ARGS; k++) {
+        slots[k] = instr->slot[k];
+        if (k >= row->n_args || slots[k] < 0) continue;
+        if (!is_flat(instr, k)) sums |= (unsigned)(row->arg[k].access == TRI_ACCESS_A) << k;
+        else
+            slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
+    }
+    o->to.unit = instr->unit, o->to.mb = instr->mb;
+    tri_instr *made = tri__build(&o->to, instr->op, slots, instr->attr);
+    made->acc = (uint16_t)(instr->acc | (from ? sums : 0));
+    made->gates = instr->gates;
+}
+
+static void append(offload *o, const tri_instr *instr) {
+    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
 }
 
 static void cut_update(offload *o, const tri_instr *instr) {
-    const tri_op_row *row = tri__op_row(instr->op);
-    /* operand 1 of all that can be cut: m of adamw and adamw_copy, x of cast */
-    tri_range all = range_of(o, TRI_SLOT(instr, adamw, m));
-    for (int64_t at = all.begin, end; at < all.end; at = end) {
-        end = (at / o->each + 1) * o->each < all.end ? (at / o->each + 1) * o->each : all.end;
-        int slots[TRI_MAX_ARGS];
-        for (int k = 0; k < row->n_args; k++) {
-            int is_flat = row->arg[k].dims[2] == 'K' || instr->op == TRI_OP_cast; /* "1,K" */
-            int is_part = is_flat && end - at < all.end - all.begin;
-            slots[k] = instr->slot[k];
-            if (is_part)
-                slots[k] = tri__build_view(&o->to, slots[k], at - all.begin, 1, end - at, "%s.%lld",
-                                           o->to.program->slot[slots[k]].name, (long long)(at / o->each));
-        }
-        o->to.unit = instr->unit, o->to.mb = instr->mb;
-        tri__build(&o->to, instr->op, slots, instr->attr);
+    int k = 0;
+    while (!is_flat(instr, k) || !is_state(o, instr->slot[k])) k++;
+    tri_range all = range_of(o, instr->slot[k]);
+    int64_t count = tri__range_count(all), n;
+    if (uncut_length(o, instr, 0, count) == count) {
+        append(o, instr);
+        return;
+    }
+    for (int64_t from = 0; from < count; from += n) {
+        n = uncut_length(o, instr, from, count);
+        append_part(o, instr, from, n, (int)((all.begin + from) / o->each));
     }
 }
 
@@ -118,10 +181,6 @@ static tri_instr *take_instrs(tri_program *program, int *n) {
     program->instr = NULL;
     program->n_instrs = program->cap_instrs = 0;
     return had;
-}
-
-static void append(offload *o, const tri_instr *instr) {
-    *TRI_PUSH(o->pass->arena, o->to.program->instr, o->to.program->n_instrs, o->to.program->cap_instrs) = *instr;
 }
 
 static void cut_updates(offload *o) {
@@ -165,7 +224,7 @@ static void make_tiles(offload *o) {
         o->first_tile[s] = -1;
         if (p->slot[s].parent >= 0 || !(o->pass->in->offload >> p->slot[s].mem & 1)) continue;
         o->first_tile[s] = o->n_tiles;
-        int64_t end = range_of(o, s).end, each = p->slot[s].mem == TRI_MEM_STATE ? o->each : end;
+        int64_t end = range_of(o, s).end, each = is_cut(o, s) ? o->each : end;
         for (int64_t at = 0; at < end; at += each)
             *TRI_PUSH(o->pass->arena, o->tile, o->n_tiles, o->cap_tiles) =
                 (tile){.root = s, .host = -1, .part = {at, end - at < each ? end : at + each}, .span = -1, .last = -1};
@@ -396,6 +455,7 @@ tri_status tri__pass_offload(tri_pass *pass) {
     o.ahead = offloaded_bytes(&o) / SHARE < in->target->ahead ? offloaded_bytes(&o) / SHARE : in->target->ahead;
     o.each = o.ahead / PIECES / (int64_t)sizeof(float) / GRAIN * GRAIN;
     if (o.each < GRAIN) o.each = GRAIN;
+    find_uncut(&o);
     if (in->offload >> TRI_MEM_STATE & 1) cut_updates(&o);
     if (in->offload >> TRI_MEM_GRAD & 1) advance_sums(&o);
     make_tiles(&o);

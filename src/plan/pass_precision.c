@@ -2,8 +2,8 @@
  *
  *   weights, activations, their gradients   the computing type
  *   gradients of weights                    the type they are summed in (reduce_dtype), also across microbatches
- *   moments, and with 16-bit weights        fp32: the update works on a master of each weight and rounds it once into
- *     their masters                         the weight that computes
+ *   optimizer states, and with 16-bit       fp32: the update works on a master of each weight and rounds it once into
+ *     weights their masters                 the weight that computes
  *   statistics of norms and attention,      fp32, or what the operation's row fixes
  *     probabilities, losses, sums
  *
@@ -17,7 +17,8 @@ typedef struct precision {
     uint8_t *from_host;        /* [slots] 1: filled by an input, in the host's type */
     uint8_t *computes;         /* [slots] 1: an operand of the computing type */
     int *cast;                 /* [slots] the value from the host in the computing type; -1 */
-    int *master;               /* [slots] of a flat slot of moments: its master weights; -1 */
+    int *unit_of;              /* [slots] of a unit's flat weights: the unit; -1 */
+    int *master;               /* [slots] of weights that an update works on: their master; -1 */
     int n_slots;               /* of the program before this pass */
 } precision;
 
@@ -40,6 +41,16 @@ static void look(precision *p) {
     }
 }
 
+/* Training with weights of fewer bits has masters. */
+static void find_weights(precision *p) {
+    tri_pass *pass = p->pass;
+    int n = pass->model->n_units;
+    for (int u = 0; u < n; u++) p->unit_of[pass->out.param[u]] = u;
+    if (!has_fewer_bits(p) || !pass->training) return;
+    pass->out.master = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->out.master);
+    for (int u = 0; u < n; u++) pass->out.master[u] = -1;
+}
+
 static tri_dtype type_of(const precision *p, int slot) {
     const tri_slot *s = &p->pass->program->slot[slot];
     int root = tri__slot_root(p->pass->program, slot);
@@ -51,32 +62,60 @@ static tri_dtype type_of(const precision *p, int slot) {
     }
 }
 
-/* The master of the weights that the moments `m` belong to, with the same ranges. */
-static int master_of(precision *p, int m) {
-    tri_program *program = p->to.program;
-    const tri_slot s = program->slot[m];
-    if (p->master[m] >= 0) return p->master[m];
+/* The master of a unit's weights, with the range of its shared states. */
+static int unit_master(precision *p, int unit) {
+    const tri_pass *pass = p->pass;
     tri_builder at = p->to;
-    at.unit = s.unit;
-    const char *name = s.name + 2; /* after "m." */
-    int slot;
-    if (s.parent < 0) slot = tri__build_slot(&at, TRI_MEM_STATE, TRI_F32, s.rows, s.cols, "master.%s", name);
-    else slot = tri__build_view(&at, master_of(p, s.parent), s.parent_at, s.rows.add, s.cols, "master.%s", name);
-    return p->master[m] = slot;
+    int *master = &pass->out.master[unit];
+    at.unit = at.program->slot[pass->out.param[unit]].unit;
+    if (*master < 0)
+        *master = tri__build_slot(&at, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                  tri__range_count(pass->out.state_part[unit]), "master.%s",
+                                  pass->model->unit[unit].name);
+    return *master;
+}
+
+/* The master of a view of a unit's weights. */
+static int master_of(precision *p, int view) {
+    const tri_planned *out = &p->pass->out;
+    const tri_program *program = p->to.program;
+    if (p->master[view] >= 0) return p->master[view];
+    int weights = view;
+    while (p->unit_of[weights] < 0) weights = program->slot[weights].parent;
+    int unit = p->unit_of[weights], whole = unit_master(p, unit);
+    int64_t begin = tri__slot_begin(program, view) - tri__slot_begin(program, weights) + out->param_part[unit].begin;
+    tri_builder at = p->to;
+    at.unit = program->slot[view].unit;
+    p->master[view] = tri__build_view(&at, whole, begin - out->state_part[unit].begin, 1, program->slot[view].cols,
+                                      "%s.+%lld", program->slot[whole].name, (long long)begin);
+    return p->master[view];
 }
 
 /* adamw becomes adamw_copy: updates the master and rounds it into the weight. */
-static void append_update(precision *p, const tri_instr *instr) {
-    int m = TRI_SLOT(instr, adamw, m);
-    const int slots[TRI_MAX_ARGS] = {[TRI_ARG(adamw_copy, p)] = master_of(p, m),
-                                     [TRI_ARG(adamw_copy, m)] = m,
+static void append_adamw(precision *p, const tri_instr *instr) {
+    const int slots[TRI_MAX_ARGS] = {[TRI_ARG(adamw_copy, p)] = master_of(p, TRI_SLOT(instr, adamw, p)),
+                                     [TRI_ARG(adamw_copy, m)] = TRI_SLOT(instr, adamw, m),
                                      [TRI_ARG(adamw_copy, v)] = TRI_SLOT(instr, adamw, v),
                                      [TRI_ARG(adamw_copy, copy)] = TRI_SLOT(instr, adamw, p),
                                      [TRI_ARG(adamw_copy, g)] = TRI_SLOT(instr, adamw, g),
                                      [TRI_ARG(adamw_copy, hyper)] = TRI_SLOT(instr, adamw, hyper),
                                      [TRI_ARG(adamw_copy, coef)] = TRI_SLOT(instr, adamw, coef),
                                      [TRI_ARG(adamw_copy, apply)] = TRI_SLOT(instr, adamw, apply)};
-    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr);
+    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr)->gates = instr->gates;
+}
+
+/* Weights that an operation takes in fp32 whatever computes: an update, which works on their master. */
+static int needs_master(const precision *p, const tri_instr *instr, int k) {
+    return instr->slot[k] >= 0 && tri__op_row(instr->op)->arg[k].dtype == TRI_F32 &&
+           p->to.program->slot[instr->slot[k]].mem == TRI_MEM_PARAM;
+}
+
+/* Where an update wrote a master, it is rounded into the weight. */
+static void append_casts(precision *p, const tri_instr *instr) {
+    const tri_op_row *row = tri__op_row(instr->op);
+    for (int k = 0; k < row->n_args; k++)
+        if (needs_master(p, instr, k) && tri__access_writes(row->arg[k].access))
+            TRI_BUILD(&p->to, cast, (tri_attr){0}, instr->slot[k], master_of(p, instr->slot[k]))->gates = instr->gates;
 }
 
 static void append(precision *p, const tri_instr *instr) {
@@ -84,14 +123,18 @@ static void append(precision *p, const tri_instr *instr) {
     int slots[TRI_MAX_ARGS];
     p->to.unit = instr->unit, p->to.mb = instr->mb;
     if (instr->op == TRI_OP_adamw && has_fewer_bits(p)) {
-        append_update(p, instr);
+        append_adamw(p, instr);
         return;
     }
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
+    for (int k = 0; k < tri__op_row(instr->op)->n_args && has_fewer_bits(p); k++)
+        if (needs_master(p, instr, k)) slots[k] = master_of(p, instr->slot[k]);
     if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
-    tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
+    tri_instr *made = tri__build(&p->to, instr->op, slots, instr->attr);
+    made->acc = instr->acc, made->gates = instr->gates;
+    if (has_fewer_bits(p)) append_casts(p, instr);
     int filled = TRI_SLOT(instr, input, y);
     if (instr->op != TRI_OP_input || !p->computes[filled] || !has_fewer_bits(p)) return;
     const tri_slot from = pass->program->slot[filled];
@@ -116,10 +159,7 @@ static void rewrite(precision *p) {
         if (i == update) pass->out.update = program->n_instrs;
         append(p, &instr[i]);
     }
-    if (!has_fewer_bits(p) || !pass->out.m) return;
-    int n_units = pass->model->n_units;
-    pass->out.master = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.master);
-    for (int u = 0; u < n_units; u++) pass->out.master[u] = master_of(p, pass->out.m[u]);
+    for (int u = 0; u < pass->model->n_units && pass->out.master; u++) unit_master(p, u);
 }
 
 tri_status tri__check_kernels(const tri_pass *pass) {
@@ -141,8 +181,10 @@ tri_status tri__pass_precision(tri_pass *pass) {
     p.from_host = tri__arena_alloc(pass->arena, n);
     p.computes = tri__arena_alloc(pass->arena, n);
     p.cast = tri__arena_alloc(pass->arena, n * sizeof *p.cast);
+    p.unit_of = tri__arena_alloc(pass->arena, n * sizeof *p.unit_of);
     p.master = tri__arena_alloc(pass->arena, n * sizeof *p.master);
-    for (size_t s = 0; s < n; s++) p.cast[s] = p.master[s] = -1;
+    for (size_t s = 0; s < n; s++) p.cast[s] = p.unit_of[s] = p.master[s] = -1;
+    find_weights(&p);
     look(&p);
     for (int s = 0; s < p.n_slots; s++) program->slot[s].dtype = type_of(&p, s);
     rewrite(&p);

@@ -107,22 +107,25 @@ typedef enum tri_state_scope {
     TRI_STATE_AVERAGED   /* the same, but their mean matters: on another number of copies, each gets it */
 } tri_state_scope;
 typedef struct tri_state {
+    const char *name;    /* its slots' names begin with it: "m" */
     const char *prefix;  /* "exp_avg." */
     tri_state_scope scope;
-    int *slot;           /* [n_units] flat slots, in fp32 */
+    int *slot;           /* [n_units] flat slots, in fp32; -1: none yet */
     tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
     tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
     int copy, copies;    /* beyond SHARED: this rank's copy, of how many */
 } tri_state;
+enum { TRI_MAX_STATES = 12 };
 
 /* A program and the slots that the host sets or reads. */
 typedef struct tri_planned {
     tri_program *program;
-    int *param, *m, *v;          /* [n_units] flat slots; m and v: training only */
-    int *master;                 /* [n_units] master weights in fp32, with the ranges of m and v, where param is
-                                    16-bit; else NULL */
+    int *param;                  /* [n_units] flat slots */
+    int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
+    tri_state state[TRI_MAX_STATES]; /* training only */
+    int n_states;
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
-    tri_range *state_part;       /* [n_units] the same of m and v; training only */
+    tri_range *state_part;       /* [n_units] the same of masters and shared states; training only */
     tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
                              they cover the unit once */
     int loss;  /* of training, over all replicas, on every rank */

@@ -24,7 +24,7 @@ static tri_status read_weights(tri_original *s, size_t room) {
     for (int i = 0; i < n; i++) {
         tri_piece *piece = &s->weights[s->n_weights];
         TRI_TRY(tri__checkpoint_tensor(s->checkpoint, i, piece));
-        if (tri__is_moment(piece->name) || is_scale(s->checkpoint, piece->name)) continue;
+        if (tri__checkpoint_is_state(s->checkpoint, piece->name) || is_scale(s->checkpoint, piece->name)) continue;
         int index = s->n_weights++;
         int64_t count = tri__shape_count(&piece->shape);
         piece->dtype = TRI_F32;

@@ -100,13 +100,6 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped = integer(scale, "skipped", 0);
 }
 
-/* An export has no optimizer state and no position. Every rank looks for the same tensor, whatever it holds. */
-static int is_export(const tri_session *s, const tri_checkpoint *checkpoint) {
-    char name[256];
-    snprintf(name, sizeof name, "%s%s", tri__moment_prefix[0], s->engine.model.param[0].name);
-    return !tri__checkpoint_has(checkpoint, name);
-}
-
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
         return tri__fail(
@@ -114,7 +107,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
             "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run or "
             "checkpoint that it was made from; --quantize int8 trains for int8 products",
             tri__checkpoint_path(checkpoint));
-    if (is_export(s, checkpoint)) {
+    if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint, 0));
         s->resumed = 1;
         tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));

@@ -1,0 +1,90 @@
+/* optimizer.c - the table of optimizers, and what their files share: states, runs of a unit's elements, sums. */
+#include "plan/optimizer.h"
+
+#include "base/random.h"
+
+const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
+    static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw};
+    return (size_t)kind < sizeof rows / sizeof *rows ? rows[kind] : NULL;
+}
+
+int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
+    int n = pass->model->n_units, index = pass->out.n_states++;
+    TRI_ASSERT(index < TRI_MAX_STATES);
+    int *slot = tri__arena_alloc(pass->arena, (size_t)n * sizeof *slot);
+    for (int u = 0; u < n; u++) slot[u] = -1;
+    pass->out.state[index] = (tri_state){.name = name, .prefix = prefix, .scope = TRI_STATE_SHARED, .slot = slot,
+                                         .held = pass->out.state_part, .save = pass->out.save_part};
+    return index;
+}
+
+int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit) {
+    const tri_state *s = &pass->out.state[state];
+    if (s->slot[unit] < 0)
+        s->slot[unit] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                        tri__range_count(s->held[unit]), "%s.%s", s->name,
+                                        pass->model->unit[unit].name);
+    return s->slot[unit];
+}
+
+void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_run *run)) {
+    tri_pass *pass = up->pass;
+    for (int unit = 0; unit < pass->model->n_units; unit++) {
+        const tri_unit *u = &pass->model->unit[unit];
+        const tri_param *param = &pass->model->param[u->first];
+        up->build.unit = pass->program->slot[pass->out.param[unit]].unit;
+        for (int s = up->first; s < pass->out.n_states; s++) tri__state_slot(pass, &up->build, s, unit);
+        for (int first = 0, next; first < u->n; first = next) {
+            next = first + 1;
+            while (next < u->n && param[next].decays == param[first].decays) next++;
+            tri_range all = {param[first].at, next < u->n ? param[next].at : u->count};
+            tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), param[first].decays};
+            if (tri__range_count(run.part)) emit(up, &run);
+        }
+    }
+}
+
+static int view_of(tri_updating *up, int slot, tri_range held, tri_range part) {
+    return tri__build_view(&up->build, slot, part.begin - held.begin, 1, tri__range_count(part), "%s.+%lld",
+                           up->pass->program->slot[slot].name, (long long)part.begin);
+}
+
+int tri__run_weights(tri_updating *up, const tri_run *run) {
+    const tri_planned *out = &up->pass->out;
+    return view_of(up, out->param[run->unit], out->param_part[run->unit], run->part);
+}
+
+int tri__run_gradient(tri_updating *up, const tri_run *run) {
+    return view_of(up, up->pass->unit_grad[run->unit], up->pass->grad_part[run->unit], run->part);
+}
+
+int tri__run_state(tri_updating *up, int state, const tri_run *run) {
+    const tri_state *s = &up->pass->out.state[up->first + state];
+    return view_of(up, s->slot[run->unit], s->held[run->unit], run->part);
+}
+
+tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
+    const tri_optimizing *how = &up->pass->in->optimizer;
+    return (tri_attr){.beta1 = (float)how->beta1, .beta2 = (float)how->beta2, .eps = (float)how->eps,
+                      .decay = run->decays ? (float)how->weight_decay : 0};
+}
+
+int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part) {
+    int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
+    if (held.begin == part.begin && held.end == part.end) return slot;
+    return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
+}
+
+uint32_t tri__other_axes(const tri_mesh *mesh) {
+    return (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->tp > 1 ? TRI_AXIS_SET(TRI_AXIS_TP) : 0);
+}
+
+void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named) {
+    group.id = tri__random_id(up->pass->program->slot[named].name);
+    tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, group);
+}
+
+void tri__update_sum(tri_updating *up, tri_attr group, int sums) {
+    tri__update_transfer(up, TRI_OP_all_reduce_post, group, sums, -1, sums);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, sums, -1);
+}

@@ -1,0 +1,59 @@
+/* optimizer.h - the optimizers: one file of plan/optimizer/ each, and one row of optimizer.c.
+ *
+ * A row's `emit` appends the instructions that bring this rank's part of each unit from its gradients to its new
+ * weights. Before it, the update has summed the gradients' norm and found the clipping factor; after it, weights of
+ * which each rank wrote a part are gathered. What is kept between steps are states, which the engine fills, saves and
+ * resumes. */
+#ifndef TRI_PLAN_OPTIMIZER_H
+#define TRI_PLAN_OPTIMIZER_H
+
+#include "plan/plan.h"
+
+typedef struct tri_updating {
+    tri_pass *pass;
+    tri_builder build;
+    int hyper, coef;      /* slots: learning rate and bias corrections; the clipping factor */
+    int control;          /* slot; -1: a single rank */
+    int first;            /* the optimizer's first state: those of passes before the update precede it */
+} tri_updating;
+
+typedef struct tri_optimizer {
+    const char *name;     /* that of --optimizer */
+    void (*emit)(tri_updating *up);
+} tri_optimizer;
+
+const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind); /* NULL: there is none yet */
+
+extern const tri_optimizer tri__adamw;
+
+/* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
+ * made by tri__state_slot. A state of another scope sets the ranges itself. */
+int tri__add_state(tri_pass *pass, const char *name, const char *prefix);
+/* The slot of a unit's state, of class `state`; made by the first call. */
+int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit);
+
+/* The elements [begin, end) of one unit that this rank updates, all of which decay or none. */
+typedef struct tri_run {
+    int unit;
+    tri_range part;
+    int decays;
+} tri_run;
+/* Calls `emit` for each run of each unit, in order, with the builder at the unit and the optimizer's states made. */
+void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_run *run));
+/* Views of a run's elements; state: counted from the optimizer's first. */
+int tri__run_weights(tri_updating *up, const tri_run *run);
+int tri__run_gradient(tri_updating *up, const tri_run *run);
+int tri__run_state(tri_updating *up, int state, const tri_run *run);
+/* Betas, epsilon, and the decay of a run. */
+tri_attr tri__run_attr(const tri_updating *up, const tri_run *run);
+
+/* A view of elements `part` of a unit, in a slot that holds its elements `held`; the slot itself where they are all. */
+int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);
+/* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
+uint32_t tri__other_axes(const tri_mesh *mesh);
+/* Posts a transfer in the group of `group`; its id is that of the slot `named`. */
+void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named);
+/* Sums a slot in place over a group. */
+void tri__update_sum(tri_updating *up, tri_attr group, int sums);
+
+#endif
