@@ -18,10 +18,13 @@ const char *tri__code_name(tri_code code) { return rows[code].name; }
 
 int64_t tri__code_payload(tri_code code) { return rows[code].payload; }
 
-int64_t tri__coded_scales(tri_code code, int64_t count) { return blocks_of(count) * rows[code].payload; }
+/* Bytes of a block, with its scale. */
+static int64_t block_bytes(tri_code code) { return rows[code].payload + rows[code].scales * (int64_t)sizeof(float); }
+
+int64_t tri__coded_scales(tri_code code, int64_t bytes) { return bytes / block_bytes(code) * rows[code].payload; }
 
 int64_t tri__coded_bytes(tri_code code, int64_t count) {
-    int64_t bytes = blocks_of(count) * (rows[code].payload + rows[code].scales * (int64_t)sizeof(float));
+    int64_t bytes = blocks_of(count) * block_bytes(code);
     return (bytes + ROW_GRANULE - 1) / ROW_GRANULE * ROW_GRANULE;
 }
 

@@ -1,8 +1,9 @@
 /* coded.h - numbers coded in fewer bits for their way between ranks.
  *
  * Elements are coded in blocks of 256 with a scale each, so that a block's result depends on nothing else. A row holds
- * one part of a vector: the blocks' payloads one after the other, then their scales (f32), then zeros up to a multiple
- * of 64 bytes. The last block is filled up with zeros; rows of one buffer are as long as that of the largest part.
+ * one part of a vector: the blocks' payloads one after the other, then their scales (f32); it is a multiple of 64 bytes
+ * long. The last block is filled up with zeros; rows of one buffer are as long as that of the largest part. What is
+ * left is zeros.
  *
  *   code    payload of a block                                    an element stands for    scale
  *   bf16    256 bf16                                              itself, rounded          none
@@ -40,7 +41,8 @@ int64_t tri__code_payload(tri_code code);
 int64_t tri__coded_bytes(tri_code code, int64_t count);
 /* The bytes of each of the `members` rows for a vector of `count` elements: those of the largest part. */
 int64_t tri__coded_row(tri_code code, int64_t count, int members);
-/* Where the scales of a row begin, whose largest part has `count` elements: bytes. */
-int64_t tri__coded_scales(tri_code code, int64_t count);
+/* Where the scales of a row of `bytes` bytes begin: after room for as many payloads as the row can hold with their
+ * scales. A row's length alone says it, as a member that codes or sums only its own part may have a shorter one. */
+int64_t tri__coded_scales(tri_code code, int64_t bytes);
 
 #endif
