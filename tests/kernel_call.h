@@ -62,6 +62,17 @@ static inline int is_scale(const kernel_call *k, int arg) {
            tri__access_reads(operand->access);
 }
 
+/* Operands whose zeros mask elements. */
+static inline int is_mask(const kernel_call *k, int arg) {
+    switch (k->at.op) {
+    case TRI_OP_pack: return arg == TRI_ARG(pack, mask);
+    case TRI_OP_momentum_in: return arg == TRI_ARG(momentum_in, m);
+    case TRI_OP_momentum_out: return arg == TRI_ARG(momentum_out, m);
+    case TRI_OP_adamw_frozen: return arg == TRI_ARG(adamw_frozen, m);
+    default: return 0;
+    }
+}
+
 static inline void fill_real(kernel_call *k, int arg) {
     const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
     double low = -1, high = 1;
@@ -83,12 +94,33 @@ static inline void fill_real(kernel_call *k, int arg) {
         default: ((float *)data)[i] = (float)value;
         }
         if (is_scale(k, arg)) ((float *)data)[i] = (float)((int)(value * 0x1p20) * 0x1p-20); /* few significant bits */
+        if (is_mask(k, arg) && i % 5 == 0) ((float *)data)[i] = 0;
     }
 }
 
 static inline void fill_bytes(kernel_call *k, int arg) {
     int8_t *out = k->call.t[arg].data;
     for (int64_t i = 0; i < operand_count(k, arg); i++) out[i] = (int8_t)(next_random(&k->random) % 255 - 127);
+}
+
+/* Rows of random numbers in the call's code. */
+static inline void fill_coded(kernel_call *k, int arg) {
+    tri_kernel_table table;
+    tri__device_find("reference")->kernels(&table);
+    const tri_tensor *q = &k->call.t[arg];
+    int64_t K = k->at.dim['K' - 'A'];
+    float *x = malloc((size_t)K * sizeof *x + 1);
+    assert_non_null(x);
+    for (int64_t row = 0; row < q->rows; row++) {
+        tri_range part = tri__shard(K, (int)q->rows, (int)row);
+        if (k->at.op == TRI_OP_unpack_sum) part = (tri_range){0, K};
+        for (int64_t i = 0; i < tri__range_count(part); i++) x[i] = (float)uniform(&k->random, -1, 1);
+        tri_call call = {.op = TRI_OP_pack, .attr = &k->attr};
+        call.t[TRI_ARG(pack, q)] = (tri_tensor){(char *)q->data + row * q->cols, 1, q->cols};
+        call.t[TRI_ARG(pack, x)] = (tri_tensor){x, 1, tri__range_count(part)};
+        table.run[TRI_OP_pack][TRI_F32](&call);
+    }
+    free(x);
 }
 
 /* Data rows of samples are 100, 101, ...; without sequences every seventh row begins a sample. */
@@ -149,7 +181,9 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .max_norm = 1,
                          .beta1 = 0.9f,
                          .beta2 = 0.999f,
-                         .decay = 0.01f};
+                         .decay = 0.01f,
+                         .code = (int32_t)at->dim['F' - 'A'],
+                         .members = 3};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];
@@ -169,6 +203,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         if (!reads) memset(t->data, 0xFF, k->bytes[a]);
         else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
         else if (operand_dtype(k, a) == TRI_I8) fill_bytes(k, a);
+        else if (operand_dtype(k, a) == TRI_U8) fill_coded(k, a);
         else fill_real(k, a);
     }
     if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
@@ -269,6 +304,7 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     case TRI_F64: return ((const double *)data)[i];
     case TRI_I32: return ((const int32_t *)data)[i];
     case TRI_I8: return ((const int8_t *)data)[i];
+    case TRI_U8: return ((const uint8_t *)data)[i];
     case TRI_F8_E4M3: return tri__from_e4m3(((const uint8_t *)data)[i]);
     default: return ((const float *)data)[i];
     }

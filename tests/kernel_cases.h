@@ -1,14 +1,16 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and four more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and five more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
+ *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
 
+#include "layout/coded.h"
 #include "program/op.h"
 
 #include <stdio.h>
@@ -44,6 +46,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
+#define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "gelu_din_db tanh tanh_din "
@@ -77,6 +80,9 @@ static const kernel_grid kernel_grids[] = {
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
     {"clip", "K=1,2,30"},
+    {"momentum_in adamw_frozen", "K=0,1,3,8,20,100,4095,4097,70000"},
+    {CODED, "F=1,2,3,4,5 M=1,2,7 K=0,1,3,16,255,256,257,600,4097"},
+    {CODED, "F=1,2,3,4,5 M=2 K=70000"},
 };
 enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 
@@ -92,7 +98,9 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         DIM('T') = sum + DIM('X'), DIM('N') = n, DIM('S') = n + 1;
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
-    DIM('M') *= DIM('T');
+    if (DIM('F'))
+        DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
+    else DIM('M') *= DIM('T');
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM
     visit(at, context);

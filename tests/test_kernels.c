@@ -124,12 +124,13 @@ static void test_left_out(void **state) {
     static const kernel_grid grids[] = {
         {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
+        {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
     tri__device_find("cpu")->kernels(&all->cpu);
     tri__device_find("reference")->kernels(&all->reference);
-    kernel_cases(grids, 4, try_left_out, all);
+    kernel_cases(grids, sizeof grids / sizeof *grids, try_left_out, all);
     free(all);
 }
 
