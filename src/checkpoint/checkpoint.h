@@ -69,6 +69,8 @@ int tri__checkpoint_has(const tri_checkpoint *checkpoint, const char *name);
 /* Whether a tensor is optimizer state: an export has none, and no position either (tri__checkpoint_is_export). */
 int tri__checkpoint_is_state(const tri_checkpoint *checkpoint, const char *name);
 int tri__checkpoint_is_export(const tri_checkpoint *checkpoint);
+/* The shape of a tensor; 0: there is none of that name. */
+int tri__checkpoint_shape(const tri_checkpoint *checkpoint, const char *name, tri_shape *shape);
 /* All logical tensors, in the manifest's order: name, dtype, shape and the whole slice. data is NULL;
  * tri__checkpoint_read fills it. */
 int tri__checkpoint_count(const tri_checkpoint *checkpoint);
