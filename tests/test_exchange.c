@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "comm/world/group.h"
 #include "comm/link/link.h"
+#include "comm/ops/request.h"
 #include "comm/mpi/load.h"
 #include "comm/mpi/mpi.h"
 
@@ -24,7 +25,7 @@
 #include "fake_remote.h"
 #include "soak.h"
 
-enum { RANKS = 4, HEAP = 16 << 20 };
+enum { RANKS = 4, HEAP = 32 << 20 };
 
 /* ---- One machine ---- */
 
@@ -38,9 +39,33 @@ static tri_status make_exchange(tri_world *world, int n, const int *ranks, tri_g
     return tri__group_make_on(world, n, ranks, &tri__transport_exchange, group);
 }
 
+/* A sum and an exchange that take more pieces than a transfer between machines has in flight, both in flight at
+ * once. */
+static tri_status run_large(tri_world *world, uint64_t *digest) {
+    enum { SUMMED = 600001, EACH = 300000, WHOLE = RANKS * EACH };
+    tri_group *all = tri_group_world(world);
+    float *sum = malloc(SUMMED * sizeof *sum), *in = malloc(WHOLE * sizeof *in), *out = malloc(WHOLE * sizeof *out);
+    tri_collective what[2] = {{.kind = TRI_ALL_REDUCE, .in = sum, .out = sum, .count = SUMMED},
+                              {.kind = TRI_ALL_TO_ALL, .in = in, .out = out, .count = EACH}};
+    tri_request request[2];
+    program_fill(TRI_F32, sum, SUMMED, (uint64_t)tri_world_rank(world));
+    program_fill(TRI_F32, in, WHOLE, 100 + (uint64_t)tri_world_rank(world));
+    tri_status status = TRI_OK;
+    for (int i = 0; i < 2 && status == TRI_OK; i++) status = tri_post(all, &what[i], &request[i]);
+    for (int i = 1; i >= 0 && status == TRI_OK; i--) status = tri_wait(world, request[i]);
+    for (size_t i = 0; i < SUMMED * sizeof *sum; i++) *digest = (*digest ^ ((uint8_t *)sum)[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < WHOLE * sizeof *out; i++) *digest = (*digest ^ ((uint8_t *)out)[i]) * 0x100000001B3u;
+    free(sum);
+    free(in);
+    free(out);
+    return status;
+}
+
 static tri_status run_program(tri_world *world, void *context) {
     digests *all = context;
-    return program_run(world, all->make, all->rounds, &all->of[tri_world_rank(world)]);
+    uint64_t *digest = &all->of[tri_world_rank(world)];
+    TRI_TRY(program_run(world, all->make, all->rounds, digest));
+    return tri_world_size(world) == RANKS ? run_large(world, digest) : TRI_OK;
 }
 
 static digests *shared_digests(program_group *make, int rounds) {
@@ -150,7 +175,9 @@ static job *run_job(act *act, int mixed, double timeout) {
 }
 
 static tri_status act_program(tri_world *world, job *job) {
-    return program_run(world, tri_group_make, 1, &job->digest[tri_world_rank(world)]);
+    uint64_t *digest = &job->digest[tri_world_rank(world)];
+    TRI_TRY(program_run(world, tri_group_make, 1, digest));
+    return run_large(world, digest);
 }
 
 static void machines_give_the_bits_of_shm(void **state) {
@@ -237,6 +264,59 @@ static void a_send_that_differs_from_its_receive_is_refused(void **state) {
     assert_int_equal(job->status[3], TRI_DISAGREE);
     assert_non_null(strstr(job->words[3], "tag 5"));
     assert_non_null(strstr(job->words[3], "tag 6"));
+    free(job);
+}
+
+/* ---- Progress without waits: a rank computes, and calls tri__requests_progress between its instructions ---- */
+
+/* Computes until its operation is done or has failed: at most 20 s. */
+static void compute(tri_world *world, tri_group *all, tri_collective *what, tri_request *request, job *job) {
+    tri_status status = tri_post(all, what, request);
+    for (double begun = tri__clock(); status == TRI_OK && tri__clock() - begun < 20; usleep(200)) {
+        if (tri__world_check(world) != TRI_OK || world->pending[0].done) break;
+        tri__requests_progress(world);
+    }
+    if (world->n_pending && world->pending[0].done) atomic_fetch_add(&job->arrived, 1);
+}
+
+static tri_status act_compute(tri_world *world, job *job) {
+    static const int64_t size[] = {3, BIG};
+    float *data = calloc(BIG, sizeof *data);
+    tri_status status = TRI_OK;
+    for (int i = 0; i < 2 && status == TRI_OK; i++) {
+        tri_request request;
+        tri_collective what = {.kind = TRI_ALL_REDUCE, .in = data, .out = data, .count = size[i]};
+        if (job->odd == tri_world_rank(world)) what.count--;
+        data[0] = 1;
+        compute(world, tri_group_world(world), &what, &request, job);
+        status = tri_wait(world, request);
+        if (status == TRI_OK && data[0] != RANKS) status = tri__fail(TRI_INTERNAL, "the sum is %g", (double)data[0]);
+    }
+    free(data);
+    return status;
+}
+
+static void operations_get_on_while_ranks_compute(void **state) {
+    (void)state;
+    job *job = make_job(act_compute, 0, 20);
+    job->odd = -1;
+    run_made(job);
+    for (int r = 0; r < RANKS; r++)
+        if (job->status[r] != TRI_OK) fail_msg("rank %d: %s", r, job->words[r]);
+    assert_int_equal(job->arrived, 2 * RANKS);
+    free(job);
+}
+
+static void a_mismatch_met_while_computing_is_returned_by_the_wait(void **state) {
+    (void)state;
+    job *job = make_job(act_compute, 0, 20);
+    job->odd = 2;
+    run_made(job);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(job->status[r], TRI_DISAGREE);
+        assert_non_null(strstr(job->words[r], "asked for"));
+    }
+    assert_int_equal(job->arrived, 0);
     free(job);
 }
 
@@ -338,6 +418,7 @@ static void short_shared_memory_is_refused(void **state) {
 static tri_status print_digest(tri_world *world) {
     uint64_t digest;
     TRI_TRY(program_run(world, tri_group_make, 1, &digest));
+    TRI_TRY(run_large(world, &digest));
     printf("rank %d digest %016llx\n", tri_world_rank(world), (unsigned long long)digest);
     return TRI_OK;
 }
@@ -428,6 +509,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(machines_give_the_bits_of_shm),
         cmocka_unit_test(every_mismatch_is_known_before_a_byte_is_written),
         cmocka_unit_test(a_send_that_differs_from_its_receive_is_refused),
+        cmocka_unit_test(operations_get_on_while_ranks_compute),
+        cmocka_unit_test(a_mismatch_met_while_computing_is_returned_by_the_wait),
         cmocka_unit_test(an_error_is_known_on_all_machines),
         cmocka_unit_test(a_machine_that_is_silent_is_reported),
         cmocka_unit_test(a_busy_rank_is_no_failure),

@@ -1,6 +1,6 @@
 /* run.c - runs instructions one after another, in program order. */
 #include "base/clock.h"
-#include "comm/world/world.h"
+#include "comm/ops/request.h"
 #include "exec/exec_parts.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, 
     const tri_instr *instr = &p->instr[i];
     tri_bound *b = &exec->bound[program][i];
     const tri_feed *from = tri__exec_feed_of(instr, feed);
-    if (exec->world) tri__world_beat(exec->world);
+    if (exec->world) tri__requests_progress(exec->world);
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         if (instr->slot[k] >= 0) b->call.t[k].rows = tri__slot_rows(&p->slot[instr->slot[k]], &from->counts);
     if (instr->op == TRI_OP_wait) return tri__transfer_wait(exec->world, b->transfer);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double PROGRESS_SECONDS = 1e-4; /* between two looks of a computing rank */
+
 static int is_message(const tri_pending *p) { return p->what.kind == TRI_SEND || p->what.kind == TRI_RECV; }
 
 /* ---- Staging: memory that peers cannot access is copied through the heap ---- */
@@ -235,6 +237,23 @@ tri_status tri_test(tri_world *world, tri_request request, int *done) {
     return tri__done(TRI_OK);
 }
 
+void tri__requests_progress(tri_world *world) {
+    int moved = 0;
+    tri__world_beat(world);
+    if (world->nodes.n == 1 || !world->n_pending || tri__world_check(world) != TRI_OK) return;
+    double now = tri__clock();
+    if (now - world->progressed < PROGRESS_SECONDS) return;
+    world->progressed = now;
+    for (int i = 0; i < world->n_pending; i++) {
+        tri_pending *p = &world->pending[i];
+        if (p->done || !p->group->spans) continue;
+        tri_status status = move_one(p, &moved);
+        if (status == TRI_OK) continue;
+        fail(world, status);
+        return;
+    }
+}
+
 /* Adds the time since `begin` to the time spent in waits; returns now. */
 static double close_span(tri_world *world, double begin) {
     double now = tri__clock();
@@ -244,7 +263,7 @@ static double close_span(tri_world *world, double begin) {
 
 /* The list does not change during a wait: p stays valid. */
 static tri_status wait_for(tri_world *world, const tri_pending *p) {
-    tri_idle idle = {.awake = world->nodes.n > 1};
+    tri_idle idle = {.far = world->nodes.n > 1};
     double begin = tri__clock(), since = 0; /* since when there has been no work; 0: there is work */
     while (!p->done) {
         int moved = 0;

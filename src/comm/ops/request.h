@@ -1,4 +1,4 @@
-/* request.h - operations that are only announced, and the end of a world's operations. */
+/* request.h - operations that are only announced, progress outside waits, and the end of a world's operations. */
 #ifndef TRI_COMM_OPS_REQUEST_H
 #define TRI_COMM_OPS_REQUEST_H
 
@@ -11,6 +11,11 @@ tri_status tri__announce(tri_group *group, const tri_collective *what);
 /* *left: the number of this rank's announcements that other members have not matched yet. Returns any rank's failure,
  * as a wait does. */
 tri_status tri__announced(tri_world *world, int *left);
+
+/* Between two instructions of a computing rank: beats, and now and then moves its operations with other machines on, so
+ * that they travel while it computes. Operations within a machine get on in waits alone. A failure is returned by the
+ * next call that can return one. */
+void tri__requests_progress(tri_world *world);
 
 /* Called before a world is closed. Operations still in flight are a failure, as peers would access buffers that may
  * have been freed; announcements are not. */

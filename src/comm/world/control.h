@@ -117,9 +117,11 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
  * before the first sleep only announces it. Returns at once when the abort word is raised. Spinning is skipped when
  * ranks outnumber cores. */
 typedef struct tri_idle {
-    int round;
-    int awake;  /* 1: the event may come from another machine, which cannot wake this rank: only short sleeps */
+    int round;  /* 0: the waiter's last look found something */
+    int awake;  /* 1: the event comes from a device, which cannot wake this rank: only short sleeps */
+    int far;    /* 1: or from another machine: looking costs system calls, and sleeps grow with the wait */
     uint32_t event;
+    double since; /* tri__clock() of round 0, if far */
 } tri_idle;
 void tri__idle(tri_control *control, int local, tri_idle *idle);
 /* After a store that others may wait for: wakes those of the n local ranks that sleep (-1 in the list: a rank of

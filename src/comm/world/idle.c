@@ -22,6 +22,10 @@ enum {
 static const double SLEEP_SECONDS = 0.005;
 static const double YIELD_SECONDS = 0.0005; /* a longer yield means that another busy thread took the core */
 static const useconds_t AWAKE_MICROSECONDS = 50;
+/* Of waits for other machines: how long they look without a sleep; then they sleep for a share of the time waited so
+ * far, within limits. The longest is far below the time in which a link fills the buffers of a socket, and below the
+ * 50 ms in which failures must be known. */
+static const double FAR_SPIN_SECONDS = 1e-4, FAR_SHARE = 1.0 / 16, FAR_LEAST = 5e-5, FAR_MOST = 5e-4;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -53,12 +57,27 @@ static void yield_once(tri_idle *idle) {
     if (tri__clock() - begin > YIELD_SECONDS) idle->round = SPINS + YIELDS - 1;
 }
 
+/* Where ranks outnumber cores, a look without a sleep would take time from a rank that computes. */
+static void idle_far(tri_idle *idle, int spin) {
+    double now = tri__clock();
+    if (idle->round == 0) idle->since = now;
+    idle->round = 1;
+    double waited = now - idle->since, sleep = waited * FAR_SHARE;
+    if (spin && waited < FAR_SPIN_SECONDS) relax();
+    else usleep((useconds_t)(1e6 * (sleep < FAR_LEAST ? FAR_LEAST : sleep > FAR_MOST ? FAR_MOST : sleep)));
+}
+
 void tri__idle(tri_control *control, int local, tri_idle *idle) {
     tri_rank_line *line = &control->line[local];
     atomic_store_explicit(&line->looks, atomic_load_explicit(&line->looks, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    if (idle->round == 0 && !atomic_load_explicit(&control->spin, memory_order_relaxed)) idle->round = SPINS;
+    int spin = (int)atomic_load_explicit(&control->spin, memory_order_relaxed);
     if (atomic_load(&control->abort)) return;
+    if (idle->far) {
+        idle_far(idle, spin);
+        return;
+    }
+    if (idle->round == 0 && !spin) idle->round = SPINS;
     if (idle->round < SPINS) relax();
     else if (idle->round < SPINS + YIELDS) yield_once(idle);
     else if (idle->awake) usleep(AWAKE_MICROSECONDS);
