@@ -155,7 +155,7 @@ class Machine:
 
 
 class Hosts(Machine):
-    """Two network namespaces, each on a core of its own, joined by a link of limited rate."""
+    """Two network namespaces, each on a core of its own, joined by a link of limited rate (None: of any)."""
     kind = "hosts"
 
     def __init__(self, trident, folder, title, rate):
@@ -167,7 +167,7 @@ class Hosts(Machine):
                       *(f"-n {name} {what}" for name, address in ((a, "10.78.0.1"), (b, "10.78.0.2"))
                         for what in (f"addr add {address}/24 dev v{name}", "link set lo up", f"link set v{name} up"))):
             run(["ip", *words.split()])
-        for name in self.names:
+        for name in self.names if rate else ():
             run(["ip", "netns", "exec", name, *f"tc qdisc add dev v{name} root tbf rate {rate} burst 70kb latency 50ms"
                  .split()])
         with open(self.agent, "w", encoding="utf-8") as file:  # what mpirun takes for ssh: enters the second host
