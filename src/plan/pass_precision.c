@@ -56,7 +56,7 @@ static tri_dtype type_of(const precision *p, int slot) {
     int root = tri__slot_root(p->pass->program, slot);
     switch (s->mem) {
     case TRI_MEM_PARAM: case TRI_MEM_GATHER: return tri__weights_dtype(p->pass);
-    case TRI_MEM_GRAD: case TRI_MEM_COMM: return p->pass->in->reduce_dtype;
+    case TRI_MEM_GRAD: case TRI_MEM_COMM: return s->dtype == TRI_U8 ? TRI_U8 /* coded */ : p->pass->in->reduce_dtype;
     case TRI_MEM_ACT: return p->computes[root] && !p->from_host[root] ? p->pass->in->precision : s->dtype;
     default: return s->dtype;
     }

@@ -227,6 +227,18 @@ static void open_blocks(tri_sharder *s, tri_pass *pass) {
     make_blocks(s);
 }
 
+/* Places whose plans differ otherwise than by consecutive shards, where sums between runs of replicas are coded: each
+ * member of such a group has a part of a shard. So runs begin where those of replicas do. *n: the places so far. */
+static void mark_coded(const tri_pass *pass, int *n, uint8_t **begins) {
+    const tri_compression *how = &pass->in->compression;
+    int dp = pass->in->mesh.dp, is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID,
+        each = is_hybrid ? pass->sharding.size : how->within;
+    if (!pass->training || how->gradients == TRI_CODE_NONE || each <= 1 || dp % each) return;
+    uint8_t *all = tri__arena_alloc(pass->arena, (size_t)dp);
+    for (int place = 0; place < dp; place++) all[place] = (*begins)[place % *n] || place % each == 0;
+    *n = dp, *begins = all;
+}
+
 tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     tri_pass pass = *shared;
     tri_sharder s = {0};
@@ -250,6 +262,7 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
         for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each);
         mark(*begins, s.n, each, block->count);
     }
+    mark_coded(&pass, n, begins);
     return TRI_OK;
 }
 

@@ -7,7 +7,8 @@
  *
  * Sharded (zero2 and up): a microbatch's gradients of a block are written to a separate slot, reduce-scattered after
  * the last write, and added to the shard. This ends before the next block's are written, so at most one block of full
- * gradients exists at a time. */
+ * gradients exists at a time. Where gradients travel in a code (pass_compress.c), coding frees them at once: a
+ * reduce-scatter then ends where the next one is posted, so that it has the time of a block's backward pass. */
 #include "plan/shard.h"
 
 #include <stdlib.h>
@@ -28,6 +29,12 @@ typedef struct flight {
     int unit;
 } flight;
 
+/* A reduce-scatter of a microbatch's gradients of a block. */
+typedef struct scatter {
+    int block, mb; /* block -1: none */
+    tri_ends ends;
+} scatter;
+
 struct tri_reductions {
     bucket *bucket;        /* none and zero1 */
     int n_buckets, cap_buckets;
@@ -39,9 +46,14 @@ struct tri_reductions {
     int *last; /* [n_blocks * n_mb] the last instruction that writes a block's gradients of a microbatch; -1 */
     int *begun;            /* [n_blocks] 1 + the microbatch whose gradients of the block are being written */
     int *written;          /* [slots of from] 1 + the microbatch that wrote the gradient last */
-    int open_block, open_mb; /* of the reduce-scatter in flight; -1 */
-    tri_ends open;
+    scatter open;          /* the reduce-scatter in flight */
 };
+
+/* Whether reduce-scatters travel in a code; not within a machine, where only exchanges between machines do. */
+static int codes_scatters(const tri_sharder *s) {
+    const tri_compression *how = &s->pass->in->compression;
+    return how->gradients != TRI_CODE_NONE && how->within <= 1;
+}
 
 static int shares_grads(const tri_sharder *s) { return s->pass->sharding.kind >= TRI_SHARD_ZERO2; }
 
@@ -52,6 +64,13 @@ static int unit_written(const tri_sharder *s, const tri_instr *instr) {
         if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) && s->grads.unit[instr->slot[k]] >= 0)
             return s->grads.unit[instr->slot[k]];
     return -1;
+}
+
+/* Remembers that a slot holds gradients that travel together, or this rank's shard of them. */
+static void note_slot(tri_sharder *s, int slot, int bucket) {
+    tri_pass *pass = s->pass;
+    *TRI_PUSH(s->to.arena, pass->bucket_slot, pass->n_bucket_slots, pass->cap_bucket_slots) = (tri_bucket_slot){slot,
+                                                                                                               bucket};
 }
 
 static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
@@ -83,7 +102,9 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
         const tri_unit *unit = &model->unit[units[i].unit];
         int part = n == 1 ? made.slot : tri__build_view(&s->to, made.slot, at, 1, unit->count, "g.%s", unit->name);
         tri__sharder_stand(s, &s->grads, units[i].unit, part);
+        s->pass->unit_bucket[units[i].unit] = r->n_buckets, s->pass->unit_at[units[i].unit] = at;
     }
+    note_slot(s, made.slot, r->n_buckets);
     *TRI_PUSH(s->to.arena, r->bucket, r->n_buckets, r->cap_buckets) = made;
 }
 
@@ -121,6 +142,7 @@ static void make_scatters(tri_sharder *s, const int *last) {
         for (int u = block->first; u < block->first + block->n; u++)
             if (last[u] > made.last) made.last = last[u];
         tri__sharder_stand_block(s, &s->grads, block, made.slot);
+        note_slot(s, made.slot, b);
         *TRI_PUSH(s->to.arena, r->bucket, r->n_buckets, r->cap_buckets) = made;
     }
 }
@@ -140,14 +162,19 @@ static void make_shards(tri_sharder *s) {
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
         r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
+        note_slot(s, r->shard[b], b);
     }
 }
 
 void tri__reductions_plan(tri_sharder *s) {
     struct tri_reductions *r = s->reductions = tri__arena_alloc(s->to.arena, sizeof *r);
-    int *last = tri__arena_alloc(s->to.arena,
-                                 (size_t)s->pass->model->n_units * sizeof *last); /* write of each unit's gradients */
-    r->open_block = r->loss_at = -1;
+    size_t n_units = (size_t)s->pass->model->n_units;
+    s->pass->unit_bucket = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->unit_bucket);
+    s->pass->unit_at = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->unit_at);
+    for (size_t u = 0; u < n_units; u++)
+        s->pass->unit_bucket[u] = s->block_of[u], s->pass->unit_at[u] = s->unit_at[u];
+    int *last = tri__arena_alloc(s->to.arena, n_units * sizeof *last); /* write of each unit's gradients */
+    r->open.block = r->loss_at = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
         int unit = unit_written(s, &s->from->instr[i]);
         if (unit >= 0) last[unit] = i;
@@ -158,19 +185,22 @@ void tri__reductions_plan(tri_sharder *s) {
     else make_buckets(s, last);
 }
 
-/* Waits for the reduce-scatter in flight; its result becomes the shard or is added to it. */
-static void finish_scatter(tri_sharder *s) {
-    struct tri_reductions *r = s->reductions;
-    if (r->open_block < 0) return;
-    const tri_shard_block *block = &s->block[r->open_block];
-    int unit = tri__sharder_unit(s, block), shard = r->shard[r->open_block], mb = r->open_mb;
-    tri__sharder_wait(s, r->open, unit, mb);
-    if (r->open.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, r->open.y)->acc = 1;
-    r->open_block = -1;
+/* Waits for a reduce-scatter; its result becomes the shard or is added to it. */
+static void finish_scatter(tri_sharder *s, scatter done) {
+    if (done.block < 0) return;
+    const tri_shard_block *block = &s->block[done.block];
+    int unit = tri__sharder_unit(s, block), shard = s->reductions->shard[done.block];
+    tri__sharder_wait(s, done.ends, unit, done.mb);
+    if (done.ends.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, done.ends.y)->acc = 1;
     const tri_sharding *how = &s->pass->sharding;
-    if (how->kind != TRI_SHARD_HYBRID || mb != s->from->n_mb - 1) return;
+    if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1) return;
     fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size},
-        (tri_ends){.y = shard, .x = -1}, unit, mb);
+        (tri_ends){.y = shard, .x = -1}, unit, done.mb);
+}
+
+static void finish_open(tri_sharder *s) {
+    finish_scatter(s, s->reductions->open);
+    s->reductions->open.block = -1;
 }
 
 void tri__reductions_before(tri_sharder *s, int at) {
@@ -179,9 +209,10 @@ void tri__reductions_before(tri_sharder *s, int at) {
     if (!shares_grads(s) || unit < 0 || r->begun[s->block_of[unit]] == mb + 1) return;
     int b = s->block_of[unit];
     const tri_shard_block *block = &s->block[b];
-    finish_scatter(s);
+    if (!codes_scatters(s)) finish_open(s);
     r->begun[b] = mb + 1;
     int slot = tri__sharder_slot(s, block, TRI_MEM_COMM, block->count, "g.%s#%d", block->name, mb);
+    note_slot(s, slot, b);
     tri__sharder_stand_block(s, &s->grads, block, slot);
 }
 
@@ -198,17 +229,19 @@ unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
     return acc;
 }
 
-static void scatter(tri_sharder *s, int b, int mb) {
+static void post_scatter(tri_sharder *s, int b, int mb) {
     struct tri_reductions *r = s->reductions;
     const tri_shard_block *block = &s->block[b];
     int to = r->shard[b], whole = s->map[s->grads.slot[block->first]];
-    finish_scatter(
-        s); /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
+    if (!codes_scatters(s))
+        finish_open(
+            s); /* with two lanes, blocks of several units alternate: this one began before that scatter was posted */
     if (mb > 0)
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
-    r->open = (tri_ends){.y = to, .x = tri__slot_root(s->to.program, whole)};
-    r->open_block = b, r->open_mb = mb;
-    tri__sharder_post(s, TRI_OP_reduce_scatter_post, s->group, r->open, tri__sharder_unit(s, block), mb);
+    scatter before = r->open;
+    r->open = (scatter){b, mb, {.y = to, .x = tri__slot_root(s->to.program, whole)}};
+    tri__sharder_post(s, TRI_OP_reduce_scatter_post, s->group, r->open.ends, tri__sharder_unit(s, block), mb);
+    finish_scatter(s, before);
 }
 
 void tri__reductions_after(tri_sharder *s, int at) {
@@ -223,12 +256,12 @@ void tri__reductions_after(tri_sharder *s, int at) {
             fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
     }
     if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)
-        scatter(s, s->block_of[unit], mb);
+        post_scatter(s, s->block_of[unit], mb);
 }
 
 void tri__reductions_end(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
-    finish_scatter(s);
+    finish_open(s);
     for (int i = 0; i < r->n_flights; i++)
         tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
     for (int u = 0; u < s->pass->model->n_units; u++) {

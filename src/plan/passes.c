@@ -27,6 +27,11 @@ static int has_lanes(const tri_pass *pass) {
            pass->in->recompute != TRI_RECOMPUTE_FULL;
 }
 
+static int compresses(const tri_pass *pass) {
+    const tri_compression *how = &pass->in->compression;
+    return pass->in->mesh.dp > 1 && ((pass->training && how->gradients != TRI_CODE_NONE) || how->weights != TRI_CODE_NONE);
+}
+
 static int quantizes(const tri_pass *pass) { return pass->in->quantize != TRI_F32; }
 static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass->in->target->ahead; }
 
@@ -62,6 +67,9 @@ const tri_pass_row tri__passes[] = {
      .when = collects, .needs = "prediction with --pp-size or --dp-size above 1"},
     {PASS(shard, REPLICA),
      .does = "data parallelism: sums of gradients, gathers of sharded weights"},
+    {PASS(compress, REPLICA),
+     .does = "gradients and gathered weights travel between replicas in fewer bits",
+     .when = compresses, .needs = "--compress-gradients or --compress-weights, with --dp-size above 1"},
     {PASS(tensor_sums, REPLICA),
      .does = "sums gradients that ranks of a layer form from their own tokens",
      .when = sums_layers, .needs = "training with --tp-size above 1"},

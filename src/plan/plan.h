@@ -194,6 +194,11 @@ typedef struct tri_stored {
     uint32_t axes;             /* ranks along them have its other columns; 0: none */
 } tri_stored;
 
+/* A slot that holds gradients of a bucket: units whose gradients one transfer sums (blocks, where they are sharded). */
+typedef struct tri_bucket_slot {
+    int slot, bucket;
+} tri_bucket_slot;
+
 /* The state between passes. A pass reads only what the rows before it in tri__passes set; state of a single pass is not
  * here. */
 typedef struct tri_pass {
@@ -220,6 +225,10 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
     tri_attr group;        /* the group that shards a unit, as attributes of transfers. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
+    int *unit_bucket;      /* [n_units] the bucket of each unit's gradients. These four set by shard, read by compress */
+    int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
+    tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
+    int n_bucket_slots, cap_bucket_slots;
     tri_stored *stored;    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by
                               start */
     int n_stored;
@@ -261,6 +270,7 @@ tri_status tri__pass_tensor_lower(tri_pass *pass);
 tri_status tri__pass_turns(tri_pass *pass);
 tri_status tri__pass_schedule(tri_pass *pass);
 tri_status tri__pass_shard(tri_pass *pass);
+tri_status tri__pass_compress(tri_pass *pass);
 tri_status tri__pass_tensor_sums(tri_pass *pass);
 tri_status tri__pass_collect(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
