@@ -286,6 +286,19 @@ static int scatter_uneven(const tri_cuda *c, const group *g, const tri_collectiv
     return error ? error : end;
 }
 
+/* Part k of `in` to member k; this member's own part too. */
+static int exchange(const tri_cuda *c, const group *g, const tri_collective *w, int type, size_t width) {
+    size_t count = (size_t)w->count, bytes = count * width;
+    int error = c->nccl->GroupStart();
+    for (int k = 0; k < g->n && !error && count; k++) {
+        const char *from = (const char *)w->in + (size_t)k * bytes;
+        error = c->nccl->Send(from, count, type, k, g->comm, g->stream);
+        if (!error) error = c->nccl->Recv((char *)w->out + (size_t)k * bytes, count, type, k, g->comm, g->stream);
+    }
+    int end = c->nccl->GroupEnd();
+    return error ? error : end;
+}
+
 static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     const tri_nccl *nccl = c->nccl;
     int type = type_of(w->dtype);
@@ -307,6 +320,7 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     case TRI_REDUCE_SCATTER:
         return even ? nccl->ReduceScatter(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream)
                     : scatter_uneven(c, g, w, type, width);
+    case TRI_ALL_TO_ALL: return exchange(c, g, w, type, width);
     default: return -1;
     }
 }

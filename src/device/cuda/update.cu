@@ -151,13 +151,11 @@ template <typename T> static void accumulate(const tri_call *call) {
     map1<same_op, T, T>(call, ARG(y), ARG(x), "accumulate");
 }
 
-#define ROWS(op, run, ...) \
-    {op, TRI_F32, run, __VA_ARGS__}, {op, TRI_BF16, run, __VA_ARGS__}, { op, TRI_F16, run, __VA_ARGS__ }
 const tri_kernel_row tri__cuda_update[] = {
     TRI_CUDA_ROWS(TRI_OP_accumulate, accumulate, {}),
-    ROWS(TRI_OP_sumsq, sumsq, {8 * SUM_BLOCKS, 0, 0, 0, 0}),
-    ROWS(TRI_OP_clip, clip, {}),
-    ROWS(TRI_OP_adamw, adamw, {}),
-    ROWS(TRI_OP_adamw_copy, adamw_copy, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_sumsq, sumsq, {8 * SUM_BLOCKS, 0, 0, 0, 0}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_clip, clip, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw, adamw, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_copy, adamw_copy, {}),
     {},
 };
