@@ -6,6 +6,7 @@
 #include "engine/inputs.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
+#include "plan/step_kinds.h"
 
 #include <string.h>
 
@@ -54,23 +55,26 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
-static tri_optimizing optimizing_of(const tri_settings *s) {
+static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
     int is_sgd = s->optimizer == TRI_SGD;
-    return (tri_optimizing){.kind = (tri_optimizer_kind)s->optimizer,
+    int shards = s->shard >= TRI_SHARD_ZERO1 && s->shard <= TRI_SHARD_ZERO3; /* no copy that could step alone */
+    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
                             .beta1 = is_sgd ? s->momentum : s->adam_beta1,
                             .beta2 = s->adam_beta2,
                             .eps = s->adam_eps,
                             .weight_decay = s->weight_decay,
                             .nesterov = s->nesterov,
-                            .steps = s->max_steps,
+                            .steps = place->steps ? place->steps : s->max_steps,
                             .full_steps = s->full_steps,
                             .var_freeze_step = s->var_freeze_step,
                             .var_update_scaler = s->var_update_scaler,
                             .local_step_scaler = s->local_step_scaler,
-                            .local_step_clipper = s->local_step_clipper,
+                            .local_step_clipper = shards ? 1 : s->local_step_clipper,
                             .sync_every = s->sync_every,
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum};
+    tri__step_kinds_resolve(&how, s->warmup_steps);
+    return how;
 }
 
 static tri_compression compression_of(const tri_settings *s, const tri_place *place) {
@@ -91,7 +95,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .fed = place->fed,
                          .n_mb_infer = tri__infer_microbatches(s, train),
                          .target = target,
-                         .optimizer = optimizing_of(s),
+                         .optimizer = optimizing_of(s, place),
                          .compression = compression_of(s, place),
                          .max_grad_norm = s->max_grad_norm,
                          .sharding = sharding_of(s, place),

@@ -15,6 +15,7 @@ typedef struct tri_place {
     tri_mesh mesh;
     int rank, replica;     /* replica: the place on the dp axis */
     int64_t batch;         /* global batch size */
+    int64_t steps;         /* of the run; 0: not known */
     int fed;               /* 1: a server, whose rank 0 has all inputs (follow.h) */
     const tri_target *target; /* plans that are not run: the described hardware's target; NULL: the device's own */
 } tri_place;

@@ -42,15 +42,16 @@ static tri_status look_at(tri_exec *exec, const tri_tensor *t, tri_dtype dtype, 
     return status;
 }
 
-/* Whether an instruction changes what is kept between steps. */
-static int updates(const tri_program *p, const tri_instr *instr) {
+/* An update: all that it writes is weights and optimizer state. */
+static int is_update(const tri_program *p, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
+    if (tri__op_arg(instr->op, "apply") < 0) return 0;
     for (int k = 0; k < row->n_args; k++) {
-        if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_U) continue;
+        if (instr->slot[k] < 0 || !tri__access_writes(row->arg[k].access)) continue;
         tri_mem mem = p->slot[instr->slot[k]].mem;
-        if (mem == TRI_MEM_PARAM || mem == TRI_MEM_STATE) return 1;
+        if (mem != TRI_MEM_PARAM && mem != TRI_MEM_STATE && mem != TRI_MEM_STAGING) return 0;
     }
-    return 0;
+    return 1;
 }
 
 tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const tri_feed *feed, int *line, int *slot) {
@@ -59,7 +60,8 @@ tri_status tri__exec_find_bad(tri_exec *exec, int program, uint32_t step, const 
     if (exec->device->async) tri__exec_start(exec, program, 0, p->n_instrs, step, feed);
     for (int i = 0; i < p->n_instrs; i++) {
         const tri_op_row *row = tri__op_row(p->instr[i].op);
-        if (updates(p, &p->instr[i])) continue;
+        if (!tri__exec_opens(exec, program, i, feed)) continue;
+        if (is_update(p, &p->instr[i])) continue;
         TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
         if (tri__begins(p->instr[i].op)) continue; /* checked at its wait */
         for (int k = 0; k < row->n_args && *line < 0; k++) {

@@ -36,6 +36,7 @@ struct tri_exec {
     char *host[TRI_MEM_COUNT];  /* address on the host: the same, a copy, or NULL: an asynchronous device needs none */
     tri_time *times;            /* of a run that is in flight; NULL */
     int n_times, timed;         /* their number; their program */
+    uint32_t times_of;          /* the kind of their step */
     double *idle;               /* tri__exec_note_idle; NULL */
 };
 
@@ -47,6 +48,8 @@ int tri__exec_has_copy(const tri_exec *exec, int mem);
 tri_status tri__exec_run_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed);
 const char *tri__exec_input_of(const tri_program *p, const tri_instr *instr, const tri_feed *feed, size_t *bytes);
 const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed);
+/* Whether an instruction runs in this step. */
+int tri__exec_opens(const tri_exec *exec, int program, int i, const tri_feed *feed);
 
 /* control.c: fills in this rank's record of a control_post. */
 void tri__exec_bring_record(const tri_bound *control, const tri_feed *feed);

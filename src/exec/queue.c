@@ -7,7 +7,7 @@ void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint
     const tri_program *p = exec->program[program];
     for (int i = begin; i < end; i++) {
         size_t bytes;
-        if (p->instr[i].op != TRI_OP_input) continue;
+        if (p->instr[i].op != TRI_OP_input || !tri__exec_opens(exec, program, i, feed)) continue;
         const char *from = tri__exec_input_of(p, &p->instr[i], tri__exec_feed_of(&p->instr[i], feed), &bytes);
         if (bytes) exec->device->async->stage_input(exec->context, from, bytes);
     }
@@ -17,6 +17,7 @@ void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint
 enum { PROGRESS_EVERY = 32 }; /* instructions */
 
 static tri_status queue_one(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed) {
+    if (!tri__exec_opens(exec, program, i, feed)) return TRI_OK;
     if (exec->groups.n && i % PROGRESS_EVERY == 0) exec->device->async->mark_progress(exec->context);
     return tri__exec_run_one(exec, program, i, step, feed);
 }
@@ -39,7 +40,8 @@ static void close_lanes(const tri_exec *exec) {
     }
 }
 
-/* Queues an instruction in its lane, after the one that it waits for; open_lanes ordered those before `begin`. */
+/* Queues an instruction in its lane, after the one that it waits for; open_lanes ordered those before `begin`. One that
+ * is left out waits and signals at its place all the same: others rely on that for the order of what runs. */
 static tri_status queue_in_lane(tri_exec *exec, int program, int i, int begin, uint32_t step, const tri_feed *feed) {
     const tri_queues *queues = exec->device->queues;
     const tri_instr *instr = &exec->program[program]->instr[i];
@@ -73,7 +75,7 @@ static tri_status queue_marked(tri_exec *exec, int program, int begin, int end, 
         TRI_TRY(queue_one(exec, program, i, step, feed));
     }
     timing->mark(exec->context, end);
-    exec->times = times, exec->n_times = end, exec->timed = program;
+    exec->times = times, exec->n_times = end, exec->timed = program, exec->times_of = feed->gates;
     return TRI_OK;
 }
 
@@ -158,7 +160,7 @@ static void take_times(tri_exec *exec) {
     const tri_program *p = exec->program[exec->timed];
     timing->times(exec->context, exec->n_times, exec->times);
     for (int i = 0; i < exec->n_times && exec->groups.n; i++)
-        if (tri__is_post(p->instr[i].op) && !tri__on_host(p->instr[i].op))
+        if (tri__is_post(p->instr[i].op) && !tri__on_host(p->instr[i].op) && tri__is_open(&p->instr[i], exec->times_of))
             timing->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
 }
 

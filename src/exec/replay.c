@@ -1,16 +1,16 @@
-/* replay.c - two runs queue the same work when they have the same instructions and row counts: operands keep their
- * addresses, and all other kernel arguments follow from these two. (An update has no row counts: it is the same for all
- * runs.) Inputs and the step are in the device's memory. Runs with transfers or offload copies are not captured,
- * because the host tracks those while they are in flight. */
+/* replay.c - two runs queue the same work when they have the same instructions (the range, and the kind of the step)
+ * and row counts: operands keep their addresses, and all other kernel arguments follow from these two. (An update has
+ * no row counts: it is the same for all runs of a kind.) Inputs and the step are in the device's memory. Runs with
+ * transfers or offload copies are not captured, because the host tracks those while they are in flight. */
 #include "exec/replay.h"
 #include "program/transfer.h"
 
 #include <stdlib.h>
 
 enum {
-    KEY_HEAD = 3,
+    KEY_HEAD = 4,
     KEY_EACH = TRI_SYM_COUNT - 1
-}; /* words: program, begin, end; then the counts of each microbatch */
+}; /* words: program, begin, end, the kind of the step; then the counts of each microbatch */
 
 static int counted(const tri_program *program) {
     int end = 0;
@@ -48,6 +48,7 @@ tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *progra
     replay->key[n++] = program;
     replay->key[n++] = begin;
     replay->key[n++] = end;
+    replay->key[n++] = feed->gates;
     for (int mb = 0; mb < programs[program]->n_mb && begin < replay->counted[program]; mb++)
         for (int sym = 1; sym < TRI_SYM_COUNT; sym++) replay->key[n++] = feed[mb].counts.of[sym];
     return graphs->begin(context, replay->key, n);

@@ -19,6 +19,10 @@ const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed) 
     return &feed[instr->mb < 0 ? 0 : instr->mb];
 }
 
+int tri__exec_opens(const tri_exec *exec, int program, int i, const tri_feed *feed) {
+    return tri__is_open(&exec->program[program]->instr[i], feed->gates);
+}
+
 static void run_input(const tri_exec *exec, const tri_bound *b, const tri_program *p, const tri_instr *instr,
                       const tri_feed *feed) {
     size_t bytes;
@@ -67,7 +71,8 @@ void tri__exec_note_idle(tri_exec *exec, double *idle) { exec->idle = idle; }
 static tri_status run_timed(tri_exec *exec, int program, int i, uint32_t step, const tri_feed *feed, tri_time *time) {
     double idle = exec->world ? exec->world->idle_seconds : 0;
     time->begin = tri__clock();
-    tri_status status = tri__exec_run_one(exec, program, i, step, feed);
+    tri_status status = tri__exec_opens(exec, program, i, feed) ? tri__exec_run_one(exec, program, i, step, feed)
+                                                                : TRI_OK;
     time->end = tri__clock();
     if (exec->idle) exec->idle[i] = exec->world ? exec->world->idle_seconds - idle : 0;
     return status;
@@ -75,10 +80,13 @@ static tri_status run_timed(tri_exec *exec, int program, int i, uint32_t step, c
 
 tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                          tri_time *times) {
+    const tri_program *p = exec->program[program];
     if (begin == end) return TRI_OK;
+    TRI_ASSERT(!p->gates || (feed->gates & p->gates && !(feed->gates & (feed->gates - 1)))); /* one kind */
     if (exec->device->async) return tri__exec_queue(exec, program, begin, end, step, feed, times);
-    for (int i = begin; i < end; i++)
-        TRI_TRY(times ? run_timed(exec, program, i, step, feed, &times[i])
-                      : tri__exec_run_one(exec, program, i, step, feed));
+    for (int i = begin; i < end; i++) {
+        if (times) TRI_TRY(run_timed(exec, program, i, step, feed, &times[i]));
+        else if (tri__exec_opens(exec, program, i, feed)) TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));
+    }
     return TRI_OK;
 }

@@ -1,5 +1,5 @@
 /* pass_forward.c - pass: the model writes its single-device operation list. */
-#include "plan/plan.h"
+#include "plan/step_kinds.h"
 
 /* Nothing reads the last layer's other rows, unless all are pooled. With sequence parallelism ranks cannot split these
  * few rows: each would compute the norms' gradients from all of them, and the sum over ranks would be wrong. */
@@ -24,6 +24,7 @@ tri_status tri__pass_forward(tri_pass *pass) {
     program->mesh = pass->in->mesh;
     program->rank = pass->in->rank;
     program->max = pass->training ? pass->in->max : pass->in->max_infer;
+    if (pass->training) tri__step_kinds_set(&pass->in->optimizer, program);
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
                                   .model = pass->model,
                                   .training = pass->training,

@@ -34,6 +34,8 @@ typedef struct span {
     int tile, first, last; /* instructions that use it */
     int next, before;      /* spans of the same tile; -1 */
     int writes, fetches, stores;
+    int always;            /* 1: an instruction of it runs in all kinds of steps, so its copies do */
+    uint32_t gates;        /* kinds of steps in which the others run */
     int post;              /* the instruction before which it is fetched */
     int mb;                /* the microbatch whose row counts it has */
     int staging;           /* slot; -1: not made yet */
@@ -149,10 +151,9 @@ static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_
         else
             slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
     }
-    o->to.unit = instr->unit, o->to.mb = instr->mb;
+    o->to.unit = instr->unit, o->to.mb = instr->mb, o->to.gates = instr->gates;
     tri_instr *made = tri__build(&o->to, instr->op, slots, instr->attr);
     made->acc = (uint16_t)(instr->acc | (from ? sums : 0));
-    made->gates = instr->gates;
 }
 
 static void append(offload *o, const tri_instr *instr) {
@@ -272,6 +273,8 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
         t->n_spans++;
     }
     o->span[t->last].last = at;
+    o->span[t->last].gates |= instr->gates;
+    o->span[t->last].always |= !instr->gates;
     if (!tri__access_writes(tri__op_row(instr->op)->arg[k].access)) return;
     o->span[t->last].writes = 1;
     if (!outlives_step(class_of(o, t))) know(o, t, range_of(o, instr->slot[k]));
@@ -352,7 +355,7 @@ static void make_ends(offload *o, span *s, int index) {
 
 static void copy(offload *o, tri_op op, const span *s, int out) {
     int host = o->tile[s->tile].host;
-    o->to.unit = o->to.program->slot[host].unit, o->to.mb = s->mb;
+    o->to.unit = o->to.program->slot[host].unit, o->to.mb = s->mb, o->to.gates = s->always ? 0 : s->gates;
     tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->staging, out ? s->staging : host}, (tri_attr){0});
 }
 

@@ -121,7 +121,7 @@ static void append_casts(precision *p, const tri_instr *instr) {
 static void append(precision *p, const tri_instr *instr) {
     tri_pass *pass = p->pass;
     int slots[TRI_MAX_ARGS];
-    p->to.unit = instr->unit, p->to.mb = instr->mb;
+    p->to.unit = instr->unit, p->to.mb = instr->mb, p->to.gates = instr->gates;
     if (instr->op == TRI_OP_adamw && has_fewer_bits(p)) {
         append_adamw(p, instr);
         return;

@@ -30,6 +30,8 @@ tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
     tri_builder build = {.arena = arena, .program = tri__program_new(arena, from->title)};
     build.program->mesh = from->mesh, build.program->rank = from->rank;
     build.program->n_mb = from->n_mb, build.program->max = from->max;
+    build.program->gates = from->gates;
+    memcpy(build.program->share, from->share, sizeof from->share);
     tri__build_units(&build, from);
     return build;
 }
@@ -92,6 +94,7 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
     *instr = (tri_instr){.op = (uint16_t)op,
                          .unit = (int16_t)builder->unit,
                          .mb = (int16_t)builder->mb,
+                         .gates = builder->gates,
                          .await = -1,
                          .attr = attr};
     int n = tri__op_row(op)->n_args;

@@ -8,6 +8,7 @@ typedef struct tri_builder {
     tri_arena *arena;
     tri_program *program;
     int unit, mb;   /* of everything added from now on */
+    uint32_t gates; /* of instructions added from now on */
 } tri_builder;
 
 tri_program *tri__program_new(tri_arena *arena, const char *title);

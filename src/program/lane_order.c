@@ -199,10 +199,10 @@ const char *tri__lane_order_fault(tri_arena *arena, const tri_program *program, 
     for (*line = 0; *line < program->n_instrs; ++*line) {
         const tri_instr *instr = &program->instr[*line];
         tri__lane_order_follow(order, instr->lane, instr->await);
-        if (tri__ends(instr->op) && program->instr[post[*line]].lane != instr->lane)
-            tri__lane_order_follow(order, instr->lane, post[*line]);
+        int begun = tri__ends(instr->op) && program->instr[post[*line]].lane != instr->lane ? post[*line] : -1;
+        if (!instr->gates) tri__lane_order_follow(order, instr->lane, begun); /* a gated wait may not run */
         *other = tri__lane_order_missing(order, instr);
-        if (*other >= 0) return "it shares bytes with %s, of the other lane, and may overtake it";
+        if (*other >= 0 && *other != begun) return "it shares bytes with %s, of the other lane, and may overtake it";
         tri__lane_order_add(order, instr, *line);
     }
     return NULL;

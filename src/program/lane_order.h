@@ -32,7 +32,8 @@ void tri__lane_order_add(tri_lane_order *order, const tri_instr *instr, int inde
 /* Proves that a program's lanes exist and that its waits suffice. Returns NULL, or what is wrong with instruction
  * *line: a format with one %s, for instruction *other where *line may overtake it; otherwise *other is not set. post
  * [n_instrs]: of each wait, the post that it ends. A transfer begins when its lane reaches the post, so everything
- * after the wait is behind the post. */
+ * after the wait is behind the post, where the wait runs in all kinds of steps. Instructions of kinds that are left out
+ * of a step still signal and wait at their places: the proof for all instructions holds for those of each kind. */
 const char *tri__lane_order_fault(tri_arena *arena, const tri_program *program, const tri_slot_bytes *of,
                                   const int *post, int *line, int *other);
 

@@ -221,9 +221,22 @@ static tri_status parse_axes(parser *p, char *text, uint32_t *axes) {
     return TRI_OK;
 }
 
-static tri_status parse_attr(parser *p, char *word, tri_attr *attr) {
+/* "full+turn" */
+static tri_status parse_gates(parser *p, char *text, uint32_t *gates) {
+    char *save = NULL;
+    for (char *word = strtok_r(text, "+", &save); word; word = strtok_r(NULL, "+", &save)) {
+        int gate = tri__gate_find(word);
+        if (gate < 0) return bad(p, "not a kind of step", word);
+        *gates |= 1u << gate;
+    }
+    return *gates ? TRI_OK : bad(p, "expected kinds of steps after", "gates=");
+}
+
+static tri_status parse_attr(parser *p, char *word, tri_instr *instr) {
+    tri_attr *attr = &instr->attr;
     char *value = strchr(word, '=');
     *value++ = 0;
+    if (strcmp(word, "gates") == 0) return parse_gates(p, value, &instr->gates);
     for (int i = 0; i < TRI_ATTR_ROWS; i++) {
         const tri_attr_row *row = &tri__attr_rows[i];
         if (strcmp(row->name, word) != 0) continue;
@@ -306,7 +319,7 @@ static tri_status parse_instr(parser *p) {
     TRI_TRY(parse_operands(p, instr));
     for (char *word; (word = next_word(p));) {
         if (strchr(word, '=')) {
-            TRI_TRY(parse_attr(p, word, &instr->attr));
+            TRI_TRY(parse_attr(p, word, instr));
         } else if (find_number(word)) {
             TRI_TRY(parse_number(p, find_number(word), instr));
         } else {
@@ -344,6 +357,23 @@ static tri_status parse_max(parser *p) {
         TRI_TRY(parse_real(p, value, &max->squares[TRI_SYM_T0 + i]));
         if (max->squares[TRI_SYM_T0 + i] < 0 || max->squares[TRI_SYM_T0 + i] > SQUARES_LIMIT)
             return bad(p, "not a sum of squares of lengths", value);
+    }
+    return TRI_OK;
+}
+
+/* "full=0.2 turn=0.01 ...": the kinds of steps and their shares. */
+static tri_status parse_kinds(parser *p) {
+    tri_program *program = p->build.program;
+    for (char *word; (word = next_word(p));) {
+        char *value = strchr(word, '=');
+        double share = 0;
+        if (value) *value++ = 0;
+        int gate = tri__gate_find(word);
+        if (!value || gate < 0) return bad(p, "expected a kind of step and its share of all steps", word);
+        TRI_TRY(parse_real(p, value, &share));
+        if (share < 0 || share > 1) return bad(p, "not a share of all steps", value);
+        program->gates |= 1u << gate;
+        program->share[gate] = share;
     }
     return TRI_OK;
 }
@@ -398,8 +428,9 @@ static tri_status parse_line(parser *p) {
     static const struct {
         const char *word;
         tri_status (*parse)(parser *);
-    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},   {"bytes", parse_bytes},
-                 {"offload", parse_offload}, {"unit", parse_unit}, {"slot", parse_slot}, {"view", parse_view}};
+    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},   {"kinds", parse_kinds},
+                 {"bytes", parse_bytes}, {"offload", parse_offload}, {"unit", parse_unit}, {"slot", parse_slot},
+                 {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;
     if (!p->n_parsed && strcmp(word, "program") != 0)

@@ -3,9 +3,10 @@
  *   14 linear    qkv.1#0[T0,192] <- ln.1#0[T0,64] p.layer.1.qkv.w p.layer.1.qkv.b  mb 0  layer.1
  *
  * An operand that is added to has + in front; an omitted one is _. Attributes, lanes and memory classes that are 0 are
- * not printed, nor are offsets and class sizes before the memory pass, nor the default order of the mesh's axes. `lane
- * 1` and `after 12` at the end: runs on lane 1, after instruction 12 (of the other lane) is done. A file may hold
- * several programs: each begins with its line `program`. */
+ * not printed, nor are offsets and class sizes before the memory pass, nor the default order of the mesh's axes.
+ * `gates=full+turn` before the microbatch: runs only in steps of these kinds, whose shares of all steps the header has
+ * (`kinds full=0.2 ...`). `lane 1` and `after 12` at the end: runs on lane 1, after instruction 12 (of the other lane)
+ * is done. A file may hold several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -42,6 +43,15 @@ static void print_axes(FILE *out, const char *name, uint32_t axes) {
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
         if (!(axes & TRI_AXIS_SET(axis))) continue;
         fprintf(out, "%s%s", before, tri__axis_name((tri_axis)axis));
+        before = "+";
+    }
+}
+
+static void print_gates(FILE *out, uint32_t gates) {
+    const char *before = " gates=";
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) {
+        if (!(gates >> gate & 1)) continue;
+        fprintf(out, "%s%s", before, tri__gate_name((tri_gate)gate));
         before = "+";
     }
 }
@@ -85,6 +95,7 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
         if (slot->rows.sym != TRI_SYM_NONE) print_rows(out, slot);
     }
     print_attr(out, &instr->attr);
+    print_gates(out, instr->gates);
     if (instr->mb >= 0) fprintf(out, "  mb %d", instr->mb);
     if (instr->unit >= 0) fprintf(out, "  %s", program->unit[instr->unit]);
     if (instr->lane) fprintf(out, "  lane %d", instr->lane);
@@ -100,6 +111,15 @@ static void print_mesh(FILE *out, const tri_program *program) {
             program->n_mb);
     if (strcmp(tri__mesh_order(mesh, order), tri__mesh_order(&plain, usual)) != 0) fprintf(out, " order=%s", order);
     fputc('\n', out);
+}
+
+/* Prints nothing where all steps are the same. */
+static void print_kinds(FILE *out, const tri_program *program) {
+    if (program->gates) fputs("kinds", out);
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (program->gates >> gate & 1)
+            fprintf(out, " %s=%.17g", tri__gate_name((tri_gate)gate), program->share[gate]);
+    if (program->gates) fputc('\n', out);
 }
 
 /* Prints nothing before the memory pass. */
@@ -121,6 +141,7 @@ void tri__program_print(const tri_program *program, FILE *out) {
     fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0],
             (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
             max->squares[TRI_SYM_T1]);
+    print_kinds(out, program);
     print_bytes(out, program);
     for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);

@@ -3,6 +3,34 @@
 
 #include <string.h>
 
+static const char *const gate_names[TRI_GATE_COUNT] = {
+#define X(name, text) #name,
+    TRI_GATES(X)
+#undef X
+};
+
+const char *tri__gate_name(tri_gate gate) { return gate_names[gate]; }
+
+int tri__gate_find(const char *name) {
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (strcmp(gate_names[gate], name) == 0) return gate;
+    return -1;
+}
+
+int tri__program_kinds(const tri_program *program, uint32_t kind[static TRI_GATE_COUNT]) {
+    int n = 0;
+    kind[0] = 0;
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (program->gates >> gate & 1) kind[n++] = 1u << gate;
+    return n ? n : 1;
+}
+
+double tri__kind_share(const tri_program *program, uint32_t kind) {
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (kind >> gate & 1) return program->share[gate];
+    return 1;
+}
+
 const char *tri__mem_name(tri_mem mem) {
     static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
                                                      "comm",  "staging", "result", "host", "work"};
@@ -113,11 +141,20 @@ tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, con
     return tri__op_cost(instr->op, arg, instr->acc, &dims);
 }
 
+double tri__instr_share(const tri_program *program, const tri_instr *instr) {
+    double share = 0;
+    if (!instr->gates) return 1;
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (instr->gates >> gate & 1) share += program->share[gate];
+    return share;
+}
+
 tri_cost tri__program_cost(const tri_program *program) {
     tri_cost cost = {0};
     for (int i = 0; i < program->n_instrs; i++) {
         tri_cost one = tri__instr_cost(program, &program->instr[i], &program->max);
-        cost.flops += one.flops, cost.bytes += one.bytes;
+        double share = tri__instr_share(program, &program->instr[i]);
+        cost.flops += share * one.flops, cost.bytes += share * one.bytes;
     }
     return cost;
 }

@@ -108,6 +108,13 @@ typedef struct tri_program {
     int cap_units, cap_slots, cap_instrs;
 } tri_program;
 
+/* Whether an instruction runs in a step of kind `gate`, one bit; 0: all steps are the same. */
+static inline int tri__is_open(const tri_instr *instr, uint32_t gate) { return !instr->gates || instr->gates & gate; }
+const char *tri__gate_name(tri_gate gate);
+int tri__gate_find(const char *name); /* -1: none */
+/* The kinds of a program's steps, one bit each; returns how many. Where all steps are the same there is one, 0. */
+int tri__program_kinds(const tri_program *program, uint32_t kind[static TRI_GATE_COUNT]);
+double tri__kind_share(const tri_program *program, uint32_t kind); /* of all steps */
 const char *tri__mem_name(tri_mem mem);
 const char *tri__sym_name(tri_sym sym);
 /* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
@@ -133,7 +140,9 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* The cost of one instruction. */
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
-/* The sum over a program whose microbatches are all as large as the largest. */
+/* The share of all steps in which an instruction runs. */
+double tri__instr_share(const tri_program *program, const tri_instr *instr);
+/* The sum over a program whose microbatches are all as large as the largest: of the mean step, where kinds differ. */
 tri_cost tri__program_cost(const tri_program *program);
 
 #endif

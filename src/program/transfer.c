@@ -40,6 +40,7 @@ tri_ends tri__transfer_ends(const tri_instr *instr) {
 static int belong(const tri_program *program, int post, int wait) {
     const tri_instr *a = &program->instr[post], *b = &program->instr[wait];
     if (!tri__begins(a->op) || b->op != (a->op == TRI_OP_copy_post ? TRI_OP_copy_wait : TRI_OP_wait)) return 0;
+    if (a->gates != b->gates) return 0;
     tri_ends x = tri__transfer_ends(a), y = tri__transfer_ends(b);
     return x.y == y.y && x.x == y.x;
 }
@@ -115,11 +116,23 @@ double tri__transfer_sent(const tri_program *program, const tri_instr *post, con
     return whole * share * (tri__post_kind(post->op) == TRI_ALL_REDUCE ? 2 /* a scatter and a gather */ : 1);
 }
 
-void tri__program_sent(const tri_program *program, double *bytes) {
-    for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) bytes[kind] = 0;
+void tri__kind_sent(const tri_program *program, uint32_t kind, double *bytes) {
+    for (int collective = 0; collective < TRI_COLLECTIVE_COUNT; collective++) bytes[collective] = 0;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        if (tri__is_post(instr->op))
+        if (tri__is_post(instr->op) && tri__is_open(instr, kind))
             bytes[tri__post_kind(instr->op)] += tri__transfer_sent(program, instr, &program->max);
+    }
+}
+
+void tri__program_sent(const tri_program *program, double *bytes) {
+    uint32_t kind[TRI_GATE_COUNT];
+    double one[TRI_COLLECTIVE_COUNT];
+    int n = tri__program_kinds(program, kind);
+    for (int collective = 0; collective < TRI_COLLECTIVE_COUNT; collective++) bytes[collective] = 0;
+    for (int i = 0; i < n; i++) {
+        tri__kind_sent(program, kind[i], one);
+        for (int collective = 0; collective < TRI_COLLECTIVE_COUNT; collective++)
+            bytes[collective] += tri__kind_share(program, kind[i]) * one[collective];
     }
 }

@@ -19,7 +19,7 @@ tri_collective_kind tri__post_kind(tri_op op);
 /* Whether the hosts perform a transfer even where devices perform the others. */
 int tri__on_host(tri_op op);
 tri_ends tri__transfer_ends(const tri_instr *instr);
-/* The wait of the post `post`, and the post of a wait; -1: none. */
+/* The wait of the post `post`, and the post of a wait, which runs in the same kinds of steps; -1: none. */
 int tri__transfer_wait_of(const tri_program *program, int post);
 int tri__transfer_post_of(const tri_program *program, int wait);
 /* The slot that holds all members' data: y of a gather, x of a scatter, the only slot of the others. */
@@ -39,8 +39,10 @@ unsigned tri__program_shared(const tri_program *program);
 int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n);
 /* Bytes that a rank sends by a post, as the best algorithms send them, when the row counts are `counts`. */
 double tri__transfer_sent(const tri_program *program, const tri_instr *post, const tri_counts *counts);
-/* Bytes that a rank sends in a step by each kind of collective, as the best algorithms send them;
+/* Bytes that a rank sends in a step of one kind by each kind of collective, as the best algorithms send them;
  * [TRI_COLLECTIVE_COUNT]. */
+void tri__kind_sent(const tri_program *program, uint32_t kind, double *bytes);
+/* The same of the mean step. */
 void tri__program_sent(const tri_program *program, double *bytes);
 
 #endif

@@ -65,6 +65,7 @@ static tri_status check_same(const tri_read_program *first, const tri_read_progr
     const char *what = memcmp(&a->mesh, &b->mesh, sizeof a->mesh) != 0 ? "mesh"
                        : a->n_mb != b->n_mb                            ? "number of microbatches"
                        : memcmp(&a->max, &b->max, sizeof a->max) != 0  ? "largest microbatch"
+                       : a->gates != b->gates                          ? "list of kinds of steps"
                                                                        : NULL;
     if (!what) return TRI_OK;
     return tri__fail(TRI_DATA, "%s:%d: has another %s than %s:%d", short_path(one->path), one->parsed->line, what,

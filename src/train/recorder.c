@@ -31,7 +31,8 @@ static void choose_steps(tri_recorder *r, int64_t left) {
     r->first = left < SKIPPED + RECORDED ? left - r->active : SKIPPED;
 }
 
-/* Each post with its wait. A wait names its post's slots, and no other post may own them in between. */
+/* Each post with its wait. A wait names its post's slots, and no other post of its kinds of steps may own them in
+ * between. */
 static tri_status find_partners(tri_recorder *r, const tri_program *p) {
     int *open = malloc(((size_t)p->n_slots + 1) * sizeof *open); /* the last post that names a slot */
     if (!open) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
@@ -42,7 +43,10 @@ static tri_status find_partners(tri_recorder *r, const tri_program *p) {
         tri_ends ends = tri__transfer_ends(instr);
         int slot = ends.y >= 0 ? ends.y : ends.x;
         if (tri__begins(instr->op)) open[slot] = i;
-        else r->partner[i] = open[slot], r->partner[open[slot]] = i;
+        else {
+            int post = p->instr[open[slot]].gates == instr->gates ? open[slot] : tri__transfer_post_of(p, i);
+            r->partner[i] = post, r->partner[post] = i;
+        }
     }
     free(open);
     return TRI_OK;
@@ -122,6 +126,11 @@ static const tri_counts *counts_of(const tri_session *session, const tri_instr *
     return &session->feed[instr->mb < 0 ? 0 : instr->mb].counts;
 }
 
+/* Whether an instruction runs in the current step. */
+static int runs(const tri_session *session, const tri_instr *instr) {
+    return tri__is_open(instr, session->feed[0].gates);
+}
+
 static void add_operation(tri_recorder *r, const tri_session *session, int i) {
     const tri_program *p = session->engine.plan.train.program;
     const tri_instr *instr = &p->instr[i];
@@ -154,6 +163,7 @@ static void add_step(tri_recorder *r, const tri_session *session) {
     const tri_program *p = session->engine.plan.train.program;
     double until[TRI_TRANSFER_KINDS] = {0};
     for (int i = 0; i < p->n_instrs; i++) {
+        if (!runs(session, &p->instr[i])) continue;
         add_operation(r, session, i);
         if (tri__begins(p->instr[i].op)) add_transfer(r, session, i, until);
     }
@@ -221,6 +231,7 @@ static void keep_spans(tri_recorder *r, const tri_session *session) {
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         const tri_counts *counts = counts_of(session, instr);
+        if (!runs(session, instr)) continue;
         tri_cost cost = tri__instr_cost(program, instr, counts);
         tri_span *span = &r->spans[r->n_spans++];
         *span = (tri_span){.name = tri__op_row(instr->op)->name,

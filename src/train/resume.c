@@ -98,6 +98,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
                                    (int32_t)integer(scale, "good", 0)};
     s->at.skipped = integer(scale, "skipped", 0);
+    s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {

@@ -55,6 +55,9 @@ static tri_json *state_json(const tri_session *s) {
         tri__json_set_new(state, "loss_scale",
                           tri__json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good",
                                          (int)s->at.scale.good, "skipped", (tri_json_int)s->at.skipped));
+    if (state && s->at.skipped_variance != s->at.skipped)
+        tri__json_set_new(tri__json_get(state, "loss_scale"), "skipped_variance",
+                          tri__json_integer(s->at.skipped_variance));
     return state;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/tune.h"
+#include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
 
 #include <math.h>
@@ -87,6 +88,7 @@ static tri_status plan_steps(tri_session *s) {
     s->steps = s->batches * set->epochs;
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
     s->epochs = (s->steps + s->batches - 1) / s->batches;
+    s->place.steps = s->steps;
     say_warmup(s, s->steps);
     return TRI_OK;
 }
@@ -218,7 +220,8 @@ static double step_flops(const tri_session *s) {
     const tri_program *p = s->engine.plan.train.program;
     double flops = 0;
     for (int i = 0; i < p->n_instrs; i++)
-        flops += tri__instr_cost(p, &p->instr[i], &s->feed[p->instr[i].mb < 0 ? 0 : p->instr[i].mb].counts).flops;
+        if (tri__is_open(&p->instr[i], s->feed[0].gates))
+            flops += tri__instr_cost(p, &p->instr[i], &s->feed[p->instr[i].mb < 0 ? 0 : p->instr[i].mb].counts).flops;
     return flops;
 }
 
@@ -246,6 +249,7 @@ static tri_status next_batch(tri_session *s, int *more) {
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
         s->feed[mb].field[TRI_FIELD_control] = s->told;
     }
+    s->feed[0].gates = tri__step_gate(&s->engine.in.optimizer, s->at.step);
     TRI_TRY(check_room(s));
     s->last = (tri_step){.steps = s->steps,
                          .samples = s->batch->n,
@@ -329,7 +333,10 @@ tri_status tri_forward_backward(tri_session *s, double *loss) { return tri__done
 static tri_status adapt_scale(tri_session *s, int applied) {
     float before = s->at.scale.scale;
     TRI_TRY(tri__loss_scale_next(&s->at.scale, applied));
+    const tri_optimizing *how = &s->engine.in.optimizer;
     s->at.skipped += !applied;
+    if (!applied)
+        s->at.skipped_variance += tri__variance_steps(how, s->at.step + 1) - tri__variance_steps(how, s->at.step);
     if (!applied)
         tri__say(&s->log, TRI_LOG_WARN,
                  "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the next scale is %g",
@@ -343,11 +350,12 @@ static tri_status update(tri_session *s) {
     if (!s->batch)
         return tri__fail(TRI_USAGE, "tri_update: no batch; call tri_next_batch and tri_forward_backward first");
     const tri_settings *set = s->settings;
-    double t = (double)(s->at.step + 1 - s->at.skipped);
+    double t = (double)(s->at.step + 1 - s->at.skipped), /* steps that updated the momentum, and the variance */
+           t_variance = (double)(tri__variance_steps(&s->engine.in.optimizer, s->at.step + 1) - s->at.skipped_variance);
     s->last.learning_rate = tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
-    s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t));
+    s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
     tri__session_tell(s);

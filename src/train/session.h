@@ -20,6 +20,7 @@ typedef struct tri_position {
     int64_t best_step;                /* -1 none */
     int open_epoch;                   /* 1: the step before a validation is done, the validation is not */
     int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
+    int64_t skipped_variance;         /* of them, those whose kind updates the variance (plan/step_kinds.h) */
     tri_loss_scale scale;             /* fp16 only */
 } tri_position;
 
