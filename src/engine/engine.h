@@ -42,6 +42,7 @@ typedef struct tri_engine {
     tri_piece *saved_weights,
         *saved_optimizer; /* pieces it writes to a checkpoint: over all ranks each element once */
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
+    int state_at[TRI_MAX_STATES + 1]; /* pieces of the plan's state i: optimizer[state_at[i]] up to state_at[i + 1] */
     float *class_weights;          /* [n_classes] */
     int draws; /* 1: the next upload draws the initial weights, in device memory */
     const tri_checkpoint *source;  /* the next upload reads weights from it, unit by unit; NULL */
@@ -82,10 +83,15 @@ tri_status tri__engine_pieces(tri_engine *engine);
 tri_status tri__engine_upload(tri_engine *engine);
 /* Call before reading the pieces: copies them back from a device with separate memory. */
 tri_status tri__engine_fetch(tri_engine *engine);
+/* For a state of the plan that begins as the weights: copies them, in the host's memory. */
+void tri__engine_copy_weights(tri_engine *engine, int state);
 /* Initial weights, drawn by the next upload, overridden by those of Hugging Face folders; logs their origin. */
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log);
-/* Weights, and with `optimizer` the optimizer's state. Without training: TRI_NOTFINITE if a weight is not finite; and
- * where weights have fewer bits than fp32 the next upload reads them, so the checkpoint stays open until then. */
-tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer);
+/* Weights. Without training: TRI_NOTFINITE if a weight is not finite; and where weights have fewer bits than fp32 the
+ * next upload reads them, so the checkpoint stays open until then. */
+tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint);
+/* After it, in training: what is kept between steps. Logs what the checkpoint lacks and begins anew; TRI_USAGE if the
+ * run cannot go on without it. */
+tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log);
 
 #endif

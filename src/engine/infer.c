@@ -55,7 +55,7 @@ tri_status tri__engine_bind_infer(const tri_infer_spec *spec, tri_engine *engine
 
 tri_status tri__engine_open_infer(const tri_infer_spec *spec, tri_engine *engine) {
     TRI_TRY(tri__engine_bind_infer(spec, engine));
-    TRI_TRY(tri__engine_load(engine, spec->checkpoint, 0));
+    TRI_TRY(tri__engine_load(engine, spec->checkpoint));
     return tri__engine_ready_infer(engine);
 }
 

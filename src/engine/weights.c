@@ -1,6 +1,7 @@
 /* weights.c - weights and optimizer state of a bound plan, as pieces of memory: drawn initially, or read from Hugging
  * Face folders or a checkpoint; copied to the device and back. */
 #include "base/random.h"
+#include "checkpoint/copies.h"
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"
 
@@ -40,6 +41,12 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
     return n;
 }
 
+static int state_pieces(tri_engine *engine, tri_piece *into, const tri_state *s, const tri_range *want) {
+    int n = pieces_of(engine, into, s->slot, s->held, want, s->prefix);
+    for (int i = 0; i < n && s->scope != TRI_STATE_SHARED; i++) tri__piece_of_copy(&into[i], s->copy, s->copies);
+    return n;
+}
+
 static tri_status list_pieces(void *data) {
     tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
@@ -54,9 +61,11 @@ static tri_status list_pieces(void *data) {
     n *= (size_t)p->n_states;
     tri_piece *held = engine->optimizer = tri__arena_alloc(&engine->arena, n * sizeof *held);
     tri_piece *saved = engine->saved_optimizer = tri__arena_alloc(&engine->arena, n * sizeof *saved);
-    for (const tri_state *s = p->state; s < p->state + p->n_states; s++) {
-        held += pieces_of(engine, held, s->slot, s->held, s->held, s->prefix);
-        saved += pieces_of(engine, saved, s->slot, s->held, s->save, s->prefix);
+    for (int i = 0; i < p->n_states; i++) {
+        const tri_state *s = &p->state[i];
+        held += state_pieces(engine, held, s, s->held);
+        saved += state_pieces(engine, saved, s, s->save);
+        engine->state_at[i + 1] = (int)(held - engine->optimizer);
     }
     engine->n_optimizer = (int)(held - engine->optimizer);
     engine->n_saved_optimizer = (int)(saved - engine->saved_optimizer);
@@ -203,7 +212,8 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, make_part, &drawn));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
     if (!engine->has_state) return TRI_OK; /* it is 0 on the host and on the device */
-    for (int i = 0; i < p->n_states; i++) TRI_TRY(tri__exec_push(engine->exec, 0, p->state[i].slot[unit]));
+    for (int i = 0; i < p->n_states; i++)
+        if (p->state[i].slot[unit] >= 0) TRI_TRY(tri__exec_push(engine->exec, 0, p->state[i].slot[unit]));
     return TRI_OK;
 }
 
@@ -290,32 +300,9 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     return TRI_OK;
 }
 
-/* Another optimizer wrote the checkpoint (--allow-change optimizer), and did not keep what this one needs. Every rank
- * looks for the same tensors, whatever it holds. */
-static tri_status check_states(const tri_engine *engine, const tri_checkpoint *checkpoint) {
-    const tri_planned *p = &engine->plan.train;
-    for (int i = 0; i < p->n_states; i++) {
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", p->state[i].prefix, engine->model.param[0].name);
-        if (!tri__checkpoint_has(checkpoint, name))
-            return tri__fail(TRI_USAGE,
-                             "%s has no optimizer state '%s*', which this run keeps: another optimizer wrote it. "
-                             "Continue with that one, or begin a new run with its weights: trident export, then "
-                             "--resume with the exported folder",
-                             tri__checkpoint_path(checkpoint), p->state[i].prefix);
-    }
-    return TRI_OK;
-}
-
-tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint, int optimizer) {
-    if (engine->plan.filling.slot) {
-        engine->source = checkpoint;
-        return TRI_OK;
-    }
-    if (optimizer && engine->train >= 0) TRI_TRY(check_states(engine, checkpoint));
-    TRI_TRY(read_pieces(engine, checkpoint, engine->weights, engine->n_weights));
-    engine->has_state = optimizer && engine->train >= 0;
-    for (int i = 0; i < engine->n_optimizer && optimizer; i++)
-        TRI_TRY(tri__checkpoint_read(checkpoint, &engine->optimizer[i]));
+tri_status tri__engine_load(tri_engine *engine, const tri_checkpoint *checkpoint) {
+    engine->has_state = 0;
+    if (!engine->plan.filling.slot) return read_pieces(engine, checkpoint, engine->weights, engine->n_weights);
+    engine->source = checkpoint;
     return TRI_OK;
 }

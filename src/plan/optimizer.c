@@ -18,6 +18,14 @@ int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
     return index;
 }
 
+void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int copy, int copies, tri_range *held) {
+    tri_state *s = &pass->out.state[state];
+    int n = pass->model->n_units;
+    s->scope = scope, s->copy = copy, s->copies = copies, s->held = held;
+    s->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *s->save);
+    for (int u = 0; u < n; u++) s->save[u] = tri__tensor_once(pass, u, held[u]);
+}
+
 int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit) {
     const tri_state *s = &pass->out.state[state];
     if (s->slot[unit] < 0)

@@ -29,6 +29,9 @@ extern const tri_optimizer tri__adamw;
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix);
+/* Makes a state one of which each copy of the model has its own, and of which this rank holds the elements `held` of
+ * copy `copy` of `copies`. Call it before tri__state_slot. */
+void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int copy, int copies, tri_range *held);
 /* The slot of a unit's state, of class `state`; made by the first call. */
 int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit);
 

@@ -106,6 +106,12 @@ typedef enum tri_state_scope {
                             parameter]. On another number of copies, each gets its part of the sum */
     TRI_STATE_AVERAGED   /* the same, but their mean matters: on another number of copies, each gets it */
 } tri_state_scope;
+/* What it is to begin with where a checkpoint lacks it: of a run with other settings (--allow-change). */
+typedef enum tri_state_absent {
+    TRI_ABSENT_REFUSED,  /* the run does not begin: it would not be this optimizer's */
+    TRI_ABSENT_ZERO,
+    TRI_ABSENT_WEIGHTS   /* the weights; in a new run too */
+} tri_state_absent;
 typedef struct tri_state {
     const char *name;    /* its slots' names begin with it: "m" */
     const char *prefix;  /* "exp_avg." */
@@ -114,6 +120,7 @@ typedef struct tri_state {
     tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
     tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
     int copy, copies;    /* beyond SHARED: this rank's copy, of how many */
+    tri_state_absent absent;
 } tri_state;
 enum { TRI_MAX_STATES = 12 };
 

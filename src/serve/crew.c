@@ -108,7 +108,7 @@ static tri_status compare(tri_world *world, work_state here, work_state *all) {
 /* The weights, which each rank reads by itself. */
 static tri_status load_weights(void *context) {
     tri_opened *o = context;
-    return tri__engine_load(&o->engine, o->checkpoint, 0);
+    return tri__engine_load(&o->engine, o->checkpoint);
 }
 
 /* ---- rank 0; with the lock held ---- */

@@ -109,14 +109,15 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
             "checkpoint that it was made from; --quantize int8 trains for int8 products",
             tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
-        TRI_TRY(tri__engine_load(&s->engine, checkpoint, 0));
+        TRI_TRY(tri__engine_load(&s->engine, checkpoint));
         s->resumed = 1;
         tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
         return TRI_OK;
     }
     TRI_TRY(check_state(checkpoint));
     TRI_TRY(check_same(s, checkpoint));
-    TRI_TRY(tri__engine_load(&s->engine, checkpoint, 1));
+    TRI_TRY(tri__engine_load(&s->engine, checkpoint));
+    TRI_TRY(tri__engine_load_state(&s->engine, checkpoint, &s->log));
     take_position(s, checkpoint);
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;

@@ -1,0 +1,65 @@
+/* states.c - what is kept between steps beside the weights, read from a checkpoint of any mesh, or begun anew. */
+#include "checkpoint/copies.h"
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Some parameters may have none. Every rank looks for the same tensors, whatever it holds. */
+static int is_there(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_state *state) {
+    int there = 0;
+    for (int i = 0; i < engine->model.n_params && !there; i++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", state->prefix, engine->model.param[i].name);
+        there = tri__checkpoint_has(checkpoint, name);
+    }
+    return there;
+}
+
+/* Another optimizer wrote the checkpoint (--allow-change optimizer), and did not keep what this one needs. */
+static tri_status refuse(const tri_checkpoint *checkpoint, const tri_state *state) {
+    return tri__fail(TRI_USAGE,
+                     "%s has no optimizer state '%s*', which this run keeps: another optimizer wrote it. Continue with "
+                     "that one, or begin a new run with its weights: trident export, then --resume with the exported "
+                     "folder",
+                     tri__checkpoint_path(checkpoint), state->prefix);
+}
+
+static void clear(const tri_piece *piece) {
+    memset(piece->data, 0, (size_t)(piece->slice.end - piece->slice.begin) * sizeof(float));
+}
+
+static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log, int index) {
+    const tri_state *state = &engine->plan.train.state[index];
+    int there = is_there(engine, checkpoint, state), is_shared = state->scope == TRI_STATE_SHARED;
+    if (!there && state->absent == TRI_ABSENT_REFUSED) return refuse(checkpoint, state);
+    if (!there)
+        tri__say(log, TRI_LOG_WARN, "%s has no '%s*': it begins %s", tri__checkpoint_path(checkpoint), state->prefix,
+                 state->absent == TRI_ABSENT_ZERO ? "at 0" : "as the weights");
+    if (!there && state->absent == TRI_ABSENT_WEIGHTS) {
+        tri__engine_copy_weights(engine, index);
+        return TRI_OK;
+    }
+    for (int i = engine->state_at[index]; i < engine->state_at[index + 1]; i++) {
+        const tri_piece *piece = &engine->optimizer[i];
+        if (state->absent == TRI_ABSENT_ZERO && !tri__checkpoint_has(checkpoint, piece->name)) clear(piece);
+        else
+            TRI_TRY(tri__copies_read(checkpoint, piece, is_shared ? 0 : state->copies,
+                                     state->scope == TRI_STATE_SUMMED ? TRI_MERGE_SUM : TRI_MERGE_MEAN));
+    }
+    return TRI_OK;
+}
+
+tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    for (int i = 0; i < engine->plan.train.n_states; i++) TRI_TRY(read_state(engine, checkpoint, log, i));
+    engine->has_state = 1;
+    return TRI_OK;
+}
+
+void tri__engine_copy_weights(tri_engine *engine, int state) {
+    TRI_ASSERT(engine->state_at[state + 1] - engine->state_at[state] == engine->n_weights);
+    for (int i = 0; i < engine->n_weights; i++) {
+        const tri_piece *from = &engine->weights[i], *to = &engine->optimizer[engine->state_at[state] + i];
+        memcpy(to->data, from->data, (size_t)(from->slice.end - from->slice.begin) * sizeof(float));
+    }
+}
