@@ -77,13 +77,25 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
     return how;
 }
 
+/* Replicas that each machine has of one layer, side by side on the dp axis; -1: not as many on all. */
+static int run_of_replicas(const tri_settings *s, const tri_mesh *mesh) {
+    int64_t per_node = s->nproc_per_node;
+    int run = 1, world = tri__mesh_world(mesh);
+    while (run < mesh->dp && tri__mesh_beside(mesh, 0, TRI_AXIS_DP, run) < per_node) run++;
+    for (int rank = 0; rank < world; rank++) {
+        int place = tri__mesh_coords(mesh, rank).dp, before = tri__mesh_beside(mesh, rank, TRI_AXIS_DP, place - 1);
+        if (place && (before / per_node == rank / per_node) != (place % run != 0)) return -1;
+    }
+    return mesh->dp % run ? -1 : run;
+}
+
 static tri_compression compression_of(const tri_settings *s, const tri_place *place) {
     static const tri_code gradients[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8, TRI_CODE_INT4, TRI_CODE_FP8},
                           weights[] = {TRI_CODE_NONE, TRI_CODE_BF16, TRI_CODE_INT8}; /* in the order of the choices */
     return (tri_compression){.gradients = gradients[s->compress_gradients],
                              .weights = weights[s->compress_weights],
                              .feedback = s->error_feedback,
-                             .within = s->compress_scope == TRI_SCOPE_NODE ? replicas_here(s, place) : 0};
+                             .within = s->compress_scope == TRI_SCOPE_NODE ? run_of_replicas(s, &place->mesh) : 0};
 }
 
 tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const tri_network *model,

@@ -16,7 +16,7 @@
  *
  * Error feedback: what coding loses of this member's gradients is kept (`error`) and added to the next step's; so is
  * what the second coding loses of its part of the sum (`error_sum`). */
-#include "plan/plan.h"
+#include "plan/optimizer.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -37,6 +37,12 @@ typedef struct flight {
     tri_ends ends;         /* of the transfer in flight */
 } flight;
 
+/* What coding loses of each bucket, kept between steps. */
+typedef struct errors {
+    int *slot;             /* [n_buckets]; NULL: nothing is kept */
+    tri_range *range;      /* [n_buckets] the elements of the bucket that the slot holds */
+} errors;
+
 typedef struct compress {
     tri_pass *pass;
     tri_builder to;
@@ -45,6 +51,9 @@ typedef struct compress {
     flight *open;          /* in the order of their posts */
     int n_open, cap_open;
     int n_gradients, n_weights; /* transfers that are coded */
+    int64_t *bucket_count; /* [n_buckets] elements */
+    int n_buckets;
+    errors error, error_sum;
 } compress;
 
 static tri_range own_of(const compress *c, int64_t count, tri_attr group) {
@@ -175,6 +184,84 @@ static int is_coded_gather(const compress *c, const tri_instr *instr) {
     return whole->mem == TRI_MEM_GATHER && has_blocks(c, whole->cols, instr->attr);
 }
 
+static int is_hybrid(const compress *c) { return c->pass->sharding.kind == TRI_SHARD_HYBRID; }
+
+/* The elements of a bucket of `count` that this replica codes, and its part of their sum. */
+static tri_range error_range(const compress *c, int64_t count) {
+    if (c->within == 1) return (tri_range){0, count};
+    return own_of(c, count, is_hybrid(c) ? c->pass->group : within_of(c));
+}
+
+static tri_range sum_range(const compress *c, int64_t count) {
+    tri_range inner = is_hybrid(c) ? own_of(c, count, c->pass->group) : error_range(c, count);
+    int each = is_hybrid(c) ? c->pass->sharding.size : c->within;
+    tri_range part = own_of(c, tri__range_count(inner),
+                            (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .across = each > 1 ? each : 0});
+    return (tri_range){inner.begin + part.begin, inner.begin + part.end};
+}
+
+/* The state's slot of each bucket, and each unit's part of it. */
+static errors keep(compress *c, tri_state *state, tri_range (*range_of)(const compress *c, int64_t count)) {
+    tri_pass *pass = c->pass;
+    int n = pass->model->n_units;
+    errors out = {tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *out.slot),
+                  tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *out.range)};
+    state->held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->held);
+    state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
+    for (int b = 0; b < c->n_buckets; b++) {
+        c->to.unit = -1, out.range[b] = range_of(c, c->bucket_count[b]);
+        out.slot[b] = tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                      tri__range_count(out.range[b]), "%s.bucket.%d", state->name, b);
+    }
+    for (int u = 0; u < n; u++) {
+        int b = pass->unit_bucket[u];
+        int64_t at = pass->unit_at[u], from = out.range[b].begin - at;
+        tri_range held = state->held[u] = tri__range_both((tri_range){from, out.range[b].end - at},
+                                                          (tri_range){0, pass->model->unit[u].count});
+        state->save[u] = tri__tensor_once(pass, u, held);
+        state->slot[u] = tri__build_view(&c->to, out.slot[b], tri__range_count(held) ? held.begin - from : 0, 1,
+                                         tri__range_count(held), "%s.%s", state->name, pass->model->unit[u].name);
+    }
+    return out;
+}
+
+/* Makes the states of error feedback. Every replica keeps what it lost of the gradients that it sent, in all numbers
+ * whose sum matters; and of the sums that it formed and sent to all, which it alone has. */
+static void keep_errors(compress *c) {
+    tri_pass *pass = c->pass;
+    int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp, each = c->within;
+    if (is_hybrid(c) && each > 1) each = pass->sharding.size;
+    for (int u = 0; u < pass->model->n_units; u++)
+        if (pass->unit_bucket[u] >= c->n_buckets) c->n_buckets = pass->unit_bucket[u] + 1;
+    c->bucket_count = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->bucket_count);
+    for (int u = 0; u < pass->model->n_units; u++) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
+    tri_state *state = &pass->out.state[tri__add_state(pass, "error", "error.")];
+    state->scope = TRI_STATE_SUMMED, state->copy = place / each, state->copies = pass->in->mesh.dp / each;
+    c->error = keep(c, state, error_range);
+    if (pass->sharding.kind != TRI_SHARD_NONE && !is_hybrid(c)) return; /* sums stay where they are formed */
+    c->error_sum = keep(c, &pass->out.state[tri__add_state(pass, "error_sum", "error_sum.")], sum_range);
+}
+
+/* The slot of what was lost of elements `part` of a bucket; -1: nothing is kept. */
+static int lost_of(compress *c, const errors *kept, int bucket, tri_range part) {
+    if (!kept->slot) return -1;
+    tri_range all = kept->range[bucket];
+    if (part.begin == all.begin && part.end == all.end) return kept->slot[bucket];
+    return view_of(c, kept->slot[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, "own");
+}
+
+static void set_errors(compress *c, flight *f) {
+    const tri_pass *pass = c->pass;
+    int root = tri__slot_root(c->to.program, tri__transfer_whole(&f->post)), i = 0;
+    if (!c->error.slot) return;
+    while (pass->bucket_slot[i].slot != root) i++;
+    int bucket = pass->bucket_slot[i].bucket;
+    int64_t count = c->bucket_count[bucket];
+    tri_range sent = f->post.attr.across ? own_of(c, count, pass->group) : error_range(c, count);
+    f->error = lost_of(c, &c->error, bucket, sent);
+    if (f->post.op == TRI_OP_all_reduce_post) f->error_sum = lost_of(c, &c->error_sum, bucket, sum_range(c, count));
+}
+
 /* Begins a sum of gradients; those like it that are under way go on, while it is in flight. */
 static void begin_sum(compress *c, const tri_instr *instr) {
     flight f = {.post = *instr, .error = -1, .error_sum = -1};
@@ -187,6 +274,7 @@ static void begin_sum(compress *c, const tri_instr *instr) {
     if (nested) f.part = view_of(c, ends.y, own_of(c, c->to.program->slot[ends.y].cols, within_of(c)), "node");
     set_group(c, &f, c->how->gradients, group, c->to.program->slot[f.part].cols);
     if (sums_all) f.sum = view_of(c, f.part, own_of(c, c->to.program->slot[f.part].cols, group), "sum");
+    set_errors(c, &f);
     c->n_gradients++;
     if (nested) post(c, &f, TRI_OP_reduce_scatter_post, within_of(c), (tri_ends){f.part, ends.y}, SCATTER);
     else exchange(c, &f);
@@ -242,20 +330,15 @@ static void rewrite(compress *c) {
 static tri_status check_scope(const compress *c) {
     const tri_plan_in *in = c->pass->in;
     const tri_sharding *how = &c->pass->sharding;
-    if (c->how->within < 0)
-        return tri__fail(TRI_USAGE, "--compress-scope node: the replicas of a machine are not neighbours on the dp "
-                                    "axis: take a --mesh-order with dp last, or --compress-scope world");
+    if (c->how->within < 0 || in->mesh.dp % c->within)
+        return tri__fail(TRI_USAGE, "--compress-scope node: machines have different numbers of replicas of a layer: "
+                                    "take another mesh, or --compress-scope world");
     if (c->within == 1) return TRI_OK;
     if (c->within == in->mesh.dp)
         return tri__fail(TRI_USAGE,
                          "--compress-scope node: all %d replicas are on one machine, so nothing would be coded: take "
                          "--compress-scope world, or leave the compression out",
                          in->mesh.dp);
-    if (in->mesh.dp % c->within)
-        return tri__fail(TRI_USAGE,
-                         "--compress-scope node: the %d replicas of a machine do not divide all %d: take "
-                         "--compress-scope world, or as many replicas on each machine",
-                         c->within, in->mesh.dp);
     if (how->kind == TRI_SHARD_HYBRID && c->within % how->size)
         return tri__fail(TRI_USAGE,
                          "--compress-scope node: runs of --shard-size %d replicas span machines, which have %d: take "
@@ -272,7 +355,15 @@ static tri_status check_scope(const compress *c) {
 static tri_status check_asked(const compress *c) {
     const char *code = tri__code_name(c->how->weights);
     TRI_TRY(check_scope(c));
+    if (c->how->feedback && c->pass->in->mesh.tp > 1)
+        return tri__fail(TRI_USAGE, "--error-feedback with --tp-size %d: ranks that share a layer would keep different "
+                                    "errors of the weights that each has whole: leave one of the two out",
+                         c->pass->in->mesh.tp);
     if (c->how->weights == TRI_CODE_NONE) return TRI_OK;
+    if (c->how->weights != TRI_CODE_BF16 && c->pass->in->mesh.tp > 1)
+        return tri__fail(TRI_USAGE, "--compress-weights %s with --tp-size %d: ranks that share a layer would decode "
+                                    "the weights that each has whole differently: take bf16, or leave it out",
+                         code, c->pass->in->mesh.tp);
     if (c->pass->sharding.kind < TRI_SHARD_ZERO3)
         return tri__fail(TRI_USAGE, "--compress-weights %s: only --shard zero3 and hybrid gather weights: take one of "
                                     "them, or leave it out",
@@ -311,6 +402,7 @@ tri_status tri__pass_compress(tri_pass *pass) {
     compress c = {.pass = pass, .to = {.arena = pass->arena, .program = pass->program}, .how = &pass->in->compression};
     c.within = c.how->within > 1 ? c.how->within : 1;
     TRI_TRY(check_asked(&c));
+    if (pass->training && c.how->gradients != TRI_CODE_NONE && c.how->feedback) keep_errors(&c);
     rewrite(&c);
     return check_coded(&c);
 }

@@ -7,8 +7,9 @@
  *   statistics of norms and attention,      fp32, or what the operation's row fixes
  *     probabilities, losses, sums
  *
- * fp16 has a small exponent range: gradients are those of scale * loss, and clipping divides by the scale. A step whose
- * norm is not finite changes nothing, and the host lowers the scale (train/loss_scale.h). */
+ * fp16 has a small exponent range: gradients are those of scale * loss, and clipping divides by the scale; errors of
+ * coded gradients are kept without it. A step whose norm is not finite changes nothing, and the host lowers the scale
+ * (train/loss_scale.h). */
 #include "plan/plan.h"
 
 typedef struct precision {
@@ -131,6 +132,7 @@ static void append(precision *p, const tri_instr *instr) {
     for (int k = 0; k < tri__op_row(instr->op)->n_args && has_fewer_bits(p); k++)
         if (needs_master(p, instr, k)) slots[k] = master_of(p, instr->slot[k]);
     if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
+    if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0) slots[TRI_ARG(pack, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
     tri_instr *made = tri__build(&p->to, instr->op, slots, instr->attr);
     made->acc = instr->acc, made->gates = instr->gates;

@@ -1,7 +1,9 @@
 /* pass_tensor_sums.c - pass: values that all ranks of the tp axis hold: summed where they differ, counted once.
  *
  * With sequence parallelism each rank computes the norms' gradients from its own tokens: they are summed over the ranks
- * once a step. Replicated values are written to checkpoints by the first rank only, and counted in the gradient norm
+ * once a step. Gradients of other weights that all ranks hold are the same on each, unless they were coded on their way
+ * between replicas, in blocks that begin or end with numbers of a rank's own (pass_compress.c): then the first rank's
+ * are taken. Replicated values are written to checkpoints by the first rank only, and counted in the gradient norm
  * there only. */
 #include "plan/plan.h"
 #include "base/random.h"
@@ -11,29 +13,62 @@ tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
     return tri__range_both(part, (tri_range){0, pass->model->unit[unit].split});
 }
 
-static void sum_tokens(tri_pass *pass) {
-    int n = 0, *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* slots in flight */
-    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
-    for (int u = 0; u < pass->model->n_units; u++) {
-        const tri_unit *unit = &pass->model->unit[u];
-        tri_range held = pass->grad_part[u], part = tri__range_both(held, (tri_range){unit->tokens, unit->count});
-        if (!tri__range_count(part)) continue;
-        int flat = pass->unit_grad[u];
-        to.unit = pass->program->slot[flat].unit;
-        int slot = tri__build_view(&to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.tokens",
-                                   pass->program->slot[flat].name);
-        tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(pass->program->slot[slot].name)};
-        TRI_BUILD(&to, all_reduce_post, group, slot);
-        sums[n++] = slot;
-    }
+/* A view of elements [from, to) of a unit's gradients, as far as this rank has them; -1: none. */
+static int grads_of(tri_builder *to, const tri_pass *pass, int unit, tri_range of, const char *label) {
+    tri_range held = pass->grad_part[unit], part = tri__range_both(held, of);
+    if (!tri__range_count(part)) return -1;
+    int flat = pass->unit_grad[unit];
+    to->unit = pass->program->slot[flat].unit;
+    return tri__build_view(to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.%s",
+                           pass->program->slot[flat].name, label);
+}
+
+static void transfer(tri_builder *to, tri_op op, tri_ends ends) {
+    tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(to->program->slot[ends.y].name)};
+    tri__build(to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+}
+
+static void await_all(tri_builder *to, const tri_ends *ends, int n) {
     for (int i = 0; i < n; i++) {
-        to.unit = pass->program->slot[sums[i]].unit;
-        TRI_BUILD(&to, wait, (tri_attr){0}, sums[i], -1);
+        to->unit = to->program->slot[ends[i].y].unit;
+        TRI_BUILD(to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
     }
 }
 
+/* Takes the first rank's gradients of weights that all ranks of the tp axis hold and compute alike. */
+static void take_first(tri_pass *pass) {
+    int n = 0, is_first = tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0;
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
+    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
+    for (int u = 0; u < pass->model->n_units; u++) {
+        const tri_unit *unit = &pass->model->unit[u];
+        int64_t end = pass->in->sequence_parallel ? unit->tokens : unit->count;
+        int slot = grads_of(&to, pass, u, (tri_range){unit->split, end}, "whole");
+        if (slot < 0) continue;
+        ends[n++] = (tri_ends){slot, is_first ? slot : -1};
+        transfer(&to, TRI_OP_broadcast_post, ends[n - 1]);
+    }
+    await_all(&to, ends, n);
+}
+
+static void sum_tokens(tri_pass *pass) {
+    int n = 0;
+    tri_ends *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* in flight */
+    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
+    for (int u = 0; u < pass->model->n_units; u++) {
+        const tri_unit *unit = &pass->model->unit[u];
+        int slot = grads_of(&to, pass, u, (tri_range){unit->tokens, unit->count}, "tokens");
+        if (slot < 0) continue;
+        sums[n++] = (tri_ends){slot, -1};
+        transfer(&to, TRI_OP_all_reduce_post, sums[n - 1]);
+    }
+    await_all(&to, sums, n);
+}
+
 tri_status tri__pass_tensor_sums(tri_pass *pass) {
+    tri_code code = pass->in->mesh.dp > 1 ? pass->in->compression.gradients : TRI_CODE_NONE;
     if (pass->in->sequence_parallel) sum_tokens(pass);
+    if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) take_first(pass);
     int n = pass->model->n_units;
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);

@@ -29,7 +29,8 @@ static int has_lanes(const tri_pass *pass) {
 
 static int compresses(const tri_pass *pass) {
     const tri_compression *how = &pass->in->compression;
-    return pass->in->mesh.dp > 1 && ((pass->training && how->gradients != TRI_CODE_NONE) || how->weights != TRI_CODE_NONE);
+    return pass->in->mesh.dp > 1 &&
+           ((pass->training && how->gradients != TRI_CODE_NONE) || how->weights != TRI_CODE_NONE);
 }
 
 static int quantizes(const tri_pass *pass) { return pass->in->quantize != TRI_F32; }

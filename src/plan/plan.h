@@ -40,7 +40,7 @@ typedef struct tri_compression {
     tri_code gradients, weights;
     int feedback;             /* 1: what coding loses of gradients is added to the next step's */
     int within;               /* replicas of a machine, which exchange in full: only the exchange between machines is
-                                 coded. 0: every exchange is */
+                                 coded. 0, 1: every exchange is; -1: not as many on all machines, an error */
 } tri_compression;
 
 /* The optimizers, in the order of --optimizer's choices. */
@@ -232,7 +232,7 @@ typedef struct tri_pass {
     tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
     tri_attr group;        /* the group that shards a unit, as attributes of transfers. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
-    int *unit_bucket;      /* [n_units] the bucket of each unit's gradients. These four set by shard, read by compress */
+    int *unit_bucket; /* [n_units] the bucket of each unit's gradients. These four set by shard, read by compress */
     int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
     tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
     int n_bucket_slots, cap_bucket_slots;

@@ -281,6 +281,9 @@ static tri_status agree_on_words(const tri_session *s, int found, char words[sta
     return tri_broadcast(tri_group_world(world), words, 1024, TRI_U8, first);
 }
 
+/* Whether an instruction brings numbers of other ranks, as they are or decoded. */
+static int receives(tri_op op) { return op == TRI_OP_wait || op == TRI_OP_unpack || op == TRI_OP_unpack_sum; }
+
 /* Fails, naming the first bad value and its rank. */
 static tri_status not_finite(tri_session *s, const char *what, double value) {
     const tri_program *p = s->engine.plan.train.program;
@@ -298,7 +301,7 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
                  p->slot[slot].name, tri__op_row(p->instr[at].op)->name, unit >= 0 ? " of " : "",
                  unit >= 0 ? p->unit[unit] : "", rank);
     }
-    int found = at < 0 ? FOUND_NOTHING : p->instr[at].op == TRI_OP_wait ? FOUND_RECEIVED : FOUND_COMPUTED;
+    int found = at < 0 ? FOUND_NOTHING : receives(p->instr[at].op) ? FOUND_RECEIVED : FOUND_COMPUTED;
     if (s->place.world) TRI_TRY(agree_on_words(s, found, words));
     return tri__fail(TRI_NOTFINITE, "%s", words);
 }
