@@ -5,8 +5,10 @@
  *   cuda_kernels [base128|base512|large512|large384|oneb] [--tokens N] [--dropout P] [OPERATION ...]
  *
  * Default: all operations of base512 with dropout 0.1. --tokens: rows of dense layers instead of the model's (other
- * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. */
+ * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. Optimizers and
+ * codes are timed on 100 million elements. */
 #include "device/device.h"
+#include "layout/coded.h"
 #include "layout/float16.h"
 
 #include "measure.h"
@@ -36,13 +38,18 @@ static const model models[] = {
 };
 
 /* dims: a letter and its extent: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
- * of a layer, else a number. */
+ * of a layer, else a number. F: a code, which gives B. -mask: that operand is left out. */
 typedef struct shape {
     const char *op, *dims;
     int layer, step;   /* calls per layer; calls per branch outside of layers */
     unsigned acc;
     int wide_sums;     /* gradients of weights in fp32 */
 } shape;
+
+#define CODED(F) \
+    {"pack", "K100000000 M2 F" F " -mask", 0, 0, 0, 1}, {"pack", "K100000000 M2 F" F " -e -mask", 0, 0, 0, 1}, \
+        {"unpack", "K100000000 M2 F" F, 0, 0, 0, 1}, {"unpack_sum", "K50000000 M2 F" F, 0, 0, 0, 1}, \
+        {"unpack_sum", "K12500000 M8 F" F, 0, 0, 0, 1}
 
 static const shape shapes[] = {
     {"embed", "Tt Hh Vw P512 Y2", 0, 1, 0, 0},
@@ -91,6 +98,20 @@ static const shape shapes[] = {
     {"linear_fp8", "Tt Oh Ii", 0, 0, 0, 0},
     {"linear_int8_din", "Tt Oi Ih", 0, 0, 0, 0},
     {"linear_int8_dw", "Tt Oi Ih", 0, 0, 0, 1},
+    /* of other optimizers, and of transfers in fewer bits */
+    {"adamw", "K100000000", 0, 0, 0, 1},
+    {"adam", "K100000000", 0, 0, 0, 1},
+    {"sgd", "K100000000", 0, 0, 0, 1},
+    {"lamb_moments", "K100000000", 0, 0, 0, 1},
+    {"lamb_step", "K100000000", 0, 0, 0, 1},
+    {"momentum_in", "K100000000", 0, 0, 0, 1},
+    {"adamw_frozen", "K100000000", 0, 0, 0, 1},
+    {"momentum_out", "K100000000 M2 F5", 0, 0, 0, 1},
+    CODED("1"),
+    CODED("2"),
+    CODED("3"),
+    CODED("4"),
+    CODED("5"),
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -114,6 +135,9 @@ static void fail(const char *what) {
 static int64_t extent(const bench *b, const shape *at, char letter) {
     const model *m = b->of;
     if (letter >= '0' && letter <= '9') return letter - '0';
+    if (letter == 'B' && strchr(at->dims, 'F'))
+        return tri__coded_row((tri_code)extent(b, at, 'F'), extent(b, at, 'K'),
+                              strcmp(at->op, "unpack_sum") == 0 ? 1 : (int)extent(b, at, 'M'));
     for (const char *d = at->dims; d; d = strchr(d, ' '), d = d ? d + 1 : NULL) {
         if (*d != letter) continue;
         switch (d[1]) {
@@ -203,7 +227,9 @@ static double time_shape(bench *b, const shape *at) {
                      .max_len = (int32_t)m->length,
                      .beta1 = 0.9f,
                      .beta2 = 0.999f,
-                     .decay = 0.01f};
+                     .decay = 0.01f,
+                     .code = (int32_t)extent(b, at, 'F'),
+                     .members = 2};
     tri_call call = {.op = (tri_op)tri__op_find(at->op),
                      .attr = &attr,
                      .acc = at->acc,
@@ -215,6 +241,7 @@ static double time_shape(bench *b, const shape *at) {
     double bytes = 0;
     int64_t halves = 0;
     size_t size[TRI_MAX_ARGS] = {0};
+    char left_out[32];
     for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(b, at, letter);
     dims.of['Q' - 'A'] = (double)(m->samples * m->length * m->length);
     for (int k = 0; k < row->n_args; k++) {
@@ -225,6 +252,8 @@ static double time_shape(bench *b, const shape *at) {
                                                                                                             : TRI_BF16;
         t->rows = extent(b, at, row->arg[k].dims[0]), t->cols = extent(b, at, strchr(row->arg[k].dims, ',')[1]);
         call.dtype[k] = (uint8_t)dtype;
+        snprintf(left_out, sizeof left_out, " -%s", row->arg[k].name);
+        if (strstr(at->dims, left_out)) continue;
         size[k] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
         if (b->device->alloc(b->context, size[k], &t->data) != TRI_OK) fail(at->op);
         fill(b, row->arg[k].name, dtype, t);
@@ -238,9 +267,10 @@ static double time_shape(bench *b, const shape *at) {
     if (b->device->alloc(b->context, scratch + 64, &call.work) != TRI_OK) fail("scratch");
     double seconds = seconds_of(b, b->table.run[call.op][type], &call),
            all = seconds * 1e3 * m->branches * (at->layer * m->layers + at->step);
-    printf("%-22s %-22s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3,
+    printf("%-22s %-30s %9.4f ms %8.1f TFLOP/s %7.2f TB/s %9.3f ms a step\n", at->op, at->dims, seconds * 1e3,
            row->flops(&dims) / seconds * 1e-12, bytes / seconds * 1e-12, all);
-    for (int k = 0; k < row->n_args; k++) b->device->free(b->context, call.t[k].data, size[k]);
+    for (int k = 0; k < row->n_args; k++)
+        if (call.t[k].data) b->device->free(b->context, call.t[k].data, size[k]);
     b->device->free(b->context, call.work, scratch + 64);
     return all;
 }

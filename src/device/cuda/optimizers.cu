@@ -117,7 +117,7 @@ static __device__ __forceinline__ void lamb_at(const lamb_args<G> &f, int64_t i,
     load<N>(f.p + i, P), load<N>(f.m + i, M), load<N>(f.v + i, V), load<N>(f.g + i, Gr);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        add_moments(M[k], V[k], Gr[k] * s.coef, f.a);
+        if (apply) add_moments(M[k], V[k], Gr[k] * s.coef, f.a);
         double r = direction(P[k], M[k], V[k], c1, s.root, f.a), p = P[k];
         sum[0] = fma(p, p, sum[0]), sum[1] = fma(r, r, sum[1]);
     }
