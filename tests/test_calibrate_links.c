@@ -33,7 +33,7 @@ static void threads(void **state) {
         }
     }
     unsigned all = 1u << TRI_LINK_ALL_REDUCE | 1u << TRI_LINK_ALL_GATHER | 1u << TRI_LINK_REDUCE_SCATTER |
-                   1u << TRI_LINK_BROADCAST | 1u << TRI_LINK_CONTROL;
+                   1u << TRI_LINK_ALL_TO_ALL | 1u << TRI_LINK_BROADCAST | 1u << TRI_LINK_CONTROL;
     assert_int_equal(seen, all | 1u << TRI_LINK_SEND | all << TRI_LINK_KINDS); /* messages are between two */
     tri__arena_close(&arena);
 }

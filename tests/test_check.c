@@ -166,6 +166,72 @@ static void nobody_gets_on(void **state) {
     tri__arena_close(&arena);
 }
 
+/* ---- All with all: rows of three ranks ---- */
+
+enum { TRIO = 3, ROW = 70000 }; /* bytes of a row: more than travel with an announcement */
+
+static const char trio_text[] =
+    "program trio\nmesh pp=1 tp=1 dp=3 rank=%d microbatches=1\nmax T0=1 T1=0 N=1 Q0=0 Q1=0\n"
+    "bytes state=210048 result=210048\nslot x state u8 [3,%d] @0\nslot y result u8 [3,%d] @0\n"
+    "0 all_to_all_post y <- x id=7 axes=dp\n1 wait y <- x\n";
+
+static const tri_program *parse_trio(tri_arena *arena, int rank, int row, const char *find, const char *put) {
+    return program_text_parse(arena, "trio", tri__arena_print(arena, trio_text, rank, row, row), find, put);
+}
+
+static uint8_t byte_of(int from, int to, int k) { return (uint8_t)(17 * from + 5 * to + k); }
+
+static tri_status run_trio(tri_world *world, void *argument) {
+    const tri_program *p = ((const tri_program *const *)argument)[tri_world_rank(world)];
+    int rank = tri_world_rank(world), right = 1, row = (int)p->slot[0].cols;
+    tri_feed feed = {.counts.of[TRI_SYM_T0] = 1};
+    tri_exec *exec;
+    TRI_TRY(tri__exec_open(tri__device_find("cpu"), &p, 1, 1, 1, 0, world, NULL, &exec));
+    uint8_t *x = tri__exec_slot(exec, 0, 0), *y = tri__exec_slot(exec, 0, 1); /* [TRIO, row] */
+    for (int to = 0; to < TRIO; to++)
+        for (int k = 0; k < row; k++) x[to * row + k] = byte_of(rank, to, k);
+    tri_status status = tri__exec_run(exec, 0, 0, p->n_instrs, 1, &feed, NULL);
+    for (int from = 0; from < TRIO; from++)
+        for (int k = 0; k < row; k++) right &= y[from * row + k] == byte_of(from, rank, k);
+    tri__exec_close(exec);
+    return status != TRI_OK || right ? status : tri__fail(TRI_DATA, "rank %d: wrong rows", rank);
+}
+
+/* Ranks as threads and as processes over shared memory. A rank sends two of its three rows. */
+static void rows_are_exchanged(void **state) {
+    (void)state;
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 28));
+    for (int forks = 1; forks >= 0; forks--)
+        for (int row = 64; row <= ROW; row += ROW - 64) {
+            const tri_program *all[TRIO];
+            double sent[TRI_COLLECTIVE_COUNT];
+            for (int rank = 0; rank < TRIO; rank++) all[rank] = parse_trio(&arena, rank, row, NULL, NULL);
+            OK(tri__check(all, TRIO));
+            tri__program_sent(all[0], sent);
+            assert_true(sent[TRI_ALL_TO_ALL] == 2.0 * row);
+            OK(tri_ranks_run(&(tri_ranks){.n = TRIO, .forks = forks, .heap_bytes = HEAP}, run_trio, all));
+        }
+    static const struct {
+        const char *find, *put, *words;
+    } cases[] = {{"slot x state u8 [3,", "slot x state u8 [2,", "fit"},
+                 {"slot y result u8 [3,64]", "slot y result u8 [3,128]", "fit"},
+                 {"axes=dp", "axes=pp", "for each member"},
+                 {"axes=dp\n1 wait y <- x\n",
+                  "axes=dp\n1 wait y <- x\n2 all_to_all_post y <- x id=8 axes=dp\n3 wait y <- x\n", "rank 1 has ended"},
+                 {"all_to_all_post y <- x", "all_to_all_post y <- y", "overlaps"},
+                 {"slot x state u8 [3,64] @0\nslot y result u8 [3,64]",
+                  "slot x state u8 [3,128] @0\nslot y result u8 [3,128]", "do not fit together"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tri_program *all[TRIO];
+        for (int rank = 0; rank < TRIO; rank++)
+            all[rank] = parse_trio(&arena, rank, 64, rank ? NULL : cases[i].find, cases[i].put);
+        assert_int_equal(tri__check(all, TRIO), TRI_INTERNAL);
+        if (!strstr(tri_error(), cases[i].words)) fail_msg("case %zu: %s", i, tri_error());
+    }
+    tri__arena_close(&arena);
+}
+
 /* ---- Mutations ---- */
 
 typedef struct suite {
@@ -470,6 +536,7 @@ static void one_of_a_class(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_exchanged), /* first: forks before threads */
         cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
         cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations), cmocka_unit_test(mutations_of_pipelines),
         cmocka_unit_test(mutations_of_classes), cmocka_unit_test(one_of_a_class),

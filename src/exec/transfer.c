@@ -39,7 +39,9 @@ void tri__transfer_bind(tri_group_table *table, const tri_program *program, cons
 }
 
 tri_status tri__transfer_post(tri_bound_transfer *transfer, const tri_counts *rows) {
-    if (!transfer->what.counts) transfer->what.count = tri__slot_rows(transfer->sized, rows) * transfer->sized->cols;
+    int64_t all = tri__slot_rows(transfer->sized, rows) * transfer->sized->cols;
+    if (transfer->what.kind == TRI_ALL_TO_ALL) all /= tri_group_size(transfer->group); /* it counts one member's row */
+    if (!transfer->what.counts) transfer->what.count = all;
     if (transfer->far) {
         tri_group_table *table = transfer->table;
         tri_collective what = transfer->what;

@@ -38,7 +38,7 @@ static tri_linear_range shard_of(tri_checker *c, int64_t count, int n, tri_linea
 
 int tri__check_own_part(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
-    if (!tri__is_post(instr->op)) return 0;
+    if (!tri__is_post(instr->op) || instr->op == TRI_OP_all_to_all_post) return 0;
     tri_ends ends = tri__transfer_ends(instr);
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
     tri_linear_range outer = c->range[whole], inner = c->range[part];
@@ -76,6 +76,18 @@ static tri_status check_control(tri_checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
+/* Both ends of an exchange of all with all have a row for each member. */
+static tri_status check_rows(tri_checker *c, tri_ends ends, int n) {
+    const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
+    for (int k = 0; k < 2; k++) {
+        const tri_slot *slot = k ? x : y;
+        if (slot->rows.sym != TRI_SYM_NONE || slot->rows.add != n || slot->cols != y->cols)
+            return tri__defect(c, "%s does not have a row, as long as those of %s, for each member", slot->name,
+                               y->name);
+    }
+    return TRI_OK;
+}
+
 /* The group exists, and both ends have the sizes of this rank's place in it. */
 tri_status tri__check_post(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
@@ -98,6 +110,7 @@ tri_status tri__check_post(tri_checker *c, const tri_instr *instr) {
         return tri__defect(c, "%s is given on another rank than the root%s", "x", "");
     if (ends.x >= 0 && ends.y >= 0 && p->slot[ends.x].dtype != p->slot[ends.y].dtype)
         return tri__defect(c, "%s and %s differ in element type", p->slot[ends.y].name, p->slot[ends.x].name);
+    if (instr->op == TRI_OP_all_to_all_post) return check_rows(c, ends, n);
     if (instr->op != TRI_OP_all_gather_post && instr->op != TRI_OP_reduce_scatter_post) return TRI_OK;
     int whole = tri__transfer_whole(instr), part = whole == ends.y ? ends.x : ends.y;
     if (!is_share(c, &p->slot[whole], &p->slot[part], n, place))

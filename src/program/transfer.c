@@ -16,6 +16,7 @@ tri_collective_kind tri__post_kind(tri_op op) {
     case TRI_OP_control_post: return TRI_ALL_REDUCE;
     case TRI_OP_all_gather_post: return TRI_ALL_GATHER;
     case TRI_OP_reduce_scatter_post: return TRI_REDUCE_SCATTER;
+    case TRI_OP_all_to_all_post: return TRI_ALL_TO_ALL;
     case TRI_OP_broadcast_post: return TRI_BROADCAST;
     case TRI_OP_send_post: return TRI_SEND;
     case TRI_OP_recv_post: return TRI_RECV;

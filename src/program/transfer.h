@@ -22,7 +22,8 @@ tri_ends tri__transfer_ends(const tri_instr *instr);
 /* The wait of the post `post`, and the post of a wait, which runs in the same kinds of steps; -1: none. */
 int tri__transfer_wait_of(const tri_program *program, int post);
 int tri__transfer_post_of(const tri_program *program, int wait);
-/* The slot that holds all members' data: y of a gather, x of a scatter, the only slot of the others. */
+/* The slot that holds all members' data: y of a gather and of an all-to-all, x of a scatter, the only slot of the
+ * others. */
 int tri__transfer_whole(const tri_instr *instr);
 
 /* Size of the group: the places along attr.axes that attr.within or attr.across leave. 0 when the attributes do not

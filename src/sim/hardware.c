@@ -95,6 +95,7 @@ const char *const *tri__hardware_parts(int *n) {
 
 const char *tri__link_kind_name(tri_link_kind kind) {
     static const char *const names[TRI_LINK_KINDS] = {"send",           "broadcast", "all_reduce", "all_gather",
-                                                      "reduce_scatter", "control",   "copy_in",    "copy_out"};
+                                                      "reduce_scatter", "all_to_all", "control",   "copy_in",
+                                                      "copy_out"};
     return names[kind];
 }

@@ -41,6 +41,7 @@ typedef enum tri_link_kind {
     TRI_LINK_ALL_REDUCE,
     TRI_LINK_ALL_GATHER,
     TRI_LINK_REDUCE_SCATTER,
+    TRI_LINK_ALL_TO_ALL,
     TRI_LINK_CONTROL,      /* the hosts' all-reduce that ends a step */
     TRI_LINK_COPY_IN,      /* host, or offload memory, to device */
     TRI_LINK_COPY_OUT,

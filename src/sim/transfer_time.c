@@ -52,6 +52,7 @@ static double formula(const tri_hardware *h, tri_link_kind kind, int n, const sp
     case TRI_LINK_CONTROL:
     case TRI_LINK_ALL_REDUCE: return fmin(2 * ring, 2 * levels * (link.latency + bytes / link.bytes));
     case TRI_LINK_ALL_GATHER:
+    case TRI_LINK_ALL_TO_ALL: /* n-1 messages of bytes/n to others: the bytes of a ring */
     case TRI_LINK_REDUCE_SCATTER: return ring;
     case TRI_LINK_BROADCAST: return levels * link.latency + bytes / link.bytes;
     default: return link.latency + bytes / link.bytes;
@@ -64,7 +65,8 @@ static double growth(const tri_hardware *h, tri_link_kind kind, int n, const spr
     if (s->nodes > 1 || h->overlap) return formula(h, kind, n, s, bytes);
     double moved[TRI_LINK_KINDS] = {[TRI_LINK_SEND] = 2,           [TRI_LINK_BROADCAST] = n,
                                     [TRI_LINK_ALL_REDUCE] = 2 * n, [TRI_LINK_CONTROL] = 2 * n,
-                                    [TRI_LINK_ALL_GATHER] = 2 * n, [TRI_LINK_REDUCE_SCATTER] = n + 1};
+                                    [TRI_LINK_ALL_GATHER] = 2 * n, [TRI_LINK_REDUCE_SCATTER] = n + 1,
+                                    [TRI_LINK_ALL_TO_ALL] = 2 * n};
     double workers = kind == TRI_LINK_SEND ? 1 : h->cores > 0 && h->cores < n ? h->cores : n;
     return ceil(log2(n)) * h->near.latency + moved[kind] * bytes / (workers * h->near.bytes);
 }
@@ -128,19 +130,27 @@ static tri_link_kind link_kind(tri_collective_kind kind) {
     case TRI_ALL_REDUCE: return TRI_LINK_ALL_REDUCE;
     case TRI_ALL_GATHER: return TRI_LINK_ALL_GATHER;
     case TRI_REDUCE_SCATTER: return TRI_LINK_REDUCE_SCATTER;
+    case TRI_ALL_TO_ALL: return TRI_LINK_ALL_TO_ALL;
     case TRI_BROADCAST: return TRI_LINK_BROADCAST;
     default: return TRI_LINK_SEND;
     }
 }
 
+/* A kind, or if the hardware has no curves of it, one that moves as many bytes. */
+static tri_link_kind known(const tri_hardware *h, tri_link_kind kind, tri_link_kind otherwise) {
+    for (int i = 0; i < h->n_links; i++)
+        if (h->link[i].kind == kind) return kind;
+    return otherwise;
+}
+
 double tri__transfer_seconds(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes) {
-    return seconds_of(h, link_kind(kind), members, n, bytes);
+    tri_link_kind link = link_kind(kind);
+    if (link == TRI_LINK_ALL_TO_ALL) link = known(h, link, TRI_LINK_ALL_GATHER);
+    return seconds_of(h, link, members, n, bytes);
 }
 
 double tri__control_seconds(const tri_hardware *h, const int *members, int n, double bytes) {
-    for (int i = 0; i < h->n_links; i++)
-        if (h->link[i].kind == TRI_LINK_CONTROL) return seconds_of(h, TRI_LINK_CONTROL, members, n, bytes);
-    return seconds_of(h, TRI_LINK_ALL_REDUCE, members, n, bytes);
+    return seconds_of(h, known(h, TRI_LINK_CONTROL, TRI_LINK_ALL_REDUCE), members, n, bytes);
 }
 
 /* ---- How they proceed ---- */
@@ -176,6 +186,7 @@ double tri__transfer_crossing(const tri_hardware *h, tri_collective_kind kind, c
     switch (kind) {
     case TRI_ALL_REDUCE: return 2 * parts;
     case TRI_ALL_GATHER:
+    case TRI_ALL_TO_ALL:
     case TRI_REDUCE_SCATTER: return parts;
     case TRI_BROADCAST: return h->overlap ? bytes : parts + (n - s.fewest) * bytes / n;
     default: return bytes;

@@ -10,7 +10,8 @@
  * the smallest size as long as that, above the largest at its rate; between and beyond the measured numbers of ranks
  * and nodes in proportion to the formulas of transfer_time.c. Otherwise, by kind:
  *   all_reduce                   the faster of a ring, 2(n-1) steps of bytes/n, and a tree, 2 log2(n) steps of bytes
- *   all_gather, reduce_scatter   a ring, n-1 steps of bytes/n
+ *   all_gather, reduce_scatter,  a ring, n-1 steps of bytes/n; an all_to_all without curves takes as long as an
+ *   all_to_all                   all_gather
  *   broadcast                    a tree whose steps overlap: log2(n) latencies, and the bytes once
  *   send                         one latency and the bytes
  * Members of one node share their links to other nodes. */

@@ -37,6 +37,7 @@ static const kind_row kinds[] = {
     {TRI_LINK_ALL_REDUCE, TRI_ALL_REDUCE, .in_place = 1},
     {TRI_LINK_ALL_GATHER, TRI_ALL_GATHER, .all_out = 1},
     {TRI_LINK_REDUCE_SCATTER, TRI_REDUCE_SCATTER, .all_in = 1},
+    {TRI_LINK_ALL_TO_ALL, TRI_ALL_TO_ALL, .all_in = 1, .all_out = 1},
     {TRI_LINK_BROADCAST, TRI_BROADCAST, .in_place = 1},
     {.link = TRI_LINK_SEND, .kind = TRI_SEND}, /* between two members, in one direction */
     {TRI_LINK_CONTROL, TRI_ALL_REDUCE, .in_place = 1},
