@@ -63,6 +63,7 @@ static inline tri_status run_keep(run *run, tri_session *s) {
         const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
         int64_t at = is_weight ? run_piece_at(&e->model, piece->name, "") : -1;
         for (int k = 0; k < 2 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = k + 1;
+        if (at < 0 && strncmp(piece->name, "error", 5) == 0) continue; /* each copy has its own */
         if (at < 0) return tri__fail(TRI_INTERNAL, "no parameter is called %s", piece->name);
         run_copy(run->state[kind] + at, piece);
     }
