@@ -51,7 +51,10 @@ static tri_status list_pieces(void *data) {
     tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    const int *base = p->master ? p->master : engine->plan.filling.slot ? NULL : p->param;
+    const int *base = p->anchor                    ? p->anchor
+                      : p->master                  ? p->master
+                      : engine->plan.filling.slot ? NULL
+                                                   : p->param;
     const tri_range *held_part = p->master ? p->state_part : p->param_part;
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
@@ -202,7 +205,7 @@ static source source_of(const tri_engine *engine, int unit, const tri_checkpoint
 /* The slot in which the host fills a unit's weights. */
 static int filled_slot(const tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    return p->master ? p->master[unit] : p->param[unit];
+    return p->anchor ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit];
 }
 
 static tri_status upload_unit(tri_engine *engine, int unit) {
@@ -211,9 +214,12 @@ static tri_status upload_unit(tri_engine *engine, int unit) {
     source drawn = source_of(engine, unit, NULL);
     if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, make_part, &drawn));
     else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
-    if (!engine->has_state) return TRI_OK; /* it is 0 on the host and on the device */
-    for (int i = 0; i < p->n_states; i++)
-        if (p->state[i].slot[unit] >= 0) TRI_TRY(tri__exec_push(engine->exec, 0, p->state[i].slot[unit]));
+    for (int i = 0; i < p->n_states; i++) {
+        int slot = p->state[i].slot[unit], is_weights = p->state[i].absent == TRI_ABSENT_WEIGHTS;
+        if (slot < 0 || !(engine->has_state || is_weights)) continue; /* it is 0 on the host and on the device */
+        if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, slot, make_part, &drawn));
+        else TRI_TRY(tri__exec_push(engine->exec, 0, slot));
+    }
     return TRI_OK;
 }
 
@@ -233,8 +239,13 @@ static tri_status pass_unit(tri_engine *engine, int unit) {
 
 static tri_status upload_all(tri_engine *engine) {
     const tri_feed none = {0};
+    const tri_planned *p = &engine->plan.train;
+    for (int i = 0; i < p->n_states && engine->train >= 0; i++)
+        if (!engine->draws && !engine->has_state && p->state[i].absent == TRI_ABSENT_WEIGHTS)
+            tri__engine_copy_weights(engine, i);
     for (int unit = 0; unit < engine->plan.model->n_units; unit++) TRI_TRY(upload_unit(engine, unit));
-    return tri__exec_run(engine->exec, engine->start, 0, engine->plan.start->n_instrs, 0, &none, NULL);
+    int end = p->anchor ? engine->plan.filling.to_anchor : engine->plan.start->n_instrs;
+    return tri__exec_run(engine->exec, engine->start, 0, end, 0, &none, NULL);
 }
 
 static tri_status pass_all(tri_engine *engine) {

@@ -16,7 +16,7 @@
  *
  * Error feedback: what coding loses of this member's gradients is kept (`error`) and added to the next step's; so is
  * what the second coding loses of its part of the sum (`error_sum`). */
-#include "plan/optimizer.h"
+#include "plan/local.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -387,7 +387,8 @@ static int others_have_blocks(const compress *c) {
 }
 
 static tri_status check_coded(const compress *c) {
-    int gradients = c->pass->training && c->how->gradients != TRI_CODE_NONE && !c->n_gradients;
+    int gradients = c->pass->training && c->how->gradients != TRI_CODE_NONE && !c->n_gradients &&
+                    !tri__steps_alone(c->pass); /* then `local` codes what copies exchange */
     int weights = c->how->weights != TRI_CODE_NONE && !c->n_weights;
     if ((!gradients && !weights) || others_have_blocks(c)) return TRI_OK;
     return tri__fail(TRI_USAGE,

@@ -161,7 +161,11 @@ static void rewrite(precision *p) {
         if (i == update) pass->out.update = program->n_instrs;
         append(p, &instr[i]);
     }
-    for (int u = 0; u < pass->model->n_units && pass->out.master; u++) unit_master(p, u);
+    for (int u = 0; u < pass->model->n_units && pass->out.master; u++) {
+        int master = unit_master(p, u);
+        for (int s = 0; s < pass->out.n_states; s++) /* a state that is the weights themselves */
+            if (pass->out.state[s].slot[u] == pass->out.param[u]) pass->out.state[s].slot[u] = master;
+    }
 }
 
 tri_status tri__check_kernels(const tri_pass *pass) {

@@ -8,6 +8,7 @@
  *   zero2    the same for each microbatch, into a shard of gradients
  *   zero3    weights are shards too, gathered before the units that use them
  *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
+#include "plan/local.h"
 #include "plan/shard.h"
 #include "base/random.h"
 
@@ -188,6 +189,7 @@ static void share_out(tri_sharder *s) {
         tri_range own = pass->own[u] = own_part(s, u), part = tri__shard(own.end - own.begin, copies, copy);
         pass->out.save_part[u] = (tri_range){own.begin + part.begin, own.begin + part.end};
     }
+    if (kind == TRI_SHARD_NONE && tri__steps_alone(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
     if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->grad_part = pass->own;
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
 }
@@ -248,7 +250,8 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
         open_blocks(&s, &pass);
         *n = s.n;
     }
-    int each = !pass.training && pass.in->fed; /* a replica of a server has parts of its own number */
+    /* a replica of a server has parts of its own number; a copy that steps alone owns parts of units, not of blocks */
+    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass);
     if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;
@@ -279,8 +282,9 @@ static void open_sharder(tri_sharder *s, tri_pass *pass) {
 tri_status tri__pass_shard(tri_pass *pass) {
     tri_sharder s;
     hold_all(pass);
+    if (pass->in->mesh.dp > 1) TRI_TRY(resolve_hybrid(pass));
+    TRI_TRY(tri__local_check(pass));
     if (pass->in->mesh.dp == 1) return TRI_OK;
-    TRI_TRY(resolve_hybrid(pass));
     open_sharder(&s, pass);
     share_out(&s);
     if (pass->sharding.kind >= TRI_SHARD_ZERO3) tri__gathers_plan(&s);

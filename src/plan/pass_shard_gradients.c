@@ -8,7 +8,10 @@
  * Sharded (zero2 and up): a microbatch's gradients of a block are written to a separate slot, reduce-scattered after
  * the last write, and added to the shard. This ends before the next block's are written, so at most one block of full
  * gradients exists at a time. Where gradients travel in a code (pass_compress.c), coding frees them at once: a
- * reduce-scatter then ends where the next one is posted, so that it has the time of a block's backward pass. */
+ * reduce-scatter then ends where the next one is posted, so that it has the time of a block's backward pass.
+ *
+ * Copies that step alone (pass_local.c) sum within a copy only. */
+#include "plan/local.h"
 #include "plan/shard.h"
 
 #include <stdlib.h>
@@ -193,7 +196,7 @@ static void finish_scatter(tri_sharder *s, scatter done) {
     tri__sharder_wait(s, done.ends, unit, done.mb);
     if (done.ends.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, done.ends.y)->acc = 1;
     const tri_sharding *how = &s->pass->sharding;
-    if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1) return;
+    if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1 || tri__steps_alone(s->pass)) return;
     fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size},
         (tri_ends){.y = shard, .x = -1}, unit, done.mb);
 }
@@ -252,7 +255,7 @@ void tri__reductions_after(tri_sharder *s, int at) {
         fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
     for (int i = 0; i < r->n_buckets; i++) {
         const bucket *b = &r->bucket[i];
-        if (b->last == at)
+        if (b->last == at && !tri__steps_alone(s->pass))
             fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
     }
     if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)

@@ -4,7 +4,7 @@
  * With sharding, each rank sums the squares of its own part of a unit, and the sums are added in the group's order,
  * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
  * ranks, however units are cut into stages. */
-#include "plan/optimizer.h"
+#include "plan/local.h"
 #include "plan/pipeline/stage.h"
 
 /* All axes of more than one place; 0 for one rank. */
@@ -66,6 +66,7 @@ static void emit_norm(tri_updating *up) {
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
     TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply,
               pass->out.norm, sums, -1);
+    tri__local_agree(up, sums);
 }
 
 void tri__gather_parts(tri_pass *pass) {

@@ -3,7 +3,7 @@
  *
  * Stages are cut before the first pass, since several passes need their number (pipeline/stage.c). Operations of tensor
  * parallelism stay in the template until `tensor_lower`, so that they have adjoints and fuse like others. */
-#include "plan/plan.h"
+#include "plan/local.h"
 
 #include <string.h>
 
@@ -77,6 +77,9 @@ const tri_pass_row tri__passes[] = {
     {PASS(update, REPLICA),
      .does = "norm and clipping of gradients, the optimizer on what this rank owns, the control all-reduce",
      .when = is_training, .needs = "training"},
+    {PASS(local, REPLICA),
+     .does = "copies that step alone: their own gradients, and meetings",
+     .when = tri__steps_alone, .needs = "--sync-every above 1"},
     {PASS(precision, REPLICA),
      .does = "gives slots their element types; casts, master weights, the loss scale"},
     {PASS(quantize, REPLICA),

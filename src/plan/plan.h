@@ -129,6 +129,8 @@ typedef struct tri_planned {
     tri_program *program;
     int *param;                  /* [n_units] flat slots */
     int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
+    int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
+                                    in fp32, with the ranges of param. They are the model; else NULL */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
@@ -148,6 +150,9 @@ typedef struct tri_filling {
     int *slot; /* [n_units] the unit's elements param_part; -1: this rank holds none. NULL: weights, or their masters,
                   are filled in place */
     int *end;  /* [n_units] the unit's instructions begin at the end of those of the unit before */
+    int to_anchor, to_local; /* where there is an anchor: instructions [to_anchor, to_local) of the start program put it
+                                in the place of the weights, and those from to_local on put them back. Weights are
+                                prepared by those before; else all do that */
 } tri_filling;
 
 typedef struct tri_rank_plan {
@@ -281,6 +286,7 @@ tri_status tri__pass_compress(tri_pass *pass);
 tri_status tri__pass_tensor_sums(tri_pass *pass);
 tri_status tri__pass_collect(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
+tri_status tri__pass_local(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 tri_status tri__pass_quantize(tri_pass *pass);
 tri_status tri__pass_feed(tri_pass *pass);

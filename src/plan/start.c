@@ -4,6 +4,9 @@
  *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
  *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
  *
+ * Where copies of the model step alone (pass_local.c), two more parts run around each evaluation: weights and anchor
+ * change places, or the anchor, then the masters are rounded into the weights.
+ *
  * Prediction has no masters. In fp32 its weights are filled in directly, whole or as shards: the program is empty,
  * without slots. With fewer bits the host fills one unit at a time, in fp32, into a slot whose memory the next unit
  * reuses; the unit's instructions then round what it holds into the weights. So the peak is that of the small weights
@@ -54,6 +57,21 @@ static void cast_unit(start *s, int unit) {
         weights = tri__build_view(&s->build, weights, own.begin - held.begin, 1, tri__range_count(own), "%s.+%lld",
                                   s->pass.program->slot[weights].name, (long long)own.begin);
     TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
+}
+
+/* Evaluations compute with the anchor. */
+static void show_anchor(start *s, tri_filling *filling) {
+    const tri_planned *from = &s->from->out;
+    for (int back = 0; back < 2; back++) {
+        *(back ? &filling->to_local : &filling->to_anchor) = s->pass.program->n_instrs;
+        for (int u = 0; u < s->pass.model->n_units; u++) {
+            int weights = s->pass.out.param[u], anchor = map_slot(s, from->anchor[u]);
+            s->build.unit = s->pass.program->slot[weights].unit;
+            if (!tri__range_count(from->param_part[u])) continue;
+            if (!from->master) TRI_BUILD(&s->build, swap, (tri_attr){0}, weights, anchor);
+            else TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, back ? map_slot(s, from->master[u]) : anchor);
+        }
+    }
 }
 
 /* A view of a unit's flat slot; the slot itself where it is all of it. */
@@ -129,12 +147,11 @@ static void assert_places(const start *s) {
         if (s->map[i] >= 0) TRI_ASSERT(tri__slot_offset(to, s->map[i]) == tri__slot_offset(from, i));
 }
 
-/* The passes after `feed`: offsets are found in the same way for every program. Units that are filled one by one
- * run one by one: on one lane. */
-static tri_status run_last_passes(tri_pass *pass, int fills) {
+/* The passes after `feed`: offsets are found in the same way for every program. What runs in parts runs on one lane. */
+static tri_status run_last_passes(tri_pass *pass, int in_parts) {
     for (const tri_pass_row *row = tri__pass_find("feed") + 1; row->name; row++) {
         int lanes = row->run == tri__pass_lanes || row->run == tri__pass_waits;
-        if ((!row->when || row->when(pass)) && !(fills && lanes)) TRI_TRY(row->run(pass));
+        if ((!row->when || row->when(pass)) && !(in_parts && lanes)) TRI_TRY(row->run(pass));
     }
     return TRI_OK;
 }
@@ -149,13 +166,14 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
     *filling = (tri_filling){0};
     int fills = !from->training && (from->n_stored || tri__weights_dtype(from) != TRI_F32);
-    if (!from->out.master && !fills) return tri__pass_memory(&s.pass);
+    if (!from->out.master && !from->out.anchor && !fills) return tri__pass_memory(&s.pass);
     copy_slots(&s);
     if (fills) fill_units(&s, filling);
-    for (int u = 0; u < s.pass.model->n_units && !fills; u++) cast_unit(&s, u);
+    for (int u = 0; u < s.pass.model->n_units && from->out.master; u++) cast_unit(&s, u);
     if (!fills) tri__gather_parts(&s.pass);
+    if (from->out.anchor) show_anchor(&s, filling);
     TRI_TRY(tri__check_kernels(&s.pass));
-    TRI_TRY(run_last_passes(&s.pass, fills));
+    TRI_TRY(run_last_passes(&s.pass, fills || from->out.anchor));
     if (fills) find_ends(&s, filling);
     assert_places(&s);
     return TRI_OK;

@@ -32,6 +32,7 @@ static const tri_attr_row tri__attr_rows[] = {
     {"nesterov", TRI_ATTR_INT, offsetof(tri_attr, nesterov)},
     {"code", TRI_ATTR_INT, offsetof(tri_attr, code)},
     {"members", TRI_ATTR_INT, offsetof(tri_attr, members)},
+    {"rate", TRI_ATTR_REAL, offsetof(tri_attr, rate)},
     {"axes", TRI_ATTR_AXES, offsetof(tri_attr, axes)},
     {"within", TRI_ATTR_INT, offsetof(tri_attr, within)},
     {"across", TRI_ATTR_INT, offsetof(tri_attr, across)},

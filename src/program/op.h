@@ -131,7 +131,8 @@ typedef struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum_in: replicas whose momenta are summed */
+    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed */
+    float rate;         /* outer_step: its learning rate */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
@@ -154,7 +155,8 @@ typedef struct tri_attr {
     X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
     X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
-    X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")
+    X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")         \
+    X(copy_inv, "1 / sum of the label weights of this copy's samples, 0 if that is 0 [1,1] f64")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -36,7 +36,9 @@ static held hash_weights(const tri_engine *engine, int parts) {
 static held hash_computing(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     const tri_network *model = engine->plan.model;
-    held h = {.what = (uint64_t)tri__mesh_coords(&engine->place.mesh, engine->place.rank).tp};
+    tri_coords at = tri__mesh_coords(&engine->place.mesh, engine->place.rank);
+    held h = {.what = (uint64_t)at.tp};
+    if (p->anchor) return h; /* they are a copy's own; what copies share are the anchors, in fp32 */
     for (int unit = 0; p->master && unit < model->n_units; unit++) {
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */

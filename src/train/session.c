@@ -235,6 +235,20 @@ static tri_status check_room(const tri_session *s) {
     return TRI_OK;
 }
 
+/* Of the samples of this rank's copy of the model: of its replica, or its run of replicas. */
+static double copy_inv(const tri_session *s) {
+    const tri_batch *batch = s->batch;
+    const tri_reals *weights = &s->settings->model.class_weights;
+    int size = s->engine.in.sharding.kind == TRI_SHARD_HYBRID ? s->engine.in.sharding.size : 1;
+    int first = s->place.replica / size * size * s->engine.n_mb, end = first + size * s->engine.n_mb;
+    double sum = 0;
+    if (!s->engine.plan.train.anchor) return 0;
+    for (int64_t i = 0; i < batch->n; i++)
+        if (first <= batch->part_of[i] && batch->part_of[i] < end)
+            sum += weights->n ? weights->at[s->train->labels[batch->row[i]]] : 1;
+    return sum > 0 ? 1 / sum : 0;
+}
+
 static tri_status next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
@@ -244,10 +258,12 @@ static tri_status next_batch(tri_session *s, int *more) {
     if (s->batch->weight <= 0)
         return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = 1 / s->batch->weight;
+    s->copy_inv = copy_inv(s);
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
         s->feed[mb].field[TRI_FIELD_control] = s->told;
+        s->feed[mb].field[TRI_FIELD_copy_inv] = &s->copy_inv;
     }
     s->feed[0].gates = tri__step_gate(&s->engine.in.optimizer, s->at.step);
     TRI_TRY(check_room(s));

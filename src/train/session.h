@@ -57,6 +57,7 @@ struct tri_session {
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
+    double copy_inv;                  /* the same of the samples of this rank's copy of the model; 0: it has none */
     float hyper[4];
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/mfu.h); only on the lead */

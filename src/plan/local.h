@@ -1,0 +1,17 @@
+/* local.h - copies of the model that step alone and meet every so many steps (pass_local.c): what other passes ask. */
+#ifndef TRI_PLAN_LOCAL_H
+#define TRI_PLAN_LOCAL_H
+
+#include "plan/optimizer.h"
+
+/* Whether the program is of such steps. */
+int tri__steps_alone(const tri_pass *pass);
+/* For `shard`, which has resolved hybrids: TRI_USAGE where there are no copies that could step alone. */
+tri_status tri__local_check(const tri_pass *pass);
+/* For a pass that has reached `shard`: the ranks of all copies that hold the same elements as this one. */
+tri_attr tri__copies_group(const tri_pass *pass);
+/* For `update`: all copies apply a step or none does, whichever copy's norm (of `sums`, which this rank's copy has
+ * used) is not finite. */
+void tri__local_agree(tri_updating *up, int sums);
+
+#endif

@@ -1,0 +1,365 @@
+/* pass_local.c - pass: copies of the model that step alone and meet every so many steps (DiLoCo, Douillard et al.,
+ * 2023). A copy is a replica, or with --shard hybrid a run of replicas that share one.
+ *
+ * Between meetings gradients of different copies are not summed (pass_shard_gradients.c): each copy divides by the
+ * label weights of its own samples (field copy_inv), and clips by its own norm. Weights and optimizer states are then
+ * a copy's own. At a meeting (gate sync), after the update, unit by unit:
+ *
+ *   local_delta      d = anchor - p: how far this copy went from the weights of the last meeting, the anchor
+ *   reduce_scatter   the sum over copies: each has a part of it
+ *   outer_step       Nesterov's momentum along the mean
+ *   all_gather       the step
+ *   outer_take       the anchor moves by it, and the copy is there
+ *
+ * With --compress-gradients d and the step travel as sums of gradients do (pass_compress.c): pack, all_to_all,
+ * unpack_sum; pack, all_gather, unpack. Every copy, the owner of a part too, takes the decoded step, so anchors never
+ * drift apart. A unit's exchange advances by one transfer wherever the next unit's begins. */
+#include "plan/local.h"
+
+#include "base/random.h"
+
+#include <string.h>
+
+/* How a unit's elements that this rank holds are exchanged between copies. */
+typedef struct exchange {
+    int unit;
+    tri_code code;         /* NONE: in full */
+    int is_nested;         /* 1: summed within the machine first, in full */
+    tri_attr group;        /* the other copies' ranks that hold the same, or with nesting the same part of them */
+    int n, place;          /* its members; this one's place */
+    tri_range part, own;   /* of the unit's elements: what the group exchanges; this member's part of that */
+} exchange;
+
+/* What a transfer under way is followed by. */
+typedef enum leg { WITHIN, SUM, STEP, SPREAD, DONE } leg;
+
+typedef struct flight {
+    const exchange *x;
+    leg leg;
+    int d, part, own;      /* slots: the change of all elements, of x->part, of x->own; later the step */
+    int64_t row;           /* bytes of a coded part */
+    tri_ends ends;         /* of the transfer under way */
+} flight;
+
+typedef struct meeting {
+    tri_pass *pass;
+    tri_builder build;
+    exchange *x;           /* [n_units] */
+    flight *open;          /* [n_units] */
+    int copies;
+    int momentum, error, error_sum; /* states; -1: none */
+} meeting;
+
+int tri__steps_alone(const tri_pass *pass) {
+    return pass->training && pass->in->optimizer.sync_every > 1 && pass->in->mesh.dp > 1;
+}
+
+tri_attr tri__copies_group(const tri_pass *pass) {
+    return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP),
+                      .across = pass->sharding.kind == TRI_SHARD_HYBRID ? pass->sharding.size : 0};
+}
+
+tri_status tri__local_check(const tri_pass *pass) {
+    const tri_plan_in *in = pass->in;
+    long long every = (long long)in->optimizer.sync_every;
+    static const char *const names[] = {[TRI_SHARD_ZERO1] = "zero1", [TRI_SHARD_ZERO2] = "zero2",
+                                        [TRI_SHARD_ZERO3] = "zero3", [TRI_SHARD_HYBRID] = "hybrid"};
+    if (!pass->training || every <= 1) return TRI_OK;
+    if (in->mesh.dp == 1)
+        return tri__fail(TRI_USAGE,
+                         "--sync-every %lld: there is one copy of the model, so there is nothing to synchronise: leave "
+                         "it out, or take more replicas (--dp-size)",
+                         every);
+    if (in->offload && in->target->ahead)
+        return tri__fail(TRI_USAGE,
+                         "--sync-every %lld with --offload on a device that copies: evaluations exchange the copies' "
+                         "weights with the common ones, which must both be in the device's memory: leave one out",
+                         every);
+    if (pass->sharding.kind == TRI_SHARD_NONE || pass->sharding.kind == TRI_SHARD_HYBRID) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--sync-every %lld with --shard %s: all %d replicas share one copy of the model, and none can "
+                     "step alone: take --shard none, or --shard hybrid with a --shard-size below %d, whose runs each "
+                     "have a copy",
+                     every, names[in->sharding.kind], in->mesh.dp, in->mesh.dp);
+}
+
+void tri__local_agree(tri_updating *up, int sums) {
+    tri_pass *pass = up->pass;
+    tri_builder *b = &up->build;
+    const tri_rows one = {.add = 1};
+    if (!tri__steps_alone(pass)) return;
+    tri__update_sum(up, tri__copies_group(pass), sums);
+    int coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "copies.coef");
+    int norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "copies.norm");
+    pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "copies.apply");
+    TRI_BUILD(b, clip, ((tri_attr){.max_norm = 0}), coef, pass->out.apply, norm, sums, -1);
+}
+
+/* ---- Who exchanges what ---- */
+
+static tri_range part_of(const tri_pass *pass, tri_range all, tri_attr group) {
+    const tri_mesh *mesh = &pass->in->mesh;
+    tri_range part = tri__shard(tri__range_count(all), tri__transfer_size(mesh, &group),
+                                tri__transfer_place(mesh, pass->in->rank, &group));
+    return (tri_range){all.begin + part.begin, all.begin + part.end};
+}
+
+static tri_attr within_of(const tri_pass *pass) {
+    return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = pass->in->compression.within};
+}
+
+static exchange exchange_of(const tri_pass *pass, int unit) {
+    const tri_mesh *mesh = &pass->in->mesh;
+    const tri_compression *how = &pass->in->compression;
+    exchange x = {.unit = unit, .group = tri__copies_group(pass), .part = pass->out.param_part[unit]};
+    int nests = how->gradients != TRI_CODE_NONE && how->within > 1 && !x.group.across;
+    tri_attr coded = nests ? (tri_attr){.axes = x.group.axes, .across = how->within} : x.group;
+    tri_range part = nests ? part_of(pass, x.part, within_of(pass)) : x.part;
+    /* whether it has a block for each member is the same on all of them: asked of the largest part */
+    int64_t most = nests ? tri__range_count(tri__shard(tri__range_count(x.part), how->within, 0))
+                         : tri__range_count(part);
+    int64_t each = tri__range_count(tri__shard(most, tri__transfer_size(mesh, &coded), 0));
+    if (how->gradients != TRI_CODE_NONE && each >= TRI_CODE_BLOCK)
+        x.code = how->gradients, x.is_nested = nests, x.group = coded, x.part = part;
+    x.n = tri__transfer_size(mesh, &x.group);
+    x.place = tri__transfer_place(mesh, pass->in->rank, &x.group);
+    x.own = part_of(pass, x.part, x.group);
+    return x;
+}
+
+/* ---- States ---- */
+
+static tri_range *ranges_of(const meeting *m, int own, int coded) {
+    int n = m->pass->model->n_units;
+    tri_range *range = tri__arena_alloc(m->pass->arena, (size_t)n * sizeof *range);
+    for (int u = 0; u < n; u++)
+        if (!coded || m->x[u].code != TRI_CODE_NONE) range[u] = own ? m->x[u].own : m->x[u].part;
+    return range;
+}
+
+/* A state of which one rank has each element. */
+static int add_owned(meeting *m, const char *name, const char *prefix, int coded) {
+    tri_pass *pass = m->pass;
+    int n = pass->model->n_units, index = tri__add_state(pass, name, prefix);
+    tri_state *s = &pass->out.state[index];
+    s->absent = TRI_ABSENT_ZERO;
+    s->held = ranges_of(m, 1, coded);
+    s->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *s->save);
+    for (int u = 0; u < n; u++) s->save[u] = tri__tensor_once(pass, u, s->held[u]);
+    return index;
+}
+
+/* Errors of what is nested are those of the machines, which are fewer. */
+static int add_errors(meeting *m) {
+    tri_pass *pass = m->pass;
+    const exchange *coded = NULL;
+    for (int u = 0; u < pass->model->n_units && !coded; u++)
+        if (m->x[u].code != TRI_CODE_NONE) coded = &m->x[u];
+    if (!coded) return -1;
+    int index = tri__add_state(pass, "outer_error", "outer_error.");
+    tri__state_of_copies(pass, index, TRI_STATE_SUMMED, coded->place, coded->n, ranges_of(m, 0, 1));
+    pass->out.state[index].absent = TRI_ABSENT_ZERO;
+    m->error_sum = add_owned(m, "outer_error_sum", "outer_error_sum.", 1);
+    return index;
+}
+
+static void add_states(meeting *m) {
+    tri_pass *pass = m->pass;
+    const tri_mesh *mesh = &pass->in->mesh;
+    tri_attr group = tri__copies_group(pass);
+    int n_units = pass->model->n_units, copy = tri__transfer_place(mesh, pass->in->rank, &group);
+    m->copies = tri__transfer_size(mesh, &group);
+    for (int s = 0; s < pass->out.n_states; s++) /* the optimizer's */
+        if (pass->out.state[s].scope == TRI_STATE_SHARED)
+            tri__state_of_copies(pass, s, TRI_STATE_AVERAGED, copy, m->copies, pass->out.state[s].held);
+    int local = tri__add_state(pass, "local", "local.");
+    tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, m->copies, pass->out.param_part);
+    memcpy(pass->out.state[local].slot, pass->out.param, (size_t)n_units * sizeof *pass->out.param);
+    pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
+    m->momentum = add_owned(m, "outer_momentum", "outer_momentum.", 0);
+    m->error = m->error_sum = -1;
+    if (pass->in->compression.feedback) m->error = add_errors(m);
+    pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
+    for (int u = 0; u < n_units; u++) {
+        m->build.unit = pass->program->slot[pass->out.param[u]].unit;
+        pass->out.anchor[u] = tri__build_slot(&m->build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                              tri__range_count(pass->out.param_part[u]), "anchor.%s",
+                                              pass->model->unit[u].name);
+    }
+}
+
+/* ---- A unit's exchange ---- */
+
+/* A step whose numbers are not finite ends the run with everything as it was; with fp16 the copies meet all the same,
+ * only their last step is left out. */
+static int apply_of(const meeting *m) { return m->pass->in->precision == TRI_F16 ? -1 : m->pass->out.apply; }
+
+static int state_of(meeting *m, const flight *f, int state) {
+    if (state < 0 || f->x->code == TRI_CODE_NONE) return -1;
+    return tri__state_slot(m->pass, &m->build, state, f->x->unit);
+}
+
+static void post(meeting *m, flight *f, tri_op op, tri_attr group, tri_ends ends, leg leg) {
+    tri_instr *instr = tri__build(&m->build, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    instr->attr.id = tri__random_id(m->build.program->slot[tri__transfer_whole(instr)].name);
+    f->ends = ends, f->leg = leg;
+}
+
+static void pack(meeting *m, const flight *f, int q, int error, int x) {
+    TRI_BUILD(&m->build, pack, ((tri_attr){.code = (int32_t)f->x->code}), q, error, x, -1, -1, apply_of(m));
+}
+
+/* Sums what the group exchanges: each member gets its part. */
+static void begin_sum(meeting *m, flight *f) {
+    const char *name = m->pass->model->unit[f->x->unit].name;
+    tri_rows rows = {.add = f->x->n};
+    if (f->x->code == TRI_CODE_NONE) {
+        post(m, f, TRI_OP_reduce_scatter_post, f->x->group, (tri_ends){f->own, f->part}, SUM);
+        return;
+    }
+    int q = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, rows, f->row, "q.d.%s", name);
+    int r = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, rows, f->row, "r.d.%s", name);
+    pack(m, f, q, state_of(m, f, m->error), f->part);
+    post(m, f, TRI_OP_all_to_all_post, f->x->group, (tri_ends){r, q}, SUM);
+}
+
+static void begin_gather(meeting *m, flight *f) {
+    const char *name = m->pass->model->unit[f->x->unit].name;
+    if (f->x->code == TRI_CODE_NONE) {
+        post(m, f, TRI_OP_all_gather_post, f->x->group, (tri_ends){f->part, f->own}, STEP);
+        return;
+    }
+    int all = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = 1}, f->x->n * f->row, "s.d.%s", name);
+    int own = tri__build_view(&m->build, all, f->x->place * f->row, 1, f->row, "s.d.%s.own", name);
+    pack(m, f, own, state_of(m, f, m->error_sum), f->own);
+    post(m, f, TRI_OP_all_gather_post, f->x->group, (tri_ends){all, own}, STEP);
+}
+
+static void take_step(meeting *m, const flight *f) {
+    const tri_optimizing *how = &m->pass->in->optimizer;
+    tri_attr attr = {.beta1 = (float)how->outer_momentum, .rate = (float)how->outer_lr, .nesterov = 1,
+                     .members = m->copies};
+    int momentum = tri__state_slot(m->pass, &m->build, m->momentum, f->x->unit);
+    TRI_BUILD(&m->build, outer_step, attr, momentum, f->own, apply_of(m));
+}
+
+static void unpack(meeting *m, const flight *f, tri_op op, int y, int rows) {
+    tri__build(&m->build, op, (const int[TRI_MAX_ARGS]){y, rows, op == TRI_OP_unpack_sum ? apply_of(m) : -1},
+               (tri_attr){.code = (int32_t)f->x->code});
+}
+
+static void finish(meeting *m, flight *f) {
+    const tri_planned *out = &m->pass->out;
+    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->anchor[f->x->unit], out->param[f->x->unit], f->d, apply_of(m));
+    f->leg = DONE;
+}
+
+/* After the step has been gathered. */
+static void spread(meeting *m, flight *f) {
+    if (f->x->code != TRI_CODE_NONE) {
+        int rows = tri__build_view(&m->build, f->ends.y, 0, f->x->n, f->row, "s.d.%s.rows",
+                                   m->pass->model->unit[f->x->unit].name);
+        unpack(m, f, TRI_OP_unpack, f->part, rows);
+    }
+    if (f->x->is_nested) post(m, f, TRI_OP_all_gather_post, within_of(m->pass), (tri_ends){f->d, f->part}, SPREAD);
+    else finish(m, f);
+}
+
+/* Ends the transfer under way, and begins what follows it. */
+static void advance(meeting *m, flight *f) {
+    if (f->leg == DONE) return;
+    m->build.unit = m->build.program->slot[f->d].unit;
+    TRI_BUILD(&m->build, wait, (tri_attr){0}, f->ends.y, f->ends.x);
+    switch (f->leg) {
+    case WITHIN: begin_sum(m, f); break;
+    case SUM:
+        if (f->x->code != TRI_CODE_NONE) unpack(m, f, TRI_OP_unpack_sum, f->own, f->ends.y);
+        take_step(m, f);
+        begin_gather(m, f);
+        break;
+    case STEP: spread(m, f); break;
+    default: finish(m, f);
+    }
+}
+
+static int view_of(meeting *m, int slot, tri_range held, tri_range part, const char *label) {
+    if (held.begin == part.begin && held.end == part.end) return slot;
+    int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
+    return tri__build_view(&m->build, slot, at, 1, count, "%s.%s", m->build.program->slot[slot].name, label);
+}
+
+static flight begin(meeting *m, const exchange *x) {
+    const tri_planned *out = &m->pass->out;
+    tri_range held = out->param_part[x->unit];
+    m->build.unit = m->build.program->slot[out->param[x->unit]].unit;
+    flight f = {.x = x, .row = tri__coded_row(x->code, tri__range_count(x->part), x->n)};
+    f.d = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_F32, (tri_rows){.add = 1}, tri__range_count(held), "d.%s",
+                          m->pass->model->unit[x->unit].name);
+    f.part = view_of(m, f.d, held, x->part, "node");
+    f.own = view_of(m, f.part, x->part, x->own, "own");
+    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, f.d, out->anchor[x->unit], out->param[x->unit]);
+    if (x->is_nested) post(m, &f, TRI_OP_reduce_scatter_post, within_of(m->pass), (tri_ends){f.part, f.d}, WITHIN);
+    else begin_sum(m, &f);
+    return f;
+}
+
+static void meet(meeting *m) {
+    int n = 0, first = m->build.program->n_instrs;
+    for (int u = 0; u < m->pass->model->n_units; u++) {
+        if (!tri__range_count(m->pass->out.param_part[u])) continue;
+        flight next = begin(m, &m->x[u]);
+        for (int i = 0; i < n; i++) advance(m, &m->open[i]);
+        m->open[n++] = next;
+    }
+    for (int under_way = n; under_way;) {
+        under_way = 0;
+        for (int i = 0; i < n; i++) advance(m, &m->open[i]), under_way += m->open[i].leg != DONE;
+    }
+    for (int i = first; i < m->build.program->n_instrs; i++) m->build.program->instr[i].gates = TRI_GATE(sync);
+}
+
+/* ---- The pass ---- */
+
+/* Gradients of the loss of this copy's samples. */
+static void divide_alone(meeting *m) {
+    tri_program *program = m->build.program;
+    tri_instr *instr = program->instr;
+    int n = program->n_instrs, inv = -1;
+    for (int i = 0; i < n; i++) {
+        if (instr[i].op != TRI_OP_cross_entropy_din) continue;
+        if (inv < 0) inv = tri__build_slot(&m->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 1, "copy.inv");
+        instr[i].slot[TRI_ARG(cross_entropy_din, inv)] = inv;
+    }
+    if (inv < 0) return;
+    program->instr = NULL;
+    program->n_instrs = program->cap_instrs = 0;
+    TRI_BUILD(&m->build, input, ((tri_attr){.field = TRI_FIELD_copy_inv}), inv);
+    for (int i = 0; i < n; i++)
+        *TRI_PUSH(m->pass->arena, program->instr, program->n_instrs, program->cap_instrs) = instr[i];
+    m->pass->out.update++;
+}
+
+/* In a pipeline another stage may have larger units. */
+static tri_status check_coded(const meeting *m) {
+    tri_code code = m->pass->in->compression.gradients;
+    int coded = code == TRI_CODE_NONE || m->pass->in->mesh.pp > 1;
+    for (int u = 0; u < m->pass->model->n_units; u++) coded |= m->x[u].code != TRI_CODE_NONE;
+    if (coded) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--compress-gradients %s: no unit of the model has the %d elements of a block for each of its "
+                     "copies, so nothing would be coded: take fewer replicas, or leave it out",
+                     tri__code_name(code), TRI_CODE_BLOCK);
+}
+
+tri_status tri__pass_local(tri_pass *pass) {
+    int n = pass->model->n_units;
+    meeting m = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
+    m.x = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.x);
+    m.open = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.open);
+    for (int u = 0; u < n; u++) m.x[u] = exchange_of(pass, u);
+    TRI_TRY(check_coded(&m));
+    divide_alone(&m);
+    add_states(&m);
+    meet(&m);
+    return TRI_OK;
+}
