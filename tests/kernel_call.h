@@ -66,6 +66,7 @@ static inline int is_scale(const kernel_call *k, int arg) {
 static inline int is_mask(const kernel_call *k, int arg) {
     switch (k->at.op) {
     case TRI_OP_pack: return arg == TRI_ARG(pack, mask);
+    case TRI_OP_momentum: return arg == TRI_ARG(momentum, m);
     case TRI_OP_momentum_in: return arg == TRI_ARG(momentum_in, m);
     case TRI_OP_momentum_out: return arg == TRI_ARG(momentum_out, m);
     case TRI_OP_adamw_frozen: return arg == TRI_ARG(adamw_frozen, m);

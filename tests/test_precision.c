@@ -95,7 +95,7 @@ static const kernel_grid grids[] = {
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,20,4097,300000"},
     {"clip", "K=1,30"},
-    {"momentum_in adamw_frozen", "K=0,1,20,4097"},
+    {"momentum momentum_in adamw_frozen", "K=0,1,20,4097"},
     {CODED, "F=1,2,3,4,5 M=1,3 K=0,1,20,600,4097"},
 };
 

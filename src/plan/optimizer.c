@@ -4,7 +4,8 @@
 #include "base/random.h"
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
-    static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw};
+    static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw,
+                                                [TRI_ONEBIT_ADAM] = &tri__onebit_adam};
     return (size_t)kind < sizeof rows / sizeof *rows ? rows[kind] : NULL;
 }
 

@@ -24,7 +24,7 @@ typedef struct tri_optimizer {
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind); /* NULL: there is none yet */
 
-extern const tri_optimizer tri__adamw;
+extern const tri_optimizer tri__adamw, tri__onebit_adam;
 
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */

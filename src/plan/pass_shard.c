@@ -10,6 +10,7 @@
  *   hybrid   zero3 within runs of replicas; shards of gradients are all-reduced across the runs */
 #include "plan/local.h"
 #include "plan/shard.h"
+#include "plan/step_kinds.h"
 #include "base/random.h"
 
 #include <stdarg.h>
@@ -149,7 +150,11 @@ static void hold_all(tri_pass *pass) {
     tri_range *whole = tri__arena_alloc(pass->arena, (size_t)n * sizeof *whole);
     for (int u = 0; u < n; u++) whole[u] = (tri_range){0, pass->model->unit[u].count};
     pass->out.param_part = pass->out.state_part = pass->out.save_part = pass->grad_part = pass->own = whole;
-    pass->n_shards = 1;
+    pass->n_shards = pass->n_copies = 1;
+    pass->block_of = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->block_of);
+    for (int u = 0; u < n; u++) pass->block_of[u] = u;
+    if (pass->training && tri__is_onebit(pass->in->optimizer.kind))
+        pass->local_grad = pass->unit_grad, pass->local_part = whole;
 }
 
 /* A hybrid of one run is zero3; of runs of one replica, none. */
@@ -192,6 +197,10 @@ static void share_out(tri_sharder *s) {
     if (kind == TRI_SHARD_NONE && tri__steps_alone(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
     if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->grad_part = pass->own;
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
+    if (kind == TRI_SHARD_HYBRID && pass->local_grad) pass->local_part = pass->own;
+    pass->copies = (tri_attr){.axes = s->group.axes, .across = kind == TRI_SHARD_HYBRID ? s->n : 0};
+    pass->n_copies = tri__transfer_size(&pass->in->mesh, &pass->copies);
+    pass->block_of = s->block_of;
 }
 
 /* Marks the place whose shard (of `each` elements) contains element `at` of a block: its plan differs from those before
@@ -235,7 +244,8 @@ static void mark_coded(const tri_pass *pass, int *n, uint8_t **begins) {
     const tri_compression *how = &pass->in->compression;
     int dp = pass->in->mesh.dp, is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID,
         each = is_hybrid ? pass->sharding.size : how->within;
-    if (!pass->training || how->gradients == TRI_CODE_NONE || each <= 1 || dp % each) return;
+    int codes = how->gradients != TRI_CODE_NONE || (is_hybrid && tri__is_onebit(pass->in->optimizer.kind));
+    if (!pass->training || !codes || each <= 1 || dp % each) return;
     uint8_t *all = tri__arena_alloc(pass->arena, (size_t)dp);
     for (int place = 0; place < dp; place++) all[place] = (*begins)[place % *n] || place % each == 0;
     *n = dp, *begins = all;

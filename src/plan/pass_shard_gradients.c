@@ -10,9 +10,12 @@
  * gradients exists at a time. Where gradients travel in a code (pass_compress.c), coding frees them at once: a
  * reduce-scatter then ends where the next one is posted, so that it has the time of a block's backward pass.
  *
- * Copies that step alone (pass_local.c) sum within a copy only. */
+ * 1-bit optimizers need each copy's own gradients in the steps in which these are not summed: zero2 and zero3 then keep
+ * whole gradients as zero1 does, and only full steps sum them. Copies that step alone (pass_local.c) sum within a copy
+ * only. */
 #include "plan/local.h"
 #include "plan/shard.h"
+#include "plan/step_kinds.h"
 
 #include <stdlib.h>
 
@@ -30,6 +33,7 @@ typedef struct bucket {
 typedef struct flight {
     tri_ends ends;
     int unit;
+    uint32_t gates;
 } flight;
 
 /* A reduce-scatter of a microbatch's gradients of a block. */
@@ -58,7 +62,9 @@ static int codes_scatters(const tri_sharder *s) {
     return how->gradients != TRI_CODE_NONE && how->within <= 1;
 }
 
-static int shares_grads(const tri_sharder *s) { return s->pass->sharding.kind >= TRI_SHARD_ZERO2; }
+static int shares_grads(const tri_sharder *s) {
+    return s->pass->sharding.kind >= (s->pass->local_grad ? TRI_SHARD_HYBRID : TRI_SHARD_ZERO2);
+}
 
 /* The unit whose gradients an instruction writes; -1 none. */
 static int unit_written(const tri_sharder *s, const tri_instr *instr) {
@@ -76,11 +82,16 @@ static void note_slot(tri_sharder *s, int slot, int bucket) {
                                                                                                                bucket};
 }
 
-static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
+static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb, uint32_t gates) {
+    s->to.gates = gates;
     tri__sharder_post(s, op, group, ends, unit, mb);
+    s->to.gates = 0;
     *TRI_PUSH(s->to.arena, s->reductions->flight, s->reductions->n_flights,
-              s->reductions->cap_flights) = (flight){ends, unit};
+              s->reductions->cap_flights) = (flight){ends, unit, gates};
 }
+
+/* Steps in which gradients are summed over copies of the model; 0: all. */
+static uint32_t sum_gates(const tri_sharder *s) { return tri__sum_gates(&s->pass->in->optimizer); }
 
 /* Buckets of `none`: units by the end of their gradients, joined up to the bucket size. */
 
@@ -184,7 +195,7 @@ void tri__reductions_plan(tri_sharder *s) {
         if (s->pass->out.loss >= 0 && s->from->instr[i].slot[0] == s->pass->out.loss) r->loss_at = i;
     }
     if (shares_grads(s)) make_shards(s);
-    else if (s->pass->sharding.kind == TRI_SHARD_ZERO1) make_scatters(s, last);
+    else if (s->pass->sharding.kind != TRI_SHARD_NONE) make_scatters(s, last);
     else make_buckets(s, last);
 }
 
@@ -198,7 +209,7 @@ static void finish_scatter(tri_sharder *s, scatter done) {
     const tri_sharding *how = &s->pass->sharding;
     if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1 || tri__steps_alone(s->pass)) return;
     fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size},
-        (tri_ends){.y = shard, .x = -1}, unit, done.mb);
+        (tri_ends){.y = shard, .x = -1}, unit, done.mb, sum_gates(s));
 }
 
 static void finish_open(tri_sharder *s) {
@@ -252,11 +263,12 @@ void tri__reductions_after(tri_sharder *s, int at) {
     int mb = s->from->instr[at].mb, unit = unit_written(s, &s->from->instr[at]);
     const tri_attr replicas = {.axes = s->group.axes};
     if (at == r->loss_at)
-        fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb);
+        fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb, 0);
     for (int i = 0; i < r->n_buckets; i++) {
         const bucket *b = &r->bucket[i];
         if (b->last == at && !tri__steps_alone(s->pass))
-            fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb);
+            fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb,
+                sum_gates(s));
     }
     if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)
         post_scatter(s, s->block_of[unit], mb);
@@ -265,11 +277,16 @@ void tri__reductions_after(tri_sharder *s, int at) {
 void tri__reductions_end(tri_sharder *s) {
     struct tri_reductions *r = s->reductions;
     finish_open(s);
-    for (int i = 0; i < r->n_flights; i++)
+    for (int i = 0; i < r->n_flights; i++) {
+        s->to.gates = r->flight[i].gates;
         tri__sharder_wait(s, r->flight[i].ends, r->flight[i].unit, s->from->n_mb - 1);
-    for (int u = 0; u < s->pass->model->n_units; u++) {
-        int b = s->block_of[u];
-        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], u, r->shard[b])
-                                         : s->map[s->grads.slot[u]];
+    }
+    s->to.gates = 0;
+    size_t n_units = (size_t)s->pass->model->n_units;
+    if (s->pass->local_grad) s->pass->local_grad = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->local_grad);
+    for (size_t u = 0; u < n_units; u++) {
+        int b = s->block_of[u], whole = s->map[s->grads.slot[u]];
+        s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], (int)u, r->shard[b]) : whole;
+        if (s->pass->local_grad) s->pass->local_grad[u] = shares_grads(s) ? s->pass->unit_grad[u] : whole;
     }
 }

@@ -5,7 +5,7 @@
  * between replicas, in blocks that begin or end with numbers of a rank's own (pass_compress.c): then the first rank's
  * are taken. Replicated values are written to checkpoints by the first rank only, and counted in the gradient norm
  * there only. */
-#include "plan/plan.h"
+#include "plan/step_kinds.h"
 #include "base/random.h"
 
 tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
@@ -13,14 +13,21 @@ tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
     return tri__range_both(part, (tri_range){0, pass->model->unit[unit].split});
 }
 
-/* A view of elements [from, to) of a unit's gradients, as far as this rank has them; -1: none. */
-static int grads_of(tri_builder *to, const tri_pass *pass, int unit, tri_range of, const char *label) {
-    tri_range held = pass->grad_part[unit], part = tri__range_both(held, of);
+/* Gradients of units: flat slots, which hold the elements `part` of them, in steps of the kinds `gates`. */
+typedef struct grads {
+    const int *slot;
+    const tri_range *part;
+    uint32_t gates;
+} grads;
+
+/* A view of elements `of` of a unit's gradients, as far as this rank has them; -1: none. */
+static int grads_of(tri_builder *to, const grads *from, int unit, tri_range of, const char *label) {
+    tri_range held = from->part[unit], part = tri__range_both(held, of);
     if (!tri__range_count(part)) return -1;
-    int flat = pass->unit_grad[unit];
-    to->unit = pass->program->slot[flat].unit;
+    int flat = from->slot[unit];
+    to->unit = to->program->slot[flat].unit;
     return tri__build_view(to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.%s",
-                           pass->program->slot[flat].name, label);
+                           to->program->slot[flat].name, label);
 }
 
 static void transfer(tri_builder *to, tri_op op, tri_ends ends) {
@@ -36,14 +43,14 @@ static void await_all(tri_builder *to, const tri_ends *ends, int n) {
 }
 
 /* Takes the first rank's gradients of weights that all ranks of the tp axis hold and compute alike. */
-static void take_first(tri_pass *pass) {
+static void take_first(tri_pass *pass, const grads *from) {
     int n = 0, is_first = tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
-    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
+    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
         int64_t end = pass->in->sequence_parallel ? unit->tokens : unit->count;
-        int slot = grads_of(&to, pass, u, (tri_range){unit->split, end}, "whole");
+        int slot = grads_of(&to, from, u, (tri_range){unit->split, end}, "whole");
         if (slot < 0) continue;
         ends[n++] = (tri_ends){slot, is_first ? slot : -1};
         transfer(&to, TRI_OP_broadcast_post, ends[n - 1]);
@@ -51,13 +58,13 @@ static void take_first(tri_pass *pass) {
     await_all(&to, ends, n);
 }
 
-static void sum_tokens(tri_pass *pass) {
+static void sum_tokens(tri_pass *pass, const grads *from) {
     int n = 0;
     tri_ends *sums = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *sums); /* in flight */
-    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1};
+    tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
-        int slot = grads_of(&to, pass, u, (tri_range){unit->tokens, unit->count}, "tokens");
+        int slot = grads_of(&to, from, u, (tri_range){unit->tokens, unit->count}, "tokens");
         if (slot < 0) continue;
         sums[n++] = (tri_ends){slot, -1};
         transfer(&to, TRI_OP_all_reduce_post, sums[n - 1]);
@@ -66,10 +73,16 @@ static void sum_tokens(tri_pass *pass) {
 }
 
 tri_status tri__pass_tensor_sums(tri_pass *pass) {
+    const tri_optimizing *how = &pass->in->optimizer;
     tri_code code = pass->in->mesh.dp > 1 ? pass->in->compression.gradients : TRI_CODE_NONE;
-    if (pass->in->sequence_parallel) sum_tokens(pass);
-    if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) take_first(pass);
-    int n = pass->model->n_units;
+    uint32_t full = tri__sum_gates(how);
+    int n = pass->model->n_units, is_apart = pass->local_grad && pass->local_part != pass->grad_part;
+    grads summed = {pass->unit_grad, pass->grad_part, is_apart ? full : 0};
+    grads local = {pass->local_grad, pass->local_part, tri__step_gates(how) & ~full}; /* not over replicas */
+    if (pass->in->sequence_parallel) sum_tokens(pass, &summed);
+    if (pass->in->sequence_parallel && is_apart) sum_tokens(pass, &local);
+    summed.gates = full;
+    if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) take_first(pass, &summed);
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);
     pass->out.save_part = once;

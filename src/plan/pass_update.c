@@ -6,6 +6,7 @@
  * ranks, however units are cut into stages. */
 #include "plan/local.h"
 #include "plan/pipeline/stage.h"
+#include "plan/step_kinds.h"
 
 /* All axes of more than one place; 0 for one rank. */
 static uint32_t world_axes(const tri_mesh *mesh) {
@@ -39,34 +40,70 @@ static void emit_loss(tri_updating *up) {
     TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
 }
 
+/* Gradients whose norm is taken. */
+typedef struct normed {
+    const int *grad;              /* [n_units] flat slots */
+    const tri_range *held, *part; /* [n_units] elements of the units in these, and those that count */
+    tri_attr group;               /* ranks whose sums are added; no axes: none */
+    int copies;                   /* of the model, whose gradients were not summed; 0: they were */
+} normed;
+
 /* A sum of squares for each unit of the whole model; those of units that other ranks hold are 0 here. */
-static void emit_norm(tri_updating *up) {
-    const tri_rows one = {.add = 1};
+static int emit_squares(tri_updating *up, const normed *of) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     const tri_network *all = pass->in->model, *here = pass->model;
-    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, all->n_units, "grad.sumsq");
-    int none = here->n_units < all->n_units ? tri__build_view(b, pass->unit_grad[0], 0, 1, 0, "g.none") : -1;
+    const char *name = of->copies ? "grad.sumsq.each" : "grad.sumsq";
+    b->unit = -1;
+    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, all->n_units, "%s", name);
+    int none = here->n_units < all->n_units
+                   ? tri__build_view(b, of->grad[0], 0, 1, 0, "g.none%s", of->copies ? ".each" : "")
+                   : -1;
     for (int i = 0, u = 0; i < all->n_units; i++) {
         int is_held = u < here->n_units && here->unit[u].name == all->unit[i].name, x = none;
         b->unit = -1;
         if (is_held) {
-            b->unit = pass->program->slot[pass->unit_grad[u]].unit;
-            x = tri__update_part(up, pass->unit_grad[u], pass->grad_part[u], tri__tensor_once(pass, u, pass->own[u]));
+            b->unit = pass->program->slot[of->grad[u]].unit;
+            x = tri__update_part(up, of->grad[u], of->held[u], tri__tensor_once(pass, u, of->part[u]));
         }
-        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, i, 1, 1, "grad.sumsq.%s", all->unit[i].name), x);
+        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, i, 1, 1, "%s.%s", name, all->unit[i].name), x);
         u += is_held;
     }
     b->unit = -1;
-    if (pass->n_shards > 1) tri__update_sum(up, pass->group, sums);
+    if (of->group.axes) tri__update_sum(up, of->group, sums);
     if (tri__other_axes(&pass->in->mesh))
         tri__update_sum(up, (tri_attr){.axes = tri__other_axes(&pass->in->mesh)}, sums);
+    return sums;
+}
+
+/* The norm, and from it the factor that clips and whether the step is applied. */
+static void emit_clip(tri_updating *up, const normed *of, int sums) {
+    tri_pass *pass = up->pass;
+    TRI_BUILD(&up->build, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm, .members = of->copies}),
+              up->coef, pass->out.apply, pass->out.norm, sums, -1);
+}
+
+/* Where steps exist in which gradients are not summed over copies, these have the norm's upper bound: n copies' sum has
+ * a norm of at most sqrt(n * sum of their squared norms). */
+static void emit_norm(tri_updating *up) {
+    const tri_rows one = {.add = 1};
+    tri_pass *pass = up->pass;
+    tri_builder *b = &up->build;
+    const tri_optimizing *how = &pass->in->optimizer;
+    normed whole = {pass->unit_grad, pass->grad_part, pass->own, pass->n_shards > 1 ? pass->group : (tri_attr){0}, 0};
+    normed each = {pass->local_grad, pass->local_part, pass->local_part, {.axes = TRI_AXIS_SET(TRI_AXIS_DP)},
+                   pass->n_copies};
+    int has_each = pass->local_grad && pass->n_copies > 1;
+    b->gates = has_each ? tri__sum_gates(how) : 0;
+    int sums = emit_squares(up, &whole);
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    TRI_BUILD(b, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}), up->coef, pass->out.apply,
-              pass->out.norm, sums, -1);
+    emit_clip(up, &whole, sums);
     tri__local_agree(up, sums);
+    b->gates = tri__step_gates(how) & ~tri__sum_gates(how);
+    if (has_each) emit_clip(up, &each, emit_squares(up, &each));
+    b->gates = 0;
 }
 
 void tri__gather_parts(tri_pass *pass) {

@@ -97,6 +97,10 @@ uint32_t tri__step_gate(const tri_optimizing *how, int64_t step) {
     return 0;
 }
 
+uint32_t tri__sum_gates(const tri_optimizing *how) {
+    return tri__is_onebit(how->kind) ? tri__step_gates(how) & (TRI_GATE(full) | TRI_GATE(variance)) : 0;
+}
+
 int64_t tri__variance_steps(const tri_optimizing *how, int64_t step) {
     uint32_t gates = tri__step_gates(how);
     if (gates & TRI_GATE(full)) return tri__steps_of_kind(how, TRI_GATE(full), step);

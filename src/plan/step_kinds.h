@@ -25,6 +25,8 @@ uint32_t tri__step_gates(const tri_optimizing *how);
 uint32_t tri__step_gate(const tri_optimizing *how, int64_t step);
 /* Of the steps before `step`, those of a kind; all of them where there are no kinds. */
 int64_t tri__steps_of_kind(const tri_optimizing *how, uint32_t gate, int64_t step);
+/* The kinds in which gradients are summed over replicas as they are; 0: all. */
+uint32_t tri__sum_gates(const tri_optimizing *how);
 /* Steps before `step` that update the variance: its bias correction has this power of beta2. */
 int64_t tri__variance_steps(const tri_optimizing *how, int64_t step);
 /* Sets a program's kinds and their shares of the run. */

@@ -3,6 +3,39 @@
 #include "device/cuda/coded.cuh"
 #include "device/cuda/each.cuh"
 
+/* A momentum that decays never becomes 0: the element would stay masked for good. */
+static __device__ __forceinline__ float kept_apart(float m) { return fabsf(m) < TINY ? copysignf(TINY, m) : m; }
+
+template <typename G> struct momentum_update {
+    struct now {
+        double fresh;
+    };
+    float *m;                 /* [K] */
+    const G *g;               /* [K] */
+    const float *coef;
+    double kept;
+    __device__ __forceinline__ now begin() const { return now{(1 - kept) * (double)*coef}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float M[N], Gr[N];
+        load<N>(m + i, M), load<N>(g + i, Gr);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            if (M[k] != 0) M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+        store<N>(m + i, M);
+    }
+};
+
+template <typename G> static void momentum_of(const tri_call *call) {
+    OPERANDS(momentum);
+    momentum_update<G> f = {data<float>(call, ARG(m)), data<G>(call, ARG(g)), data<float>(call, ARG(coef)),
+                            (double)call->attr->beta1};
+    each(call, elements(call, ARG(m)), data<int32_t>(call, ARG(apply)), f, aligned(f.m) && aligned(f.g), "momentum");
+}
+static void momentum(const tri_call *call) {
+    OPERANDS(momentum);
+    EACH_TYPE(call, ARG(g), momentum_of);
+}
+
 /* In double, rounded once, so that the signs sent are those of the CPU. */
 template <typename G> struct momentum_in_update {
     struct now {
@@ -36,9 +69,6 @@ static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
     EACH_TYPE(call, ARG(g), momentum_in_of);
 }
-
-/* A momentum that decays never becomes 0: the element would stay masked for good. */
-static __device__ __forceinline__ float kept_apart(float m) { return fabsf(m) < TINY ? copysignf(TINY, m) : m; }
 
 template <int CODE>
 static __global__ void __launch_bounds__(CODED_WARPS *WARP)
@@ -99,6 +129,7 @@ static void adamw_frozen(const tri_call *call) {
 }
 
 const tri_kernel_row tri__cuda_momentum[] = {
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum, momentum, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_in, momentum_in, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_out, momentum_out, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_adamw_frozen, adamw_frozen, {}),

@@ -160,6 +160,19 @@ static void unpack_sum(const tri_call *call) {
     }
 }
 
+/* A momentum that decays never becomes 0: the element would stay masked for good. */
+static float kept_apart(float m) { return fabsf(m) < least_momentum ? copysignf(least_momentum, m) : m; }
+
+static void momentum(const tri_call *call) {
+    OPERANDS(momentum);
+    float *m = f32(call, ARG(m)); /* [K] */
+    double kept = call->attr->beta1, fresh = (1 - kept) * *f32(call, ARG(coef));
+    int64_t K = call->t[ARG(m)].rows * call->t[ARG(m)].cols;
+    if (!applies(call, ARG(apply))) return;
+    for (int64_t i = 0; i < K; i++)
+        if (m[i] != 0) m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
+}
+
 static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
     float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)); /* [K] */
@@ -171,7 +184,6 @@ static void momentum_in(const tri_call *call) {
         if (m[i] != 0) e[i] = (float)(e[i] + (kept * m[i] + fresh * load(call, ARG(g), i)));
 }
 
-/* A momentum that decays never becomes 0: the element would stay masked for good. */
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
     float *m = f32(call, ARG(m)); /* [K] */
@@ -180,11 +192,8 @@ static void momentum_out(const tri_call *call) {
     for (int64_t k = 0; k < M; k++) {
         coded_row row = row_of(call, ARG(q), k);
         tri_range part = tri__shard(K, (int)M, (int)k);
-        for (int64_t i = part.begin; i < part.end; i++) {
-            if (m[i] == 0) continue;
-            m[i] = element(&row, i - part.begin);
-            if (fabsf(m[i]) < least_momentum) m[i] = copysignf(least_momentum, m[i]);
-        }
+        for (int64_t i = part.begin; i < part.end; i++)
+            if (m[i] != 0) m[i] = kept_apart(element(&row, i - part.begin));
     }
 }
 
@@ -205,6 +214,6 @@ static void adamw_frozen(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_coded_reference[] = {
-    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen),
+    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen),
     {.run = NULL},
 };

@@ -1,0 +1,58 @@
+/* signs.h - what the 1-bit optimizers share: replicas sum their momenta as signs (Tang et al., 2021).
+ *
+ * Copies are the ranks whose gradients of the same elements come from different samples: all replicas, or with hybrid
+ * shards those of one place in each run (tri_pass.copies). Each copy i of n keeps the momentum m, which is the same on
+ * all of them, and what it has not been able to send yet, the error e_i; each owns a part of the sum, with its error:
+ *
+ *   e_i += beta1 * m / n + (1 - beta1) * g_i    momentum_in; summed over the copies: the new momentum
+ *   q_i = signs of e_i, e_i -= q_i              pack, for each owner its part; then all_to_all
+ *   s += sum of q_i over the copies             unpack_sum, of the own part
+ *   q = signs of s, s -= q                      pack; then all_gather
+ *   m = q                                       momentum_out: the owner too takes the value that travelled
+ *
+ * So copies never drift, and what coding leaves out is sent later. A block of 256 elements has one scale, the mean of
+ * their magnitudes: it contracts any vector (|x - q|^2 <= (1 - 1/256) |x|^2), all that the published proof asks for.
+ * An element whose momentum is 0 when signs begin to travel has never had a gradient: it is masked from then on, since
+ * noise of the size of its block's scale, divided by a variance of 0, would move it without bound. */
+#ifndef TRI_PLAN_SIGNS_H
+#define TRI_PLAN_SIGNS_H
+
+#include "plan/optimizer.h"
+
+/* Consecutive units whose momenta and errors are contiguous, so that one exchange covers them. */
+typedef struct tri_sign_bucket {
+    int first, n;          /* units */
+    int64_t count;         /* elements */
+    int m, e;              /* slots [1, count] */
+} tri_sign_bucket;
+
+/* Elements of a bucket that one exchange sums: all, or, where ranks share layers, one unit's split or replicated ones.
+ * (Blocks that hold both would give the replicated ones another scale on each of these ranks.) */
+typedef struct tri_sign_message {
+    int bucket;
+    tri_range part;        /* of the bucket's elements */
+    tri_range own;         /* of part: those that this rank sums */
+    int state;             /* that holds the sum's error */
+    int sum;               /* slot of that error [1, own] */
+    int out, in;           /* slots: each owner's part of this copy's signs, and each copy's of the own part */
+    int code, all;         /* those of the sum's own part, and of all parts */
+} tri_sign_message;
+
+typedef struct tri_signs {
+    tri_updating *up;
+    int m;                 /* state: the momentum */
+    int n, place;          /* copies, this one */
+    int64_t *unit_at;      /* [n_units] first element in the bucket */
+    tri_sign_bucket *bucket;
+    tri_sign_message *message;
+    int n_buckets, cap_buckets, n_messages, cap_messages;
+} tri_signs;
+
+/* Makes the slots of state `m`, and the states of errors. The pass has several copies. */
+void tri__signs_open(tri_signs *s, tri_updating *up, int m);
+/* zero1 to zero3: brings the owners' parts of m, which full steps update, to all replicas. */
+void tri__signs_gather(tri_signs *s);
+/* Replaces m by that of the next step, with the gates of up->build. */
+void tri__signs_exchange(tri_signs *s);
+
+#endif
