@@ -239,8 +239,8 @@ typedef struct tri_pass {
     int n_shards;          /* ranks of that group. Set by shard, read by update */
     int *block_of;         /* [n_units] the block, sharded as a whole, of each unit. These five set by shard, read by
                               tensor_sums, update */
-    int *local_grad;       /* 1-bit optimizers: [n_units] gradients before they are summed over copies of the model; with
-                              shards of gradients (hybrid) after their sum within a run. NULL: other optimizers */
+    int *local_grad; /* 1-bit optimizers: [n_units] gradients before they are summed over copies of the model; with
+                        shards of gradients (hybrid) after their sum within a run. NULL: other optimizers */
     tri_range *local_part; /* [n_units] the range of the unit's elements that local_grad holds */
     tri_attr copies;       /* the group that sums them, as attributes of transfers */
     int n_copies;          /* ranks of that group */

@@ -214,6 +214,6 @@ static void adamw_frozen(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_coded_reference[] = {
-    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen),
-    {.run = NULL},
+    ROWS(pack),        ROWS(unpack),       ROWS(unpack_sum),   ROWS(momentum),
+    ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen), {.run = NULL},
 };
