@@ -4,6 +4,7 @@
 
 #include "plan/step_kinds.h"
 #include "program_text.h"
+#include "sim/timeline.h"
 
 #include <math.h>
 
@@ -245,6 +246,73 @@ static void lanes_keep_their_order_in_every_kind(void **state) {
     tri__arena_close(&arena);
 }
 
+/* ---- Timing them ---- */
+
+/* A text without the lines of instructions of another kind, and without what says that there are kinds. */
+static const char *text_of_kind(tri_arena *arena, const char *text, const char *gates) {
+    char *out = tri__arena_alloc(arena, strlen(text) + 1), *end = out;
+    for (const char *line = text; *line;) {
+        int length = (int)strcspn(line, "\n") + 1;
+        const char *at = memmem(line, (size_t)length, " gates=", 7);
+        int open = !at || strncmp(at + 7, gates, strlen(gates)) == 0, header = strncmp(line, "kinds", 5) == 0;
+        if (open && !header) memcpy(end, line, (size_t)length), end += length;
+        if (at && open) { /* without the word */
+            char *word = end - (line + length - at);
+            size_t rest = strlen(" gates=") + strlen(gates);
+            memmove(word, word + rest, (size_t)(end - word) - rest);
+            end -= rest;
+        }
+        line += length;
+    }
+    *end = 0;
+    return out;
+}
+
+static double time_of(tri_arena *arena, const char *const *texts, int n, tri_timeline *line) {
+    const tri_program *programs[2];
+    tri_classes ranks;
+    tri_hardware hardware = {.name = "clockwork", .f32 = 1e21, .half = 1e21, .attention = 1, .bytes = 16, .copy = 1e18,
+                             .launch = 0.5, .ranks_per_node = 2, .near = {0, 1}, .far = {0, 1}, .overlap = 1};
+    for (int i = 0; i < n; i++) {
+        tri_program *parsed;
+        OK(tri__program_parse(arena, "timed", texts[i], &parsed));
+        programs[i] = parsed;
+    }
+    OK(tri__classes_list(&ranks, arena, programs, n));
+    OK(tri__timeline(arena, &ranks, &(tri_costs){.hardware = &hardware}, line));
+    return line->seconds;
+}
+
+/* A kind's time is that of the program without the other kinds' instructions; the mean goes by shares. */
+static void kinds_are_timed(void **state) {
+    (void)state;
+    tri_arena arena;
+    OK(tri__arena_open(&arena, (size_t)1 << 24));
+    const char *both[2], *full[2], *signs[2];
+    tri_timeline line, alone;
+    for (int rank = 0; rank < 2; rank++) {
+        both[rank] = tri__arena_print(&arena, text_of, rank);
+        full[rank] = text_of_kind(&arena, both[rank], "full");
+        signs[rank] = text_of_kind(&arena, both[rank], "signs");
+    }
+    double shown = time_of(&arena, both, 2, &line), a = time_of(&arena, full, 2, &alone),
+           b = time_of(&arena, signs, 2, &alone);
+    assert_int_equal(line.n_kinds, 2);
+    assert_int_equal(alone.n_kinds, 0);
+    assert_int_equal(line.drawn, TRI_GATE(signs));
+    assert_true(a > b + 10 && line.kind[0].seconds == a && line.kind[1].seconds == b && shown == b);
+    assert_true(fabs(line.mean - (0.25 * a + 0.75 * b)) < 1e-12 && alone.mean == b);
+    assert_int_equal(line.role[0].program->n_instrs, 4);
+    /* lane 1 waits for what runs before the instruction that is left out */
+    const char *lanes = lanes_text;
+    time_of(&arena, &lanes, 1, &line);
+    assert_true(line.kind[0].seconds > line.kind[1].seconds);
+    const tri_rank_timeline *rank = &line.role[0];
+    int last = rank->program->n_instrs - 1;
+    for (int i = 0; i < last; i++) assert_true(rank->begin[last] >= rank->end[i]);
+    tri__arena_close(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_their_kinds),
@@ -253,6 +321,7 @@ int main(void) {
         cmocka_unit_test(breaks_are_named),
         cmocka_unit_test(only_the_steps_kind_runs),
         cmocka_unit_test(lanes_keep_their_order_in_every_kind),
+        cmocka_unit_test(kinds_are_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

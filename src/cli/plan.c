@@ -57,6 +57,14 @@ static int is_used(const tri_json *ranks, const char *key) {
     return 0;
 }
 
+static double sent_of(const tri_json *object) {
+    double sent = 0;
+    const char *kind;
+    tri_json *bytes;
+    tri__json_each_member(tri__json_get(object, "sent_bytes"), kind, bytes) sent += tri__json_number_value(bytes);
+    return sent;
+}
+
 /* Several ranks: a line each. */
 static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     tri_text_table table = {0};
@@ -67,20 +75,25 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     for (size_t i = 0; i < CLASSES; i++) used[i] = is_used(ranks, classes[i].key);
     for (size_t i = 0; i < CLASSES; i++)
         if (used[i]) strncat(strcat(line, "\t"), classes[i].name, sizeof line - strlen(line) - 1);
+    const tri_json *kinds = tri__json_get(tri__json_at(ranks, 0), "kinds");
     strncat(line, "\tsent in a step", sizeof line - strlen(line) - 1);
+    for (size_t i = 0; i < tri__json_size(kinds); i++)
+        snprintf(line + strlen(line), sizeof line - strlen(line), "\tif %s",
+                 tri__json_string_value(tri__json_get(tri__json_at(kinds, i), "kind")));
     tri__text_table_add(&table, "%s", line);
     tri__json_each(ranks, index, rank) {
-        double sent = 0;
-        const char *kind;
-        tri_json *bytes;
-        tri__json_each_member(tri__json_get(rank, "sent_bytes"), kind, bytes) sent += tri__json_number_value(bytes);
         snprintf(line, sizeof line, "%lld", (long long)whole(rank, "rank"));
         for (size_t i = 0; i < CLASSES; i++)
             if (used[i]) {
                 tri__text_bytes((double)whole(tri__json_get(rank, "bytes"), classes[i].key), text);
                 strncat(strcat(line, "\t"), text, sizeof line - strlen(line) - 1);
             }
-        tri__text_table_add(&table, "%s\t%s", line, tri__text_bytes(sent, text));
+        strncat(strcat(line, "\t"), tri__text_bytes(sent_of(rank), text), sizeof line - strlen(line) - 1);
+        for (size_t i = 0; i < tri__json_size(kinds); i++) {
+            const tri_json *kind = tri__json_at(tri__json_get(rank, "kinds"), i);
+            strncat(strcat(line, "\t"), tri__text_bytes(sent_of(kind), text), sizeof line - strlen(line) - 1);
+        }
+        tri__text_table_add(&table, "%s", line);
     }
     tri__text_table_fold(&table);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);

@@ -115,15 +115,18 @@ static const tri_json *most_of(const tri_json *ranks, const char *key) {
 
 static void print_sums(const tri_cli *cli, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks"), *most = most_of(ranks, "activation_bytes");
+    const char *kind = tri__json_string_value(tri__json_get(simulation, "kind"));
     char bytes[32];
     time_unit unit = unit_of(simulation);
-    fprintf(cli->out,
-            "on %s a step takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it; predicted bubble %.1f %%, of "
-            "which %.1f %% wait for bytes and %.1f %% for others\n",
-            tri__json_string_value(tri__json_get(simulation, "hardware")), unit.digits,
-            unit.per_second * real(simulation, "step_seconds"), unit.name, real(simulation, "samples_per_second"),
-            100 * real(simulation, "computing"), 100 * real(simulation, "predicted_bubble"),
-            100 * real(simulation, "exposed"), 100 * real(simulation, "waiting"));
+    fprintf(
+        cli->out,
+        "on %s a step%s%s takes %.*f %s (%.4g samples/s): ranks compute %.1f %% of it; predicted bubble %.1f %%, of "
+        "which %.1f %% wait for bytes and %.1f %% for others\n",
+        tri__json_string_value(tri__json_get(simulation, "hardware")), kind ? " of kind " : "", kind ? kind : "",
+        unit.digits, unit.per_second * real(simulation, "step_seconds"), unit.name,
+        real(simulation, "samples_per_second"), 100 * real(simulation, "computing"),
+        100 * real(simulation, "predicted_bubble"), 100 * real(simulation, "exposed"),
+        100 * real(simulation, "waiting"));
     fprintf(cli->out, "most activations: rank %d, %s", (int)real(most, "rank"),
             tri__text_bytes(real(most, "activation_bytes"), bytes));
     if (tri__json_get(most, "microbatches_held"))
@@ -172,6 +175,31 @@ static const char *held_text(const tri_json *rank, char text[static 32]) {
     return tri__json_get(rank, "microbatches_held") ? text : "-";
 }
 
+/* Steps of several kinds: how many, how long, what a rank sends. */
+static tri_status print_kinds(const tri_cli *cli, const tri_json *simulation) {
+    const tri_json *kinds = tri__json_get(simulation, "kinds");
+    tri_text_table table = {0};
+    time_unit unit = unit_of(simulation);
+    double sent = 0;
+    size_t i;
+    tri_json *one;
+    char bytes[32];
+    if (!kinds) return TRI_OK;
+    tri__text_table_add(&table, "kind of step\tof all steps\ta step, %s\tsent by a rank", unit.name);
+    tri__json_each(kinds, i, one) {
+        tri__text_table_add(&table, "%s\t%.3g %%\t%.*f\t%s", tri__json_string_value(tri__json_get(one, "kind")),
+                            100 * real(one, "share"), unit.digits, unit.per_second * real(one, "step_seconds"),
+                            tri__text_bytes(real(one, "sent_bytes"), bytes));
+        sent += real(one, "share") * real(one, "sent_bytes");
+    }
+    tri__text_table_add(&table, "mean\t\t%.*f\t%s", unit.digits,
+                        unit.per_second * real(simulation, "mean_step_seconds"), tri__text_bytes(sent, bytes));
+    fputc('\n', cli->out);
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    return status;
+}
+
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     tri_text_table table = {0};
@@ -183,6 +211,7 @@ tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation) {
     int d = unit.digits;
     print_sums(cli, simulation);
     print_forecast(cli, simulation);
+    TRI_TRY(print_kinds(cli, simulation));
     tri__text_table_add(&table, "rank\tpp\tcomputes, %s\tfor bytes\tfor others\tmoves\tactivations\tmicrobatches",
                         unit.name);
     tri__json_each(ranks, i, rank) tri__text_table_add(

@@ -7,13 +7,30 @@
 #include <stdlib.h>
 
 /* Bytes sent in a step, by kind of collective. */
-static tri_json *sent_json(const tri_program *p) {
-    double bytes[TRI_COLLECTIVE_COUNT];
+static tri_json *bytes_json(const double *bytes) {
     tri_json *sent = tri__json_object();
-    tri__program_sent(p, bytes);
     for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++)
         if (bytes[kind] > 0) tri__json_set_new(sent, tri__collective_name(kind), tri__json_real(bytes[kind]));
     return sent;
+}
+
+static tri_json *sent_json(const tri_program *p) {
+    double bytes[TRI_COLLECTIVE_COUNT];
+    tri__program_sent(p, bytes);
+    return bytes_json(bytes);
+}
+
+/* The same for each kind of step. */
+static tri_json *kinds_json(const tri_program *p) {
+    tri_json *kinds = tri__json_array();
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) {
+        double bytes[TRI_COLLECTIVE_COUNT];
+        if (!(p->gates >> gate & 1)) continue;
+        tri__kind_sent(p, 1u << gate, bytes);
+        tri__json_append_new(kinds, tri__json_pack("{s:s, s:f, s:o}", "kind", tri__gate_name((tri_gate)gate), "share",
+                                                   p->share[gate], "sent_bytes", bytes_json(bytes)));
+    }
+    return kinds;
 }
 
 tri_json *tri__program_json(const tri_program *p) {
@@ -22,9 +39,12 @@ tri_json *tri__program_json(const tri_program *p) {
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         tri__json_set_new(bytes, tri__mem_name((tri_mem)mem), tri__json_integer(p->bytes[mem]));
     tri__json_set_new(bytes, "total", tri__json_integer(tri__program_bytes(p)));
-    return tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions", p->n_instrs,
-                          "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes, "bytes", bytes,
-                          "offload_bytes", (tri_json_int)tri__program_offload_bytes(p), "sent_bytes", sent_json(p));
+    tri_json *all = tri__json_pack("{s:i, s:i, s:i, s:f, s:f, s:o, s:I, s:o}", "rank", p->rank, "instructions",
+                                   p->n_instrs, "slots", p->n_slots, "flops", cost.flops, "traffic_bytes", cost.bytes,
+                                   "bytes", bytes, "offload_bytes", (tri_json_int)tri__program_offload_bytes(p),
+                                   "sent_bytes", sent_json(p));
+    if (p->gates) tri__json_set_new(all, "kinds", kinds_json(p));
+    return all;
 }
 
 /* Of each class the most that a program of the rank needs: they share memory. */

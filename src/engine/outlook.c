@@ -64,9 +64,11 @@ static tri_sampled largest_rows(const tri_engine *engine, const tri_program *p) 
 
 /* ---- Timing ---- */
 
-/* Instructions of all ranks. */
+/* Instructions of all ranks, in all kinds of steps. */
 static double instructions(const tri_classes *ranks) {
-    return (double)ranks->at[0].program->n_instrs * ranks->world;
+    uint32_t kind[TRI_GATE_COUNT];
+    const tri_program *p = ranks->at[0].program;
+    return (double)p->n_instrs * tri__program_kinds(p, kind) * ranks->world;
 }
 
 /* Each microbatch of a batch as the largest of all replicas', by the nominal cost of its tokens. */
@@ -99,7 +101,7 @@ static tri_status time_program(tri_arena *arena, const tri_classes *ranks, tri_c
             costs.counts = kept, costs.n_counts = n_mb;
         }
         TRI_TRY(tri__timeline(arena, ranks, &costs, &line));
-        *seconds += line.seconds / n;
+        *seconds += line.mean / n;
         if (middle && drawn) *middle = line;
         if (!middle || !drawn) tri__arena_rewind(arena, mark);
     }

@@ -254,7 +254,7 @@ static double busy_in_lanes(const tri_rank_timeline *line) {
     return busy;
 }
 
-tri_status tri__timeline(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out) {
+tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out) {
     const tri_hardware *h = costs->hardware;
     int here = ranks->world < h->ranks_per_node ? ranks->world : h->ranks_per_node;
     tri_simulation s = {.arena = arena, .hardware = h, .tasks.arena = arena};

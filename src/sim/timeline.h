@@ -26,8 +26,19 @@ typedef struct tri_rank_timeline {
     double moving;         /* of its transfers, from begin to end */
 } tri_rank_timeline;
 
+/* Steps of one kind (TRI_GATES). */
+typedef struct tri_kind_time {
+    uint32_t kind;
+    double share, seconds; /* share of all steps; seconds of one */
+} tri_kind_time;
+
 typedef struct tri_timeline {
-    double seconds;        /* of the step: until the last rank ended */
+    double seconds;        /* of the step: until the last rank ended. Where steps are of several kinds, this and all
+                              figures of ranks are those of the most frequent one, `drawn` */
+    double mean;           /* of all kinds of steps; the same where there is one */
+    uint32_t drawn;
+    tri_kind_time kind[TRI_GATE_COUNT]; /* [n_kinds]; none where all steps are the same */
+    int n_kinds;
     tri_rank_timeline *role; /* [roles.n] */
     tri_roles roles;
     int world;

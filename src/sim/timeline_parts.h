@@ -106,7 +106,9 @@ typedef struct tri_simulation {
     int *changed, n_changed, cap_changed;         /* nodes whose ranks use other cores or links than before */
 } tri_simulation;
 
-/* timeline.c: a role's lanes go on until each is busy or blocked. */
+/* timeline.c: tri__timeline of programs whose steps are all the same. */
+tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const tri_costs *costs, tri_timeline *out);
+/* A role's lanes go on until each is busy or blocked. */
 void tri__sim_advance(tri_simulation *s, int role);
 /* The tasks of a role's lanes get the rates that its device and node give them. */
 void tri__sim_lane_rates(tri_simulation *s, int role);

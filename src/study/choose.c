@@ -159,7 +159,7 @@ static void find_need(const search *s, const tri_programs *all, tri_candidate *o
 }
 
 static void find_times(const tri_timeline *line, tri_candidate *out) {
-    out->seconds = line->seconds;
+    out->seconds = line->mean;
     for (int rank = 0; rank < line->world; rank++) {
         const tri_rank_timeline *r = tri__timeline_of(line, rank);
         out->computing += r->busy / line->world, out->exposed += r->exposed / line->world;
@@ -217,7 +217,7 @@ static tri_status try_layout(tri_arena *arena, void *data) {
     costs.threads = (int)c->settings.threads;
     if (t->rows.sampled.counts) costs.counts = slowest_rows(arena, &t->rows.sampled, &in), costs.n_counts = in.n_mb;
     TRI_TRY(tri__timeline(arena, &all.of[TRI_TRAIN], &costs, &line));
-    if (line.seconds <= t->beat) {
+    if (line.mean <= t->beat) {
         TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_INFER, infer));
         all.of[TRI_INFER] = infer[TRI_INFER];
         find_need(s, &all, &t->of);

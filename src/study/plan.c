@@ -114,6 +114,7 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(tri__rows_open(settings, &p->assets, log, stop, beside, &p->rows));
     TRI_TRY(tri__rows_largest(&p->rows, settings, place.batch, settings->num_microbatches * place.mesh.dp, &max));
+    place.steps = tri__rows_steps(&p->rows, settings, place.batch);
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));
     return tri__engine_plan(settings, &place, &p->assets, p->rows.columns, !serves, &max, &max, &p->engine);
 }

@@ -49,6 +49,11 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
     return TRI_OK;
 }
 
+int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *s, int64_t batch) {
+    int64_t steps = rows->data ? (rows->data->n + batch - 1) / batch * s->epochs : 0;
+    return s->max_steps && (!steps || s->max_steps < steps) ? s->max_steps : steps;
+}
+
 tri_status tri__rows_valid(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_row_source *rows) {
     tri_data_files files;
     tri_inputs inputs;

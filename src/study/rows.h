@@ -23,6 +23,8 @@ tri_status tri__rows_open(const tri_settings *settings, const tri_assets *assets
 /* The largest of the `parts` microbatches (of all replicas) of any global batch of `batch` samples in the run. */
 tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *settings, int64_t batch, int64_t parts,
                              tri_counts *max);
+/* Steps of the run, of global batches of `batch` samples; 0: not known. */
+int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *settings, int64_t batch);
 /* Reads the validation table beside the training table, if there is one. */
 tri_status tri__rows_valid(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
                            tri_row_source *rows);

@@ -52,10 +52,43 @@ static tri_json *rank_json(const tri_settings *s, const tri_timeline *line, tri_
     return one;
 }
 
-/* The timeline as JSON. `samples`: of a step; held: [mesh->pp] microbatches_held of each place, NULL: unknown. */
-static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_mesh *mesh, double samples,
+/* The most bytes that a rank sends in a step of one kind. */
+static double sent_in(const tri_classes *ranks, uint32_t kind) {
+    double most = 0;
+    for (int i = 0; i < ranks->n; i++) {
+        double bytes[TRI_COLLECTIVE_COUNT], sum = 0;
+        tri__kind_sent(ranks->at[i].program, kind, bytes);
+        for (int collective = 0; collective < TRI_COLLECTIVE_COUNT; collective++) sum += bytes[collective];
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static const char *kind_name(uint32_t kind) {
+    int gate = 0;
+    while (!(kind >> gate & 1)) gate++;
+    return tri__gate_name((tri_gate)gate);
+}
+
+/* Steps of several kinds: each one's time and bytes, and which of them the other figures are of. */
+static void add_kinds(const tri_timeline *line, const tri_classes *ranks, tri_json *out) {
+    tri_json *kinds = tri__json_array();
+    for (int i = 0; i < line->n_kinds; i++) {
+        const tri_kind_time *t = &line->kind[i];
+        tri__json_append_new(kinds, tri__json_pack("{s:s, s:f, s:f, s:f}", "kind", kind_name(t->kind), "share",
+                                                   t->share, "step_seconds", t->seconds, "sent_bytes",
+                                                   sent_in(ranks, t->kind)));
+    }
+    tri__json_set_new(out, "kinds", kinds);
+    tri__json_set_new(out, "kind", tri__json_string(kind_name(line->drawn)));
+    tri__json_set_new(out, "mean_step_seconds", tri__json_real(line->mean));
+}
+
+/* The timeline as JSON. `samples`: of a step; held: [pp] microbatches_held of each place, NULL: unknown. */
+static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_classes *of, double samples,
                            const tri_hardware *hardware, const tri_timeline *line, const double *held,
                            tri_json **out) {
+    const tri_mesh *mesh = &of->mesh;
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
     for (int i = 0; i < line->roles.n; i++) {
@@ -74,23 +107,11 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_me
     *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
                           hardware->name, "mesh", "pp", mesh->pp, "tp", mesh->tp, "dp", mesh->dp, "microbatches",
                           line->role[0].program->n_mb, "step_seconds", line->seconds, "samples_per_second",
-                          samples / line->seconds, "computing", busy / all, "exposed", exposed / all, "waiting",
+                          samples / line->mean, "computing", busy / all, "exposed", exposed / all, "waiting",
                           1 - (busy + exposed) / all, "predicted_bubble",
                           tri__timeline_idle(line), "ranks", ranks);
-    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
-/* The same for a plan, whose schedule gives the microbatches held. */
-static tri_status describe_plan(const tri_settings *s, const tri_engine *engine, const tri_hardware *hardware,
-                                tri_arena *arena, double samples, const tri_timeline *line, tri_json **out) {
-    tri_stages stages;
-    TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
-    const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
-    const tri_mesh *mesh = &engine->in.mesh;
-    double *held = tri__arena_alloc(arena, (size_t)mesh->pp * sizeof *held);
-    for (int place = 0; place < mesh->pp; place++) held[place] = tri__schedule_held(&stages.pipeline, orders, place);
-    TRI_TRY(describe(s, arena, mesh, samples, hardware, line, held, out));
-    tri__json_set_new(*out, "schedule", tri__json_string(tri__schedule_row(engine->in.staging.schedule)->name));
+    if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (line->n_kinds) add_kinds(line, of, *out);
     return TRI_OK;
 }
 
@@ -102,6 +123,21 @@ typedef struct viewed {
     const tri_log *log;
     tri_json **out;
 } viewed;
+
+/* The same for a plan, whose schedule gives the microbatches held. */
+static tri_status describe_plan(const viewed *v, const tri_hardware *hardware, tri_arena *arena, double samples,
+                                const tri_timeline *line) {
+    const tri_engine *engine = v->engine;
+    tri_stages stages;
+    TRI_TRY(tri__stages_plan(arena, &engine->in, &stages));
+    const tri_actions *orders = tri__stages_orders(arena, &engine->in, &stages);
+    const tri_mesh *mesh = &engine->in.mesh;
+    double *held = tri__arena_alloc(arena, (size_t)mesh->pp * sizeof *held);
+    for (int place = 0; place < mesh->pp; place++) held[place] = tri__schedule_held(&stages.pipeline, orders, place);
+    TRI_TRY(describe(v->settings, arena, &v->all->of[TRI_TRAIN], samples, hardware, line, held, v->out));
+    tri__json_set_new(*v->out, "schedule", tri__json_string(tri__schedule_row(engine->in.staging.schedule)->name));
+    return TRI_OK;
+}
 
 /* The run that the settings describe. */
 static tri_outlook outlook_of(tri_arena *arena, const viewed *v) {
@@ -128,10 +164,10 @@ static tri_status simulate(tri_arena *arena, void *data) {
     TRI_TRY(tri__staging_hardware(s, arena, &hardware));
     tri_outlook run = outlook_of(arena, v);
     TRI_TRY(tri__outlook_run(s, arena, engine, all, &hardware, &run, &line, &forecast));
-    tri_staged staged = {line.seconds, tri__timeline_idle(&line)};
+    tri_staged staged = {line.mean, tri__timeline_idle(&line)};
     TRI_TRY(tri__staging_say(s, &engine->in, &all->of[TRI_TRAIN], &staged, v->log));
     double samples = run.train.counts ? run.train.samples : (double)engine->place.batch;
-    TRI_TRY(describe_plan(s, engine, &hardware, arena, samples, &line, v->out));
+    TRI_TRY(describe_plan(v, &hardware, arena, samples, &line));
     tri__json_set_new(*v->out, "start_seconds", tri__json_real(forecast.start_program));
     tri_json *all_of_it = tri__forecast_json(&forecast);
     if (run.steps) tri__json_set_new(all_of_it, "steps", tri__json_integer(run.steps));
@@ -194,7 +230,7 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
         return tri__fail(TRI_DATA, "%s:%d: nothing is computed in this step", step->first.path,
                          step->first.parsed->line);
     double samples = (double)first->max.of[TRI_SYM_N] * first->n_mb * first->mesh.dp;
-    TRI_TRY(describe(job->settings, arena, &first->mesh, samples, &hardware, &line, NULL, job->out));
+    TRI_TRY(describe(job->settings, arena, &step->classes, samples, &hardware, &line, NULL, job->out));
     if (!start) return TRI_OK;
     TRI_TRY(tri__timeline(arena, &start->classes, &costs, &line));
     tri__json_set_new(*job->out, "start_seconds", tri__json_real(line.seconds));

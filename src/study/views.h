@@ -11,7 +11,10 @@
  * exposed, waiting (shares of all ranks' time), predicted_bubble (what is not computing: exposed and waiting), ranks:
  * [{rank, stage, computing_seconds, exposed_seconds, waiting_seconds, moving_seconds, finish_seconds, activation_bytes,
  * microbatches_held, legs: [[kind, microbatch, begin, end], ...], transfers: [[begin, end], ...]}]; stage is the place
- * on the pipeline's axis; forecast: that of the run (sim/forecast.h), steps. With data the step is one of a batch from
+ * on the pipeline's axis. Where steps are of several kinds all this is of the most frequent, `kind`, except
+ * samples_per_second; mean_step_seconds and kinds: [{kind, share, step_seconds, sent_bytes (of the rank that sends
+ * most)
+ * }] are of all. forecast: that of the run (sim/forecast.h), steps. With data the step is one of a batch from
  * the middle of an epoch, and the forecast's the mean over several. Logs the stages, as tri__staging_say. */
 tri_status tri__view_simulation(const tri_settings *settings, const tri_engine *engine, const tri_programs *all,
                                 const tri_row_source *rows, const tri_log *log, tri_json **out);
