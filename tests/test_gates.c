@@ -2,13 +2,14 @@
  * printed, parsed, proven kind by kind, and run. */
 #include "lane_device.h"
 
+#include "engine/accept.h"
 #include "plan/step_kinds.h"
 #include "program_text.h"
 #include "sim/timeline.h"
 
 #include <math.h>
 
-enum { HEAP = 1 << 20 };
+enum { HEAP = 1 << 20, ARGS = 8 };
 
 /* ---- Which steps are of which kind ---- */
 
@@ -80,6 +81,53 @@ static void kinds_are_counted(void **state) {
         }
         assert_true(fabs(sum - 1) < 1e-12);
     }
+}
+
+/* Options that contradict each other about kinds of steps. */
+static void contradictions_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int optimizer;
+        const char *args[ARGS], *error;
+    } cases[] = {
+        {TRI_ONEBIT_ADAM, {"--max-steps", "10"}, NULL},
+        {TRI_ONEBIT_ADAM, {"--full-steps", "4", "--warmup-steps", "4", "--max-steps", "5"}, NULL},
+        {TRI_ONEBIT_LAMB,
+         {"--full-steps", "3", "--warmup-steps", "4"},
+         "no stable momentum yet. Give --full-steps 4 or more"},
+        {TRI_ONEBIT_LAMB,
+         {"--full-steps", "10", "--max-steps", "10"},
+         "but the run has 10: give a smaller --full-steps"},
+        {TRI_ONEBIT_ADAM, {"--warmup-steps", "9", "--max-steps", "9"}, "and fewer --warmup-steps"},
+        {TRI_ZERO_ONE_ADAM, {"--sync-every", "4"}, "zero-one-adam exchanges momentum in its own steps, --sync-every 4"},
+        {TRI_ONEBIT_ADAM, {"--compress-gradients", "int8"}, "leave out --compress-gradients"},
+        {TRI_ZERO_ONE_ADAM, {"--var-freeze-step", "5"}, NULL},
+        {TRI_ONEBIT_ADAM, {"--var-freeze-step", "5"}, "with --optimizer zero-one-adam only"},
+        {TRI_ADAMW,
+         {"--full-steps", "5"},
+         "--full-steps: has a meaning with --optimizer onebit-adam or onebit-lamb only"},
+        {TRI_ADAMW, {"--outer-lr", "0.5"}, "with --sync-every above 1 only"},
+        {TRI_ADAMW, {"--outer-lr", "0.5", "--sync-every", "2", "--compress-gradients", "int8"}, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_settings s;
+        int n = 0, n_words;
+        while (cases[i].args[n]) n++;
+        tri__settings_init(&s);
+        assert_int_equal(tri__settings_parse(&s, "train", n, cases[i].args, NULL, 0, &n_words),
+                         TRI_OK);
+        s.optimizer = cases[i].optimizer;
+        tri_status status = tri__engine_accept(&s);
+        if (status != (cases[i].error ? TRI_USAGE : TRI_OK) || (cases[i].error && !strstr(tri_error(), cases[i].error)))
+            fail_msg("case %zu: got %d \"%s\"", i, status, tri_error());
+        tri__settings_free(&s);
+    }
+    tri_settings s;
+    tri__settings_init(&s); /* with the steps that epochs and data give */
+    s.optimizer = TRI_ONEBIT_ADAM, s.full_steps = 20;
+    assert_int_equal(tri__accept_steps(&s, 21), TRI_OK);
+    assert_int_equal(tri__accept_steps(&s, 20), TRI_USAGE);
+    tri__settings_free(&s);
 }
 
 /* ---- Programs written by hand ---- */
@@ -317,6 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_their_kinds),
         cmocka_unit_test(kinds_are_counted),
+        cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(text_is_printed_and_parsed),
         cmocka_unit_test(breaks_are_named),
         cmocka_unit_test(only_the_steps_kind_runs),

@@ -3,8 +3,10 @@
 
 #include "base/file.h"
 #include "plan/schedule/schedule.h"
+#include "plan/step_kinds.h"
 #include "settings/forms.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* The schedule and the shape of a pipeline; the planner checks what depends on the model. */
@@ -36,6 +38,76 @@ tri_status tri__accept_precision(const tri_settings *s) {
     if (s->float_layers.n && s->quantize == TRI_QUANTIZE_NONE)
         return tri__fail(TRI_USAGE, "--float-layers: nothing is quantised without --quantize int8");
     return TRI_OK;
+}
+
+/* Options of optimizers and local steps that the others do not have, and which are not the default: a configuration
+ * that was recorded has them all. */
+static tri_status check_unused(const tri_settings *s) {
+    int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB,
+        zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1;
+    static const char of_signs[] = "--optimizer onebit-adam or onebit-lamb",
+                      of_zero_one[] = "--optimizer zero-one-adam", of_local[] = "--sync-every above 1";
+    const struct {
+        size_t at; /* of a number of 8 bytes */
+        int used;
+        const char *name, *of;
+    } rows[] = {{offsetof(tri_settings, full_steps), signs, "--full-steps", of_signs},
+                {offsetof(tri_settings, var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
+                {offsetof(tri_settings, var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
+                {offsetof(tri_settings, local_step_scaler), zero_one, "--local-step-scaler", of_zero_one},
+                {offsetof(tri_settings, local_step_clipper), zero_one, "--local-step-clipper", of_zero_one},
+                {offsetof(tri_settings, outer_lr), local, "--outer-lr", of_local},
+                {offsetof(tri_settings, outer_momentum), local, "--outer-momentum", of_local}};
+    tri_settings usual;
+    tri_status status = TRI_OK;
+    tri__settings_init(&usual);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++)
+        if (!rows[i].used && memcmp((const char *)s + rows[i].at, (const char *)&usual + rows[i].at, 8) != 0)
+            status = tri__fail(TRI_USAGE, "%s: has a meaning with %s only: give that, or leave it out", rows[i].name,
+                               rows[i].of);
+    tri__settings_free(&usual);
+    return status;
+}
+
+static const char *onebit_name(const tri_settings *s) {
+    return s->optimizer == TRI_ONEBIT_ADAM ? "onebit-adam" : s->optimizer == TRI_ONEBIT_LAMB ? "onebit-lamb"
+                                                                                             : "zero-one-adam";
+}
+
+/* Two ways to say what travels in which step. */
+static tri_status check_kinds(const tri_settings *s) {
+    TRI_TRY(check_unused(s));
+    if (!tri__is_onebit((tri_optimizer_kind)s->optimizer)) return TRI_OK;
+    if (s->sync_every > 1)
+        return tri__fail(
+            TRI_USAGE,
+            "--optimizer %s exchanges momentum in its own steps, --sync-every %lld weights in others: give "
+            "one of them",
+            onebit_name(s), (long long)s->sync_every);
+    if (s->compress_gradients)
+        return tri__fail(TRI_USAGE,
+                         "--optimizer %s sends momentum as signs, not gradients: leave out --compress-gradients, or "
+                         "take --optimizer adamw or lamb with it",
+                         onebit_name(s));
+    if (s->full_steps && s->full_steps < s->warmup_steps)
+        return tri__fail(TRI_USAGE,
+                         "--full-steps %lld ends within the learning rate's warm-up of %lld steps (--warmup-steps): "
+                         "there is no stable momentum yet. Give --full-steps %lld or more, or a shorter warm-up",
+                         (long long)s->full_steps, (long long)s->warmup_steps, (long long)s->warmup_steps);
+    return tri__accept_steps(s, s->max_steps);
+}
+
+tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
+    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer, .steps = steps, .full_steps = s->full_steps};
+    if (!steps || (how.kind != TRI_ONEBIT_ADAM && how.kind != TRI_ONEBIT_LAMB)) return TRI_OK;
+    tri__step_kinds_resolve(&how, s->warmup_steps);
+    if (how.full_steps < steps) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--optimizer %s: momentum would travel as signs after %lld full steps (%s), but the run has %lld: "
+                     "give a smaller --full-steps%s, or a longer run",
+                     onebit_name(s), (long long)how.full_steps,
+                     s->full_steps ? "--full-steps" : "as many as --warmup-steps", (long long)steps,
+                     s->full_steps ? "" : " and fewer --warmup-steps");
 }
 
 /* Texts with a syntax, and folders that must exist. */
@@ -85,6 +157,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
+    TRI_TRY(check_kinds(settings));
     if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",
                          (long long)global, (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");

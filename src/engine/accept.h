@@ -9,6 +9,9 @@
 tri_status tri__engine_accept(const tri_settings *settings);
 /* The same for eval and predict. */
 tri_status tri__infer_accept(const tri_settings *settings);
+/* The rest of it, when the number of the run's steps is known: whether each kind of step has its place in the run
+ * (plan/step_kinds.h). */
+tri_status tri__accept_steps(const tri_settings *settings, int64_t steps);
 /* Part of it: TRI_USAGE when --precision or --quantize is not one of training. */
 tri_status tri__accept_precision(const tri_settings *settings);
 

@@ -89,6 +89,7 @@ static tri_status plan_steps(tri_session *s) {
     if (set->max_steps && set->max_steps < s->steps) s->steps = set->max_steps;
     s->epochs = (s->steps + s->batches - 1) / s->batches;
     s->place.steps = s->steps;
+    TRI_TRY(tri__accept_steps(set, s->steps));
     say_warmup(s, s->steps);
     return TRI_OK;
 }
