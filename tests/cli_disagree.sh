@@ -57,6 +57,7 @@ odd 3 0 "the version, the settings or the data differ from rank 1's"
 cp data/train.csv 0/data/train.csv
 odd 3 2 "the version, the settings or the data differ from rank 0's" --lr 2e-3
 odd 2 1 "" --num-microbatches 2
+odd 2 1 "the version, the settings or the data differ from rank 0's" --compress-gradients int8
 together 2 1 --threads 1 # a matter of each rank
 expect_code "0 0"
 finish

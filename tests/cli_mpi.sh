@@ -134,7 +134,9 @@ END
     for how in "--shard none" "--shard zero1 --precision bf16" "--shard zero2 --num-microbatches 4" \
         "--shard zero3 --precision bf16" \
         "--shard hybrid --shard-size 2 --recompute full" "--pp-size 2 --tp-size 2" "--pp-size 4 --schedule zb-h1" \
-        "--pp-size 2 --shard zero3 --mesh-order dp,tp,pp" "--tp-size 2 --sequence-parallel no --shard zero1"; do
+        "--pp-size 2 --shard zero3 --mesh-order dp,tp,pp" "--tp-size 2 --sequence-parallel no --shard zero1" \
+        "--compress-gradients int4 --error-feedback yes" \
+        "--shard hybrid --shard-size 2 --compress-gradients int8 --compress-weights int8"; do
         rm -rf one both
         run "${train[@]}" --nproc-per-node 4 --output-dir "$work/one" $how
         expect_code 0

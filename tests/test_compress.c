@@ -355,6 +355,56 @@ static void as_all_ranks_in_one_process(void **state) {
     }
 }
 
+/* What coding lost of element i of a bucket, on a rank, after the step; *before: what it began with. */
+static double lost(const job *j, int rank, const event *sent, int64_t i, double *before) {
+    const tri_program *p = j->rank[rank].program[0];
+    const tri_slot *error = &p->slot[TRI_SLOT(sent->instr, pack, e)];
+    double after = sent->after[i];
+    *before = sent->before[i];
+    for (int k = 0; k < j->n_events[rank]; k++) { /* the second coding, of this rank's part */
+        const event *e = &j->event[rank][k];
+        const tri_slot *part = e->instr->op == TRI_OP_pack ? &p->slot[TRI_SLOT(e->instr, pack, e)] : NULL;
+        if (!part || part->parent < 0 || &p->slot[part->parent] != error) continue;
+        if (i >= part->parent_at && i < part->parent_at + part->cols) after = e->after[i - part->parent_at];
+    }
+    return after;
+}
+
+/* Error feedback loses nothing: the replicas' gradients and what was kept of the steps before are the sum that all get
+ * and what is kept for the next. */
+static void what_is_lost_is_kept(void **state) {
+    (void)state;
+    static job j;
+    way w = {.mesh = MESH(1, 1, 3), .n_mb = 1, .sharding = {.bucket_mb = 0.01}};
+    w.compression = (tri_compression){.gradients = TRI_CODE_INT4, .feedback = 1};
+    job_open(&j, &w);
+    j.steps = 4, j.records = 1;
+    job_run(&j);
+    const tri_program *p = j.rank[0].program[0];
+    double kept = 0;
+    int sums = 0;
+    for (int k = 0; k < j.n_events[0]; k++) {
+        const event *got = &j.event[0][k];
+        if (got->instr->op != TRI_OP_unpack) continue;
+        const char *name = tri__arena_print(&j.rank[0].arena, "r.%s", p->slot[got->instr->slot[0]].name);
+        tri_attr group;
+        sums++;
+        for (int64_t i = 0; i < got->count; i++) {
+            double in = 0, out = got->after[i], size = fabs(out), before;
+            for (int r = 0; r < j.world; r++) {
+                const event *sent = sender(&j, r, name, &group);
+                out += lost(&j, r, sent, i, &before);
+                in += sent->x[i] + before, size += fabs(sent->x[i]) + fabs(before);
+                kept += fabs(before);
+            }
+            if (!(fabs(in - out) <= 1e-6 * size))
+                fail_msg("element %lld of %s: %g becomes %g", (long long)i, name, in, out);
+        }
+    }
+    assert_true(sums > 1 && kept > 0);
+    job_close(&j);
+}
+
 /* The mean distance of two jobs' losses over all steps, as a share of the mean loss. */
 static double apart(const job *a, const job *b) {
     double off = 0, all = 0;
@@ -403,6 +453,24 @@ static void numbers_that_are_not_finite(void **state) {
     }
 }
 
+/* A rank that codes otherwise, in as many bytes: its programs do not fit those of the others. */
+static void another_code_is_found(void **state) {
+    (void)state;
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind += TRI_SHARD_ZERO3) {
+        tiny t[2];
+        for (int r = 0; r < 2; r++) {
+            way w = {.mesh = MESH(1, 1, 2), .n_mb = 1, .sharding = {.kind = (tri_shard_kind)kind}};
+            w.compression.gradients = r ? TRI_CODE_FP8 : TRI_CODE_INT8;
+            open_way(&t[r], &w, r);
+            tiny_plan(&t[r]);
+        }
+        const tri_program *train[] = {t[0].program[TRI_TRAIN], t[1].program[TRI_TRAIN]};
+        assert_int_equal(tri__check(train, 2), TRI_INTERNAL);
+        if (!strstr(tri_error(), "do not fit together")) fail_msg("said: %s", tri_error());
+        tiny_close(&t[0]), tiny_close(&t[1]);
+    }
+}
+
 static void refuse(way w, const char *words) {
     tiny t;
     if (!w.n_mb) w.n_mb = 1;
@@ -447,6 +515,8 @@ int main(void) {
         cmocka_unit_test(golden_programs),
         cmocka_unit_test(every_mesh_passes_the_checker),
         cmocka_unit_test(as_all_ranks_in_one_process),
+        cmocka_unit_test(what_is_lost_is_kept),
+        cmocka_unit_test(another_code_is_found),
         cmocka_unit_test(trains_as_in_full),
         cmocka_unit_test(numbers_that_are_not_finite),
         cmocka_unit_test(refusals),

@@ -14,8 +14,9 @@
  * A sum of gradients advances by one of these transfers wherever the next sum is posted, so that one is in flight while
  * another is coded, and its buffers live no longer. Parts of less than a block stay as they were.
  *
- * Error feedback: what coding loses of this member's gradients is kept (`error`) and added to the next step's; so is
- * what the second coding loses of its part of the sum (`error_sum`). */
+ * Error feedback: what coding loses of this member's gradients is kept and added to the next step's. What the second
+ * coding loses of its part of the sum is kept in that part's place, from where the first coding's loss has just been
+ * added. So the sum over all replicas is all that is missing, whatever the shard. */
 #include "plan/local.h"
 #include "base/random.h"
 
@@ -33,15 +34,9 @@ typedef struct flight {
     int64_t row;           /* bytes of a coded part */
     int part;              /* slot: what is exchanged in the code; sums within a machine are in their place in y */
     int sum;               /* slot: this member's part of the sum */
-    int error, error_sum;  /* slots; -1 */
+    int error, error_sum;  /* slots of what coding lost of `part` and of `sum`; -1 */
     tri_ends ends;         /* of the transfer in flight */
 } flight;
-
-/* What coding loses of each bucket, kept between steps. */
-typedef struct errors {
-    int *slot;             /* [n_buckets]; NULL: nothing is kept */
-    tri_range *range;      /* [n_buckets] the elements of the bucket that the slot holds */
-} errors;
 
 typedef struct compress {
     tri_pass *pass;
@@ -53,7 +48,7 @@ typedef struct compress {
     int n_gradients, n_weights; /* transfers that are coded */
     int64_t *bucket_count; /* [n_buckets] elements */
     int n_buckets;
-    errors error, error_sum;
+    int *error;            /* [n_buckets] slots of what coding lost of error_range; NULL: nothing is kept */
 } compress;
 
 static tri_range own_of(const compress *c, int64_t count, tri_attr group) {
@@ -76,7 +71,9 @@ static tri_instr *emit(compress *c, const flight *f, tri_op op, const int *slots
 
 static void post(compress *c, flight *f, tri_op op, tri_attr group, tri_ends ends, leg leg) {
     tri_instr *instr = emit(c, f, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
-    instr->attr.id = tri__random_id(c->to.program->slot[tri__transfer_whole(instr)].name);
+    /* Codes of one size would meet otherwise. */
+    instr->attr.id = tri__random_id(tri__arena_print(c->to.arena, "%s %s", tri__code_name(f->code),
+                                                     c->to.program->slot[tri__transfer_whole(instr)].name));
     f->ends = ends, f->leg = leg;
 }
 
@@ -200,33 +197,32 @@ static tri_range sum_range(const compress *c, int64_t count) {
     return (tri_range){inner.begin + part.begin, inner.begin + part.end};
 }
 
-/* The state's slot of each bucket, and each unit's part of it. */
-static errors keep(compress *c, tri_state *state, tri_range (*range_of)(const compress *c, int64_t count)) {
-    tri_pass *pass = c->pass;
-    int n = pass->model->n_units;
-    errors out = {tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *out.slot),
-                  tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *out.range)};
-    state->held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->held);
-    state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
-    for (int b = 0; b < c->n_buckets; b++) {
-        c->to.unit = -1, out.range[b] = range_of(c, c->bucket_count[b]);
-        out.slot[b] = tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                      tri__range_count(out.range[b]), "%s.bucket.%d", state->name, b);
-    }
-    for (int u = 0; u < n; u++) {
-        int b = pass->unit_bucket[u];
-        int64_t at = pass->unit_at[u], from = out.range[b].begin - at;
-        tri_range held = state->held[u] = tri__range_both((tri_range){from, out.range[b].end - at},
-                                                          (tri_range){0, pass->model->unit[u].count});
-        state->save[u] = tri__tensor_once(pass, u, held);
-        state->slot[u] = tri__build_view(&c->to, out.slot[b], tri__range_count(held) ? held.begin - from : 0, 1,
-                                         tri__range_count(held), "%s.%s", state->name, pass->model->unit[u].name);
-    }
-    return out;
+/* The elements of a unit that are among elements `part` of its bucket. */
+static tri_range held_of(const tri_pass *pass, int unit, tri_range part) {
+    int64_t at = pass->unit_at[unit];
+    return tri__range_both((tri_range){part.begin - at, part.end - at}, (tri_range){0, pass->model->unit[unit].count});
 }
 
-/* Makes the states of error feedback. Every replica keeps what it lost of the gradients that it sent, in all numbers
- * whose sum matters; and of the sums that it formed and sent to all, which it alone has. */
+/* A slot for each bucket, of which the state has each unit's part. */
+static void keep_units(compress *c, tri_state *state) {
+    tri_pass *pass = c->pass;
+    int n = pass->model->n_units;
+    state->held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->held);
+    state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
+    c->to.unit = -1;
+    for (int b = 0; b < c->n_buckets; b++)
+        c->error[b] = tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                      tri__range_count(error_range(c, c->bucket_count[b])), "error.bucket.%d", b);
+    for (int u = 0; u < n; u++) {
+        int b = pass->unit_bucket[u];
+        tri_range all = error_range(c, c->bucket_count[b]), held = state->held[u] = held_of(pass, u, all);
+        int64_t count = tri__range_count(held), at = count ? held.begin + pass->unit_at[u] - all.begin : 0;
+        state->save[u] = held;
+        state->slot[u] = tri__build_view(&c->to, c->error[b], at, 1, count, "error.%s", pass->model->unit[u].name);
+    }
+}
+
+/* Makes the state of error feedback: each replica's own, whose sum matters. */
 static void keep_errors(compress *c) {
     tri_pass *pass = c->pass;
     int place = tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp, each = c->within;
@@ -234,32 +230,31 @@ static void keep_errors(compress *c) {
     for (int u = 0; u < pass->model->n_units; u++)
         if (pass->unit_bucket[u] >= c->n_buckets) c->n_buckets = pass->unit_bucket[u] + 1;
     c->bucket_count = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->bucket_count);
+    c->error = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->error);
     for (int u = 0; u < pass->model->n_units; u++) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
     tri_state *state = &pass->out.state[tri__add_state(pass, "error", "error.")];
-    state->scope = TRI_STATE_SUMMED, state->copy = place / each, state->copies = pass->in->mesh.dp / each;
-    c->error = keep(c, state, error_range);
-    if (pass->sharding.kind != TRI_SHARD_NONE && !is_hybrid(c)) return; /* sums stay where they are formed */
-    c->error_sum = keep(c, &pass->out.state[tri__add_state(pass, "error_sum", "error_sum.")], sum_range);
+    state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
+    state->copy = place / each, state->copies = pass->in->mesh.dp / each;
+    keep_units(c, state);
 }
 
-/* The slot of what was lost of elements `part` of a bucket; -1: nothing is kept. */
-static int lost_of(compress *c, const errors *kept, int bucket, tri_range part) {
-    if (!kept->slot) return -1;
-    tri_range all = kept->range[bucket];
-    if (part.begin == all.begin && part.end == all.end) return kept->slot[bucket];
-    return view_of(c, kept->slot[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, "own");
+/* The slot of what was lost of elements `part` of a bucket. */
+static int lost_of(compress *c, int bucket, tri_range part, const char *label) {
+    tri_range all = error_range(c, c->bucket_count[bucket]);
+    if (part.begin == all.begin && part.end == all.end) return c->error[bucket];
+    return view_of(c, c->error[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, label);
 }
 
 static void set_errors(compress *c, flight *f) {
     const tri_pass *pass = c->pass;
     int root = tri__slot_root(c->to.program, tri__transfer_whole(&f->post)), i = 0;
-    if (!c->error.slot) return;
+    if (!c->error) return;
     while (pass->bucket_slot[i].slot != root) i++;
     int bucket = pass->bucket_slot[i].bucket;
     int64_t count = c->bucket_count[bucket];
     tri_range sent = f->post.attr.across ? own_of(c, count, pass->group) : error_range(c, count);
-    f->error = lost_of(c, &c->error, bucket, sent);
-    if (f->post.op == TRI_OP_all_reduce_post) f->error_sum = lost_of(c, &c->error_sum, bucket, sum_range(c, count));
+    f->error = lost_of(c, bucket, sent, "own");
+    if (f->post.op == TRI_OP_all_reduce_post) f->error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
 }
 
 /* Begins a sum of gradients; those like it that are under way go on, while it is in flight. */
@@ -399,11 +394,16 @@ static tri_status check_coded(const compress *c) {
                      tri__code_name(gradients ? c->how->gradients : c->how->weights), TRI_CODE_BLOCK);
 }
 
+/* Whether sums of gradients are to be coded here; copies that step alone have sums only within a copy. */
+static int sums_coded(const compress *c) {
+    return c->pass->training && c->how->gradients != TRI_CODE_NONE && (is_hybrid(c) || !tri__steps_alone(c->pass));
+}
+
 tri_status tri__pass_compress(tri_pass *pass) {
     compress c = {.pass = pass, .to = {.arena = pass->arena, .program = pass->program}, .how = &pass->in->compression};
     c.within = c.how->within > 1 ? c.how->within : 1;
     TRI_TRY(check_asked(&c));
-    if (pass->training && c.how->gradients != TRI_CODE_NONE && c.how->feedback) keep_errors(&c);
+    if (sums_coded(&c) && c.how->feedback) keep_errors(&c);
     rewrite(&c);
     return check_coded(&c);
 }
