@@ -7,7 +7,7 @@
 
 static const char *const codes[] = {"bf16", "int8", "int4", "fp8"};
 static const char *const shards[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
-enum { CODES = 4, SHARDS = 5, BEFORE = 3, AFTER = 3, HYBRID = 4, ZERO3 = 3 };
+enum { CODES = 4, SHARDS = 5, BEFORE = 3, AFTER = 3, HYBRID = 4, ZERO3 = 3, INT4 = 2 };
 
 typedef struct cell {
     int code, shard, pp, mb;
@@ -46,13 +46,14 @@ static int make_model(void **state) {
     return 0;
 }
 
-/* Losses near those of the run in full: coarse, but a sum that is lost or counted twice is far beyond. */
-static void expect_near(const run *full, const run *have, const char *what) {
+/* Losses and norms near those of the run in full; `limit`: of norms. A sum that is lost or counted twice is far beyond:
+ * coarse codes only add their noise. */
+static void expect_near(const run *full, const run *have, const char *what, double limit) {
     for (int k = 0; k < have->steps; k++)
         if (!(fabs(full->loss[0][k] - have->loss[0][k]) <= 0.1 * full->loss[0][k]))
             fail_msg("%s: loss of step %d is %g, in full %g", what, k + 1, have->loss[0][k], full->loss[0][k]);
     for (int k = 0; k < have->steps; k++)
-        if (!(fabs(full->norm[0][k] - have->norm[0][k]) <= 0.3 * full->norm[0][k]))
+        if (!(fabs(full->norm[0][k] - have->norm[0][k]) <= limit * full->norm[0][k]))
             fail_msg("%s: norm of step %d is %g, in full %g", what, k + 1, have->norm[0][k], full->norm[0][k]);
 }
 
@@ -70,7 +71,7 @@ static void try_cell(const cell *c, const run *full) {
     run asked = of_cell(c, 0, text);
     asked.steps = BEFORE + AFTER, asked.evaluate = 1;
     run *whole = run_on(&asked);
-    expect_near(full, whole, what);
+    expect_near(full, whole, what, c->code == INT4 ? 0.6 : 0.2);
     asked.steps = BEFORE, asked.save = 1, asked.evaluate = 0;
     run *first = run_on(&asked);
     asked.steps = AFTER, asked.save = 0, asked.keep_going = 1;
