@@ -102,7 +102,69 @@ static void every_code_with_every_mesh(void **state) {
     run_free(full);
 }
 
+/* Of the second of two replicas, before the third step. */
+static tri_status spoil_second(run *run, tri_session *session, int rank, int step) {
+    (void)run;
+    const tri_engine *e = &session->engine;
+    for (int i = 0; i < e->n_weights && step == 2 && rank == 1; i++)
+        if (strstr(e->weights[i].name, "fusion") && strstr(e->weights[i].name, "weight"))
+            *(float *)e->weights[i].data = NAN;
+    return TRI_OK;
+}
+
+static void discard(run *r) {
+    for (int k = 0; k < 3; k++) free(r->state[k]);
+    free(r->idle);
+}
+
+/* Who computed it is named, not who decoded it. */
+static void a_bad_number_is_its_rank_s(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"--shard=none", "--shard=zero2"};
+    for (int i = 0; i < 2; i++) {
+        run spoiled = {.ranks = 2, .steps = 4, .config = "three.json", .before = spoil_second,
+                       .option = {"--compress-gradients=int8", kinds[i]}};
+        tri_status status = run_status(&spoiled);
+        if (status != TRI_NOTFINITE || !strstr(tri_error(), "step 3: the") || !strstr(tri_error(), "on rank 1"))
+            fail_msg("status %d: %s", status, tri_error());
+        discard(&spoiled);
+    }
+}
+
+/* What this rank keeps of each parameter is finite. */
+static tri_status check_kept(const tri_session *s) {
+    const tri_engine *e = &s->engine;
+    for (int i = 0; i < e->n_optimizer; i++) {
+        const float *kept = e->optimizer[i].data; /* [end - begin] */
+        for (int64_t k = 0; k < e->optimizer[i].slice.end - e->optimizer[i].slice.begin; k++)
+            if (!isfinite(kept[k])) return tri__fail(TRI_DATA, "%s is not finite", e->optimizer[i].name);
+    }
+    return TRI_OK;
+}
+
+/* A scale at which gradients overflow, in the third step; and a look at what later steps find. */
+static tri_status scale_up(run *run, tri_session *session, int rank, int step) {
+    (void)run, (void)rank;
+    if (step == 2 || step == 3) session->at.scale.scale = step == 2 ? 0x1p60f : 1024;
+    return check_kept(session);
+}
+
+/* fp16: a step whose gradients overflow is skipped on all ranks, and leaves nothing behind in the errors. */
+static void an_overflow_is_skipped(void **state) {
+    (void)state;
+    run *r = run_on(&(run){.ranks = 2, .steps = 6, .config = "three.json", .before = scale_up,
+                           .option = {"--precision=fp16", "--compress-gradients=int4", "--error-feedback=yes"}});
+    assert_true(r->skipped[0] == 1 && r->skipped[1] == 1);
+    for (int k = 0; k < r->steps; k++)
+        if (!isfinite(r->loss[0][k]) || (k != 2) != !!isfinite(r->norm[0][k]))
+            fail_msg("step %d: loss %g, norm %g", k + 1, r->loss[0][k], r->norm[0][k]);
+    assert_true(r->norm[0][5] < 3 * r->norm[0][0]);
+    run_free(r);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_code_with_every_mesh)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_code_with_every_mesh),
+                                       cmocka_unit_test(a_bad_number_is_its_rank_s),
+                                       cmocka_unit_test(an_overflow_is_skipped)};
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }
