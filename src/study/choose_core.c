@@ -153,6 +153,7 @@ static tri_status time_units(tri_arena *arena, void *data) {
     hardware.ranks_per_node = job->out->key.together;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
     in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
+    in.optimizer.sync_every = 1; /* one replica has no others to meet */
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
     costs.threads = threads_of(c, job->layout);
     tri_counts mean = job->rows->mean;
