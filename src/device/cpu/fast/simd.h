@@ -59,6 +59,25 @@ typedef struct tri_head {
     float *work;
 } tri_head;
 
+/* A block of 256 numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not
+ * all of them. */
+typedef struct tri_coded_in {
+    const float *x;
+    const uint16_t *half;
+    const float *e, *mask;
+    float factor;
+} tri_coded_in;
+
+/* The same as coded; of finite numbers and scales. */
+typedef struct tri_coded_out {
+    const float *t;      /* [256] */
+    float scale;
+    uint8_t *payload;
+    float *e;            /* [256] (t - what the payload stands for) * after; may be NULL */
+    const float *mask;   /* [256] signs: where it is 0, e is; may be NULL */
+    float after;
+} tri_coded_out;
+
 typedef struct tri_simd {
     const char *name;
     int mr, nr;         /* tile of the product kernel */
@@ -91,6 +110,14 @@ typedef struct tri_simd {
                         int add);
     double (*sumsq)(int64_t n, const float *x);
     void (*adamw)(const tri_adamw *adamw, int64_t n);
+    void (*adamw_frozen)(const tri_adamw *adamw, int64_t n); /* no g; m and v are read */
+    void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
+    /* Blocks of layout/coded.h, by tri_code. */
+    void (*coded_take)(const tri_coded_in *in, float *t);
+    void (*coded_sums)(const float *t, double sums[16]); /* sums[k]: of |t[i]| over i = k, k + 16, ... */
+    void (*encode[6])(const tri_coded_out *out);
+    void (*decode[6])(const uint8_t *payload, float scale, float *y, int add); /* add: y += */
+    void (*coded_to_bf16)(const float *x, uint16_t *y);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */

@@ -22,6 +22,7 @@ static inline vf vec_sqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm256_max_ps((__m256)limit, (__m256)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm256_min_ps((__m256)limit, (__m256)x); }
 static inline vi vec_max_i(vi a, vi b) { return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+static inline int vec_bits(vi mask) { return _mm256_movemask_ps((__m256)mask); } /* a bit a lane */
 static inline vd vec_low_double(vf x) { return (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)); }
 static inline vd vec_high_double(vf x) { return (vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1)); }
 /* The high and low halves of the 64-bit products. */

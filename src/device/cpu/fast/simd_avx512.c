@@ -26,6 +26,7 @@ static inline vf vec_sqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
 static inline vf vec_max(vf limit, vf x) { return (vf)_mm512_max_ps((__m512)limit, (__m512)x); }
 static inline vf vec_min(vf limit, vf x) { return (vf)_mm512_min_ps((__m512)limit, (__m512)x); }
 static inline vi vec_max_i(vi a, vi b) { return (vi)_mm512_max_epi32((__m512i)a, (__m512i)b); }
+static inline int vec_bits(vi mask) { return _mm512_movepi32_mask((__m512i)mask); } /* a bit a lane */
 static inline vd vec_low_double(vf x) { return (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)); }
 static inline vd vec_high_double(vf x) { return (vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)); }
 /* The high and low halves of the 64-bit products. */

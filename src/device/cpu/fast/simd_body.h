@@ -5,14 +5,21 @@
 #include "device/cpu/fast/simd_drop.h"
 #include "device/cpu/fast/simd_norm.h"
 #include "device/cpu/fast/simd_update.h"
+#include "device/cpu/fast/simd_coded.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
 #include "device/cpu/fast/simd_head_first.h"
 
 /* The fields after the name are for large products. */
-#define TRI_SIMD_TABLE(name_, ...)                                                                              \
-    {.name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din,    \
-     .tanh = hyperbolic_tangent, .scale_sums = scale_sums, .largest = largest, .to_int8 = to_int8,               \
-     .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, \
-     .sumsq = sumsq, .adamw = adamw, .head_work = head_work, .head = head, .head_din_work = head_din_work,      \
-     .head_din = head_din, .head_first = head_first, .head_first_din = head_first_din}
+#define TRI_SIMD_TABLE(name_, ...) \
+    { \
+        .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din, \
+        .tanh = hyperbolic_tangent, .scale_sums = scale_sums, .largest = largest, .to_int8 = to_int8, \
+        .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, .sumsq = sumsq, \
+        .adamw = adamw, .adamw_frozen = adamw_frozen, .momentum = momentum, .coded_take = coded_take, \
+        .coded_sums = coded_sums, .coded_to_bf16 = coded_to_bf16, \
+        .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
+        .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
+        .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_first = head_first, \
+        .head_first_din = head_first_din \
+    }

@@ -94,6 +94,8 @@ INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
     vst1q_s8(q, vmaxq_s8(vdupq_n_s8(-127), vqmovn_high_s16(vqmovn_s16(low), high)));
 }
 
+#define TRI_SIMD_OWN_CODED
+#include "device/cpu/fast/simd_coded_neon.h"
 #include "device/cpu/fast/simd_body.h"
 
 const tri_simd tri__simd_neon = TRI_SIMD_TABLE("neon", .tile_rows = 256, .tile_columns = 192);

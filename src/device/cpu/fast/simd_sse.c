@@ -15,6 +15,7 @@ static inline vi vec_max_i(vi a, vi b) {
     vi mask = a > b;
     return (a & mask) | (b & ~mask);
 }
+static inline int vec_bits(vi mask) { return _mm_movemask_ps((__m128)mask); } /* a bit a lane */
 static inline vd vec_low_double(vf x) { return (vd)_mm_cvtps_pd((__m128)x); }
 static inline vd vec_high_double(vf x) { return (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x)); }
 /* The high and low halves of the 64-bit products. */

@@ -1,7 +1,7 @@
 /* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
  * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
  * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double,
- * vec_mul_wide, vec_unpack_*. */
+ * vec_mul_wide, vec_unpack_*; on x86 also vec_bits. */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
@@ -32,6 +32,7 @@ INLINE vd load_d(const double *p) { return *(const vd_any *)p; }
 INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
 INLINE vf all(float x) { return x - (vf){0}; }
 INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
+INLINE vi all_i(int32_t x) { return x + (vi){0}; }
 
 /* The same at the end of a row, where fewer than VEC may be left; missing lanes are 0. Elements are moved without a
  * call, which would make loops reload the constants that they hold in registers; the barriers keep compilers from
@@ -104,6 +105,7 @@ static vf vec_min(vf limit, vf x);
  * MANY, and apply each step to all of them. */
 enum { MANY = 6 };
 #define EACH(j, n) _Pragma("GCC unroll 6") for (int j = 0; j < (n); j++)
+#define EACH_OF(j, n) _Pragma("GCC unroll 8") for (int j = 0; j < (n); j++) /* up to 8 */
 
 /* x = 2^x for x up to 127, as 2^m 2^f with |f| <= 1/2; relative error 1.5e-7. Below -100 it stays at 2^-100, to keep
  * products away from denormals, which are many times slower. */

@@ -1,124 +1,71 @@
 /* coded.c - numbers on their way between ranks in fewer bits (layout/coded.h), and the optimizers' momentum in that
- * form. Rows take every width of what is coded or decoded. Every operation on fp32 is rounded by itself: products are
- * exact in double, and so is what a sum of two needs to be rounded right, so a compiler may not contract them to one.
- * Coded bytes and errors are therefore the same on every device. */
+ * form. Rows take every width of what is coded or decoded. */
+#include "device/cpu/coded.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/reference/reference.h"
-#include "layout/coded.h"
-#include "layout/float8.h"
-#include "layout/quantized.h"
 
 #include <math.h>
 
 enum { BLOCK = TRI_CODE_BLOCK };
-static const float least_momentum = 0x1p-100f;
-
-static float product(float a, float b) { return (float)((double)a * b); }
-static float sum(float a, float b) { return (float)((double)a + b); }
-
-/* The largest integer, or e4m3 number, of a code. */
-static float most_of(tri_code code) {
-    return code == TRI_CODE_INT8 ? TRI_INT8_MAX : code == TRI_CODE_INT4 ? 7 : TRI_E4M3_MAX;
-}
-
-/* The scale of n elements, of which those with a mask of 0 are 0. */
-static float scale_of(tri_code code, int64_t n, const float *t, const float *mask) {
-    double total = 0, count = 0;
-    float largest = 0, scale;
-    for (int64_t i = 0; i < n; i++) {
-        float size = fabsf(t[i]);
-        if (size > largest || size != size) largest = size;
-        total += size;
-        count += !mask || mask[i] != 0;
-    }
-    if (code == TRI_CODE_BF16) return 1;
-    if (code == TRI_CODE_SIGNS) scale = count ? (float)(total / count) : 0;
-    else scale = tri__quantized_scale(largest, most_of(code));
-    return scale == scale ? scale : tri__float_of_bits(0x7FC00000);
-}
-
-/* x / scale as an integer of -7 .. 7, in 4 bits. */
-static int to_int4(float x, float scale) {
-    int q = tri__to_int8(x, scale);
-    return (q > 7 ? 7 : q < -7 ? -7 : q) & 15;
-}
-
-/* Element i of a block, in a payload that was zeros. */
-static void encode(tri_code code, uint8_t *payload, int64_t i, float t, float scale) {
-    switch (code) {
-    case TRI_CODE_BF16: ((uint16_t *)(void *)payload)[i] = tri__to_bf16(t); break;
-    case TRI_CODE_INT8: payload[i] = (uint8_t)tri__to_int8(t, scale); break;
-    case TRI_CODE_INT4: payload[i % 128] |= (uint8_t)(to_int4(t, scale) << (i < 128 ? 0 : 4)); break;
-    case TRI_CODE_FP8: payload[i] = tri__to_e4m3(product(t, scale ? 1 / scale : 0)); break;
-    default: payload[i / 8] |= (uint8_t)((t < 0) << i % 8);
-    }
-}
-
-static float decode(tri_code code, const uint8_t *payload, int64_t i, float scale) {
-    switch (code) {
-    case TRI_CODE_BF16: return tri__from_bf16(((const uint16_t *)(const void *)payload)[i]);
-    case TRI_CODE_INT8: return product(scale, (int8_t)payload[i]);
-    case TRI_CODE_INT4: return product(scale, (float)(((payload[i % 128] >> (i < 128 ? 0 : 4) & 15) ^ 8) - 8));
-    case TRI_CODE_FP8: return product(scale, tri__from_e4m3(payload[i]));
-    default: return tri__float_of_bits(tri__bits_of_float(scale) ^ (uint32_t)(payload[i / 8] >> i % 8 & 1) << 31);
-    }
-}
-
-/* Row k of q [M,B]: blocks' payloads, and their scales (none in bf16). */
-typedef struct coded_row {
-    tri_code code;
-    uint8_t *payload;
-    float *scale;
-} coded_row;
-
-static coded_row row_of(const tri_call *call, int q, int64_t k) {
-    tri_code code = (tri_code)call->attr->code;
-    uint8_t *row = (uint8_t *)call->t[q].data + k * call->t[q].cols;
-    return (coded_row){code, row, (float *)(void *)(row + tri__coded_scales(code, call->t[q].cols))};
-}
 
 /* Element i of the row. */
-static float element(const coded_row *row, int64_t i) {
+static float element(const tri_coded_row *row, int64_t i) {
     int64_t block = i / BLOCK;
-    return decode(row->code, row->payload + block * tri__code_payload(row->code), i % BLOCK,
-                  row->code == TRI_CODE_BF16 ? 1 : row->scale[block]);
+    return tri__decode(row->code, tri__coded_payload(row, block), i % BLOCK, tri__coded_scale(row, block));
 }
 
 /* An operand may be left out, which stands for apply = 1. */
 static int applies(const tri_call *call, int apply) { return !call->t[apply].data || *i32(call, apply); }
 
+static void *at_element(const tri_call *call, int k, int64_t i) {
+    return (char *)call->t[k].data + i * (int64_t)tri__dtype_bytes((tri_dtype)call->dtype[k]);
+}
+
 static float load(const tri_call *call, int k, int64_t i) {
     float value;
-    tri__widen(call->dtype[k], 1, (char *)call->t[k].data + i * (int64_t)tri__dtype_bytes(call->dtype[k]), &value);
+    tri__widen(call->dtype[k], 1, at_element(call, k, i), &value);
     return value;
 }
 
 static void save(const tri_call *call, int k, int64_t i, float value) {
-    tri__narrow(call->dtype[k], 1, &value, (char *)call->t[k].data + i * (int64_t)tri__dtype_bytes(call->dtype[k]));
+    tri__narrow(call->dtype[k], 1, &value, at_element(call, k, i));
 }
 
-/* Codes elements `at` to at + n - 1, a block of the row or its end. */
-static void pack_block(const tri_call *call, const coded_row *row, int64_t block, int64_t at, int64_t n) {
+/* What is coded of elements `at` to at + n - 1; returns how many are not masked. */
+static int64_t gather_block(const tri_call *call, int64_t at, int64_t n, float *t) {
     OPERANDS(pack);
-    float *e = f32(call, ARG(e)), *mask = f32(call, ARG(mask)), t[BLOCK], left[BLOCK]; /* e, mask [K] */
+    float *e = f32(call, ARG(e)), *mask = f32(call, ARG(mask)); /* [K] */
     float factor = f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1;
-    uint8_t *payload = row->payload + block * tri__code_payload(row->code);
-    int finite = 1;
+    int64_t count = n;
     for (int64_t i = 0; i < n; i++) {
         t[i] = call->t[ARG(x)].data ? load(call, ARG(x), at + i) : 0;
-        if (e) t[i] = sum(t[i], product(factor, e[at + i]));
-        if (mask && mask[at + i] == 0) t[i] = 0;
+        if (e) t[i] += tri__product(factor, e[at + i]);
+        if (mask && mask[at + i] == 0) t[i] = 0, count--;
     }
-    float scale = scale_of(row->code, n, t, mask ? mask + at : NULL);
-    if (row->code != TRI_CODE_BF16) row->scale[block] = scale;
-    if (row->code != TRI_CODE_BF16 && row->code != TRI_CODE_SIGNS) finite = isfinite(scale * most_of(row->code));
+    return count;
+}
+
+/* Codes these elements, a block of the row or its end. */
+static void pack_block(const tri_call *call, const tri_coded_row *row, int64_t block, int64_t at, int64_t n) {
+    OPERANDS(pack);
+    float *e = f32(call, ARG(e)), *mask = f32(call, ARG(mask)), t[BLOCK], largest = 0; /* e, mask [K] */
+    float factor = f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1, scale = 1;
+    uint8_t *payload = tri__coded_payload(row, block);
+    int64_t count = gather_block(call, at, n, t);
+    double sums[16] = {0};
     for (int64_t i = 0; i < n; i++) {
-        encode(row->code, payload, i, t[i], scale);
-        float value = decode(row->code, payload, i, scale);
-        finite = finite && isfinite(value);
-        left[i] = mask && mask[at + i] == 0 ? 0 : product(sum(t[i], -value), 1 / factor);
+        float size = fabsf(t[i]);
+        if (size > largest || size != size) largest = size;
+        sums[i % 16] += size;
     }
-    for (int64_t i = 0; e && finite && i < n; i++) e[at + i] = left[i];
+    if (row->code == TRI_CODE_SIGNS) scale = tri__code_mean(sums, (double)count);
+    else if (row->code != TRI_CODE_BF16) scale = tri__code_scale(row->code, largest);
+    if (row->code != TRI_CODE_BF16) row->scale[block] = scale;
+    for (int64_t i = 0; i < n; i++) tri__encode(row->code, payload, i, t[i], scale);
+    for (int64_t i = 0; e && i < n && tri__code_finite(row->code, largest, scale); i++) {
+        float left = t[i] - tri__decode(row->code, payload, i, scale);
+        e[at + i] = mask && mask[at + i] == 0 ? 0 : tri__product(left, 1 / factor);
+    }
 }
 
 static void pack(const tri_call *call) {
@@ -128,7 +75,7 @@ static void pack(const tri_call *call) {
     int64_t K = call->t[present].rows * call->t[present].cols;
     if (!applies(call, ARG(apply))) return;
     for (int64_t k = 0; k < q->rows; k++) {
-        coded_row row = row_of(call, ARG(q), k);
+        tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
         tri_range part = tri__shard(K, (int)q->rows, (int)k);
         for (int64_t i = 0; i < q->cols; i++) row.payload[i] = 0;
         for (int64_t at = part.begin; at < part.end; at += BLOCK)
@@ -140,7 +87,7 @@ static void unpack(const tri_call *call) {
     OPERANDS(unpack);
     int64_t K = call->t[ARG(y)].rows * call->t[ARG(y)].cols, M = call->t[ARG(q)].rows;
     for (int64_t k = 0; k < M; k++) {
-        coded_row row = row_of(call, ARG(q), k);
+        tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
         tri_range part = tri__shard(K, (int)M, (int)k);
         for (int64_t i = part.begin; i < part.end; i++) save(call, ARG(y), i, element(&row, i - part.begin));
     }
@@ -153,15 +100,14 @@ static void unpack_sum(const tri_call *call) {
     for (int64_t i = 0; i < K; i++) {
         float total = 0;
         for (int64_t k = 0; k < M; k++) {
-            coded_row row = row_of(call, ARG(q), k);
-            total = k ? sum(total, element(&row, i)) : element(&row, i);
+            tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
+            total = k ? total + element(&row, i) : element(&row, i);
         }
-        save(call, ARG(y), i, adds(call, ARG(y)) ? sum(load(call, ARG(y), i), total) : total);
+        save(call, ARG(y), i, adds(call, ARG(y)) ? load(call, ARG(y), i) + total : total);
     }
 }
 
-/* A momentum that decays never becomes 0: the element would stay masked for good. */
-static float kept_apart(float m) { return fabsf(m) < least_momentum ? copysignf(least_momentum, m) : m; }
+static float kept_apart(float m) { return fabsf(m) < TRI_LEAST_MOMENTUM ? copysignf(TRI_LEAST_MOMENTUM, m) : m; }
 
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
@@ -190,7 +136,7 @@ static void momentum_out(const tri_call *call) {
     int64_t K = call->t[ARG(m)].rows * call->t[ARG(m)].cols, M = call->t[ARG(q)].rows;
     if (!applies(call, ARG(apply))) return;
     for (int64_t k = 0; k < M; k++) {
-        coded_row row = row_of(call, ARG(q), k);
+        tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
         tri_range part = tri__shard(K, (int)M, (int)k);
         for (int64_t i = part.begin; i < part.end; i++)
             if (m[i] != 0) m[i] = kept_apart(element(&row, i - part.begin));
@@ -200,7 +146,7 @@ static void momentum_out(const tri_call *call) {
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     if (!applies(call, ARG(apply))) return;
-    float *p = f32(call, ARG(p));                                                                         /* [K] */
+    float *p = f32(call, ARG(p));                                                               /* [K] */
     const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
     double lr = hyper[0], c1 = hyper[1], c2 = hyper[2];
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;

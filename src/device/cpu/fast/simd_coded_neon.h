@@ -1,0 +1,61 @@
+/* simd_coded_neon.h - what simd_coded.h needs to widen, narrow and gather bits, by NEON's own instructions. Conversions
+ * between integers and floats run at a quarter of the rate of other instructions: small integers are placed in the low
+ * bits of 2^23 instead. */
+
+INLINE void put_bytes(uint8_t *to, const vi v[4]) {
+    uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
+    uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+    vst1q_u8(to, vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high));
+}
+
+INLINE void put_high(uint16_t *to, const vu v[2]) { vst1q_u16(to, vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1])); }
+
+/* Bytes, less `zero`, as floats. */
+INLINE void small_integers(uint8x16_t bytes, float zero, vf q[4]) {
+    uint16x8_t power = vdupq_n_u16(0x4B00), none = vdupq_n_u16(0);
+    uint16x8_t low = (uint16x8_t)vzip1q_u8(bytes, (uint8x16_t)none),
+               high = (uint16x8_t)vzip2q_u8(bytes, (uint8x16_t)none);
+    vf base = all(0x1p23f + zero);
+    q[0] = (vf)vzip1q_u16(low, power) - base, q[1] = (vf)vzip2q_u16(low, power) - base;
+    q[2] = (vf)vzip1q_u16(high, power) - base, q[3] = (vf)vzip2q_u16(high, power) - base;
+}
+
+INLINE void get_int8(const uint8_t *from, vf q[4]) {
+    small_integers(veorq_u8(vld1q_u8(from), vdupq_n_u8(0x80)), 128, q);
+}
+
+INLINE void get_int4(const uint8_t *from, vf low[4], vf high[4]) {
+    uint8x16_t bytes = veorq_u8(vld1q_u8(from), vdupq_n_u8(0x88));
+    small_integers(vandq_u8(bytes, vdupq_n_u8(15)), 8, low);
+    small_integers(vshrq_n_u8(bytes, 4), 8, high);
+}
+
+INLINE void get_e4m3(const uint8_t *from, vf q[4]) {
+    uint8x16_t bytes = vld1q_u8(from), none = vdupq_n_u8(0);
+    int16x8_t low = (int16x8_t)vzip1q_u8(none, bytes), high = (int16x8_t)vzip2q_u8(none, bytes);
+    q[0] = (vf)((vu)vshll_n_s16(vget_low_s16(low), 12) & 0x87F00000u);
+    q[1] = (vf)((vu)vshll_high_n_s16(low, 12) & 0x87F00000u);
+    q[2] = (vf)((vu)vshll_n_s16(vget_low_s16(high), 12) & 0x87F00000u);
+    q[3] = (vf)((vu)vshll_high_n_s16(high, 12) & 0x87F00000u);
+}
+
+INLINE void get_bf16(const uint16_t *from, vf x[2]) {
+    uint16x8_t half = vld1q_u16(from), none = vdupq_n_u16(0);
+    x[0] = (vf)vzip1q_u16(none, half), x[1] = (vf)vzip2q_u16(none, half);
+}
+
+/* Bit i of 32: element i of t is negative. */
+INLINE uint32_t negative(const float *t) {
+    static const uint8_t place[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint16x8_t pair[4];
+    uint8x16_t bits[2];
+    EACH(j, 4) {
+        uint32x4_t a = vcltzq_f32(vld1q_f32(t + 8 * j)), b = vcltzq_f32(vld1q_f32(t + 8 * j + 4));
+        pair[j] = vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b);
+    }
+    EACH(j, 2) bits[j] = vandq_u8(vuzp1q_u8((uint8x16_t)pair[2 * j], (uint8x16_t)pair[2 * j + 1]), vld1q_u8(place));
+    uint8x16_t sums = vpaddq_u8(bits[0], bits[1]);
+    sums = vpaddq_u8(sums, sums);
+    sums = vpaddq_u8(sums, sums);
+    return vgetq_lane_u32((uint32x4_t)sums, 0);
+}
