@@ -78,6 +78,7 @@ static const kernel_grid kernel_grids[] = {
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
+    {"adam sgd lamb_moments lamb_step", "K=0,1,3,20,64,100,4096,4097,70000"},
     {"accumulate sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
     {"clip", "K=1,2,30"},
     {"momentum momentum_in adamw_frozen", "K=0,1,3,8,20,100,4095,4097,70000"},

@@ -204,6 +204,51 @@ static void double_adamw_copy(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[3][i] = v[0][i];
 }
 
+/* torch.optim.Adam. */
+static void double_adam(const kernel_call *k, double *const *v) {
+    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
+           *s = v[2];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double g = v[3][i] * v[5][0] + (double)k->attr.decay * p[i];
+        m[i] += (g - m[i]) * (1 - b1);
+        s[i] = s[i] * b2 + (1 - b2) * g * g;
+        p[i] -= lr / c1 * (m[i] / (sqrt(s[i]) / sqrt(c2) + (double)k->attr.eps));
+    }
+}
+
+/* torch.optim.SGD, without dampening. */
+static void double_sgd(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1, *p = v[0], *m = v[1];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double g = v[2][i] * v[4][0] + (double)k->attr.decay * p[i];
+        if (m) m[i] = b1 * m[i] + g;
+        p[i] -= v[3][0] * (!m ? g : k->attr.nesterov ? g + b1 * m[i] : m[i]);
+    }
+}
+
+/* r of You et al., 2020, with the moments corrected for their beginning at 0; hyper [4]. */
+static double double_lamb(const kernel_call *k, const double *hyper, double p, double m, double v) {
+    return m / hyper[1] / (sqrt(v / hyper[2]) + (double)k->attr.eps) + (double)k->attr.decay * p;
+}
+
+static void double_lamb_moments(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1, b2 = k->attr.beta2, squares[2] = {0}, *m = v[0], *s = v[1];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double g = v[4][i] * v[6][0], p = v[3][i];
+        m[i] = b1 * m[i] + (1 - b1) * g;
+        s[i] = b2 * s[i] + (1 - b2) * g * g;
+        double r = double_lamb(k, v[5], p, m[i], s[i]);
+        squares[0] += p * p, squares[1] += r * r;
+    }
+    for (int i = 0; i < 2 && v[2]; i++) v[2][i] = squares[i];
+}
+
+static void double_lamb_step(const kernel_call *k, double *const *v) {
+    double ratio = v[4] && v[4][0] > 0 && v[4][1] > 0 ? sqrt(v[4][0] / v[4][1]) : 1;
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] -= v[3][0] * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
+}
+
 static void double_cast(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
 }
@@ -294,7 +339,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(pool_first), ROW(pool_mean),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
-    ROW(adamw_copy), ROW(cast),          ROW(accumulate),
+    ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
+    ROW(lamb_moments), ROW(lamb_step),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),
 #undef ROW

@@ -256,7 +256,9 @@ static const kernel_grid fused_grids[] = {
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"}};
 static const kernel_grid update_grids[] = {
-    {"accumulate sumsq adamw adamw_copy", "K=0,1,9,1000"}, {"clip", "K=1,2,30"}, {"cast", "R=0,1,3 C=1,9"}};
+    {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
+    {"clip", "K=1,2,30"},
+    {"cast", "R=0,1,3 C=1,9"}};
 
 static void test_forward(void **state) {
     (void)state;

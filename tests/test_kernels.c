@@ -125,6 +125,7 @@ static void test_left_out(void **state) {
         {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
+        {"sgd lamb_moments lamb_step", "K=0,1,20,77,4097"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
@@ -196,6 +197,26 @@ static void test_not_a_number_shows(void **state) {
     }
 }
 
+/* An update that is not to be applied keeps weights and states, whatever the gradient. */
+static void expect_skipped(tri_op op, const tri_kernel_table *table) {
+    kernel_case at = {.op = op};
+    at.dim['K' - 'A'] = 77;
+    kernel_call k;
+    kernel_call_open(&k, &at, 0, 0, 0);
+    int apply = tri__op_arg(op, "apply"), g = tri__op_arg(op, "g");
+    *(int32_t *)k.call.t[apply].data = 0;
+    memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
+    if (g >= 0) memset(k.call.t[g].data, 0xFF, k.bytes[g]);
+    if (g >= 0) memcpy(k.before[g], k.block[g], k.bytes[g] + GUARD);
+    kernel_call_run(&k, table, 2);
+    for (int a = 0; a < tri__op_row(op)->n_args; a++) {
+        if (tri__op_row(op)->arg[a].access == TRI_ACCESS_U)
+            assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
+        for (int64_t i = 0; i < operand_count(&k, a) && a != g; i++) assert_true(isfinite(kernel_value(&k, a, i)));
+    }
+    kernel_call_close(&k);
+}
+
 /* A norm that is not finite forbids the step; max_norm 0 clips nothing; a forbidden step changes nothing. */
 static void test_clip_and_skip(void **state) {
     (void)state;
@@ -219,16 +240,8 @@ static void test_clip_and_skip(void **state) {
             assert_int_equal(apply, rows[i].apply);
             assert_true(isnan(sum) ? isnan(norm) : norm == sqrt(sum));
         }
-        kernel_case at = {.op = TRI_OP_adamw};
-        at.dim['K' - 'A'] = 77;
-        kernel_call k;
-        kernel_call_open(&k, &at, 0, 0, 0);
-        int apply = TRI_ARG(adamw, apply);
-        *(int32_t *)k.call.t[apply].data = 0;
-        memcpy(k.before[apply], k.block[apply], k.bytes[apply] + GUARD);
-        kernel_call_run(&k, &table, 2);
-        for (int a = 0; a < 3; a++) assert_memory_equal(k.block[a], k.before[a], k.bytes[a] + 2 * GUARD);
-        kernel_call_close(&k);
+        static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments, TRI_OP_lamb_step};
+        for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) expect_skipped(updates[i], &table);
     }
 }
 
@@ -246,41 +259,43 @@ static void test_every_operation_has_a_row(void **state) {
     }
 }
 
+/* Runs an update on all of K elements, or on parts of them, one after the other. `sums`: of all. */
+static void update_in_parts(const tri_kernel_table *table, const kernel_call *all, int64_t part) {
+    const tri_op_row *row = tri__op_row(all->at.op);
+    int64_t K = all->at.dim['K' - 'A'];
+    double work[256];
+    for (int64_t at = 0; at < K; at += part) {
+        tri_call call = all->call;
+        call.threads = 1, call.work = work;
+        for (int a = 0; a < row->n_args; a++)
+            if (strcmp(row->arg[a].dims, "1,K") == 0)
+                call.t[a] = (tri_tensor){(float *)call.t[a].data + at, 1, K - at < part ? K - at : part};
+        if (at && all->at.op == TRI_OP_lamb_moments) call.acc = 1u << TRI_ARG(lamb_moments, sums);
+        table->run[all->at.op][TRI_F32](&call);
+    }
+}
+
 /* An element's update has the same bits wherever a shard of the weights begins and ends. */
 static void test_shards_update_alike(void **state) {
     (void)state;
+    static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments, TRI_OP_lamb_step};
     enum { K = 77 };
     tri_kernel_table table;
     tri__device_find("cpu")->kernels(&table);
-    for (int part = 1; part < K; part++) {
-        float p[2][K], m[2][K], v[2][K], g[K], hyper[4] = {1e-2f, 0.19f, 0.002f, 0}, coef = 0.8f;
-        int32_t apply = 1;
-        for (int i = 0; i < 2; i++) {
-            tri__random_normal(1, 1, 1, 0, K, p[i]);
-            tri__random_normal(1, 2, 1e-2f, 0, K, m[i]);
-            tri__random_normal(1, 3, 1e-1f, 0, K, v[i]);
-            for (int k = 0; k < K; k++) v[i][k] *= v[i][k];
-        }
-        tri__random_normal(1, 4, 1e-1f, 0, K, g);
-        const tri_attr attr = {.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .decay = 0.01f};
-        for (int i = 0; i < 2; i++)
-            for (int64_t at = 0, n; at < K; at += n) {
-                n = i == 0 ? K : K - at < part ? K - at : part;
-                tri_call call = {.t = {{p[i] + at, 1, n},
-                                       {m[i] + at, 1, n},
-                                       {v[i] + at, 1, n},
-                                       {g + at, 1, n},
-                                       {hyper, 1, 4},
-                                       {&coef, 1, 1},
-                                       {&apply, 1, 1}},
-                                 .attr = &attr,
-                                 .threads = 1};
-                table.run[TRI_OP_adamw][TRI_F32](&call);
+    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
+        for (int part = 1; part < K; part++) {
+            kernel_case at = {.op = updates[i]};
+            kernel_call k[2];
+            at.dim['K' - 'A'] = K;
+            for (int j = 0; j < 2; j++) {
+                kernel_call_open(&k[j], &at, 0, 0, 0);
+                update_in_parts(&table, &k[j], j ? part : K);
             }
-        assert_memory_equal(p[0], p[1], sizeof p[0]);
-        assert_memory_equal(m[0], m[1], sizeof m[0]);
-        assert_memory_equal(v[0], v[1], sizeof v[0]);
-    }
+            for (int a = 0; a < tri__op_row(at.op)->n_args; a++)
+                if (tri__op_row(at.op)->arg[a].access == TRI_ACCESS_U)
+                    assert_memory_equal(k[0].block[a], k[1].block[a], k[0].bytes[a] + GUARD);
+            for (int j = 0; j < 2; j++) kernel_call_close(&k[j]);
+        }
 }
 
 static void test_devices(void **state) {

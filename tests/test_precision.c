@@ -93,7 +93,7 @@ static const kernel_grid grids[] = {
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
     {"cast", "R=0,1,17 C=1,64,2100"},
-    {"accumulate sumsq adamw adamw_copy", "K=0,1,20,4097,300000"},
+    {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
     {"clip", "K=1,30"},
     {"momentum momentum_in adamw_frozen", "K=0,1,20,4097"},
     {CODED, "F=1,2,3,4,5 M=1,3 K=0,1,20,600,4097"},

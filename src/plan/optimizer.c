@@ -5,6 +5,9 @@
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
     static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw,
+                                                [TRI_ADAM] = &tri__adam,
+                                                [TRI_LAMB] = &tri__lamb,
+                                                [TRI_SGD] = &tri__sgd,
                                                 [TRI_ONEBIT_ADAM] = &tri__onebit_adam};
     return (size_t)kind < sizeof rows / sizeof *rows ? rows[kind] : NULL;
 }

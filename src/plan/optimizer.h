@@ -14,6 +14,7 @@ typedef struct tri_updating {
     tri_builder build;
     int hyper, coef;      /* slots: learning rate and bias corrections; the clipping factor */
     int control;          /* slot; -1: a single rank */
+    void *own;            /* the optimizer's own, between its functions */
     int first;            /* the optimizer's first state: those of passes before the update precede it */
 } tri_updating;
 
@@ -24,7 +25,7 @@ typedef struct tri_optimizer {
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind); /* NULL: there is none yet */
 
-extern const tri_optimizer tri__adamw, tri__onebit_adam;
+extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam;
 
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */

@@ -227,39 +227,56 @@ static void sumsq(const tri_call *call) {
     *f64(call, ARG(sum)) = total;
 }
 
-enum { UPDATE_PIECE = 1 << 18 }; /* elements; scratch holds their gradients as fp32 */
+enum { UPDATE_PIECE = 1 << 18 }; /* elements; scratch holds their gradients as fp32, then the fp32 row's own */
 
-/* The fp32 update, piece by piece. `gradient` is the index of operand g, followed by hyper, coef and apply; `copy` that
- * of the operand that receives the new weights, -1: none. */
-static void update(const tri_call *call, int gradient, int copy) {
-    OPERANDS(adamw);
-    int64_t n = elements(call, ARG(p));
-    if (!*i32(call, gradient + ARG(apply) - ARG(g))) return;
-    for (int64_t i = 0; i < n; i += UPDATE_PIECE) {
-        int64_t size = n - i < UPDATE_PIECE ? n - i : UPDATE_PIECE;
-        tri_call part = *call;
-        part.op = TRI_OP_adamw;
-        for (int k = ARG(p); k <= ARG(v); k++) part.t[k] = (tri_tensor){f32(call, k) + i, 1, size};
-        part.t[ARG(g)] = (tri_tensor){at_element(call, gradient, i), 1, size};
-        part.dtype[ARG(g)] = TRI_F32;
-        if (is_half(call->dtype[gradient])) {
-            part.t[ARG(g)].data = call->work; /* [size] */
-            widen_operand(&(tri_call){.t = {{at_element(call, gradient, i), 1, size}}, .dtype = {call->dtype[gradient]},
-                                      .threads = call->threads}, 0, call->work);
-        }
-        for (int k = ARG(hyper); k <= ARG(apply); k++) part.t[k] = call->t[gradient + k - ARG(g)];
-        call->table->run[TRI_OP_adamw][TRI_F32](&part);
-        if (copy < 0) continue;
-        narrow_operand(&(tri_call){.t = {{at_element(call, copy, i), 1, size}},
-                                   .dtype = {call->dtype[copy]},
-                                   .threads = call->threads},
-                       0, f32(call, ARG(p)) + i);
-    }
+/* Elements [i, i + size) of an operand. */
+static tri_tensor piece_of(const tri_call *call, int k, int64_t i, int64_t size) {
+    return (tri_tensor){at_element(call, k, i), 1, size};
 }
 
-static void adamw(const tri_call *call) { update(call, TRI_ARG(adamw, g), -1); }
+/* Elements [i, i + size) of an update, by the fp32 row; its sums are added to by all but the first piece. */
+static void update_piece(const tri_call *call, int64_t i, int64_t size) {
+    const tri_op_row *row = tri__op_row(call->op);
+    tri_call part = *call;
+    part.work = (char *)call->work + sizeof(float) * UPDATE_PIECE;
+    for (int k = 0; k < row->n_args; k++) {
+        if (!call->t[k].data) continue;
+        if (strcmp(row->arg[k].dims, "1,K") != 0) {
+            if (i && row->arg[k].access == TRI_ACCESS_A) part.acc |= 1u << k;
+            continue;
+        }
+        part.t[k] = piece_of(call, k, i, size);
+        if (!is_half(call->dtype[k])) continue;
+        tri_call gradient = {.t = {part.t[k]}, .dtype = {call->dtype[k]}, .threads = call->threads};
+        widen_operand(&gradient, 0, call->work);
+        part.t[k].data = call->work;
+        part.dtype[k] = TRI_F32;
+    }
+    call->table->run[call->op][TRI_F32](&part);
+}
 
-static void adamw_copy(const tri_call *call) { update(call, TRI_ARG(adamw_copy, g), TRI_ARG(adamw_copy, copy)); }
+static int64_t update_size(int64_t n, int64_t i) { return n - i < UPDATE_PIECE ? n - i : UPDATE_PIECE; }
+
+/* An update of fp32 weights, of which only the gradient may have 16 bits. */
+static void update(const tri_call *call) {
+    int64_t n = elements(call, tri__op_arg(call->op, "g"));
+    for (int64_t i = 0; i == 0 || i < n; i += UPDATE_PIECE) update_piece(call, i, update_size(n, i));
+}
+
+static void adamw_copy(const tri_call *call) {
+    OPERANDS(adamw_copy);
+    int64_t n = elements(call, ARG(p));
+    tri_call plain = *call;
+    if (!*i32(call, ARG(apply))) return;
+    plain.op = TRI_OP_adamw;
+    for (int k = ARG(copy); k < ARG(apply); k++) plain.t[k] = call->t[k + 1], plain.dtype[k] = call->dtype[k + 1];
+    for (int64_t i = 0; i < n; i += UPDATE_PIECE) {
+        update_piece(&plain, i, update_size(n, i));
+        tri_call copy = {.t = {piece_of(call, ARG(copy), i, update_size(n, i))}, .dtype = {call->dtype[ARG(copy)]},
+                         .threads = call->threads};
+        narrow_operand(&copy, 0, f32(call, ARG(p)) + i);
+    }
+}
 
 static const tri_kernel_row any_width[] = {
     {.op = TRI_OP_cast, .run = cast},
@@ -271,9 +288,9 @@ static const tri_kernel_row by_pieces[] = {
     {.op = TRI_OP_embed_dw, .run = embed_dw, .work = {.col = 4 * TABLE_ROWS}},
     {.op = TRI_OP_accumulate, .run = accumulate},
     {.op = TRI_OP_sumsq, .run = sumsq, .work = {.fixed = 8 * SUM_BLOCKS}},
-    {.op = TRI_OP_adamw, .run = adamw, .work = {.fixed = 4 * UPDATE_PIECE}},
     {.run = NULL},
 };
+static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments};
 
 static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtype dtype) {
     for (; rows->run; rows++) {
@@ -298,6 +315,11 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         }
         add_as(table, any_width, (tri_dtype)dtype);
         add_as(table, by_pieces, (tri_dtype)dtype);
+        for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
+            table->run[updates[i]][dtype] = update;
+            table->work[updates[i]][dtype] = table->work[updates[i]][TRI_F32];
+            table->work[updates[i]][dtype].fixed += (int64_t)sizeof(float) * UPDATE_PIECE;
+        }
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
         table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;

@@ -242,7 +242,7 @@ static void adamw_frozen(const tri_call *call) {
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
     for (int64_t at = 0; at < K; at += CHUNK) {
-        tri_adamw a = {.p = f32(call, ARG(p)) + at,
+        tri_update_run a = {.p = f32(call, ARG(p)) + at,
                        .m = f32(call, ARG(m)) + at,
                        .v = f32(call, ARG(v)) + at,
                        .lr = hyper[0],

@@ -39,11 +39,15 @@ typedef struct tri_norm_din {
     int acc_dx, acc_dres;
 } tri_norm_din;
 
-typedef struct tri_adamw {
+/* A run of weights that an optimizer updates. What one does not use is NULL, or not read. */
+typedef struct tri_update_run {
     float *p, *m, *v;
-    const float *g;              /* [n] */
+    const float *g;              /* [n] each */
     float coef, lr, c1, c2, beta1, beta2, eps, decay;
-} tri_adamw;
+    int nesterov;                /* sgd */
+    float ratio;                 /* lamb_step */
+    double *sums;                /* lamb_moments: [2], of p^2 and r^2, added to; may be NULL */
+} tri_update_run;
 
 /* One head of one sequence: rows of qkv, ctx and their gradients have strides `ld` and `ld_ctx` floats. */
 typedef struct tri_head {
@@ -109,8 +113,12 @@ typedef struct tri_simd {
     void (*column_sums)(int64_t t0, int64_t t1, int64_t h, const float *dy, const float *xhat, double *sum, double *dot,
                         int add);
     double (*sumsq)(int64_t n, const float *x);
-    void (*adamw)(const tri_adamw *adamw, int64_t n);
-    void (*adamw_frozen)(const tri_adamw *adamw, int64_t n); /* no g; m and v are read */
+    void (*adamw)(const tri_update_run *run, int64_t n);
+    void (*adamw_frozen)(const tri_update_run *run, int64_t n); /* no g; m and v are read */
+    void (*adam)(const tri_update_run *run, int64_t n);
+    void (*sgd)(const tri_update_run *run, int64_t n);          /* m NULL: no momentum */
+    void (*lamb_moments)(const tri_update_run *run, int64_t n); /* g NULL: m and v stay */
+    void (*lamb_step)(const tri_update_run *run, int64_t n);
     void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
     /* Blocks of layout/coded.h, by tri_code. */
     void (*coded_take)(const tri_coded_in *in, float *t);

@@ -5,6 +5,7 @@
 #include "device/cpu/fast/simd_drop.h"
 #include "device/cpu/fast/simd_norm.h"
 #include "device/cpu/fast/simd_update.h"
+#include "device/cpu/fast/simd_optimizer.h"
 #include "device/cpu/fast/simd_coded.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
@@ -16,8 +17,9 @@
         .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din, \
         .tanh = hyperbolic_tangent, .scale_sums = scale_sums, .largest = largest, .to_int8 = to_int8, \
         .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, .sumsq = sumsq, \
-        .adamw = adamw, .adamw_frozen = adamw_frozen, .momentum = momentum, .coded_take = coded_take, \
-        .coded_sums = coded_sums, .coded_to_bf16 = coded_to_bf16, \
+        .adamw = adamw, .adamw_frozen = adamw_frozen, .adam = adam, .sgd = sgd, .lamb_moments = lamb_moments, \
+        .lamb_step = lamb_step, .momentum = momentum, .coded_take = coded_take, .coded_sums = coded_sums, \
+        .coded_to_bf16 = coded_to_bf16, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
         .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_first = head_first, \

@@ -290,7 +290,7 @@ static void momentum(int64_t n, float *e, const float *m, const float *g, double
     memcpy(e + whole, part[0], bytes);
 }
 
-static __attribute__((noinline)) void frozen_whole(const tri_adamw *a, int64_t n) {
+static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
     for (int64_t i = 0; i < n; i += VEC) {
         vf m = load(a->m + i), step = rate * m / (vec_sqrt(load(a->v + i)) * inverse + a->eps);
@@ -298,11 +298,11 @@ static __attribute__((noinline)) void frozen_whole(const tri_adamw *a, int64_t n
     }
 }
 
-static void adamw_frozen(const tri_adamw *a, int64_t n) {
+static void adamw_frozen(const tri_update_run *a, int64_t n) {
     int64_t whole = n / VEC * VEC;
     size_t bytes = (size_t)(n - whole) * sizeof(float);
     float p[VEC] = {0}, m[VEC] = {0}, v[VEC] = {0};
-    tri_adamw rest = *a;
+    tri_update_run rest = *a;
     frozen_whole(a, whole);
     if (!bytes) return;
     rest.p = memcpy(p, a->p + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes),

@@ -1,4 +1,4 @@
-/* update.c - the end of a step: sums of squares in double over blocks fixed by the length, and AdamW. */
+/* update.c - the end of a step: sums of squares in double over blocks fixed by the length. */
 #include "device/cpu/fast/call.h"
 
 #include <string.h>
@@ -35,34 +35,8 @@ static void sumsq(const tri_call *call) {
     *f64(call, ARG(sum)) = total;
 }
 
-static void adamw(const tri_call *call) {
-    OPERANDS(adamw);
-    if (!*i32(call, ARG(apply))) return;
-    const tri_simd *simd = tri__simd();
-    const tri_attr *attr = call->attr;
-    const float *hyper = f32(call, ARG(hyper));
-    int64_t n = elements(call, ARG(p));
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        tri_adamw a = {.p = f32(call, ARG(p)) + i,
-                       .m = f32(call, ARG(m)) + i,
-                       .v = f32(call, ARG(v)) + i,
-                       .g = f32(call, ARG(g)) + i,
-                       .coef = *f32(call, ARG(coef)),
-                       .lr = hyper[0],
-                       .c1 = hyper[1],
-                       .c2 = hyper[2],
-                       .beta1 = attr->beta1,
-                       .beta2 = attr->beta2,
-                       .eps = attr->eps,
-                       .decay = attr->decay};
-        simd->adamw(&a, n - i < CHUNK ? n - i : CHUNK);
-    }
-}
-
 const tri_kernel_row tri__cpu_update_fast[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
-    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
     {.run = NULL},
 };

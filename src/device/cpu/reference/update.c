@@ -1,5 +1,4 @@
-/* update.c - the end of a step: the gradients' norm, clipping, and AdamW (Loshchilov and Hutter, 2019) in PyTorch's
- * order: decay, moments, step. A step whose norm is not finite changes nothing. */
+/* update.c - the end of a step: the gradients' norm, and clipping. */
 #include "device/cpu/reference/reference.h"
 
 static void accumulate(const tri_call *call) {
@@ -30,28 +29,9 @@ static void clip(const tri_call *call) {
     *f64(call, ARG(norm)) = norm;
 }
 
-static void adamw(const tri_call *call) {
-    OPERANDS(adamw);
-    if (!*i32(call, ARG(apply))) return;
-    float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
-    const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
-    const tri_attr *attr = call->attr;
-    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2], b1 = attr->beta1, b2 = attr->beta2,
-           coef = *f32(call, ARG(coef));
-    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
-    for (int64_t i = 0; i < K; i++) {
-        double gradient = g[i] * coef;
-        double decayed = p[i] * (1 - lr * attr->decay);
-        m[i] = (float)(b1 * m[i] + (1 - b1) * gradient);
-        v[i] = (float)(b2 * v[i] + (1 - b2) * gradient * gradient);
-        p[i] = (float)(decayed - lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + attr->eps));
-    }
-}
-
 const tri_kernel_row tri__cpu_update_reference[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
-    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
     {.run = NULL},
 };

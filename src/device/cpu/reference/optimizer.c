@@ -1,0 +1,97 @@
+/* optimizer.c - the optimizers, in PyTorch's order of operations: AdamW (Loshchilov and Hutter, 2019), Adam (Kingma and
+ * Ba, 2015), SGD with momentum, LAMB (You et al., 2020). A step whose gradients are not finite changes nothing. */
+#include "device/cpu/reference/reference.h"
+
+/* m and v of an element take up a gradient. */
+static void take_up(const tri_attr *attr, double gradient, float *m, float *v) {
+    double b1 = attr->beta1, b2 = attr->beta2;
+    *m = (float)(b1 * *m + (1 - b1) * gradient);
+    *v = (float)(b2 * *v + (1 - b2) * gradient * gradient);
+}
+
+/* m / c1 / (sqrt(v / c2) + eps); hyper [4] */
+static double direction(const tri_attr *attr, const float *hyper, float m, float v) {
+    return m / (double)hyper[1] / (sqrt(v) / sqrt(hyper[2]) + attr->eps);
+}
+
+static void adamw(const tri_call *call) {
+    OPERANDS(adamw);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
+    const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
+    const tri_attr *attr = call->attr;
+    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2], coef = *f32(call, ARG(coef));
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        double decayed = p[i] * (1 - lr * attr->decay);
+        take_up(attr, g[i] * coef, &m[i], &v[i]);
+        p[i] = (float)(decayed - lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + attr->eps));
+    }
+}
+
+static void adam(const tri_call *call) {
+    OPERANDS(adam);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
+    const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
+    double coef = *f32(call, ARG(coef));
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        take_up(call->attr, g[i] * coef + (double)call->attr->decay * p[i], &m[i], &v[i]);
+        p[i] = (float)(p[i] - hyper[0] * direction(call->attr, hyper, m[i], v[i]));
+    }
+}
+
+static void sgd(const tri_call *call) {
+    OPERANDS(sgd);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)); /* [K]; m may be NULL */
+    const float *g = f32(call, ARG(g));                   /* [K] */
+    double lr = *f32(call, ARG(hyper)), coef = *f32(call, ARG(coef)), b1 = call->attr->beta1;
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        double step = g[i] * coef + (double)call->attr->decay * p[i];
+        if (m) {
+            m[i] = (float)(b1 * m[i] + step);
+            step = call->attr->nesterov ? step + b1 * m[i] : m[i];
+        }
+        p[i] = (float)(p[i] - lr * step);
+    }
+}
+
+static void lamb_moments(const tri_call *call) {
+    OPERANDS(lamb_moments);
+    float *m = f32(call, ARG(m)), *v = f32(call, ARG(v));               /* [K] */
+    const float *p = f32(call, ARG(p)), *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
+    double coef = *f32(call, ARG(coef)), squares[2] = {0}, *sums = f64(call, ARG(sums)); /* [2]; may be NULL */
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        if (*i32(call, ARG(apply))) take_up(call->attr, g[i] * coef, &m[i], &v[i]);
+        double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
+        squares[0] += (double)p[i] * p[i], squares[1] += r * r;
+    }
+    for (int i = 0; i < 2 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
+}
+
+static void lamb_step(const tri_call *call) {
+    OPERANDS(lamb_step);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p));                                       /* [K] */
+    const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
+    const double *sums = f64(call, ARG(sums));                          /* [2]; may be NULL */
+    double ratio = sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1;
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
+        p[i] = (float)(p[i] - hyper[0] * ratio * r);
+    }
+}
+
+const tri_kernel_row tri__cpu_optimizer_reference[] = {
+    {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
+    {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
+    {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
+    {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments},
+    {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
+    {.run = NULL},
+};
