@@ -25,7 +25,8 @@ static void try_forbidden(const kernel_case *at, void *context) {
 static void a_skipped_step_changes_nothing(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"adamw adamw_copy adam sgd lamb_moments lamb_step momentum_in adamw_frozen", "K=77"},
+        {"adamw adamw_copy adam sgd lamb_moments lamb_step momentum momentum_in adamw_frozen outer_step outer_take",
+         "K=77"},
         {"pack unpack_sum momentum_out", "F=1,2,3,4,5 M=2 K=600"},
     };
     memset(the_gpu->seen, 0, sizeof the_gpu->seen);
@@ -55,7 +56,7 @@ static void operands_may_be_left_out(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=1,600"},
-        {"sgd lamb_moments lamb_step", "K=77,5000"},
+        {"sgd lamb_moments lamb_step outer_step outer_take", "K=77,5000"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];

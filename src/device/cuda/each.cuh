@@ -1,4 +1,4 @@
-/* each.cuh - updates that change every element by itself, if the step is applied: optimizers and momenta. A thread
+/* each.cuh - updates that change every element by itself, if the step is applied: optimizers, momenta, copies. A thread
  * handles 4 elements in wide accesses if alignment allows, else one.
  *
  * An update F has
@@ -14,7 +14,7 @@
 enum { EACH_THREADS = 256, EACH_WIDE = 4, EACH_BLOCKS = 32 * 132 }; /* threads take several turns at large operands */
 
 template <class F, int N> static __global__ void each_kernel(int64_t n, const int32_t *apply, F f) {
-    if (!*apply) return;
+    if (apply && !*apply) return;
     typename F::now now = f.begin();
     for (int64_t i = ((int64_t)blockIdx.x * EACH_THREADS + threadIdx.x) * N; i < n;
          i += (int64_t)gridDim.x * EACH_THREADS * N)
@@ -23,7 +23,7 @@ template <class F, int N> static __global__ void each_kernel(int64_t n, const in
             for (int64_t k = i; k < n; k++) f.template at<1>(k, now);
 }
 
-/* wide_ok: all of f's operands are aligned to 4 elements. */
+/* apply: [1] on the GPU; NULL: always. wide_ok: all of f's operands are aligned to 4 elements. */
 template <class F>
 static void each(const tri_call *call, int64_t n, const int32_t *apply, const F &f, int wide_ok, const char *name) {
     unsigned blocks = blocks_for(n, EACH_THREADS * (wide_ok ? EACH_WIDE : 1));

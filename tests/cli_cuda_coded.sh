@@ -1,0 +1,54 @@
+# cli_cuda_coded.sh - optimizers, coded transfers and local steps on a GPU through the command: each follows the same run
+# on the CPU, with one rank, and with 2 and 4 ranks that share one GPU over NCCL. Skipped, with the reason, without a GPU.
+# timeout: 300
+. "$(dirname "$0")/cli_lib.sh"
+"$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
+make_all
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+common=(--config config.json --data-path data --global-batch-size 8 --epochs 2 --threads 1 --quiet)
+step=0
+
+losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
+# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
+apart() {
+    paste <(losses "$1") <(losses "$2") |
+            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
+            END { print NR ? m : 9 }'
+}
+# follows LIMIT OPTIONS...: a run on the GPU has the losses of the same run on the CPU.
+follows() {
+    local limit=$1 at=$((step += 1))
+    shift
+    run train "${common[@]}" --device cpu --output-dir "cpu-$at" "$@"
+    expect_code 0
+    run train "${common[@]}" --device cuda --output-dir "gpu-$at" "$@"
+    expect_code 0
+    expect "$*: losses differ by $(apart "cpu-$at" "gpu-$at")" is "$(apart "cpu-$at" "gpu-$at")" '<=' "$limit"
+    echo "$* $(apart "cpu-$at" "gpu-$at")"
+}
+
+for optimizer in adam lamb sgd; do
+    follows 1e-4 --optimizer "$optimizer"
+    follows 1e-4 --optimizer "$optimizer" --nproc-per-node 2 --shard zero2
+done
+follows 1e-4 --optimizer sgd --nesterov --nproc-per-node 2 --shard zero3
+follows 3e-2 --optimizer lamb --nproc-per-node 2 --precision bf16
+
+if "$trident" doctor | grep -q 'no NCCL'; then
+    echo "NCCL does not load: ranks are not tried"
+    finish
+fi
+# Gradients of both differ in their last bits, and a number near a boundary of its rounding moves by a whole scale.
+for coded in "bf16 1e-3" "int8 1e-3" "fp8 3e-3" "int4 1e-2"; do
+    follows "${coded#* }" --nproc-per-node 2 --compress-gradients "${coded% *}"
+    follows "${coded#* }" --nproc-per-node 4 --shard zero2 --compress-gradients "${coded% *}" --error-feedback
+done
+follows 1e-3 --nproc-per-node 2 --shard zero3 --compress-weights int8
+follows 1e-3 --nproc-per-node 4 --shard hybrid --shard-size 2 --compress-gradients int8 --compress-weights bf16
+follows 1e-3 --nproc-per-node 4 --pp-size 2 --num-microbatches 4 --compress-gradients int8
+# Signs of momenta near 0 differ, and with them the step.
+follows 1e-2 --nproc-per-node 2 --optimizer onebit-adam --full-steps 12
+follows 1e-2 --nproc-per-node 4 --optimizer onebit-adam --full-steps 12 --shard zero2
+follows 1e-3 --nproc-per-node 2 --sync-every 4
+follows 1e-3 --nproc-per-node 4 --sync-every 4 --shard hybrid --shard-size 2 --compress-gradients int8
+finish
