@@ -61,7 +61,7 @@ void tri__link_close(tri_world *world) {
     world->link = NULL;
 }
 
-/* ---- Tags: one for each send in flight to a rank ---- */
+/* ---- Tags: one for each send in flight to a rank, or for all of an operation ---- */
 
 static int tag_take(tri_far *far) {
     enum { WORDS = TRI_REMOTE_TAGS / 64 };
@@ -76,6 +76,10 @@ static int tag_take(tri_far *far) {
 }
 
 static void tag_give(tri_far *far, int tag) { far->tags[tag / 64] &= ~((uint64_t)1 << tag % 64); }
+
+void tri__link_release(tri_group *group, int peer, int tag) {
+    tag_give(&group->world->link->far[group->rank[peer]], tag);
+}
 
 /* ---- Messages ---- */
 
@@ -112,26 +116,43 @@ static tri_arrived *find(tri_far *far, const tri_message *message) {
     return NULL;
 }
 
+static tri_status start_send(tri_link *link, int rank, tri_message *message) {
+    message->stage = 1;
+    return tri__link_try(
+        link, link->remote->send(link->state, rank, message->tag, message->data, message->bytes, &message->state),
+        rank);
+}
+
+static tri_status start_receive(tri_link *link, int rank, tri_message *message) {
+    message->stage = 1;
+    return tri__link_try(
+        link, link->remote->receive(link->state, rank, message->tag, message->data, message->bytes, &message->state),
+        rank);
+}
+
 static tri_status begin_send(tri_link *link, int rank, tri_message *message) {
     char bytes[TRI_NOTE_BYTES];
+    if (message->agreed) return start_send(link, rank, message);
+    if (message->follow && *message->follow < 0 && (*message->follow = tag_take(&link->far[rank])) < 0)
+        return TRI_OK; /* all in use: retried at the next poll */
     tri_note note = {.kind = TRI_NOTE_MESSAGE,
                      .channel = message->channel,
                      .tag = -1,
+                     .follow = message->follow ? *message->follow : -1,
                      .number = message->number,
                      .bytes = message->bytes,
                      .what = message->what};
     int small = message->bytes <= TRI_NOTE_INLINE;
     if (!small && (note.tag = message->tag = tag_take(&link->far[rank])) < 0)
-        return TRI_OK; /* all in use: retried at the next poll */
+        return TRI_OK;
     memcpy(bytes, &note, sizeof note);
     if (small && message->bytes) memcpy(bytes + sizeof note, message->data, (size_t)message->bytes);
     TRI_TRY(tri__link_try(
         link, link->remote->note(link->state, rank, bytes, (int)sizeof note + (small ? (int)message->bytes : 0)),
         rank));
-    message->stage = small ? 2 : 1;
-    if (small) return TRI_OK;
-    return tri__link_try(
-        link, link->remote->send(link->state, rank, note.tag, message->data, message->bytes, &message->state), rank);
+    if (!small) return start_send(link, rank, message);
+    message->stage = 2;
+    return TRI_OK;
 }
 
 static tri_status disagree(tri_link *link, tri_group *group, const tri_message *message, const tri_descriptor *theirs) {
@@ -147,18 +168,17 @@ static tri_status disagree(tri_link *link, tri_group *group, const tri_message *
 }
 
 static tri_status begin_receive(tri_link *link, int rank, tri_group *group, tri_message *message) {
+    if (message->agreed) return start_receive(link, rank, message);
     tri_arrived *it = find(&link->far[rank], message);
     if (!it) return TRI_OK;
-    int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes;
+    int same = tri__describe_same(&it->note.what, &message->what) && it->note.bytes == message->bytes &&
+               (it->note.follow >= 0) == (message->follow != NULL);
     tri_status status = same ? TRI_OK : disagree(link, group, message, &it->note.what);
-    message->stage = it->note.tag < 0 ? 2 : 1;
-    if (status == TRI_OK && message->stage == 2 && message->bytes)
-        memcpy(message->data, it->data, (size_t)message->bytes);
-    if (status == TRI_OK && message->stage == 1)
-        status = tri__link_try(
-            link,
-            link->remote->receive(link->state, rank, it->note.tag, message->data, message->bytes, &message->state),
-            rank);
+    if (message->follow) *message->follow = it->note.follow;
+    message->tag = it->note.tag;
+    message->stage = 2;
+    if (status == TRI_OK && message->tag >= 0) status = start_receive(link, rank, message);
+    else if (status == TRI_OK && message->bytes) memcpy(message->data, it->data, (size_t)message->bytes);
     free(it);
     return status;
 }
@@ -172,7 +192,7 @@ tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved
     } else {
         TRI_TRY(tri__link_try(link, link->remote->test(link->state, message->state, &done), rank));
         if (done) message->stage = 2;
-        if (done && !message->receive) tag_give(&link->far[rank], message->tag);
+        if (done && !message->receive && !message->agreed) tag_give(&link->far[rank], message->tag);
     }
     if (message->stage != stage) *moved = 1;
     if (message->stage != 2) tri__link_waits(link, rank, &message->what, group->n);

@@ -4,7 +4,8 @@
  * Nothing is negotiated and no call blocks: a sender announces each message with a note that identifies it (group,
  * channel, number) and contains it if it is small; the receiver keeps notes until they are matched. Larger messages
  * follow under a tag given in the note, directly into the receiver's memory, and only after the descriptors have been
- * compared. */
+ * compared. A note may give a tag for later messages as well: those are not announced, so that their receives can be
+ * posted before they arrive. */
 #ifndef TRI_COMM_LINK_LINK_H
 #define TRI_COMM_LINK_LINK_H
 
@@ -20,6 +21,7 @@ tri_status tri__link_open(tri_world *world);
 void tri__link_close(tri_world *world);
 /* A message to or from a rank of another machine. */
 tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved);
+void tri__link_release(tri_group *group, int peer, int tag); /* as tri__message_release */
 /* Called at every poll of a wait if there are other machines, and now and then by a computing rank: receives notes,
  * answers liveness queries, queries ranks that this one waits for, and forwards a failure from this machine to the
  * others and from them into the control page. A no-op without other machines. TRI_OK, or the first failure. */

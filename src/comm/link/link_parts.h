@@ -11,7 +11,7 @@ typedef struct tri_note {
     int32_t kind;           /* tri_note_kind */
     int32_t channel, tag;   /* MESSAGE. tag -1: the data is in this note */
     int32_t rank, code;     /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world */
-    int32_t unused;
+    int32_t follow;         /* MESSAGE: a tag for later messages; -1: none */
     uint64_t number;        /* MESSAGE; ANSWER: the rank's beats */
     int64_t bytes;          /* of the data, in this note or under the tag */
     tri_descriptor what;    /* MESSAGE */
@@ -28,7 +28,7 @@ typedef struct tri_arrived {
 /* State of one rank on another machine. */
 typedef struct tri_far {
     tri_arrived *first, **last;   /* in the order of arrival; last is NULL before the first */
-    uint64_t *tags; /* [TRI_REMOTE_TAGS / 64] bits: tags of sends in flight to it; NULL before the first */
+    uint64_t *tags; /* [TRI_REMOTE_TAGS / 64] bits: tags of sends to it; NULL before the first */
     double waited;                /* tri__clock() of this rank's last poll while waiting for it; 0: never */
     double sign, asked;           /* last sign of life (or when the wait began); last query */
     uint64_t beats;               /* as last answered */

@@ -14,12 +14,12 @@
 #endif
 
 /* A transfer is cut into pieces, and few of them are in flight at once. MPI sends a piece only after the receiver has
- * granted it, and over TCP a grant queues behind all data already granted in its own direction: two large messages in
- * opposite directions, sent whole, would often travel one after the other. More receives than sends are posted, so that
- * a piece finds its receive posted. */
+ * granted it, and over TCP a grant queues behind all data already granted in its own direction: messages of several
+ * operations, sent whole, would often travel in one direction at a time. More receives than sends are posted, so that a
+ * piece finds its receive posted. */
 enum {
-    PIECE = 128 << 10,
-    SENDS = 4, RECEIVES = 8, /* pieces in flight */
+    PIECE = 512 << 10,
+    SENDS = 2, RECEIVES = 4, /* pieces in flight */
     NO_MEMORY = INT_MAX,
     NAMES = MPI_MAX_LIBRARY_VERSION_STRING
 };

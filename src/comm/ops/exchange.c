@@ -6,6 +6,10 @@
  * two steps, so that no member moves more than about twice the vector: member k's slice of every input is sent to k;
  * k's result is sent to the members that need it.
  *
+ * With its descriptor a member also gives each other a tag of the link for what follows. So every receive is posted as
+ * soon as its step begins, and after the sends: a sender that is granted its data has then granted the other's before,
+ * and data travels both ways at once. (Over TCP a grant queues behind data that travels the same way.)
+ *
  * Every element is reduced in one place, over all inputs in the group's order, by the function that shm also uses:
  * results are bitwise equal.
  *
@@ -34,6 +38,7 @@ typedef struct job {
     int step, left;          /* messages of this step that are not done */
     int small, n_messages;
     const void **in;         /* [n] inputs of the reduction, in the group's order */
+    int *to, *from;          /* [n] tags of messages to and from members of other machines; -1: none yet */
     char *room;              /* [n][part] received parts of other members' inputs */
     int64_t part;            /* bytes */
     tri_message message[];   /* [2 n] */
@@ -127,6 +132,7 @@ static int through_room(const tri_pending *p, int small) {
 
 static void add(tri_pending *p, int peer, int receive, void *data, span part, int always) {
     job *j = p->state;
+    int *tag = receive ? &j->from[peer] : &j->to[peer], far = p->group->local[peer] < 0;
     if (!part.count && !always) return;
     j->message[j->n_messages++] = (tri_message){.peer = peer,
                                                 .channel = j->step,
@@ -134,7 +140,10 @@ static void add(tri_pending *p, int peer, int receive, void *data, span part, in
                                                 .what = p->what,
                                                 .data = data,
                                                 .bytes = bytes_of(p, part.count),
-                                                .receive = receive};
+                                                .receive = receive,
+                                                .tag = *tag,
+                                                .agreed = far && j->step != CARDS,
+                                                .follow = far && j->step == CARDS && !j->small ? tag : NULL};
     j->left++;
 }
 
@@ -159,17 +168,16 @@ static void begin_step(tri_pending *p, int step) {
     j->step = step;
     j->n_messages = j->left = 0;
     for (int i = 1; i < p->group->n; i++) {
-        int to = (me + i) % p->group->n, from = (me - i + p->group->n) % p->group->n;
-        if (step == CARDS) {
-            add(p, to, 0, at_in(p, wanted(p, me, to).at), j->small ? wanted(p, me, to) : NONE, 1);
-            add(p, from, 1, j->room + from * j->part, j->small ? wanted(p, from, me) : NONE, 1);
-        } else if (step == FIRST) {
-            add(p, to, 0, at_in(p, first(p, me, to).at), first(p, me, to), 0);
-            add(p, from, 1, target(p, from), first(p, from, me), 0);
-        } else {
-            add(p, to, 0, made(p), second(p, me, to), 0);
-            add(p, from, 1, at_out(p, slice(p, from).at), second(p, from, me), 0);
-        }
+        int to = (me + i) % p->group->n;
+        if (step == CARDS) add(p, to, 0, at_in(p, wanted(p, me, to).at), j->small ? wanted(p, me, to) : NONE, 1);
+        else if (step == FIRST) add(p, to, 0, at_in(p, first(p, me, to).at), first(p, me, to), 0);
+        else add(p, to, 0, made(p), second(p, me, to), 0);
+    }
+    for (int i = 1; i < p->group->n; i++) {
+        int from = (me - i + p->group->n) % p->group->n;
+        if (step == CARDS) add(p, from, 1, j->room + from * j->part, j->small ? wanted(p, from, me) : NONE, 1);
+        else if (step == FIRST) add(p, from, 1, target(p, from), first(p, from, me), 0);
+        else add(p, from, 1, at_out(p, slice(p, from).at), second(p, from, me), 0);
     }
 }
 
@@ -223,10 +231,13 @@ static tri_status begin(tri_pending *p) {
         if (bytes > part) part = bytes;
     }
     part = (part + 63) / 64 * 64;
-    size_t head = (sizeof(job) + 2 * (size_t)n * sizeof(tri_message) + (size_t)n * sizeof(void *) + 63) / 64 * 64;
+    size_t lists = 2 * (size_t)n * sizeof(tri_message) + (size_t)n * sizeof(void *) + 2 * (size_t)n * sizeof(int),
+           head = (sizeof(job) + lists + 63) / 64 * 64;
     job *j = aligned_alloc(64, head + (size_t)(n * part));
     if (!j) return tri__fail(TRI_RESOURCE, "no memory to receive %lld bytes from %d ranks", (long long)part, n - 1);
     *j = (job){.small = small, .part = part, .in = (const void **)(j->message + 2 * n), .room = (char *)j + head};
+    j->to = (int *)(j->in + n), j->from = j->to + n;
+    for (int k = 0; k < 2 * n; k++) j->to[k] = -1;
     p->state = j;
     begin_step(p, CARDS);
     return TRI_OK;
@@ -253,6 +264,7 @@ static tri_status progress(tri_group *group, tri_pending *p, int *moved) {
         p->done = j->step == SECOND || (j->step == CARDS && j->small) || (j->step == FIRST && !in_slices(p));
         if (!p->done) begin_step(p, j->step + 1);
     }
+    for (int k = 0; k < group->n; k++) tri__message_release(group, k, ((job *)p->state)->to[k]);
     free(p->state);
     p->state = NULL;
     --*begun;

@@ -66,8 +66,12 @@ typedef struct tri_message {
     int stage;                 /* 0 new, 1 in flight, 2 done */
     void *state;               /* of shm/pairs.c, or the link's request */
     int tag;                   /* the link's: of a transfer in flight */
+    int agreed;                /* 1: the link's tag is known to both ends already, and nothing announces the message */
+    int *follow;               /* not NULL: with this message the sender gives the receiver a tag of the link, for later
+                                  messages to it, until tri__message_release. -1 before, and within a machine */
 } tri_message;
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
+void tri__message_release(tri_group *group, int peer, int tag); /* by the sender; no message under it is in flight */
 void tri__message_cancel(tri_group *group, tri_message *message); /* as a transport's cancel */
 
 /* "all_reduce sum f32 x 1024 (group of 4, operation 17)" for messages. */

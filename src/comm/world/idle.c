@@ -22,10 +22,11 @@ enum {
 static const double SLEEP_SECONDS = 0.005;
 static const double YIELD_SECONDS = 0.0005; /* a longer yield means that another busy thread took the core */
 static const useconds_t AWAKE_MICROSECONDS = 50;
-/* Of waits for other machines: how long they look without a sleep; then they sleep for a share of the time waited so
- * far, within limits. The longest is far below the time in which a link fills the buffers of a socket, and below the
- * 50 ms in which failures must be known. */
-static const double FAR_SPIN_SECONDS = 1e-4, FAR_SHARE = 1.0 / 16, FAR_LEAST = 5e-5, FAR_MOST = 5e-4;
+/* Of waits for other machines: how long they look without a sleep (with 0.1 ms, the many small transfers of tensor
+ * parallelism took a third longer); then they sleep for a share of the time waited so far, within limits. The longest
+ * is far below the time in which a link fills the buffers of a socket, and below the 50 ms in which failures must be
+ * known. */
+static const double FAR_SPIN_SECONDS = 1e-2, FAR_SHARE = 1.0 / 16, FAR_LEAST = 5e-5, FAR_MOST = 5e-4;
 
 void tri__futex_wait(const _Atomic uint32_t *word, uint32_t value, double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
