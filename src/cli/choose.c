@@ -14,10 +14,12 @@
 
 typedef struct options {
     int64_t top, limit;
-    int exhaustive;
+    int exhaustive, compression;
     tri_texts precision;
     char *within;
 } options;
+
+enum { COMPRESSION_ALLOWED, COMPRESSION_NEVER };
 
 /* "90s", "30min", "2h", "1.5d". */
 static tri_status parse_time(const char *text, double *seconds) {
@@ -52,6 +54,8 @@ const tri_option tri__choose_options[] = {
             "2h"),
     OWN(INT, limit, .value = "400", .min = 0, .max = 1e9,
         .help = "layouts to plan at most; what was left out is said; 0: no limit"),
+    OWN(CHOICE, compression, .value = "allowed", .choices = "allowed|never",
+        .help = "allowed: where ranks wait for bytes, ways to send fewer are shown too, apart from the exact layouts"),
     OWN(BOOL, exhaustive, .value = "false",
         .help = "plan and simulate every layout, without bounds (slow): the same first choice"),
     {0}};
@@ -80,6 +84,29 @@ static tri_status add_quoted(line *l, const char *flag, const char *value) {
     return TRI_OK;
 }
 
+/* Options that were given and change what a step exchanges. */
+static tri_status add_given(const tri_settings *s, line *out) {
+    const struct {
+        const char *key;
+        const void *field;
+    } rows[] = {{"optimizer", &s->optimizer},
+                {"sync_every", &s->sync_every},
+                {"compress_gradients", &s->compress_gradients},
+                {"compress_weights", &s->compress_weights},
+                {"compress_scope", &s->compress_scope}};
+    tri_json *all = tri__settings_json(s);
+    tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
+        const tri_json *value = tri__json_get(all, rows[i].key);
+        char number[32];
+        if (!value || !tri__settings_given(s, rows[i].field)) continue;
+        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(value));
+        status = add_option(out, rows[i].key, tri__json_is_string(value) ? tri__json_string_value(value) : number);
+    }
+    tri__json_decref(all);
+    return status;
+}
+
 /* How to start the run: by `trident` itself on one machine, else through MPI. */
 static tri_status command_line(const tri_settings *s, const tri_choice *choice, const tri_layout *l, int world,
                                line *out) {
@@ -96,6 +123,7 @@ static tri_status command_line(const tri_settings *s, const tri_choice *choice, 
     if (world > 1 && world <= per_node) TRI_TRY(add_option(out, "nproc_per_node", number));
     snprintf(number, sizeof number, "%lld", (long long)choice->global_batch);
     TRI_TRY(add_option(out, "global_batch_size", number));
+    TRI_TRY(add_given(s, out));
     return tri__layout_options(l, 0, add_option, out);
 }
 
@@ -123,6 +151,21 @@ static tri_status candidate_json(const tri_settings *s, const tri_choice *choice
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
+/* Layouts with fewer bytes, apart: they change results. */
+static tri_json *coded_json(const tri_choice *choice) {
+    tri_json *all = tri__json_array();
+    char text[TRI_LAYOUT_TEXT];
+    for (int i = 0; i < choice->n_coded; i++) {
+        const tri_coded_choice *c = &choice->coded[i];
+        tri__json_append_new(all, tri__json_pack("{s:s, s:s, s:s, s:o, s:f, s:f, s:f, s:I}", "adds", c->options, "does",
+                                                 c->does, "layout", tri__layout_text(&c->of.layout, text), "options",
+                                                 tri__layout_json(&c->of.layout), "step_seconds", c->of.seconds,
+                                                 "speedup", choice->best[0].seconds / c->of.seconds, "sent_bytes",
+                                                 c->of.sent, "need_bytes", (tri_json_int)c->of.need));
+    }
+    return all;
+}
+
 static tri_status choice_json(const tri_settings *s, const tri_choice *choice, int world, tri_json **out) {
     tri_json *layouts = tri__json_array(), *one;
     tri_status status = layouts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -130,19 +173,19 @@ static tri_status choice_json(const tri_settings *s, const tri_choice *choice, i
         status = candidate_json(s, choice, i, world, &one);
         if (status == TRI_OK) tri__json_append_new(layouts, one);
     }
+    tri_json *coded = coded_json(choice);
     int limited = choice->room.bytes < INT64_MAX;
     if (status == TRI_OK)
-        *out = tri__json_pack("{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}",
-                              "hardware", choice->hardware.name, "world_size", world, "global_batch_size",
-                              (tri_json_int)choice->global_batch, "room_bytes",
-                              limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
-                              choice->room.by.here / choice->room.by.memories, "ranks_per_node",
-                              choice->hardware.ranks_per_node, "layouts", layouts, "searched", "space",
-                              (tri_json_int)choice->space, "simulated", (tri_json_int)choice->simulated, "unfit",
-                              (tri_json_int)choice->unfit, "refused", (tri_json_int)choice->refused, "skipped",
-                              (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left, "doubtful",
-                              (tri_json_int)choice->doubtful, "bounds_broken", choice->bounds_broken);
-    else tri__json_decref(layouts);
+        *out = tri__json_pack(
+            "{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}", "hardware",
+            choice->hardware.name, "world_size", world, "global_batch_size", (tri_json_int)choice->global_batch,
+            "room_bytes", limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
+            choice->room.by.here / choice->room.by.memories, "ranks_per_node", choice->hardware.ranks_per_node,
+            "layouts", layouts, "compressed", coded, "searched", "space", (tri_json_int)choice->space, "simulated",
+            (tri_json_int)choice->simulated, "unfit", (tri_json_int)choice->unfit, "refused",
+            (tri_json_int)choice->refused, "skipped", (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left,
+            "doubtful", (tri_json_int)choice->doubtful, "bounds_broken", choice->bounds_broken);
+    else tri__json_decref(layouts), tri__json_decref(coded);
     if (status == TRI_OK && !tri__json_is_whole(*out)) status = tri__fail(TRI_RESOURCE, "out of memory");
     return status;
 }
@@ -197,6 +240,26 @@ static tri_status print_others(const tri_cli *cli, const tri_choice *choice) {
     return status;
 }
 
+/* What changes results, apart from what does not. */
+static tri_status print_coded(const tri_cli *cli, const tri_choice *choice) {
+    const tri_candidate *best = &choice->best[0];
+    tri_text_table table = {0};
+    char text[TRI_LAYOUT_TEXT], time[32], bytes[32];
+    if (!choice->n_coded) return TRI_OK;
+    fprintf(cli->out, "\nranks of the first wait for bytes %.0f %% of the step; fewer bytes, which change results:\n",
+            100 * best->exposed / best->seconds);
+    tri__text_table_add(&table, "step\tas fast\tsent\tin addition\tlayout");
+    for (int i = 0; i < choice->n_coded; i++) {
+        const tri_coded_choice *c = &choice->coded[i];
+        tri__text_table_add(&table, "%s\t%.1f x\t%s\t%s\t%s", tri__choose_time(c->of.seconds, time),
+                            best->seconds / c->of.seconds, tri__text_bytes(c->of.sent, bytes), c->options,
+                            tri__layout_text(&c->of.layout, text));
+    }
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    return status;
+}
+
 static void print_search(FILE *out, const tri_choice *choice) {
     char count[32], text[TRI_LAYOUT_TEXT], bytes[32];
     fprintf(out, "\nof %s layouts, %s were simulated", tri__text_count(choice->space, count),
@@ -218,6 +281,7 @@ static void print_search(FILE *out, const tri_choice *choice) {
 static tri_status print_choice(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world) {
     TRI_TRY(print_best(cli->out, s, choice, world));
     TRI_TRY(print_others(cli, choice));
+    TRI_TRY(print_coded(cli, choice));
     print_search(cli->out, choice);
     return TRI_OK;
 }
@@ -300,7 +364,8 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
     tri_chooser chooser = {0};
     double seconds = 0;
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
-                                    .precisions = precisions_of(&own->precision)};
+                                    .precisions = precisions_of(&own->precision),
+                                    .propose = own->compression == COMPRESSION_ALLOWED};
     if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);

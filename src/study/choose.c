@@ -5,12 +5,11 @@
 
 #include "base/machine.h"
 #include "base/text.h"
-#include "engine/accept.h"
-#include "engine/staging.h"
 #include "settings/forms.h"
 #include "study/choose_bound.h"
 #include "study/choose_core.h"
 #include "study/choose_space.h"
+#include "study/choose_trial.h"
 #include "study/parallel.h"
 
 #include <math.h>
@@ -127,112 +126,6 @@ static double to_beat(const search *s, const tri_layout *l) {
     return family && family->seconds < last ? family->seconds : last;
 }
 
-/* ---- planning and simulating one layout ---- */
-
-typedef struct trial {
-    search *search;
-    tri_candidate of;
-    tri_layout_rows rows;
-    double beat;        /* seconds: slower, it is not reported */
-    tri_status status;
-    char words[TRI_ERROR_BYTES];
-} trial;
-
-/* Bytes by class of the rank that needs most. */
-static void find_need(const search *s, const tri_programs *all, tri_candidate *out) {
-    int64_t most = -1;
-    out->need = tri__room_most(all, s->out->room.by);
-    for (int rank = 0; rank < all->world; rank++) {
-        int64_t bytes[TRI_MEM_COUNT] = {0}, sum = 0;
-        for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
-            for (int kind = 0; kind < TRI_PROGRAMS; kind++) {
-                if (!all->of[kind].n) continue;
-                const tri_program *p = tri__class_of(&all->of[kind], rank, NULL)->program;
-                if (!(p->offload >> mem & 1) && p->bytes[mem] > bytes[mem]) bytes[mem] = p->bytes[mem];
-            }
-            sum += bytes[mem];
-        }
-        if (sum <= most) continue;
-        most = sum;
-        memcpy(out->bytes, bytes, sizeof bytes);
-    }
-}
-
-static void find_times(const tri_timeline *line, tri_candidate *out) {
-    out->seconds = line->mean;
-    for (int rank = 0; rank < line->world; rank++) {
-        const tri_rank_timeline *r = tri__timeline_of(line, rank);
-        out->computing += r->busy / line->world, out->exposed += r->exposed / line->world;
-    }
-    out->exposed = fmin(out->exposed, line->seconds - out->computing); /* one lane may compute while the other waits */
-    out->waiting = line->seconds - out->computing - out->exposed;
-    for (int role = 0; role < line->roles.n; role++) {
-        double bytes[TRI_COLLECTIVE_COUNT], sum = 0;
-        tri__program_sent(line->role[role].program, bytes);
-        for (int kind = 0; kind < TRI_COLLECTIVE_COUNT; kind++) sum += bytes[kind];
-        if (sum > out->sent) out->sent = sum;
-    }
-}
-
-static int64_t tokens_of(const tri_counts *c) { return c->of[TRI_SYM_T0] + c->of[TRI_SYM_T1]; }
-
-/* [n_mb] Each microbatch as that of the replica with most tokens, which the others wait for: the mean of sampled
- * batches. So replicas stay alike, and are timed once. */
-static tri_counts *slowest_rows(tri_arena *arena, const tri_sampled *sampled, const tri_plan_in *in) {
-    tri_counts *out = tri__arena_alloc(arena, (size_t)in->n_mb * sizeof *out);
-    for (int mb = 0; mb < in->n_mb; mb++) {
-        for (int batch = 0; batch < sampled->n; batch++) {
-            const tri_counts *of = &sampled->counts[batch * sampled->parts + mb], *most = of;
-            for (int replica = 1; replica < in->mesh.dp; replica++)
-                if (tokens_of(&of[replica * in->n_mb]) > tokens_of(most)) most = &of[replica * in->n_mb];
-            for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) {
-                out[mb].of[sym] += most->of[sym];
-                out[mb].squares[sym] += most->squares[sym] / sampled->n;
-            }
-        }
-        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
-            out[mb].of[sym] = (out[mb].of[sym] + sampled->n - 1) / sampled->n;
-        out[mb] = tri__counts_rounded(&out[mb], tri__plan_granule(in));
-    }
-    return out;
-}
-
-/* The training programs first: most layouts that do not fit fail here, and need not be simulated. Evaluation's are
- * planned only for those that may be reported. */
-static tri_status try_layout(tri_arena *arena, void *data) {
-    trial *t = data;
-    const search *s = t->search;
-    const tri_chooser *c = s->chooser;
-    tri_layout_settings settings;
-    tri_plan_in in;
-    tri_timeline line;
-    tri_programs all = {.world = t->of.layout.pp * t->of.layout.tp * t->of.layout.dp};
-    tri_classes infer[TRI_PROGRAMS];
-    TRI_TRY(tri__layout_input(c, &t->of.layout, s->out->global_batch, &t->rows.max, arena, &settings, &in));
-    TRI_TRY(tri__engine_accept(&settings.settings));
-    TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_TRAIN | 1u << TRI_START, all.of));
-    find_need(s, &all, &t->of);
-    if (t->of.need > s->out->room.bytes) return TRI_OK;
-    tri_costs costs = tri__staging_costs(arena, &in, &c->hardware);
-    costs.threads = (int)c->settings.threads;
-    if (t->rows.sampled.counts) costs.counts = slowest_rows(arena, &t->rows.sampled, &in), costs.n_counts = in.n_mb;
-    TRI_TRY(tri__timeline(arena, &all.of[TRI_TRAIN], &costs, &line));
-    if (line.mean <= t->beat) {
-        TRI_TRY(tri__plan_kinds(arena, &in, 1, 1u << TRI_INFER, infer));
-        all.of[TRI_INFER] = infer[TRI_INFER];
-        find_need(s, &all, &t->of);
-        if (t->of.need > s->out->room.bytes) return TRI_OK;
-    }
-    find_times(&line, &t->of);
-    return TRI_OK;
-}
-
-static void run_trial(void *context, int i) {
-    trial *t = (trial *)context + i;
-    t->status = tri__arena_scratch(try_layout, t);
-    if (t->status != TRI_OK) memcpy(t->words, tri_error(), TRI_ERROR_BYTES);
-}
-
 /* ---- the search ---- */
 
 /* Queues a way of saving memory once every lesser one is known not to fit. */
@@ -257,7 +150,7 @@ static void note_unfit(search *s, const tri_candidate *c) {
     queue_saving(s, at, recompute, offload + 1, c->bound);
 }
 
-static tri_status take_trial(search *s, const trial *t) {
+static tri_status take_trial(search *s, const tri_layout_trial *t) {
     if (t->status == TRI_USAGE) {
         s->out->refused++;
         if (!s->refusal) s->refusal = tri__arena_copy(s->arena, t->words);
@@ -275,17 +168,18 @@ static tri_status take_trial(search *s, const trial *t) {
 }
 
 static tri_status plan_batch(search *s, const entry *batch, int n) {
-    trial *trials = tri__arena_alloc(s->arena, (size_t)n * sizeof *trials);
+    tri_layout_trial *trials = tri__arena_alloc(s->arena, (size_t)n * sizeof *trials);
     int planned = 0;
     for (int i = 0; i < n; i++) {
-        trial *t = &trials[planned];
-        *t = (trial){.search = s, .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
-                                         .bound = batch[i].bound}};
+        tri_layout_trial *t = &trials[planned];
+        *t = (tri_layout_trial){.chooser = s->chooser, .room = s->out->room, .global_batch = s->out->global_batch,
+                                .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
+                                       .bound = batch[i].bound}};
         t->beat = to_beat(s, &t->of.layout);
         TRI_TRY(tri__bounds_rows(s->bounds, &t->of.layout, &t->rows));
         planned++;
     }
-    tri__parallel(planned, s->threads, run_trial, trials);
+    tri__parallel(planned, s->threads, tri__layout_try, trials);
     s->planned += planned;
     for (int i = 0; i < planned; i++) TRI_TRY(take_trial(s, &trials[i]));
     return TRI_OK;
@@ -407,7 +301,8 @@ static tri_status choose_guarded(void *data) {
     }
     s->out->best = s->family;
     s->out->n_best = s->n_families < s->options->top ? s->n_families : s->options->top;
-    return TRI_OK;
+    return s->options->propose ? tri__choose_coded(s->arena, s->chooser, &s->space, s->bounds, s->threads, s->out)
+                               : TRI_OK;
 }
 
 /* Nothing fits: says what the nearest layout lacks. */

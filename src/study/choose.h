@@ -24,6 +24,7 @@ typedef struct tri_choose_options {
     int64_t limit;      /* layouts planned at most; 0: no limit */
     int exhaustive;     /* 1: plans and simulates every layout, for tests */
     unsigned precisions; /* 1 << TRI_PRECISION_* or-ed, to search; 0: the settings' */
+    int propose;        /* 1: where links bind, fewer bytes are proposed too, apart: they change results */
     int threads;        /* 0: one for each core */
 } tri_choose_options;
 
@@ -39,6 +40,13 @@ typedef struct tri_candidate {
     int64_t bytes[TRI_MEM_COUNT]; /* by class, of the rank that needs most */
 } tri_candidate;
 
+/* A layout with fewer bytes between replicas: an option that changes results. */
+typedef struct tri_coded_choice {
+    const char *options; /* "--compress-gradients int8", in addition to those of the layout */
+    const char *does;    /* one line */
+    tri_candidate of;
+} tri_coded_choice;
+
 /* The memory that layouts have to fit into. */
 typedef struct tri_choose_room {
     int64_t bytes;      /* INT64_MAX: unlimited */
@@ -49,6 +57,8 @@ typedef struct tri_choose_room {
 typedef struct tri_choice {
     tri_candidate *best; /* [n_best] of each family, the fastest first; in the arena */
     int n_best;
+    tri_coded_choice *coded; /* [n_coded] the fastest first; in the arena */
+    int n_coded;
     tri_candidate nearest; /* of those that do not fit, the one that needs least; index -1: all fit */
     tri_choose_room room;
     int64_t global_batch;

@@ -1,6 +1,7 @@
 /* choose_bound.c - what a step takes at least: transfers of data parallelism on top of study/choose_core.c. */
 #include "study/choose_bound.h"
 
+#include "plan/step_kinds.h"
 #include "study/choose_core.h"
 #include "study/parallel.h"
 
@@ -228,11 +229,32 @@ typedef struct dp_times {
     double last, any, after;
 } dp_times;
 
+/* Gradients in a code go to their owners, and where all replicas need the sums these go back in the code. Scales, what
+ * stays in full and what machines exchange within are left out. */
+static dp_times coded_times(const tri_bounds *b, const tri_layout *l, const replicas *r, double elements,
+                            double weights) {
+    static const double bits[] = {32, 16, 8, 4, 8}; /* of --compress-gradients' choices */
+    const tri_settings *s = &b->chooser->settings;
+    double coded = s->compress_scope == TRI_SCOPE_NODE ? 0 : elements * bits[s->compress_gradients] / 8;
+    double there = moves(b, TRI_ALL_TO_ALL, r->within, r->n_within, coded),
+           back = moves(b, TRI_ALL_GATHER, r->within, r->n_within, coded),
+           gather = moves(b, TRI_ALL_GATHER, r->within, r->n_within, weights);
+    switch (l->shard) {
+    case TRI_SHARD_NONE: return (dp_times){.last = there + back};
+    case TRI_SHARD_ZERO1: return (dp_times){.last = there, .after = gather};
+    case TRI_SHARD_ZERO2: return (dp_times){.any = l->n_mb * there, .after = gather};
+    default: return (dp_times){0};
+    }
+}
+
 static dp_times dp_times_of(const tri_bounds *b, const tri_layout *l, const replicas *r, const tri_core_rank *rank) {
     const tri_settings *s = &b->chooser->settings;
     double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
     double gradients = rank->elements * kept, weights = rank->elements * half;
     double again = 2.0 * l->n_mb * (rank->elements - rank->kept) * half; /* gathers of both passes of a microbatch */
+    if (s->compress_weights || s->sync_every > 1 || tri__is_onebit((tri_optimizer_kind)s->optimizer))
+        return (dp_times){0}; /* fewer bytes, or in some steps only: no bound */
+    if (s->compress_gradients) return coded_times(b, l, r, rank->elements, weights);
     switch (l->shard) {
     case TRI_SHARD_NONE: return (dp_times){.last = moves(b, TRI_ALL_REDUCE, r->within, r->n_within, gradients)};
     case TRI_SHARD_ZERO1:
@@ -285,7 +307,9 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     const tri_settings *s = &b->chooser->settings;
     double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
     double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
-    double of[TRI_OFFLOADS] = {half < 4 ? 12 : 8, kept, half, 0}; /* state (and masters), gradients, weights */
+    double state = s->optimizer == TRI_SGD ? 0 : 8;
+    double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept, half,
+                               0}; /* state (and masters), gradients, weights */
     if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;
     if (l->shard >= TRI_SHARD_ZERO2) of[1] /= shards;
     if (l->shard >= TRI_SHARD_ZERO3) of[2] /= shards;

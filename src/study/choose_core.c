@@ -12,6 +12,7 @@ tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t 
     tri__layout_settings(l, &c->settings, global, settings);
     settings->settings.world_size = (int64_t)l->pp * l->tp * l->dp;
     TRI_TRY(tri__place_make(&settings->settings, NULL, l->pp * l->tp * l->dp, 0, &place));
+    place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
     out->max = out->max_infer = *max;
     return tri__staging_resolve(&settings->settings, arena, NULL, out);
@@ -117,7 +118,7 @@ static void add_program(tri_arena *arena, const unit_job *job, const tri_program
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
         if (p->instr[i].unit >= 0) unit = map[p->instr[i].unit];
         if (updates) {
-            if (phase == TRI_PHASE_U) out->update += a.seconds[i];
+            if (phase == TRI_PHASE_U) out->update += tri__instr_share(p, &p->instr[i]) * a.seconds[i];
             continue;
         }
         double more = added(&a, i);
@@ -153,7 +154,7 @@ static tri_status time_units(tri_arena *arena, void *data) {
     hardware.ranks_per_node = job->out->key.together;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
     in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
-    in.optimizer.sync_every = 1; /* one replica has no others to meet */
+    in.optimizer.sync_every = 1, in.compression = (tri_compression){0}; /* one replica has no others to meet */
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
     costs.threads = threads_of(c, job->layout);
     tri_counts mean = job->rows->mean;
