@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -133,8 +135,84 @@ static void test_why(void **state) {
     assert_string_equal(tri__choose_why(&best, &slow, why), "takes the same time");
 }
 
+/* Two machines of two ranks and a slow link between them. */
+static const char slow_link[] =
+    "{\"device\": \"cpu\", \"f32_flops\": 2e10, \"half_flops\": 2e10, \"attention_share\": 0.5, "
+    "\"memory_bytes_per_s\": 1e10, \"copy_bytes_per_s\": 1e10, \"launch_seconds\": 1e-6, \"ranks_per_node\": 2, "
+    "\"near_latency\": 1e-6, \"near_bytes_per_s\": 5e9, \"far_latency\": 1e-4, \"far_bytes_per_s\": 1e7, "
+    "\"overlap\": true}";
+
+static const char *hardware_file(void) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s/test_choose.%d.json", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(slow_link, file);
+    fclose(file);
+    return path;
+}
+
+/* Where links bind, ways to send less stand apart: the choice itself stays exact, and is the same with and without. */
+static void test_proposals(void **state) {
+    (void)state;
+    const char *const slow[] = {"--hardware", hardware_file(), "--recompute", "none", "--pp-size", "1", "--tp-size",
+                                "1"};
+    tri_settings s;
+    tri_chooser chooser[2];
+    tri_choice with, without;
+    open_settings(&s, 8, slow);
+    choose(&s, 4, &(tri_choose_options){.top = 4, .propose = 1}, &chooser[0], &with);
+    choose(&s, 4, &(tri_choose_options){.top = 4}, &chooser[1], &without);
+    same_choice(&with, &without);
+    assert_int_equal(without.n_coded, 0);
+    assert_int_equal(with.n_coded, 3);
+    for (int i = 0; i < with.n_coded; i++) {
+        const tri_coded_choice *c = &with.coded[i];
+        assert_true(c->of.seconds * 1.05 <= with.best[0].seconds);
+        assert_true(i == 0 || c->of.seconds >= with.coded[i - 1].of.seconds);
+        assert_true(c->of.sent < with.best[0].sent);
+    }
+    for (int i = 0; i < 2; i++) tri__chooser_close(&chooser[i]);
+    s.compress_gradients = 2; /* asked for: nothing else is proposed */
+    choose(&s, 4, &(tri_choose_options){.top = 4, .propose = 1}, &chooser[0], &with);
+    assert_int_equal(with.n_coded, 0);
+    assert_true(with.best[0].seconds < without.best[0].seconds);
+    tri__chooser_close(&chooser[0]);
+    tri__settings_free(&s);
+    const char *const fast[] = {"--recompute", "none", "--pp-size", "1", "--tp-size", "1"};
+    open_settings(&s, 6, fast); /* memory of one machine does not bind */
+    choose(&s, 4, &(tri_choose_options){.top = 4, .propose = 1}, &chooser[0], &with);
+    assert_int_equal(with.n_coded, 0);
+    tri__chooser_close(&chooser[0]);
+    tri__settings_free(&s);
+    remove(slow[1]);
+}
+
+/* With options that send less, the search still finds what an enumeration finds. */
+static void test_coded_bounds(void **state) {
+    (void)state;
+    static const char *const ways[][2] = {{"--compress-gradients", "int8"}, {"--compress-gradients", "bf16"},
+                                          {"--optimizer", "onebit-adam"}, {"--sync-every", "4"}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *const more[] = {"--hardware", hardware_file(), "--recompute", "none", "--schedule", "1f1b",
+                                    "--tp-size", "1", "--num-microbatches", "2", ways[i][0], ways[i][1]};
+        tri_settings s;
+        tri_chooser chooser[2];
+        tri_choice searched, all;
+        open_settings(&s, 12, more);
+        choose(&s, 4, &(tri_choose_options){.top = 10}, &chooser[0], &searched);
+        choose(&s, 4, &(tri_choose_options){.top = 10, .exhaustive = 1}, &chooser[1], &all);
+        same_choice(&searched, &all);
+        assert_int_equal(all.bounds_broken, 0);
+        for (int k = 0; k < 2; k++) tri__chooser_close(&chooser[k]);
+        tri__settings_free(&s);
+        remove(more[1]);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_proposals), cmocka_unit_test(test_coded_bounds),
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
                                        cmocka_unit_test(test_layout), cmocka_unit_test(test_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
