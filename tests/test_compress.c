@@ -23,6 +23,7 @@ typedef struct way {
     tri_compression compression;
     int n_mb;
     tri_dtype precision, reduce_dtype; /* 0: f32 */
+    int offloads, lanes; /* 1: optimizer state is in another memory; two queues of kernels */
 } way;
 
 static void say(const way *w, char text[static 160]) {
@@ -42,6 +43,8 @@ static void open_way(tiny *t, const way *w, int rank) {
     t->in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH};
     t->in.sequence_parallel = w->mesh.tp > 1;
     t->in.precision = w->precision, t->in.reduce_dtype = w->reduce_dtype;
+    t->in.offload = w->offloads ? 1u << TRI_MEM_STATE : 0, t->target.ahead = w->offloads ? 1 << 12 : 0;
+    t->target.lanes = w->lanes ? TRI_LANES : 1;
     tiny_feed(t, w->n_mb, w->mesh.dp, tri__mesh_coords(&w->mesh, rank).dp);
 }
 
@@ -87,6 +90,7 @@ static void every_mesh_passes_the_checker(void **state) {
                 w.compression.within = variant == 2 && is_wide ? 2 : 0;
                 int gathers = kind == TRI_SHARD_ZERO3 || (kind == TRI_SHARD_HYBRID && dp == 4);
                 if (variant == 0 && gathers) w.compression.weights = w.mesh.tp > 1 ? TRI_CODE_BF16 : TRI_CODE_INT8;
+                w.offloads = variant == 1 && m % 2, w.lanes = variant == 1 && m % 2 == 0;
                 if (variant == 2) w.precision = w.reduce_dtype = TRI_BF16;
                 check_way(&w);
             }
