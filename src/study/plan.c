@@ -1,6 +1,7 @@
 /* plan.c - a plan without a run: exact memory, instructions and cost of a step, from the data's lengths or, without
  * data, from batch size times max_sen_len. */
 #include "engine/accept.h"
+#include "engine/coding.h"
 #include "engine/facts.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
@@ -124,6 +125,7 @@ tri_status tri__study_open(const tri_settings *settings, const tri_log *log, con
                            tri_study *out) {
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
+    if (out->engine.train >= 0) tri__coding_say(&out->engine.in, &out->all.of[TRI_TRAIN], log);
     if (out->engine.train < 0 || is_simulated(settings, &out->engine)) return TRI_OK; /* the simulation says it */
     return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], NULL, log);
 }

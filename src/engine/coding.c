@@ -1,0 +1,54 @@
+/* coding.c - says what of a run's transfers between replicas is coded, and how many are too small for it. */
+#include "engine/coding.h"
+
+#include <stdio.h>
+
+/* Transfers of a step, of one replica's ranks. */
+typedef struct counted {
+    int sums, full_sums, gathers, full_gathers;
+} counted;
+
+static int holds_gradients(const tri_program *p, int slot) {
+    return p->slot[slot].mem == TRI_MEM_GRAD || p->slot[slot].mem == TRI_MEM_COMM;
+}
+
+/* A sum of gradients over replicas as it would be without coding; not those within a machine that stay so. */
+static int is_full_sum(const tri_plan_in *in, const tri_program *p, const tri_instr *instr) {
+    if (instr->op != TRI_OP_all_reduce_post && instr->op != TRI_OP_reduce_scatter_post) return 0;
+    if (in->compression.within > 1 && instr->attr.within) return 0;
+    return instr->attr.axes == TRI_AXIS_SET(TRI_AXIS_DP) && holds_gradients(p, tri__transfer_whole(instr));
+}
+
+static void count(const tri_plan_in *in, const tri_program *p, counted *n) {
+    for (int i = 0; i < p->n_instrs; i++) {
+        const tri_instr *instr = &p->instr[i];
+        n->sums += instr->op == TRI_OP_unpack_sum;
+        n->full_sums += is_full_sum(in, p, instr);
+        int decodes = instr->op == TRI_OP_unpack, gathers = instr->op == TRI_OP_all_gather_post;
+        if ((!decodes && !gathers) || p->slot[instr->slot[0]].mem != TRI_MEM_GATHER) continue;
+        n->gathers += decodes, n->full_gathers += gathers;
+    }
+}
+
+static void say(const tri_log *log, const char *what, tri_code code, int coded, int full) {
+    char rest[160] = "";
+    if (full)
+        snprintf(rest, sizeof rest, "; %d with fewer than %d numbers for each replica %s in full", full,
+                 TRI_CODE_BLOCK, full == 1 ? "is" : "are");
+    tri__say(log, TRI_LOG_INFO, "%s travel between replicas as %s: %d transfer%s of a step%s", what,
+             tri__code_name(code), coded, coded == 1 ? "" : "s", rest);
+}
+
+void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
+    const tri_compression *how = &in->compression;
+    counted n = {0};
+    if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
+    if (in->mesh.dp == 1)
+        tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",
+                 how->gradients != TRI_CODE_NONE ? "gradients" : "weights");
+    if (in->mesh.dp == 1 || in->optimizer.sync_every > 1) return; /* copies that step alone: pass_local.c */
+    for (int i = 0; i < train->n; i++)
+        if (train->at[i].begin == 0) count(in, train->at[i].program, &n);
+    if (how->gradients != TRI_CODE_NONE) say(log, "gradients", how->gradients, n.sums, n.full_sums);
+    if (how->weights != TRI_CODE_NONE) say(log, "gathered weights", how->weights, n.gathers, n.full_gathers);
+}
