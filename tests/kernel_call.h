@@ -185,7 +185,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .decay = 0.01f,
                          .code = (int32_t)at->dim['F' - 'A'],
                          .members = 3,
-                         .nesterov = at->dim['K' - 'A'] & 1};
+                         .nesterov = at->dim['K' - 'A'] & 1,
+                         .rate = 0.7f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];

@@ -382,8 +382,7 @@ static int others_have_blocks(const compress *c) {
 }
 
 static tri_status check_coded(const compress *c) {
-    int gradients = c->pass->training && c->how->gradients != TRI_CODE_NONE && !c->n_gradients &&
-                    !tri__steps_alone(c->pass); /* then `local` codes what copies exchange */
+    int gradients = c->pass->training && c->how->gradients != TRI_CODE_NONE && !c->n_gradients;
     int weights = c->how->weights != TRI_CODE_NONE && !c->n_weights;
     if ((!gradients && !weights) || others_have_blocks(c)) return TRI_OK;
     return tri__fail(TRI_USAGE,
@@ -400,7 +399,9 @@ static int sums_coded(const compress *c) {
 }
 
 tri_status tri__pass_compress(tri_pass *pass) {
-    compress c = {.pass = pass, .to = {.arena = pass->arena, .program = pass->program}, .how = &pass->in->compression};
+    tri_compression how = pass->in->compression;
+    if (tri__steps_alone(pass)) how.gradients = TRI_CODE_NONE; /* `local` codes what copies exchange at meetings */
+    compress c = {.pass = pass, .to = {.arena = pass->arena, .program = pass->program}, .how = &how};
     c.within = c.how->within > 1 ? c.how->within : 1;
     TRI_TRY(check_asked(&c));
     if (sums_coded(&c) && c.how->feedback) keep_errors(&c);

@@ -13,7 +13,8 @@
  *
  * With --compress-gradients d and the step travel as sums of gradients do (pass_compress.c): pack, all_to_all,
  * unpack_sum; pack, all_gather, unpack. Every copy, the owner of a part too, takes the decoded step, so anchors never
- * drift apart. A unit's exchange advances by one transfer wherever the next unit's begins. */
+ * drift apart. Sums within a copy stay in full. A unit's exchange advances by one transfer wherever the next unit's
+ * begins. */
 #include "plan/local.h"
 
 #include "base/random.h"
@@ -339,10 +340,16 @@ static void divide_alone(meeting *m) {
     m->pass->out.update++;
 }
 
-/* In a pipeline another stage may have larger units. */
+/* In a pipeline another stage may have larger units. Blocks with a scale may contain elements of which ranks of a layer
+ * have their own. */
 static tri_status check_coded(const meeting *m) {
     tri_code code = m->pass->in->compression.gradients;
-    int coded = code == TRI_CODE_NONE || m->pass->in->mesh.pp > 1;
+    int coded = code == TRI_CODE_NONE || m->pass->in->mesh.pp > 1, tp = m->pass->in->mesh.tp;
+    if (tp > 1 && code != TRI_CODE_NONE && code != TRI_CODE_BF16)
+        return tri__fail(TRI_USAGE,
+                         "--compress-gradients %s with --sync-every and --tp-size %d: ranks that share a layer would "
+                         "decode the weights that each has whole differently: take bf16, or leave it out",
+                         tri__code_name(code), tp);
     for (int u = 0; u < m->pass->model->n_units; u++) coded |= m->x[u].code != TRI_CODE_NONE;
     if (coded) return TRI_OK;
     return tri__fail(TRI_USAGE,

@@ -59,7 +59,7 @@ struct tri_reductions {
 /* Whether reduce-scatters travel in a code; not within a machine, where only exchanges between machines do. */
 static int codes_scatters(const tri_sharder *s) {
     const tri_compression *how = &s->pass->in->compression;
-    return how->gradients != TRI_CODE_NONE && how->within <= 1;
+    return how->gradients != TRI_CODE_NONE && how->within <= 1 && !tri__steps_alone(s->pass);
 }
 
 static int shares_grads(const tri_sharder *s) {
