@@ -1,0 +1,191 @@
+/* test_session_onebit.c - runs of 1-bit optimizers on ranks that are threads: with every shard, with and without a
+ * pipeline and microbatches. Each trains close to AdamW; stopped before signs travel, at that step or after it and
+ * resumed, it is the uninterrupted run to the bit, errors included; and it moves to other meshes, which keep the sum of
+ * the errors. `make test` runs a sample; SOAK_STEPS=100: all of them. */
+#include "session_runs.h"
+
+#include "checkpoint/copies.h"
+#include "soak.h"
+
+static const char *const shards[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
+enum { SHARDS = 5, HYBRID = 4, STEPS = 8, FULL = 4 };
+
+typedef struct cell {
+    int shard, pp, tp, mb;
+    const char *more; /* another option; NULL */
+} cell;
+
+/* dp: replicas; 0: those of the cell. */
+static run of_cell(const cell *c, int dp, char text[static 8][48]) {
+    run made = {.config = "three.json", .output = "signs"};
+    int n = dp ? dp : c->shard == HYBRID ? 4 : 2;
+    snprintf(text[0], 48, "--shard=%s", shards[c->shard]);
+    snprintf(text[1], 48, "--pp-size=%d", c->pp);
+    snprintf(text[2], 48, "--tp-size=%d", c->tp);
+    snprintf(text[3], 48, "--num-microbatches=%d", c->mb);
+    snprintf(text[4], 48, "--full-steps=%d", FULL);
+    made.ranks = n * c->pp * c->tp;
+    for (int i = 0; i < 5; i++) made.option[i] = text[i];
+    made.option[5] = "--shard-size=2";
+    made.option[6] = "--check-replicas=1";
+    made.option[7] = "--optimizer=onebit-adam";
+    made.option[8] = c->more;
+    return made;
+}
+
+static int make_model(void **state) {
+    if (make_data(state)) return 1;
+    write_file("three.json",
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
+               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
+               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+               " \"intermediate_size\": 32, \"max_position_embeddings\": 16},"
+               " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 4,"
+               " \"intermediate_size\": 24, \"max_position_embeddings\": 16}}");
+    return 0;
+}
+
+/* Losses near AdamW's: coarse, but a sum that is lost or counted twice is far beyond. The same to the bit until signs
+ * travel; then the norm is an upper bound. */
+static void expect_near(const run *adamw, const run *have, const char *what) {
+    for (int k = 0; k < have->steps; k++) {
+        double off = fabs(adamw->loss[0][k] - have->loss[0][k]), most = k <= FULL ? 2e-5 : 0.1;
+        if (!(off <= most * adamw->loss[0][k]))
+            fail_msg("%s: loss of step %d is %g, AdamW's %g", what, k + 1, have->loss[0][k], adamw->loss[0][k]);
+        double ratio = have->norm[0][k] / adamw->norm[0][k];
+        if (!(k < FULL ? fabs(ratio - 1) < 1e-4 : ratio > 0.7 && ratio < 10))
+            fail_msg("%s: norm of step %d is %g, AdamW's %g", what, k + 1, have->norm[0][k], adamw->norm[0][k]);
+    }
+}
+
+static void expect_continued(const run *whole, const run *rest, int from, const char *what) {
+    if (memcmp(whole->loss[0] + from, rest->loss[0], (size_t)(STEPS - from) * sizeof(double)) != 0)
+        fail_msg("%s: other losses after a restart at step %d", what, from);
+    for (int k = 0; k < 3; k++)
+        if (memcmp(whole->state[k], rest->state[k], (size_t)whole->elements * sizeof(float)) != 0)
+            fail_msg("%s: other bits in state %d after a restart at step %d", what, k, from);
+}
+
+/* What all copies together have not sent of a tensor, [elements of *shape]. */
+static float *unsent(const tri_checkpoint *checkpoint, const char *name, const tri_shape *shape, size_t count) {
+    float *sum = calloc(count, sizeof *sum);
+    OK(tri__copies_read(checkpoint, &(tri_piece){.name = name, .dtype = TRI_F32, .shape = *shape,
+                                                 .slice = tri__slice_whole(shape), .data = sum},
+                        0, TRI_MERGE_SUM));
+    return sum;
+}
+
+/* Of two checkpoints of the same step: the errors have the same sum over the copies, element by element. */
+static void expect_same_errors(const char *before, const char *after, const char *what) {
+    tri_checkpoint *a, *b;
+    double size = 0;
+    OK(tri__checkpoint_open(before, 0, &a));
+    OK(tri__checkpoint_open(after, 0, &b));
+    for (int i = 0; i < tri__checkpoint_count(a); i++) {
+        tri_piece tensor;
+        OK(tri__checkpoint_tensor(a, i, &tensor));
+        if (strncmp(tensor.name, "error.", 6) != 0) continue;
+        tri_shape shape = {.n = tensor.shape.n - 1}; /* [copies, parameter's] */
+        size_t count = 1;
+        for (int d = 0; d < shape.n; d++) count *= (size_t)(shape.dim[d] = tensor.shape.dim[d + 1]);
+        float *x = unsent(a, tensor.name, &shape, count), *y = unsent(b, tensor.name, &shape, count);
+        for (size_t k = 0; k < count; k++, size += fabsf(x[k - 1]))
+            if (!(fabsf(x[k] - y[k]) <= 1e-6f * fabsf(x[k])))
+                fail_msg("%s: %s has an unsent sum of %g in place of %g", what, tensor.name, y[k], x[k]);
+        free(x), free(y);
+    }
+    assert_true(size > 0);
+    tri__checkpoint_close(a), tri__checkpoint_close(b);
+}
+
+/* Continues on another number of replicas: the errors' sum is kept, and losses stay near. */
+static void try_move(const cell *c, const run *whole, int from, const char *what) {
+    char moved[8][48], before[128], command[512];
+    int dp = c->shard == HYBRID ? 2 : 3; /* a hybrid of two replicas is zero3 */
+    run there = of_cell(c, dp, moved);
+    snprintf(before, sizeof before, "%s/before", root);
+    snprintf(command, sizeof command, "rm -rf %s && cp -r %s/signs %s", before, root, before);
+    assert_int_equal(system(command), 0);
+    there.keep_going = there.save = 1;
+    run *same = run_on(&there); /* no step */
+    expect_same_errors(before, same->folder, what);
+    there.save = 0, there.steps = STEPS - from;
+    run *other = run_on(&there);
+    for (int k = 0; k < other->steps; k++)
+        if (!(fabs(other->loss[0][k] - whole->loss[0][from + k]) <= 0.1 * whole->loss[0][from + k]))
+            fail_msg("%s, moved: loss %g in place of %g", what, other->loss[0][k], whole->loss[0][from + k]);
+    run_free(same), run_free(other);
+}
+
+static void try_cell(const cell *c, const run *adamw, int n) {
+    char text[8][48], what[128];
+    snprintf(what, sizeof what, "%s, pp %d, tp %d, %d microbatches %s", shards[c->shard], c->pp, c->tp, c->mb,
+             c->more ? c->more : "");
+    run asked = of_cell(c, 0, text);
+    asked.steps = STEPS;
+    run *whole = run_on(&asked);
+    if (!c->more) expect_near(adamw, whole, what);
+    int from = FULL - 1 + n % 4; /* before, at and after the turn */
+    asked.steps = from, asked.save = 1;
+    run *first = run_on(&asked);
+    asked.steps = STEPS - from, asked.save = 0, asked.keep_going = 1;
+    run *rest = run_on(&asked);
+    expect_continued(whole, rest, from, what);
+    if (from > FULL) try_move(c, whole, from, what);
+    run_free(whole), run_free(first), run_free(rest);
+}
+
+static void every_shard_with_every_mesh(void **state) {
+    (void)state;
+    int all = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
+    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    for (int shard = 0; shard < SHARDS; shard++)
+        for (int pp = 1; pp <= 2; pp++)
+            for (int mb = 1; mb <= 4; mb += 3, n++) {
+                if (!all && n % 3 != 2) continue;
+                try_cell(&(cell){.shard = shard, .pp = pp, .tp = 1, .mb = mb}, adamw, n);
+                tried++;
+            }
+    print_message("%d of %d combinations\n", tried, n);
+    run_free(adamw);
+}
+
+/* Ranks that share layers, numbers of fewer bits, coded weights. */
+static void other_meshes(void **state) {
+    (void)state;
+    static const cell cells[] = {
+        {.shard = 1, .pp = 1, .tp = 2, .mb = 1},
+        {.shard = HYBRID, .pp = 1, .tp = 2, .mb = 1},
+        {.shard = 0, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
+        {.shard = 2, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
+        {.shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--compress-weights=int8"},
+    };
+    int all = soak_count("SOAK_STEPS", 0) > 0;
+    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    for (int i = 0; i < (int)(sizeof cells / sizeof *cells); i++)
+        for (int when = 0; when < (all ? 4 : 1); when++) try_cell(&cells[i], adamw, all ? when : i + 1);
+    run_free(adamw);
+}
+
+/* A single copy exchanges nothing, and is frozen all the same. */
+static void one_copy(void **state) {
+    (void)state;
+    char text[8][48];
+    run asked = of_cell(&(cell){.pp = 1, .tp = 1, .mb = 1}, 1, text);
+    asked.steps = STEPS;
+    run *one = run_on(&asked), *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    expect_near(adamw, one, "one copy");
+    asked.steps = FULL;
+    run *full = run_on(&asked);
+    assert_memory_equal(one->state[2], full->state[2], (size_t)one->elements * sizeof(float));
+    assert_true(memcmp(one->state[1], full->state[1], (size_t)one->elements * sizeof(float)) != 0);
+    run_free(one), run_free(adamw), run_free(full);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
+                                       cmocka_unit_test(one_copy)};
+    return cmocka_run_group_tests(tests, make_model, remove_data);
+}

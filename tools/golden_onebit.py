@@ -1,0 +1,127 @@
+"""Writes tests/golden/onebit.json: 1-bit Adam in numpy, all copies in one process, which test_onebit compares with.
+
+    .venv/bin/python tools/golden_onebit.py [FILE]
+
+A vector of ELEMENTS weights is trained with made-up gradients, which differ between the copies and do not depend on the
+weights; some elements never have one. FULL steps are AdamW on the summed gradient; in those that follow, momentum is
+exchanged as signs (Tang et al., 2021), in blocks of 256 with the mean magnitude as scale, with errors fed back on both
+sides. The arithmetic is that of ops.def and src/layout/coded.h, written again. For each step with signs the file has
+CRC-32 of the bytes that each copy sends to the owners and to all, and at the end of weights, momentum and errors.
+"""
+import json
+import os
+import sys
+import zlib
+
+import numpy as np
+
+F32, F64 = np.float32, np.float64
+ELEMENTS, COPIES, STEPS, FULL = 5647, 3, 50, 20
+BLOCK, GRANULE, ROW = 256, 16, 64
+BETA1, BETA2, EPS, DECAY, LR, MAX_NORM = F32(0.9), F32(0.999), F32(1e-8), F32(0.01), F32(1e-3), F32(1)
+
+
+def mix(copy, step, element):
+    """A number of 32 bits, the same as in the test."""
+    x = (np.uint64(0x9E3779B9) * np.uint64(copy * 64 + step + 1) + np.uint64(0x85EBCA6B) * element) & np.uint64(2**32 - 1)
+    x ^= x >> np.uint64(15)
+    x = (x * np.uint64(0x2C1B3C6D)) & np.uint64(2**32 - 1)
+    return x ^ (x >> np.uint64(12))
+
+
+K = np.arange(ELEMENTS, dtype=np.uint64)
+
+
+def gradient(copy, step):
+    """Multiples of 2^-12, so that sums are exact; none for every eighth element and for a run of 300."""
+    g = ((mix(copy, step, K) % np.uint64(2001)).astype(F32) - F32(1000) + (K % np.uint64(97)).astype(F32)) / F32(4096)
+    return np.where((K % np.uint64(8) == 5) | ((K >= 2000) & (K < 2300)), F32(0), g).astype(F32)
+
+
+def parts(count):
+    each = -(-(-(-count // COPIES)) // GRANULE) * GRANULE
+    return [slice(min(k * each, count), min((k + 1) * each, count)) for k in range(COPIES)]
+
+
+def row_bytes(count):
+    blocks = -(-(parts(count)[0].stop) // BLOCK)
+    return -(-blocks * 36 // ROW) * ROW
+
+
+def pack(t, mask, size):
+    """One row of `size` bytes for t, and what it stands for."""
+    row, value = bytearray(size), np.zeros_like(t)
+    at = size // 36 * 32
+    for b, i in enumerate(range(0, len(t), BLOCK)):
+        x, used = t[i:i + BLOCK], mask[i:i + BLOCK]
+        n = np.count_nonzero(used)
+        scale = F32(np.cumsum(np.abs(x.astype(F64)))[-1] / n) if n else F32(0)
+        bits = np.packbits(np.pad(x < 0, (0, BLOCK - len(x))), bitorder='little')
+        row[b * 32:(b + 1) * 32] = bits.tobytes()
+        row[at + 4 * b:at + 4 * b + 4] = scale.tobytes()
+        value[i:i + BLOCK] = np.where(x < 0, -scale, scale)
+    return bytes(row), value
+
+
+def coef(squares):
+    norm = np.sqrt(squares)
+    return F32(F64(MAX_NORM) / (norm + 1e-6) if norm > MAX_NORM else 1)
+
+
+def squares(x):
+    return np.cumsum(x.astype(F64) ** 2)[-1]
+
+
+def main(path):
+    p = ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
+    m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
+    e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)
+    size, cuts, sent, sums = row_bytes(ELEMENTS), parts(ELEMENTS), [], []
+    b1, b2, lr = F64(BETA1), F64(BETA2), F64(LR)
+    for step in range(STEPS):
+        g = [gradient(c, step) for c in range(COPIES)]
+        c1 = F64(F32(1 - b1 ** (step + 1)))
+        c2 = F64(F32(1 - b2 ** min(step + 1, FULL)))
+        decayed = p.astype(F64) * (1 - lr * F64(DECAY))
+        if step < FULL:
+            whole = g[0] + g[1] + g[2]
+            x = whole.astype(F64) * F64(coef(squares(whole)))
+            m = (b1 * m + (1 - b1) * x).astype(F32)
+            v = (b2 * v + (1 - b2) * x * x).astype(F32)
+            p = (decayed - lr / c1 * m / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))).astype(F32)
+            continue
+        used, c = m != 0, F64(coef(COPIES * sum(squares(x) for x in g)))
+        rows = []
+        for i in range(COPIES):
+            fed = (e[i].astype(F64) + (b1 / COPIES * m.astype(F64) + (1 - b1) * c * g[i].astype(F64))).astype(F32)
+            t = np.where(used, fed, F32(0))
+            rows.append([pack(t[cut], used[cut], size) for cut in cuts])
+            e[i] = np.where(used, t - np.concatenate([value for _, value in rows[i]]), F32(0))
+        sent.append([zlib.crc32(b''.join(row for row, _ in rows[i])) for i in range(COPIES)])
+        told, owned = [], []
+        for k, cut in enumerate(cuts):
+            total = rows[0][k][1]
+            for i in range(1, COPIES):
+                total = total + rows[i][k][1]
+            t = np.where(used[cut], s[cut] + total, F32(0))
+            row, value = pack(t, used[cut], size)
+            s[cut] = np.where(used[cut], t - value, F32(0))
+            told.append(zlib.crc32(row))
+            owned.append(value)
+        sums.append(told)
+        value = np.concatenate(owned)
+        least = F32(2.0**-100)
+        m = np.where(used, np.where(np.abs(value) < least, np.copysign(least, value), value), m).astype(F32)
+        move = lr / c1 * m.astype(F64) / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
+        p = (decayed - np.where(used, move, 0)).astype(F32)
+    made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': FULL, 'sent': sent, 'sums': sums,
+            'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
+            'error': [zlib.crc32(x.tobytes()) for x in e], 'error_sum': zlib.crc32(s.tobytes())}
+    with open(path, 'w') as file:
+        json.dump(made, file)
+        file.write('\n')
+
+
+if __name__ == '__main__':
+    here = os.path.dirname(os.path.abspath(__file__))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden/onebit.json'))
