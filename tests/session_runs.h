@@ -27,7 +27,8 @@ struct run {
     char folder[TRI_PATH_MAX];              /* of the checkpoint */
     int64_t skipped[RUN_RANKS];             /* steps without an update */
     int64_t elements;
-    float *state[3]; /* [elements] each: weights, exp_avg, exp_avg_sq; NaN where no rank has it */
+    float *state[3]; /* [elements] each: weights, exp_avg or momentum_buffer, exp_avg_sq; NaN where no rank has it */
+    int states;                             /* the optimizer's, at most 2 */
     uint8_t *idle;                          /* [elements] 1: of a key's bias */
 };
 
@@ -55,14 +56,15 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
 /* Ranks own disjoint elements, so they can write concurrently. Names of pieces begin with one of the prefixes, or
  * none. */
 static inline tri_status run_keep(run *run, tri_session *s) {
-    static const char *const prefix[] = {"exp_avg.", "exp_avg_sq."};
+    static const char *const prefix[] = {"exp_avg.", "exp_avg_sq.", "momentum_buffer."};
+    static const int kinds[] = {1, 2, 1};
     const tri_engine *e = &s->engine;
     TRI_TRY(tri__engine_fetch(&s->engine));
     for (int i = 0; i < e->n_saved_weights + e->n_saved_optimizer; i++) {
         int is_weight = i < e->n_saved_weights, kind = 0;
         const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
         int64_t at = is_weight ? run_piece_at(&e->model, piece->name, "") : -1;
-        for (int k = 0; k < 2 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = k + 1;
+        for (int k = 0; k < 3 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = kinds[k];
         if (at < 0 && strncmp(piece->name, "error", 5) == 0) continue; /* each copy has its own */
         if (at < 0) return tri__fail(TRI_INTERNAL, "no parameter is called %s", piece->name);
         run_copy(run->state[kind] + at, piece);
@@ -84,6 +86,7 @@ static inline void run_mark_idle(run *run, const tri_network *model) {
 static inline tri_status run_room(run *run, tri_world *world, int rank, const tri_session *s) {
     if (rank == 0) {
         run->elements = s->engine.model.n_elements;
+        run->states = s->engine.plan.train.n_states < 2 ? s->engine.plan.train.n_states : 2;
         run_mark_idle(run, &s->engine.model);
         for (int k = 0; k < 3; k++) {
             run->state[k] = malloc((size_t)run->elements * sizeof(float));
@@ -156,7 +159,7 @@ static inline run *run_on(const run *what) {
         assert_memory_equal(made->loss[r], made->loss[0], sizeof made->loss[0]);
         assert_memory_equal(made->norm[r], made->norm[0], sizeof made->norm[0]);
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k <= made->states; k++)
         for (int64_t i = 0; i < made->elements; i++)
             if (isnan(made->state[k][i])) fail_msg("no rank owns element %lld of state %d", (long long)i, k);
     return made;

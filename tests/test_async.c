@@ -301,6 +301,8 @@ typedef struct layout {
     int n_mb;
     int64_t ahead;  /* bytes; small: many tiles */
     tri_dtype quantize;
+    tri_optimizer_kind optimizer;
+    int plain;      /* sgd without momentum */
 } layout;
 
 /* No kernel has an operand in offload memory; staging memory stays small. */
@@ -320,6 +322,8 @@ static void same_bits_through_second_memory(const layout *how) {
     t.in.reduce_dtype = offloaded.in.reduce_dtype = how->precision;
     t.in.recompute = offloaded.in.recompute = how->recompute;
     t.in.quantize = offloaded.in.quantize = how->quantize;
+    t.in.optimizer.kind = offloaded.in.optimizer.kind = how->optimizer;
+    if (how->plain) t.in.optimizer.beta1 = offloaded.in.optimizer.beta1 = 0;
     offloaded.in.offload = how->offload, offloaded.target.ahead = how->ahead;
     tiny_plan(&t);
     tiny_plan(&offloaded);
@@ -339,10 +343,11 @@ static void same_bits_through_second_memory(const layout *how) {
     OK(tri__exec_pull(there, TRI_MEM_PARAM));
     OK(tri__exec_pull(there, TRI_MEM_STATE));
     const tri_planned *const planned[2] = {&t.plan.train, &offloaded.plan.train};
-    const int *slots[2][4];
-    for (int i = 0; i < 2; i++) {
-        slots[i][0] = planned[i]->param, slots[i][1] = planned[i]->state[0].slot;
-        slots[i][2] = planned[i]->state[1].slot, slots[i][3] = planned[i]->master;
+    const int *slots[2][4] = {{NULL}};
+    for (int i = 0, n; i < 2; i++) {
+        slots[i][0] = planned[i]->param;
+        for (n = 0; n < planned[i]->n_states; n++) slots[i][1 + n] = planned[i]->state[n].slot;
+        slots[i][1 + n] = planned[i]->master;
     }
     for (int unit = 0; unit < t.model.n_units; unit++)
         for (int k = 0; k < 4 && slots[0][k]; k++)
@@ -362,11 +367,26 @@ static void offload_memory(void **state) {
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         for (copies_late = 0; copies_late < 2; copies_late++) {
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096, TRI_F32});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20, TRI_F32});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024, TRI_F32});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_SELECTIVE, 2, 4096, TRI_I8});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096, TRI_F32, TRI_ADAMW, 0});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20, TRI_F32, TRI_ADAMW, 0});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024, TRI_F32, TRI_ADAMW, 0});
+            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_SELECTIVE, 2, 4096, TRI_I8, TRI_ADAMW, 0});
         }
+}
+
+static void offload_of_every_optimizer(void **state) {
+    (void)state;
+    static const struct {
+        tri_optimizer_kind kind;
+        int plain;
+    } some[] = {{TRI_ADAM, 0}, {TRI_SGD, 0}, {TRI_SGD, 1}, {TRI_LAMB, 0}};
+    copies_late = 1;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        layout how = {CLASS(STATE), TRI_BF16, TRI_RECOMPUTE_NONE, 2, 1024, TRI_F32, some[i].kind, some[i].plain};
+        same_bits_through_second_memory(&how);
+        how.precision = TRI_F32, how.offload |= CLASS(GRAD);
+        same_bits_through_second_memory(&how);
+    }
 }
 
 /* A unit whose weights are made for a slot. */
@@ -452,6 +472,7 @@ int main(void) {
         cmocka_unit_test(bad_numbers_are_found_there),
         cmocka_unit_test(slots_are_made_there),
         cmocka_unit_test(offload_memory),
+        cmocka_unit_test(offload_of_every_optimizer),
         cmocka_unit_test(served_weights),
         cmocka_unit_test(plugins_of_another_layout),
     };

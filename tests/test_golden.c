@@ -1,6 +1,6 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
- * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise. tools/golden.py writes the
- * files; a folder given as argument replaces tests/golden (make parity). */
+ * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of
+ * `bert` with other optimizers. tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *folder = "tests/golden";
 
@@ -85,7 +86,8 @@ static void pack(golden *g, const tri_json *order) {
     tri__feed(&g->micro, &g->engine, &g->inv, g->hyper, &g->feed);
 }
 
-static void open_golden(golden *g, const char *name, const char *device) {
+/* `more`: options beyond those of its recipe; NULL: none. */
+static void open_golden(golden *g, const char *name, const tri_json *more, const char *device) {
     char path[512];
     *g = (golden){0};
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
@@ -95,6 +97,7 @@ static void open_golden(golden *g, const char *name, const char *device) {
     tri__settings_init(&g->settings);
     set_options(g, tri__model_options, &g->settings.model, get(g->json, "config"));
     set_options(g, tri__run_options, &g->settings, get(g->json, "recipe"));
+    if (more) set_options(g, tri__run_options, &g->settings, more);
     OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
     g->settings.num_microbatches = 1; /* left open by the options: nobody resolves them here */
     OK(tri__model_config_check(&g->settings.model));
@@ -179,7 +182,7 @@ static void check_gradients(golden *g) {
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
     const tri_json *recipe = get(g->json, "recipe");
-    g->hyper[0] = (float)tri__learning_rate(real(recipe, "lr"), (int64_t)real(recipe, "warmup_steps"),
+    g->hyper[0] = (float)tri__learning_rate(g->settings.lr, (int64_t)real(recipe, "warmup_steps"),
                                             (int64_t)real(recipe, "total_steps"), s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
@@ -188,9 +191,9 @@ static double run_step(golden *g, int64_t s, int update) {
     return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
 }
 
-static void check_losses(golden *g) {
-    const tri_json *losses = get(g->json, "losses"), *batches = get(g->json, "batches"),
-                   *norms = get(g->json, "grad_norms");
+/* run: the losses to expect. */
+static void check_losses(golden *g, const tri_json *run) {
+    const tri_json *losses = get(run, "losses"), *batches = get(g->json, "batches"), *norms = get(run, "grad_norms");
     double worst = 0;
     for (size_t s = 0; s < tri__json_size(losses); s++) {
         pack(g, tri__json_at(batches, s % tri__json_size(batches)));
@@ -208,16 +211,58 @@ static void check_losses(golden *g) {
 static void compare(const char *name, const char *device) {
     golden *g = malloc(sizeof *g);
     assert_non_null(g);
-    open_golden(g, name, device);
+    open_golden(g, name, NULL, device);
     tri_json *order = all_samples(g);
     pack(g, order);
     print_message("  %s on %s\n", name, device);
     check_logits(g);
     assert_true(fabs(run_step(g, 0, 0) - real(g->json, "loss")) <= 1e-5);
     check_gradients(g);
-    check_losses(g);
+    check_losses(g, g->json);
     tri__json_decref(order);
     close_golden(g);
+    free(g);
+}
+
+/* A key's bias changes no loss: its gradient is 0, and an optimizer that divides by its size moves it by rounding
+ * noise. */
+static void check_weights(golden *g, const tri_json *weights) {
+    double worst = 0;
+    for (int i = 0; i < g->engine.n_weights; i++) {
+        const tri_piece *piece = &g->engine.weights[i];
+        const tri_json *want = get(weights, piece->name);
+        int64_t n = (int64_t)tri__json_size(want), count = piece->slice.end, each = (count + 7) / 8;
+        assert_int_equal(n, (count + each - 1) / each);
+        for (int64_t k = 0; k < n && !strstr(piece->name, "key.bias"); k++) {
+            double got = ((const float *)piece->data)[k * each], wanted = tri__json_number_value(tri__json_at(want, k));
+            worst = larger(worst, fabs(got - wanted));
+            if (fabs(got - wanted) > 2e-5)
+                fail_msg("%s [%lld] is %.9g, PyTorch has %.9g", piece->name, (long long)(k * each), got, wanted);
+        }
+    }
+    print_message("    final weights differ by at most %.2g\n", worst);
+}
+
+static void optimizers(void **state) {
+    (void)state;
+    static const char *const devices[] = {"reference", "cpu"};
+    char path[512];
+    tri_json *all, *run;
+    golden *g = malloc(sizeof *g);
+    size_t i;
+    assert_non_null(g);
+    snprintf(path, sizeof path, "%s/optimizers.json", folder);
+    OK(tri__json_load(path, TRI_DATA, &all));
+    assert_int_equal(tri__json_size(get(all, "runs")), 5);
+    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
+        const tri_json *recipe = get(run, "recipe");
+        open_golden(g, tri__json_string_value(get(all, "of")), recipe, devices[d]);
+        print_message("  %s on %s\n", tri__json_string_value(get(recipe, "optimizer")), devices[d]);
+        check_losses(g, run);
+        check_weights(g, get(run, "weights"));
+        close_golden(g);
+    }
+    tri__json_decref(all);
     free(g);
 }
 
@@ -233,6 +278,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "roberta"),
         cmocka_unit_test_prestate(both, "trimodal"),
         cmocka_unit_test_prestate(both, "quantized"),
+        cmocka_unit_test(optimizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 """Writes the golden files of tests/golden/: PyTorch's results for small models, which test_golden compares with.
 
-    .venv/bin/python tools/golden.py [FOLDER] [--seed N]
+    .venv/bin/python tools/golden.py [FOLDER] [--seed N] [--only NAME]
 
 Each NAME.json holds the configuration (Trident's keys), the samples (token ids, numbers, labels), the training recipe
 and the expected losses; NAME.safetensors holds the initial weights under their logical names, `logits` and `grad.` +
@@ -9,6 +9,8 @@ Trident is compared with the exact result, not with another engine's rounding.
 
 The model `quantized` is trained through int8 products. Rounding to integers jumps, so its samples are drawn again until
 noise like that of fp32 changes none of the integers: then both sides must find the same ones.
+
+optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers.
 """
 import argparse
 import copy
@@ -17,7 +19,7 @@ import os
 import random
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from model import NO_DECAY, Trimodal, make_optimizer, pad, quantize_encoders, rate_factor
 
@@ -118,16 +120,16 @@ def forward_loss(model, config, samples):
     return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
 
 
-def train(model, config, samples, batches, steps):
-    optimizer = make_optimizer(model, RECIPE["lr"], RECIPE["weight_decay"], RECIPE["no_decay"])
+def train(model, config, samples, batches, steps, recipe=RECIPE):
+    optimizer = make_optimizer(model, recipe["lr"], recipe["weight_decay"], recipe["no_decay"], recipe)
     losses, norms = [], []
     for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = RECIPE["lr"] * rate_factor(step, RECIPE["warmup_steps"], RECIPE["total_steps"])
+            group["lr"] = recipe["lr"] * rate_factor(step, recipe["warmup_steps"], recipe["total_steps"])
         optimizer.zero_grad()
         _, loss = forward_loss(model, config, [samples[i] for i in batches[step % len(batches)]])
         loss.backward()
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), RECIPE["max_grad_norm"]).item())
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["max_grad_norm"]).item())
         optimizer.step()
         losses.append(loss.item())
     return losses, norms
@@ -201,15 +203,57 @@ def make(name, folder, seed):
           f"after {len(losses)} steps {losses[-1]:.6f}, {size} bytes")
 
 
+OPTIMIZERS = (  # beside RECIPE, which is AdamW's; lr and decay so large that a slip in their use shows
+    {"optimizer": "adam"},
+    {"optimizer": "sgd", "lr": 0.1, "momentum": 0.0},
+    {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9},
+    {"optimizer": "sgd", "lr": 0.05, "momentum": 0.8, "nesterov": True},
+    {"optimizer": "lamb", "lr": 0.02, "adam_eps": 1e-6},
+)
+SAMPLED = 8  # elements of each final weight
+
+
+def make_optimizers(folder):
+    """50 steps of the model `bert`, from its golden files, with each of OPTIMIZERS."""
+    with open(os.path.join(folder, "bert.json"), encoding="utf-8") as file:
+        bert = json.load(file)
+    weights = load_file(os.path.join(folder, "bert.safetensors"))
+    runs = []
+    for change in OPTIMIZERS:
+        recipe = {**RECIPE, **change}
+        model = Trimodal(bert["config"]).eval()
+        with torch.no_grad():
+            for key, parameter in model.named_parameters():
+                parameter.copy_(weights[key])
+        model = model.double()
+        losses, norms = train(model, bert["config"], bert["samples"], bert["batches"], STEPS, recipe)
+        final = {}
+        for key, parameter in model.named_parameters():
+            flat = parameter.detach().flatten()
+            final[key] = flat[::max(1, -(-flat.numel() // SAMPLED))].tolist()
+        runs.append({"recipe": change, "losses": losses, "grad_norms": norms, "weights": final})
+        print(f"{change}: after {len(losses)} steps {losses[-1]:.6f}")
+    document = {"of": "bert", "notes": "weights: every n-th element of each parameter after the last step, n = its "
+                                       f"elements / {SAMPLED}, rounded up",
+                "runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}
+    with open(os.path.join(folder, "optimizers.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("folder", nargs="?", default=os.path.join(here, "..", "tests", "golden"))
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", choices=[*CONFIGS, "optimizers"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in CONFIGS:
-        make(name, options.folder, options.seed)
+        if options.only in (None, name):
+            make(name, options.folder, options.seed)
+    if options.only in (None, "optimizers"):
+        make_optimizers(options.folder)
 
 
 if __name__ == "__main__":

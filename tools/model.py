@@ -166,13 +166,45 @@ def quantize_encoders(model):
 NO_DECAY = ("bias", "LayerNorm.weight", "norm.weight")
 
 
-def make_optimizer(model, lr, weight_decay, no_decay=NO_DECAY, **options):
-    """AdamW; a parameter whose name contains one of no_decay does not decay."""
+class Lamb(torch.optim.Optimizer):
+    """LAMB (You et al., 2020, algorithm 2), with the moments corrected for their beginning at 0. Groups with
+    `adapts` False have the trust ratio 1."""
+
+    def __init__(self, groups, lr, betas, eps):
+        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "adapts": True})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+                m, v = state["exp_avg"], state["exp_avg_sq"]
+                state["step"] += 1
+                m.mul_(beta1).add_(p.grad, alpha=1 - beta1)
+                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                r = (m / (1 - beta1 ** state["step"])) / ((v / (1 - beta2 ** state["step"])).sqrt() + group["eps"])
+                r += group["weight_decay"] * p
+                norms = p.norm().item(), r.norm().item()
+                ratio = norms[0] / norms[1] if group["adapts"] and all(norms) else 1.0
+                p.sub_(r, alpha=group["lr"] * ratio)
+
+
+def make_optimizer(model, lr, weight_decay, no_decay=NO_DECAY, recipe=None, **options):
+    """recipe["optimizer"], else AdamW; a parameter whose name contains one of no_decay does not decay."""
+    recipe = {"optimizer": "adamw", "momentum": 0.9, "adam_eps": 1e-8, **(recipe or {})}
     decayed, plain = [], []
     for name, parameter in model.named_parameters():
         (plain if any(pattern in name for pattern in no_decay) else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), eps=1e-8, **options)
+    if recipe["optimizer"] == "sgd":
+        return torch.optim.SGD(groups, lr=lr, momentum=recipe["momentum"], nesterov=recipe.get("nesterov", False))
+    if recipe["optimizer"] == "lamb":
+        groups[1]["adapts"] = False
+    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "lamb": Lamb}[recipe["optimizer"]]
+    return kind(groups, lr=lr, betas=(0.9, 0.999), eps=recipe["adam_eps"], **options)
 
 
 def rate_factor(step, warmup, total):

@@ -103,14 +103,14 @@ static int is_flat(const tri_instr *instr, int k) {
 }
 
 /* Whether an instruction is elementwise in optimizer state, so that cutting it gives the same bits: all its operands
- * have the same elements, or are single numbers. */
+ * have the same elements, or are single numbers; sums are not. */
 static int can_be_cut(const offload *o, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
     int has_state = 0;
     if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) return 0;
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
-        if (!is_flat(instr, k) && row->arg[k].dims[0] != '1') return 0;
+        if (!is_flat(instr, k) && (row->arg[k].dims[0] != '1' || row->arg[k].access == TRI_ACCESS_A)) return 0;
         has_state |= is_flat(instr, k) && is_state(o, instr->slot[k]);
     }
     return has_state;
@@ -138,22 +138,18 @@ static int64_t uncut_length(const offload *o, const tri_instr *instr, int64_t fr
     return length;
 }
 
-/* The part of an instruction on elements [from, from + n) of its operands. Sums of the first part are added to by the
- * others. */
+/* The part of an instruction on elements [from, from + n) of its operands. */
 static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_t n, int part) {
     const tri_op_row *row = tri__op_row(instr->op);
     int slots[TRI_MAX_ARGS];
-    unsigned sums = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++) {
         slots[k] = instr->slot[k];
-        if (k >= row->n_args || slots[k] < 0) continue;
-        if (!is_flat(instr, k)) sums |= (unsigned)(row->arg[k].access == TRI_ACCESS_A) << k;
-        else
+        if (k < row->n_args && is_flat(instr, k))
             slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
     }
     o->to.unit = instr->unit, o->to.mb = instr->mb, o->to.gates = instr->gates;
     tri_instr *made = tri__build(&o->to, instr->op, slots, instr->attr);
-    made->acc = (uint16_t)(instr->acc | (from ? sums : 0));
+    made->acc = instr->acc;
 }
 
 static void append(offload *o, const tri_instr *instr) {
