@@ -34,14 +34,14 @@ template <> __device__ __forceinline__ block_scale scale_block<TRI_CODE_BF16>(co
     for (int k = 0; k < HELD; k++) finite &= is_finite(wide(narrow<bf16>(t[k])));
     return block_scale{1, 1, __all_sync(0xFFFFFFFFu, finite)};
 }
-/* counted: how many of the lane's elements count. */
-template <> __device__ __forceinline__ block_scale scale_block<TRI_CODE_SIGNS>(const float (&t)[HELD], int counted) {
+/* count: of the block's elements, those that are not masked. */
+template <> __device__ __forceinline__ block_scale scale_block<TRI_CODE_SIGNS>(const float (&t)[HELD], int count) {
     double total = 0;
 #pragma unroll
     for (int k = 0; k < HELD; k++) total += (double)fabsf(t[k]);
     total = warp_sum(total);
-    int count = __reduce_add_sync(0xFFFFFFFFu, counted);
-    float scale = count ? one_nan(__double2float_rn(total / count)) : 0.0f;
+    double mean = count == TRI_CODE_BLOCK ? total / TRI_CODE_BLOCK : total / max(count, 1);
+    float scale = one_nan(__double2float_rn(mean));
     return block_scale{scale, 0, is_finite(scale)};
 }
 
@@ -60,6 +60,7 @@ static __device__ __forceinline__ uint32_t get_sums(const pack_args &a, const co
 #pragma unroll
         for (int k = 0; k < HELD; k++) t[k] = __fadd_rn(t[k], __fmul_rn(factor, more[k]));
     }
+    if (!a.mask && b.count == TRI_CODE_BLOCK) return (1u << HELD) - 1;
     if (a.mask) get_block(b, a.mask, more);
 #pragma unroll
     for (int k = 0; k < HELD; k++) {
@@ -84,7 +85,8 @@ template <int CODE, typename X> static __global__ void __launch_bounds__(CODED_W
     }
     float t[HELD], factor = a.scale ? *a.scale : 1.0f, left[HELD];
     uint32_t counts = get_sums<X>(a, b, factor, t), word[how::WORDS];
-    block_scale s = scale_block<CODE>(t, __popc(counts));
+    int counted = CODE == TRI_CODE_SIGNS && a.mask ? __reduce_add_sync(0xFFFFFFFFu, __popc(counts)) : b.count;
+    block_scale s = scale_block<CODE>(t, counted);
     how::code(t, s.inverse, word);
 #pragma unroll
     for (int w = 0; w < how::WORDS; w++) how::put(b.payload, b.lane, w, word[w], a.rows.wide);
@@ -146,6 +148,8 @@ static void unpack(const tri_call *call) {
     launched(call, "unpack");
 }
 
+enum { AT_ONCE = 4 }; /* rows fetched before they are added */
+
 template <int CODE, typename Y>
 static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     unpack_sum_kernel(coded_rows rows, Y *y, const int32_t *apply, int add) {
@@ -153,12 +157,17 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     float total[HELD], t[HELD];
     if (b.count == 0 || (apply && !*apply)) return;
     decode_block<CODE>(b, rows.wide, total);
-#pragma unroll 4
-    for (int64_t row = 1; row < rows.rows; row++) {
-        b.payload += rows.bytes, b.scale += rows.bytes;
-        decode_block<CODE>(b, rows.wide, t);
+    for (int64_t row = 1; row < rows.rows; row += AT_ONCE) {
+        coded_held<CODE> held[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < HELD; k++) total[k] = __fadd_rn(total[k], t[k]);
+        for (int r = 0; r < AT_ONCE; r++)
+            if (row + r < rows.rows)
+                held[r].fetch(b.payload + (row + r) * rows.bytes, b.scale + (row + r) * rows.bytes, b.lane, rows.wide);
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++)
+#pragma unroll
+            for (int k = 0; k < HELD; k++)
+                if (row + r < rows.rows) total[k] = __fadd_rn(total[k], held[r].at(k));
     }
     if (add) {
         get_block(b, y, t);

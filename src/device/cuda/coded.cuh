@@ -118,7 +118,11 @@ template <> struct coded<TRI_CODE_BF16> {
     }
     static __device__ __forceinline__ void code(const float (&t)[HELD], float, uint32_t (&word)[WORDS]) {
 #pragma unroll
-        for (int w = 0; w < WORDS; w++) word[w] = pair_of(bf16(), t[2 * w], t[2 * w + 1]);
+        for (int w = 0; w < WORDS; w++) {
+            word[w] = pair_of(bf16(), t[2 * w], t[2 * w + 1]);
+            if (t[2 * w] != t[2 * w]) word[w] = (word[w] & 0xFFFF0000u) | 0x7FC0u; /* the NaN of layout/float16.h */
+            if (t[2 * w + 1] != t[2 * w + 1]) word[w] = (word[w] & 0xFFFFu) | 0x7FC00000u;
+        }
     }
 };
 
@@ -155,6 +159,8 @@ template <> struct coded<TRI_CODE_FP8> : coded_quantized<e4m3> {
 template <> struct coded<TRI_CODE_INT4> {
     enum { PAYLOAD = 128, SCALED = 1, WORDS = 1 };
     static constexpr float most = 7;
+    static constexpr float TO_INTEGER =
+        0x1.8p23f; /* added to a small number, rounds it to an integer in the low bits */
     static __device__ __forceinline__ uint32_t get(const uint8_t *payload, int lane, int, int is_wide) {
         return get_word(payload + FOUR * lane, is_wide);
     }
@@ -168,10 +174,11 @@ template <> struct coded<TRI_CODE_INT4> {
     }
     static __device__ __forceinline__ void code(const float (&t)[HELD], float inverse, uint32_t (&word)[WORDS]) {
         word[0] = 0;
+        if (!(inverse > 0)) return; /* the scale is 0, infinite or not a number */
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
-            int q = max(-7, min(7, __float2int_rn(__fmul_rn(t[k], inverse)))); /* NaN becomes 0 */
-            word[0] |= (uint32_t)(q & 15) << (8 * (k % FOUR) + 4 * (k / FOUR));
+            float q = __fadd_rn(__fmul_rn(t[k], inverse), TO_INTEGER); /* |t * inverse| < 7.5 */
+            word[0] |= (__float_as_uint(q) & 15) << (8 * (k % FOUR) + 4 * (k / FOUR));
         }
     }
 };
@@ -196,7 +203,7 @@ template <> struct coded<TRI_CODE_SIGNS> {
         if (lane % 8 == 1) put_word(payload + PAYLOAD / 2 + lane / 8 * 4, high, is_wide);
     }
     static __device__ __forceinline__ float at(const uint32_t (&word)[WORDS], int k, float scale) {
-        return word[0] >> k & 1 ? -scale : scale;
+        return __uint_as_float(__float_as_uint(scale) ^ (word[0] << (31 - k) & 0x80000000u));
     }
     static __device__ __forceinline__ void code(const float (&t)[HELD], float, uint32_t (&word)[WORDS]) {
         word[0] = 0;
@@ -205,16 +212,25 @@ template <> struct coded<TRI_CODE_SIGNS> {
     }
 };
 
+/* A lane's part of a block as it is in memory. */
+template <int CODE> struct coded_held {
+    uint32_t word[coded<CODE>::WORDS];
+    float scale;
+    __device__ __forceinline__ void fetch(const uint8_t *payload, const uint8_t *scales, int lane, int is_wide) {
+        scale = coded<CODE>::SCALED ? __uint_as_float(get_word(scales, is_wide)) : 0.0f;
+#pragma unroll
+        for (int w = 0; w < coded<CODE>::WORDS; w++) word[w] = coded<CODE>::get(payload, lane, w, is_wide);
+    }
+    __device__ __forceinline__ float at(int k) const { return coded<CODE>::at(word, k, scale); }
+};
+
 /* What a block stands for. */
 template <int CODE>
 static __device__ __forceinline__ void decode_block(const coded_block &b, int is_wide, float (&t)[HELD]) {
-    typedef coded<CODE> how;
-    uint32_t word[how::WORDS];
-    float scale = how::SCALED ? __uint_as_float(get_word(b.scale, is_wide)) : 0.0f;
+    coded_held<CODE> held;
+    held.fetch(b.payload, b.scale, b.lane, is_wide);
 #pragma unroll
-    for (int w = 0; w < how::WORDS; w++) word[w] = how::get(b.payload, b.lane, w, is_wide);
-#pragma unroll
-    for (int k = 0; k < HELD; k++) t[k] = how::at(word, k, scale);
+    for (int k = 0; k < HELD; k++) t[k] = held.at(k);
 }
 
 /* Blocks of threads for `blocks` blocks of each of `rows` rows. */
