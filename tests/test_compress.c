@@ -46,6 +46,8 @@ static void open_way(tiny *t, const way *w, int rank) {
     t->in.offload = w->offloads ? 1u << TRI_MEM_STATE : 0, t->target.ahead = w->offloads ? 1 << 12 : 0;
     t->target.lanes = w->lanes ? TRI_LANES : 1;
     tiny_feed(t, w->n_mb, w->mesh.dp, tri__mesh_coords(&w->mesh, rank).dp);
+    for (int mb = 0; mb < w->n_mb; mb++)
+        t->feed[mb].counts = tri__counts_rounded(&t->feed[mb].counts, tri__plan_granule(&t->in));
 }
 
 /* Whatever is planned for a mesh passes the checker, planned by classes or rank by rank. */
@@ -128,6 +130,8 @@ typedef struct job {
     double loss[MAX_RANKS][STEPS], norm[MAX_RANKS][STEPS];
     event event[MAX_RANKS][EVENTS];
     int n_events[MAX_RANKS];
+    float *shared[MAX_RANKS];  /* [n_shared] weights and errors that ranks of a layer hold in common */
+    int64_t n_shared[MAX_RANKS];
     int spoils;                /* 1: rank 1 has a weight that is not a number in the last step */
 } job;
 
@@ -147,9 +151,24 @@ static void job_close(job *j) {
     for (int r = 0; r < j->world; r++) {
         for (int i = 0; i < j->n_events[r]; i++)
             free(j->event[r][i].x), free(j->event[r][i].before), free(j->event[r][i].after);
+        free(j->shared[r]);
         tiny_close(&j->rank[r]);
     }
     free(j->rank);
+}
+
+/* Copies a rank's numbers of weights that ranks of the tp axis hold in common. */
+static void copy_shared(job *j, int rank, const tri_exec *exec, const int *slot, const tri_range *held) {
+    const tri_network *model = j->rank[rank].plan.model;
+    for (int u = 0; u < model->n_units; u++) {
+        tri_range part = tri__range_both(held[u], (tri_range){model->unit[u].split, model->unit[u].count});
+        const float *from = tri__exec_slot(exec, 0, slot[u]); /* [held] */
+        int64_t n = tri__range_count(part), at = j->n_shared[rank];
+        j->shared[rank] = realloc(j->shared[rank], (size_t)(at + n + 1) * sizeof(float));
+        TRI_ASSERT(j->shared[rank]);
+        if (n) memcpy(j->shared[rank] + at, from + part.begin - held[u].begin, (size_t)n * sizeof(float));
+        j->n_shared[rank] += n;
+    }
 }
 
 /* A copy of a slot's numbers, as floats; NULL for a slot that is left out. */
@@ -203,6 +222,9 @@ static tri_status rank_main(tri_world *world, void *argument) {
         j->loss[rank][step] = tiny_loss(t, exec);
         j->norm[rank][step] = *(const double *)tri__exec_slot(exec, 0, t->plan.train.norm);
     }
+    if (!t->plan.train.master) copy_shared(j, rank, exec, t->plan.train.param, t->plan.train.param_part);
+    for (int s = 0; s < t->plan.train.n_states; s++)
+        copy_shared(j, rank, exec, t->plan.train.state[s].slot, t->plan.train.state[s].held);
     if (status == TRI_OK && !tiny_guards(exec, 0))
         status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     if (status == TRI_OK && j->spoils && *(const int32_t *)tri__exec_slot(exec, 0, t->plan.train.apply))
@@ -409,6 +431,34 @@ static void what_is_lost_is_kept(void **state) {
     job_close(&j);
 }
 
+/* Ranks that share a layer hold some weights in common: they stay the same on all, and so does what is kept of them,
+ * although blocks that these begin or end in are coded otherwise on each. */
+static void ranks_of_a_layer_agree(void **state) {
+    (void)state;
+    static job j;
+    static const tri_compression how[] = {{.gradients = TRI_CODE_INT4},
+                                          {.gradients = TRI_CODE_INT8}};
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++)
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+            way w = {.mesh = MESH(1, 2, 2), .n_mb = 2, .sharding = {.kind = (tri_shard_kind)kind, .prefetch = 1}};
+            char what[160];
+            w.compression = how[i];
+            if (kind < TRI_SHARD_ZERO3) w.compression.weights = TRI_CODE_NONE;
+            say(&w, what);
+            job_open(&j, &w);
+            j.steps = 4;
+            job_run(&j);
+            for (int d = 0; d < 2; d++) {
+                int a = tri__mesh_rank(&w.mesh, (tri_coords){.dp = d}),
+                    b = tri__mesh_rank(&w.mesh, (tri_coords){.tp = 1, .dp = d});
+                assert_true(j.n_shared[a] > 0 && j.n_shared[a] == j.n_shared[b]);
+                if (memcmp(j.shared[a], j.shared[b], (size_t)j.n_shared[a] * sizeof(float)) != 0)
+                    fail_msg("%s: ranks %d and %d hold different numbers of weights in common", what, a, b);
+            }
+            job_close(&j);
+        }
+}
+
 /* The mean distance of two jobs' losses over all steps, as a share of the mean loss. */
 static double apart(const job *a, const job *b) {
     double off = 0, all = 0;
@@ -521,6 +571,7 @@ int main(void) {
         cmocka_unit_test(as_all_ranks_in_one_process),
         cmocka_unit_test(what_is_lost_is_kept),
         cmocka_unit_test(another_code_is_found),
+        cmocka_unit_test(ranks_of_a_layer_agree),
         cmocka_unit_test(trains_as_in_full),
         cmocka_unit_test(numbers_that_are_not_finite),
         cmocka_unit_test(refusals),
