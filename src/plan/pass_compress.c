@@ -18,6 +18,7 @@
  * coding loses of its part of the sum is kept in that part's place, from where the first coding's loss has just been
  * added. So the sum over all replicas is all that is missing, whatever the shard. */
 #include "plan/local.h"
+#include "plan/step_kinds.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -111,6 +112,40 @@ static void decode(compress *c, flight *f) {
     EMIT(c, f, unpack, ((tri_attr){.code = (int32_t)f->code}), f->part, rows);
 }
 
+/* Begins a transfer among the ranks of a layer, in place; y: a view of `slot`. */
+static tri_ends post_in_layer(compress *c, const flight *f, tri_op op, int slot, tri_range part, const char *unit) {
+    const char *name = c->to.program->slot[slot].name;
+    int is_first = tri__mesh_coords(&c->pass->in->mesh, c->pass->in->rank).tp == 0;
+    int y = tri__build_view(&c->to, slot, part.begin, 1, tri__range_count(part), "%s.layer.%s", name, unit);
+    tri_ends ends = {y, op == TRI_OP_broadcast_post && is_first ? y : -1};
+    tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(c->to.program->slot[y].name)};
+    emit(c, f, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    return ends;
+}
+
+static void await_all(compress *c, const flight *f, const tri_ends *ends, int n) {
+    for (int i = 0; i < n; i++) EMIT(c, f, wait, (tri_attr){0}, ends[i].y, ends[i].x);
+}
+
+/* Codes whose blocks have a scale: the same number is decoded otherwise beside others. */
+static int has_scales(tri_code code) { return code != TRI_CODE_NONE && code != TRI_CODE_BF16; }
+
+/* Weights that ranks of a layer hold in common: those that the first decoded. */
+static void take_first(compress *c, const flight *f) {
+    const tri_pass *pass = c->pass;
+    int root = tri__slot_root(c->to.program, TRI_SLOT(&f->post, all_gather_post, x)), n = 0;
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
+    int64_t at = 0;
+    for (int u = 0; u < pass->model->n_units; u++) {
+        const tri_unit *unit = &pass->model->unit[u];
+        if (tri__slot_root(c->to.program, pass->out.param[u]) != root) continue;
+        tri_range whole = {at + unit->split, at + unit->count};
+        at += unit->count;
+        if (tri__range_count(whole)) ends[n++] = post_in_layer(c, f, TRI_OP_broadcast_post, f->part, whole, unit->name);
+    }
+    await_all(c, f, ends, n);
+}
+
 /* Ends the transfer in flight, and begins what follows it. */
 static void advance(compress *c, flight *f) {
     if (f->leg == DONE) return;
@@ -125,6 +160,7 @@ static void advance(compress *c, flight *f) {
         break;
     case GATHER:
         decode(c, f);
+        if (f->post.op == TRI_OP_all_gather_post && has_scales(f->code) && c->pass->in->mesh.tp > 1) take_first(c, f);
         if (f->part != whole.y)
             post(c, f, TRI_OP_all_gather_post, within_of(c), (tri_ends){whole.y, f->part}, SPREAD);
         else f->leg = DONE;
@@ -217,7 +253,7 @@ static void keep_units(compress *c, tri_state *state) {
         int b = pass->unit_bucket[u];
         tri_range all = error_range(c, c->bucket_count[b]), held = state->held[u] = held_of(pass, u, all);
         int64_t count = tri__range_count(held), at = count ? held.begin + pass->unit_at[u] - all.begin : 0;
-        state->save[u] = held;
+        state->save[u] = tri__tensor_once(pass, u, held);
         state->slot[u] = tri__build_view(&c->to, c->error[b], at, 1, count, "error.%s", pass->model->unit[u].name);
     }
 }
@@ -236,6 +272,7 @@ static void keep_errors(compress *c) {
     state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
     state->copy = place / each, state->copies = pass->in->mesh.dp / each;
     keep_units(c, state);
+    pass->tokens_summed = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units);
 }
 
 /* The slot of what was lost of elements `part` of a bucket. */
@@ -257,6 +294,30 @@ static void set_errors(compress *c, flight *f) {
     if (f->post.op == TRI_OP_all_reduce_post) f->error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
 }
 
+/* Error feedback: ranks of a layer keep the same errors of weights that they hold in common. So gradients that each
+ * forms from its own tokens are summed over them before they are coded. */
+static void sum_tokens(compress *c, const flight *f) {
+    tri_pass *pass = c->pass;
+    int slot = tri__transfer_whole(&f->post), i = 0, n = 0;
+    if (!c->error || pass->in->mesh.tp == 1 || !pass->in->sequence_parallel) return;
+    if (f->post.attr.across && c->within == 1) return; /* the sum within the run began with it */
+    while (pass->bucket_slot[i].slot != slot) i++;
+    int bucket = pass->bucket_slot[i].bucket;
+    int64_t count = c->bucket_count[bucket];
+    tri_range held = f->post.attr.across ? own_of(c, count, pass->group) : (tri_range){0, count};
+    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
+    for (int u = 0; u < pass->model->n_units; u++) {
+        const tri_unit *unit = &pass->model->unit[u];
+        int64_t at = pass->unit_at[u];
+        if (pass->unit_bucket[u] != bucket) continue;
+        pass->tokens_summed[u] = 1;
+        tri_range part = tri__range_both(held, (tri_range){at + unit->tokens, at + unit->count});
+        tri_range here = {part.begin - held.begin, part.end - held.begin};
+        if (tri__range_count(part)) ends[n++] = post_in_layer(c, f, TRI_OP_all_reduce_post, slot, here, unit->name);
+    }
+    await_all(c, f, ends, n);
+}
+
 /* Begins a sum of gradients; those like it that are under way go on, while it is in flight. */
 static void begin_sum(compress *c, const tri_instr *instr) {
     flight f = {.post = *instr, .error = -1, .error_sum = -1};
@@ -264,6 +325,7 @@ static void begin_sum(compress *c, const tri_instr *instr) {
     int sums_all = instr->op == TRI_OP_all_reduce_post, n = c->n_open;
     int64_t count = c->to.program->slot[tri__transfer_whole(instr)].cols;
     tri_attr group = coded_group(c, instr, &count);
+    sum_tokens(c, &f);
     int nested = group.across && !instr->attr.across;
     f.part = sums_all ? ends.y : ends.x, f.sum = ends.y;
     if (nested) f.part = view_of(c, ends.y, own_of(c, c->to.program->slot[ends.y].cols, within_of(c)), "node");
@@ -350,15 +412,11 @@ static tri_status check_scope(const compress *c) {
 static tri_status check_asked(const compress *c) {
     const char *code = tri__code_name(c->how->weights);
     TRI_TRY(check_scope(c));
-    if (c->how->feedback && c->pass->in->mesh.tp > 1)
-        return tri__fail(TRI_USAGE, "--error-feedback with --tp-size %d: ranks that share a layer would keep different "
-                                    "errors of the weights that each has whole: leave one of the two out",
-                         c->pass->in->mesh.tp);
+    if (c->how->feedback && tri__is_onebit(c->pass->in->optimizer.kind))
+        return tri__fail(TRI_USAGE,
+                         "--error-feedback: 1-bit optimizers keep the errors of their signs by themselves, and "
+                         "those alone: leave it out");
     if (c->how->weights == TRI_CODE_NONE) return TRI_OK;
-    if (c->how->weights != TRI_CODE_BF16 && c->pass->in->mesh.tp > 1)
-        return tri__fail(TRI_USAGE, "--compress-weights %s with --tp-size %d: ranks that share a layer would decode "
-                                    "the weights that each has whole differently: take bf16, or leave it out",
-                         code, c->pass->in->mesh.tp);
     if (c->pass->sharding.kind < TRI_SHARD_ZERO3)
         return tri__fail(TRI_USAGE, "--compress-weights %s: only --shard zero3 and hybrid gather weights: take one of "
                                     "them, or leave it out",

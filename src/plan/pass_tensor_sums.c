@@ -3,8 +3,8 @@
  * With sequence parallelism each rank computes the norms' gradients from its own tokens: they are summed over the ranks
  * once a step. Gradients of other weights that all ranks hold are the same on each, unless they were coded on their way
  * between replicas, in blocks that begin or end with numbers of a rank's own (pass_compress.c): then the first rank's
- * are taken. Replicated values are written to checkpoints by the first rank only, and counted in the gradient norm
- * there only. */
+ * are taken, and its errors. Replicated values are written to checkpoints by the first rank only, and counted in the
+ * gradient norm there only. */
 #include "plan/step_kinds.h"
 #include "base/random.h"
 
@@ -42,14 +42,17 @@ static void await_all(tri_builder *to, const tri_ends *ends, int n) {
     }
 }
 
-/* Takes the first rank's gradients of weights that all ranks of the tp axis hold and compute alike. */
+static int is_summed(const tri_pass *pass, int unit) { return pass->tokens_summed && pass->tokens_summed[unit]; }
+
+/* Takes the first rank's gradients of weights that all ranks of the tp axis hold and compute alike; or what it keeps of
+ * them. */
 static void take_first(tri_pass *pass, const grads *from) {
     int n = 0, is_first = tri__mesh_coords(&pass->in->mesh, pass->in->rank).tp == 0;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
     tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
-        int64_t end = pass->in->sequence_parallel ? unit->tokens : unit->count;
+        int64_t end = pass->in->sequence_parallel && !is_summed(pass, u) ? unit->tokens : unit->count;
         int slot = grads_of(&to, from, u, (tri_range){unit->split, end}, "whole");
         if (slot < 0) continue;
         ends[n++] = (tri_ends){slot, is_first ? slot : -1};
@@ -64,7 +67,7 @@ static void sum_tokens(tri_pass *pass, const grads *from) {
     tri_builder to = {.arena = pass->arena, .program = pass->program, .mb = -1, .gates = from->gates};
     for (int u = 0; u < pass->model->n_units; u++) {
         const tri_unit *unit = &pass->model->unit[u];
-        int slot = grads_of(&to, from, u, (tri_range){unit->tokens, unit->count}, "tokens");
+        int slot = is_summed(pass, u) ? -1 : grads_of(&to, from, u, (tri_range){unit->tokens, unit->count}, "tokens");
         if (slot < 0) continue;
         sums[n++] = (tri_ends){slot, -1};
         transfer(&to, TRI_OP_all_reduce_post, sums[n - 1]);
@@ -82,7 +85,11 @@ tri_status tri__pass_tensor_sums(tri_pass *pass) {
     if (pass->in->sequence_parallel) sum_tokens(pass, &summed);
     if (pass->in->sequence_parallel && is_apart) sum_tokens(pass, &local);
     summed.gates = full;
-    if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) take_first(pass, &summed);
+    if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) {
+        take_first(pass, &summed);
+        for (int i = 0; i < pass->out.n_states; i++) /* those of error feedback */
+            take_first(pass, &(grads){pass->out.state[i].slot, pass->out.state[i].held, full});
+    }
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);
     pass->out.save_part = once;
