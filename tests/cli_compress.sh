@@ -58,8 +58,7 @@ refuses "--compress-scope world" --world-size 4 --nproc-per-node 4 --compress-gr
 refuses "--shard hybrid --shard-size 2" --world-size 4 --nproc-per-node 2 --shard zero1 --compress-gradients int8 \
     --compress-scope node
 refuses "only --shard zero3 and hybrid gather weights" --world-size 4 --compress-weights int8
-refuses "1-bit optimizers keep the errors" --world-size 4 --compress-gradients int8 --error-feedback yes \
-    --optimizer onebit-adam --max-steps 10
+refuses "leave out --compress-gradients" --world-size 4 --compress-gradients int8 --optimizer onebit-adam --max-steps 10
 plan --world-size 1 --compress-gradients int8
 expect_code 0
 expect_text "$err" "there is one replica, so nothing travels"

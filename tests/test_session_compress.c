@@ -10,7 +10,7 @@ static const char *const shards[] = {"none", "zero1", "zero2", "zero3", "hybrid"
 enum { CODES = 4, SHARDS = 5, BEFORE = 3, AFTER = 3, HYBRID = 4, ZERO3 = 3, INT4 = 2 };
 
 typedef struct cell {
-    int code, shard, pp, mb;
+    int code, shard, pp, mb, tp;
 } cell;
 
 static int feeds_back(const cell *c) { return c->code >= 2; }
@@ -26,9 +26,10 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     snprintf(text[4], 48, "--error-feedback=%s", feeds_back(c) ? "yes" : "no");
     snprintf(text[5], 48, "--shard-size=%d", 2);
     snprintf(text[6], 48, "--compress-weights=%s", c->shard >= ZERO3 ? codes[c->code % 2] : "none");
-    made.ranks = n * c->pp;
-    for (int i = 0; i < 7; i++) made.option[i] = text[i];
-    made.option[7] = "--check-replicas=2";
+    snprintf(text[7], 48, "--tp-size=%d", c->tp);
+    made.ranks = n * c->pp * c->tp;
+    for (int i = 0; i < 8; i++) made.option[i] = text[i];
+    made.option[8] = "--check-replicas=2";
     return made;
 }
 
@@ -67,7 +68,8 @@ static void expect_continued(const run *whole, const run *rest, const char *what
 
 static void try_cell(const cell *c, const run *full) {
     char text[8][48], moved[8][48], what[128];
-    snprintf(what, sizeof what, "%s, %s, pp %d, %d microbatches", codes[c->code], shards[c->shard], c->pp, c->mb);
+    snprintf(what, sizeof what, "%s, %s, pp %d, tp %d, %d microbatches", codes[c->code], shards[c->shard], c->pp, c->tp,
+             c->mb);
     run asked = of_cell(c, 0, text);
     asked.steps = BEFORE + AFTER, asked.evaluate = 1;
     run *whole = run_on(&asked);
@@ -95,9 +97,10 @@ static void every_code_with_every_mesh(void **state) {
             for (int pp = 1; pp <= 2; pp++)
                 for (int mb = 1; mb <= 4; mb += 3, n++) {
                     if (!whole && n % 11 != 1) continue;
-                    try_cell(&(cell){code, shard, pp, mb}, full);
+                    try_cell(&(cell){code, shard, pp, mb, 1}, full);
                     tried++;
                 }
+    for (int shard = 0; shard <= ZERO3; shard += ZERO3) try_cell(&(cell){INT4, shard, 1, 1, 2}, full);
     print_message("%d of %d combinations\n", tried, n);
     run_free(full);
 }

@@ -18,7 +18,6 @@
  * coding loses of its part of the sum is kept in that part's place, from where the first coding's loss has just been
  * added. So the sum over all replicas is all that is missing, whatever the shard. */
 #include "plan/local.h"
-#include "plan/step_kinds.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -412,10 +411,6 @@ static tri_status check_scope(const compress *c) {
 static tri_status check_asked(const compress *c) {
     const char *code = tri__code_name(c->how->weights);
     TRI_TRY(check_scope(c));
-    if (c->how->feedback && tri__is_onebit(c->pass->in->optimizer.kind))
-        return tri__fail(TRI_USAGE,
-                         "--error-feedback: 1-bit optimizers keep the errors of their signs by themselves, and "
-                         "those alone: leave it out");
     if (c->how->weights == TRI_CODE_NONE) return TRI_OK;
     if (c->pass->sharding.kind < TRI_SHARD_ZERO3)
         return tri__fail(TRI_USAGE, "--compress-weights %s: only --shard zero3 and hybrid gather weights: take one of "
