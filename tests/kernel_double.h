@@ -180,7 +180,7 @@ static void double_sumsq(const kernel_call *k, double *const *v) {
 static void double_clip(const kernel_call *k, double *const *v) {
     double sum = 0;
     for (int64_t i = 0; i < operand_count(k, 3); i++) sum += v[3][i];
-    v[2][0] = sqrt(sum) / v[4][0];
+    v[2][0] = sqrt(k->attr.members * sum) / v[4][0];
     v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6)) / v[4][0];
     v[1][0] = 1;
 }

@@ -29,6 +29,33 @@ static void clear(const tri_piece *piece) {
     memset(piece->data, 0, (size_t)(piece->slice.end - piece->slice.begin) * sizeof(float));
 }
 
+/* Copies of the model whose states the checkpoint has; 0: this one's states are not of copies there. */
+static int copies_of(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_state *state) {
+    for (int i = 0; i < engine->model.n_params; i++) {
+        const tri_param *param = &engine->model.param[i];
+        tri_shape shape;
+        char name[512];
+        snprintf(name, sizeof name, "%s%s", state->prefix, param->name);
+        if (!tri__checkpoint_shape(checkpoint, name, &shape)) continue;
+        return shape.n == param->shape.n + 1 ? (int)shape.dim[0] : 0;
+    }
+    return 0;
+}
+
+/* Says once that the run does not go on as it would have. */
+static void say_copies(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    for (int i = 0; i < engine->plan.train.n_states; i++) {
+        const tri_state *state = &engine->plan.train.state[i];
+        int had = copies_of(engine, checkpoint, state), has = state->scope == TRI_STATE_SHARED ? 1 : state->copies;
+        if (!had || had == has) continue;
+        tri__say(log, TRI_LOG_WARN,
+                 "%s has states of %d copies of the model, the run has %d: each gets the mean of theirs, or its share "
+                 "of their sum, and goes on differently than they would have",
+                 tri__checkpoint_path(checkpoint), had, has);
+        return;
+    }
+}
+
 static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log, int index) {
     const tri_state *state = &engine->plan.train.state[index];
     int there = is_there(engine, checkpoint, state), is_shared = state->scope == TRI_STATE_SHARED;
@@ -51,6 +78,7 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
 }
 
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    say_copies(engine, checkpoint, log);
     for (int i = 0; i < engine->plan.train.n_states; i++) TRI_TRY(read_state(engine, checkpoint, log, i));
     engine->has_state = 1;
     return TRI_OK;
