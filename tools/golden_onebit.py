@@ -23,9 +23,10 @@ BETA1, BETA2, EPS, DECAY, LR, MAX_NORM = F32(0.9), F32(0.999), F32(1e-8), F32(0.
 
 def mix(copy, step, element):
     """A number of 32 bits, the same as in the test."""
-    x = (np.uint64(0x9E3779B9) * np.uint64(copy * 64 + step + 1) + np.uint64(0x85EBCA6B) * element) & np.uint64(2**32 - 1)
+    whole = np.uint64(2**32 - 1)
+    x = (np.uint64(0x9E3779B9) * np.uint64(copy * 64 + step + 1) + np.uint64(0x85EBCA6B) * element) & whole
     x ^= x >> np.uint64(15)
-    x = (x * np.uint64(0x2C1B3C6D)) & np.uint64(2**32 - 1)
+    x = (x * np.uint64(0x2C1B3C6D)) & whole
     return x ^ (x >> np.uint64(12))
 
 
