@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = TRI_CODE_BLOCK, ENOUGH = 1 << 14, TASK = 32, CHUNK = 16384 }; /* elements; blocks; elements */
+/* Elements of a block; those that justify more than one thread; blocks of a task, and of a run, whose numbers stay in
+ * the first-level cache; elements of other work. */
+enum { BLOCK = TRI_CODE_BLOCK, ENOUGH = 1 << 14, TASK = 32, RUN = 8, CHUNK = 16384 };
 
 static int applies(const tri_call *call, int apply) { return !call->t[apply].data || *i32(call, apply); }
 
@@ -40,70 +42,107 @@ static task task_at(const tasks *all, int64_t i) {
     return at;
 }
 
-/* Where the numbers of a block are, and buffers for those that are not whole or of another type. */
-typedef struct packing {
+/* A run of whole blocks, or one that is filled up with zeros: where its numbers are, in place or in buffers. */
+typedef struct run {
+    int64_t at, n, blocks; /* elements; n < BLOCK: of one block */
     tri_coded_in in;
-    float *e, t[BLOCK], part[3][BLOCK]; /* e NULL: none */
-} packing;
+    const float *t;        /* [blocks,BLOCK]; NULL: coded from in.half */
+    float *e;              /* NULL: none */
+    float scale[RUN], largest[RUN], sum[RUN * BLOCK], part[3][BLOCK];
+} run;
 
 /* n elements of an operand from `at` on: in place, or in `buffer`, filled up with zeros. NULL if it is left out. */
 static float *whole(const tri_call *call, int k, int64_t at, int64_t n, float *buffer) {
     if (!call->t[k].data) return NULL;
-    if (n == BLOCK && call->dtype[k] == TRI_F32) return f32(call, k) + at;
+    if (n >= BLOCK && call->dtype[k] == TRI_F32) return f32(call, k) + at;
+    int64_t blocks = blocks_of(n);
     tri__widen(call->dtype[k], n, at_element(call, k, at), buffer);
-    memset(buffer + n, 0, (size_t)(BLOCK - n) * sizeof *buffer);
+    memset(buffer + n, 0, (size_t)(blocks * BLOCK - n) * sizeof *buffer);
     return buffer;
 }
 
-/* Returns what is coded, [BLOCK]. */
-static const float *gather_block(const tri_call *call, int64_t at, int64_t n, packing *p) {
+/* Finds, or makes, what is coded. */
+static void gather_run(const tri_call *call, run *r) {
     OPERANDS(pack);
-    int in_place = n == BLOCK && call->t[ARG(x)].data && call->dtype[ARG(x)] == TRI_BF16;
-    p->e = whole(call, ARG(e), at, n, p->part[1]);
-    p->in = (tri_coded_in){.half = in_place ? at_element(call, ARG(x), at) : NULL,
-                           .x = in_place ? NULL : whole(call, ARG(x), at, n, p->part[0]),
-                           .e = p->e,
-                           .mask = whole(call, ARG(mask), at, n, p->part[2]),
+    int has_x = call->t[ARG(x)].data != NULL, in_place = r->n >= BLOCK && has_x && call->dtype[ARG(x)] == TRI_BF16;
+    r->e = whole(call, ARG(e), r->at, r->n, r->part[1]);
+    r->in = (tri_coded_in){.half = in_place ? at_element(call, ARG(x), r->at) : NULL,
+                           .x = in_place ? NULL : whole(call, ARG(x), r->at, r->n, r->sum),
+                           .e = r->e,
+                           .mask = whole(call, ARG(mask), r->at, r->n, r->part[2]),
                            .factor = f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1};
-    if (p->in.x && !p->e && !p->in.mask) return p->in.x;
-    tri__simd()->coded_take(&p->in, p->t);
-    return p->t;
+    int as_is = !r->e && !r->in.mask, is_signs = call->attr->code == TRI_CODE_SIGNS;
+    if (as_is && r->in.x) r->t = r->in.x;
+    else if (as_is && r->in.half && !is_signs) r->t = NULL;
+    else r->t = r->sum, tri__simd()->coded_take(&r->in, r->blocks, r->sum, is_signs ? NULL : r->largest);
 }
 
-/* The scale of signs: n elements of t, and zeros. */
-static float mean_of(const float *t, const float *mask, int64_t n) {
-    double sums[16];
-    int count = mask ? 0 : (int)n;
-    for (int64_t i = 0; mask && i < n; i++) count += mask[i] != 0;
-    tri__simd()->coded_sums(t, sums);
-    return tri__code_mean(sums, count);
-}
-
-/* Codes elements `at` to at + n - 1. */
-static void pack_block(const tri_call *call, const tri_coded_row *row, int64_t block, int64_t at, int64_t n,
-                       packing *p) {
-    OPERANDS(pack);
+/* Scales of all blocks; returns whether all are finite, and all errors can be kept. */
+static int scale_run(tri_code code, run *r) {
     const tri_simd *simd = tri__simd();
-    const float *t = gather_block(call, at, n, p);
-    tri_code code = row->code;
-    uint8_t *payload = tri__coded_payload(row, block);
-    float largest = code == TRI_CODE_SIGNS ? 0 : simd->largest(BLOCK, t), scale = 1;
-    if (code == TRI_CODE_SIGNS) scale = mean_of(t, p->in.mask, n);
-    else if (code != TRI_CODE_BF16) scale = tri__code_scale(code, largest);
-    if (code != TRI_CODE_BF16) row->scale[block] = scale;
-    if (!isfinite(scale) || largest != largest) { /* e stays */
-        memset(payload, 0, (size_t)tri__code_payload(code));
-        for (int64_t i = 0; i < n; i++) tri__encode(code, payload, i, t[i], scale);
-        return;
+    int finite = 1;
+    if (code == TRI_CODE_SIGNS) memset(r->largest, 0, sizeof r->largest);
+    else if (!r->t) simd->coded_largest_bf16(r->blocks, r->in.half, r->largest);
+    else if (r->t != r->sum || r->t == r->in.x) simd->coded_largest(r->blocks, r->t, r->largest);
+    for (int64_t k = 0; k < r->blocks; k++) {
+        double sums[16];
+        if (code == TRI_CODE_SIGNS) {
+            int64_t open = simd->coded_sums(r->t + k * BLOCK, r->in.mask ? r->in.mask + k * BLOCK : NULL, sums);
+            r->scale[k] = tri__code_mean(sums, (double)(r->in.mask ? open : at_most(r->n - k * BLOCK, BLOCK)));
+        } else r->scale[k] = code == TRI_CODE_BF16 ? 1 : tri__code_scale(code, r->largest[k]);
+        finite = finite && tri__code_finite(code, r->largest[k], r->scale[k]);
     }
-    int keeps = p->e && tri__code_finite(code, largest, scale);
-    simd->encode[code](&(tri_coded_out){.t = t,
-                                        .scale = scale,
-                                        .payload = payload,
-                                        .e = keeps ? p->e : NULL,
-                                        .mask = p->in.mask,
-                                        .after = 1 / p->in.factor});
-    if (keeps && n < BLOCK) memcpy(f32(call, ARG(e)) + at, p->e, (size_t)n * sizeof(float));
+    return finite;
+}
+
+/* Blocks `first` to end - 1 of the run; all are finite, and their errors are kept. */
+static void encode_run(tri_code code, const run *r, int64_t first, int64_t end, int keeps, uint8_t *payload) {
+    int64_t at = first * BLOCK;
+    tri__simd()->encode[code](&(tri_coded_out){.blocks = end - first,
+                                               .t = r->t ? r->t + at : NULL,
+                                               .half = r->t ? NULL : r->in.half + at,
+                                               .scale = r->scale + first,
+                                               .payload = payload + first * tri__code_payload(code),
+                                               .e = keeps && r->e ? r->e + at : NULL,
+                                               .mask = r->in.mask ? r->in.mask + at : NULL,
+                                               .after = 1 / r->in.factor});
+}
+
+/* The same one by one, where some may not be finite. */
+static void encode_singly(tri_code code, const run *r, uint8_t *payload) {
+    for (int64_t k = 0; k < r->blocks; k++) {
+        uint8_t *to = payload + k * tri__code_payload(code);
+        if (isfinite(r->scale[k]) && r->largest[k] == r->largest[k]) {
+            encode_run(code, r, k, k + 1, tri__code_finite(code, r->largest[k], r->scale[k]), payload);
+            continue;
+        }
+        memset(to, 0, (size_t)tri__code_payload(code));
+        for (int64_t i = 0; i < BLOCK; i++) {
+            float t = r->t ? r->t[k * BLOCK + i] : tri__from_bf16(r->in.half[k * BLOCK + i]);
+            if (k * BLOCK + i < r->n) tri__encode(code, to, i, t, r->scale[k]);
+        }
+    }
+}
+
+/* Codes the run into blocks of the row from `block` on. */
+static void pack_run(const tri_call *call, const tri_coded_row *row, int64_t block, run *r) {
+    OPERANDS(pack);
+    tri_code code = row->code;
+    gather_run(call, r);
+    if (scale_run(code, r)) encode_run(code, r, 0, r->blocks, 1, tri__coded_payload(row, block));
+    else encode_singly(code, r, tri__coded_payload(row, block));
+    if (code != TRI_CODE_BF16) memcpy(row->scale + block, r->scale, (size_t)r->blocks * sizeof(float));
+    if (r->e == r->part[1]) memcpy(f32(call, ARG(e)) + r->at, r->e, (size_t)r->n * sizeof(float));
+}
+
+/* Whole blocks in runs of RUN, or what is left of the part: from block `first` of a task on. */
+static run *next_run(const task *at, int64_t first, run *r) {
+    int64_t left = at->of.end - at->of.begin - first * BLOCK, limit = (at->end - first) * BLOCK;
+    r->at = at->of.begin + first * BLOCK;
+    r->n = at_most(at_most(left, limit), RUN * BLOCK);
+    if (r->n >= BLOCK) r->n = r->n / BLOCK * BLOCK;
+    r->blocks = blocks_of(r->n);
+    return r;
 }
 
 /* Zeros after what a row holds: room for payloads and scales of a larger part, and its end. */
@@ -129,68 +168,73 @@ static void pack(const tri_call *call) {
     for (int64_t i = 0; i < all.parts * all.each; i++) {
         task at = task_at(&all, i);
         tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        packing p;
-        for (int64_t block = at.first; block < at.end; block++) {
-            int64_t begin = at.of.begin + block * BLOCK;
-            pack_block(call, &row, block, begin, at_most(at.of.end - begin, BLOCK), &p);
-        }
+        run r;
+        for (int64_t block = at.first; block < at.end; block += r.blocks)
+            pack_run(call, &row, block, next_run(&at, block, &r));
     }
 }
 
-/* y [BLOCK] = what a block stands for, or y += it. */
-static void decode_block(const tri_coded_row *row, int64_t block, float *y, int add) {
+/* y [blocks,BLOCK] = what blocks of a row stand for, or y += it. */
+static void decode_run(const tri_coded_row *row, int64_t block, int64_t blocks, void *y, tri_coded_to to) {
     const uint8_t *payload = tri__coded_payload(row, block);
-    float scale = tri__coded_scale(row, block);
-    if (isfinite(scale)) tri__simd()->decode[row->code](payload, scale, y, add);
-    else
-        for (int64_t i = 0; i < BLOCK; i++) {
-            float value = tri__decode(row->code, payload, i, scale);
-            y[i] = add ? y[i] + value : value;
-        }
-}
-
-/* n elements of operand y from `at` on. */
-static void save_block(const tri_call *call, int y, int64_t at, int64_t n, const float *from) {
-    if (n == BLOCK && call->dtype[y] == TRI_BF16) tri__simd()->coded_to_bf16(from, at_element(call, y, at));
-    else tri__narrow(call->dtype[y], n, from, at_element(call, y, at));
+    float none[RUN], *scale = row->code == TRI_CODE_BF16 ? none : row->scale + block, *wide = y;
+    int finite = 1;
+    for (int64_t k = 0; k < blocks; k++) none[k] = 1, finite = finite && isfinite(scale[k]);
+    if (finite) tri__simd()->decode[row->code](blocks, payload, scale, y, to);
+    for (int64_t i = 0; !finite && i < blocks * BLOCK; i++) {
+        float value = tri__decode(row->code, payload + i / BLOCK * tri__code_payload(row->code), i % BLOCK,
+                                  scale[i / BLOCK]);
+        if (to == TRI_TO_BF16) ((uint16_t *)y)[i] = tri__to_bf16(value);
+        else wide[i] = to == TRI_TO_SUM ? wide[i] + value : value;
+    }
 }
 
 static void unpack(const tri_call *call) {
     OPERANDS(unpack);
     int64_t K = elements(call, ARG(y));
+    tri_dtype type = (tri_dtype)call->dtype[ARG(y)];
     tasks all = tasks_of(K, call->t[ARG(q)].rows);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
     for (int64_t i = 0; i < all.parts * all.each; i++) {
         task at = task_at(&all, i);
         tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        for (int64_t block = at.first; block < at.end; block++) {
-            float buffer[BLOCK];
-            int64_t begin = at.of.begin + block * BLOCK, n = at_most(at.of.end - begin, BLOCK);
-            int in_place = n == BLOCK && call->dtype[ARG(y)] == TRI_F32;
-            decode_block(&row, block, in_place ? f32(call, ARG(y)) + begin : buffer, 0);
-            if (!in_place) save_block(call, ARG(y), begin, n, buffer);
+        run r;
+        for (int64_t block = at.first; block < at.end; block += r.blocks) {
+            next_run(&at, block, &r);
+            void *y = at_element(call, ARG(y), r.at);
+            int in_place = r.n >= BLOCK && type != TRI_F16;
+            decode_run(&row, block, r.blocks, in_place ? y : r.sum,
+                       in_place && type == TRI_BF16 ? TRI_TO_BF16 : TRI_TO_F32);
+            if (!in_place) tri__narrow(type, r.n, r.sum, y);
         }
     }
 }
 
+/* y = the rows' sum, or y += it: n elements from `block` on, whole blocks or less than one. */
+static void sum_run(const tri_call *call, int64_t block, int64_t n) {
+    OPERANDS(unpack_sum);
+    int type = call->dtype[ARG(y)], add = adds(call, ARG(y)), in_place = n >= BLOCK && type == TRI_F32 && !add;
+    float buffer[2][RUN * BLOCK], *total = in_place ? f32(call, ARG(y)) + block * BLOCK : buffer[0];
+    for (int64_t k = 0; k < call->t[ARG(q)].rows; k++) {
+        tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
+        decode_run(&row, block, blocks_of(n), total, k ? TRI_TO_SUM : TRI_TO_F32);
+    }
+    if (in_place) return;
+    void *y = at_element(call, ARG(y), block * BLOCK);
+    if (add) tri__widen(type, n, y, buffer[1]);
+    for (int64_t i = 0; add && i < n; i++) total[i] = buffer[1][i] + total[i];
+    if (type == TRI_BF16 && n >= BLOCK) tri__simd()->coded_to_bf16(n, total, y);
+    else tri__narrow(type, n, total, y);
+}
+
 static void unpack_sum(const tri_call *call) {
     OPERANDS(unpack_sum);
-    int64_t K = elements(call, ARG(y)), M = call->t[ARG(q)].rows, blocks = blocks_of(K);
+    int64_t K = elements(call, ARG(y)), M = call->t[ARG(q)].rows, whole_blocks = K / BLOCK;
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K * M, ENOUGH))
-    for (int64_t block = 0; block < blocks; block++) {
-        float total[BLOCK], old[BLOCK];
-        int64_t begin = block * BLOCK, n = at_most(K - begin, BLOCK);
-        for (int64_t k = 0; k < M; k++) {
-            tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
-            decode_block(&row, block, total, k > 0);
-        }
-        if (adds(call, ARG(y))) {
-            const float *y = whole(call, ARG(y), begin, n, old);
-            for (int64_t i = 0; i < BLOCK; i++) total[i] += y[i];
-        }
-        save_block(call, ARG(y), begin, n, total);
-    }
+    for (int64_t block = 0; block < whole_blocks; block += RUN)
+        sum_run(call, block, at_most(whole_blocks - block, RUN) * BLOCK);
+    if (K % BLOCK) sum_run(call, whole_blocks, K % BLOCK);
 }
 
 static void momentum_in(const tri_call *call) {
@@ -200,20 +244,11 @@ static void momentum_in(const tri_call *call) {
     int64_t K = elements(call, ARG(e));
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t at = 0; at < K; at += BLOCK) {
-        float buffer[BLOCK];
-        int64_t n = at_most(K - at, BLOCK);
+    for (int64_t at = 0; at < K; at += RUN * BLOCK) {
+        float buffer[RUN * BLOCK];
+        int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
         tri__simd()->momentum(n, f32(call, ARG(e)) + at, f32(call, ARG(m)) + at, g, kept, fresh);
-    }
-}
-
-/* Where m is not 0. */
-static void replace(int64_t n, const float *value, float *m) {
-    for (int64_t i = 0; i < n; i++) {
-        float size = fabsf(value[i]),
-              fresh = copysignf(size < TRI_LEAST_MOMENTUM ? TRI_LEAST_MOMENTUM : size, value[i]);
-        m[i] = m[i] != 0 ? fresh : m[i];
     }
 }
 
@@ -226,11 +261,11 @@ static void momentum_out(const tri_call *call) {
     for (int64_t i = 0; i < all.parts * all.each; i++) {
         task at = task_at(&all, i);
         tri_coded_row row = tri__coded_row_of(call, ARG(q), at.part);
-        for (int64_t block = at.first; block < at.end; block++) {
-            float value[BLOCK];
-            int64_t begin = at.of.begin + block * BLOCK;
-            decode_block(&row, block, value, 0);
-            replace(at_most(at.of.end - begin, BLOCK), value, f32(call, ARG(m)) + begin);
+        run r;
+        for (int64_t block = at.first; block < at.end; block += r.blocks) {
+            next_run(&at, block, &r);
+            decode_run(&row, block, r.blocks, r.sum, TRI_TO_F32);
+            tri__simd()->coded_replace(r.n, r.sum, TRI_LEAST_MOMENTUM, f32(call, ARG(m)) + r.at);
         }
     }
 }

@@ -63,8 +63,7 @@ typedef struct tri_head {
     float *work;
 } tri_head;
 
-/* A block of 256 numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not
- * all of them. */
+/* Numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not all of them. */
 typedef struct tri_coded_in {
     const float *x;
     const uint16_t *half;
@@ -72,15 +71,20 @@ typedef struct tri_coded_in {
     float factor;
 } tri_coded_in;
 
-/* The same as coded; of finite numbers and scales. */
+/* Some blocks of 256 of them, as coded: all numbers and scales are finite. */
 typedef struct tri_coded_out {
-    const float *t;      /* [256] */
-    float scale;
+    int64_t blocks;
+    const float *t;       /* [blocks,256] */
+    const uint16_t *half; /* the same in bf16, instead of t; only without e, and not for signs */
+    const float *scale;   /* [blocks] */
     uint8_t *payload;
-    float *e;            /* [256] (t - what the payload stands for) * after; may be NULL */
-    const float *mask;   /* [256] signs: where it is 0, e is; may be NULL */
+    float *e;             /* [blocks,256] (t - what the payload stands for) * after; may be NULL */
+    const float *mask;    /* [blocks,256] signs: where it is 0, e is; may be NULL */
     float after;
 } tri_coded_out;
+
+/* What becomes of expanded numbers: stored, added, or rounded to bf16. */
+typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_BF16 } tri_coded_to;
 
 typedef struct tri_simd {
     const char *name;
@@ -120,12 +124,16 @@ typedef struct tri_simd {
     void (*lamb_moments)(const tri_update_run *run, int64_t n); /* g NULL: m and v stay */
     void (*lamb_step)(const tri_update_run *run, int64_t n);
     void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
-    /* Blocks of layout/coded.h, by tri_code. */
-    void (*coded_take)(const tri_coded_in *in, float *t);
-    void (*coded_sums)(const float *t, double sums[16]); /* sums[k]: of |t[i]| over i = k, k + 16, ... */
+    /* Blocks of layout/coded.h; encode and decode are indexed by tri_code. */
+    void (*coded_take)(const tri_coded_in *in, int64_t blocks, float *t, float *most); /* most: may be NULL */
+    void (*coded_largest)(int64_t blocks, const float *t, float *most); /* of |t|; NaN if one is */
+    void (*coded_largest_bf16)(int64_t blocks, const uint16_t *t, float *most);
+    /* Of a block: sums[k] of |t[i]| over i = k, k + 16, ...; returns how many are not masked. mask: may be NULL */
+    int64_t (*coded_sums)(const float *t, const float *mask, double sums[16]);
     void (*encode[6])(const tri_coded_out *out);
-    void (*decode[6])(const uint8_t *payload, float scale, float *y, int add); /* add: y += */
-    void (*coded_to_bf16)(const float *x, uint16_t *y);
+    void (*decode[6])(int64_t blocks, const uint8_t *payload, const float *scale, void *y, tri_coded_to to);
+    void (*coded_to_bf16)(int64_t n, const float *x, uint16_t *y); /* n: a multiple of 256 */
+    void (*coded_replace)(int64_t n, const float *value, float least, float *m);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */

@@ -6,6 +6,8 @@ enum { CODED = 256 };
 typedef double vdd __attribute__((vector_size(8 * VEC)));
 
 #ifndef TRI_SIMD_OWN_CODED
+#define size_of vec_abs
+#define vec_max_s(a, b) (((a) & ((a) > (b))) | ((b) & ~((a) > (b))))
 /* The low bytes of 4 vectors; the high halves of 2. */
 INLINE void put_bytes(uint8_t *to, const vi v[4]) {
     EACH(j, 4) *(vb_any *)(to + j * VEC) = __builtin_convertvector(v[j], vb);
@@ -36,36 +38,74 @@ INLINE void get_e4m3(const uint8_t *from, vf q[4]) {
 INLINE void get_bf16(const uint16_t *from, vf x[2]) {
     EACH(j, 2) x[j] = (vf)(__builtin_convertvector(*(const vh_any *)(from + j * VEC), vu) << 16);
 }
+/* The low 7 bits of q - zero, and the signs of v. */
+INLINE void put_signed(uint8_t *to, const vi q[4], int zero, const vf v[4]) {
+    vi byte[4];
+    EACH(j, 4) byte[j] = ((q[j] - zero) & 0x7F) | (vi)((vu)v[j] >> 24 & 0x80u);
+    put_bytes(to, byte);
+}
 /* Bit i of 32: element i of t is negative. */
 INLINE uint32_t negative(const float *t) {
     uint32_t bits = 0;
     EACH_OF(j, 32 / VEC) bits |= (uint32_t)vec_bits(load(t + j * VEC) < 0) << j * VEC;
     return bits;
 }
-#endif
-
-/* 2 vectors of t = x + factor * e, 0 where the mask is; what is NULL is left out. */
-INLINE void take_some(const tri_coded_in *in, int64_t at, float *t) {
-    vf sum[2] = {{0}};
-    if (in->half) get_bf16(in->half + at, sum);
-    EACH(j, 2) {
-        int64_t i = at + j * VEC;
-        if (in->x) sum[j] = load(in->x + i);
-        if (in->e) sum[j] = sum[j] + rounded(load(in->e + i) * in->factor);
-        if (in->mask) sum[j] = masked(sum[j], load(in->mask + i) != 0);
-        store(t + i, sum[j]);
+/* The sign bits of elements i to i + 4 VEC - 1. */
+INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
+    uint64_t bits = 0;
+    memcpy(&bits, payload + i / 8, 4 * VEC / 8);
+    EACH(j, 4) {
+        vu place;
+        for (int k = 0; k < VEC; k++) place[k] = 1u << (j * VEC + k) % 32;
+        sign[j] = (vi)((all_u((uint32_t)(bits >> j * VEC / 32 * 32)) & place) != 0) & INT32_MIN;
     }
 }
+#endif
 
-INLINE void take_all(tri_coded_in in, float *t) {
-    for (int64_t i = 0; i < CODED; i += 2 * VEC) take_some(&in, i, t);
+/* The largest lane of 4 vectors of magnitudes, whose order is that of their bits. */
+INLINE float top_of(const vi top[4]) {
+    int32_t lane[VEC], most = 0;
+    vi all_lanes = vec_max_i(vec_max_i(top[0], top[1]), vec_max_i(top[2], top[3]));
+    memcpy(lane, &all_lanes, sizeof lane);
+    for (int i = 0; i < VEC; i++) most = lane[i] > most ? lane[i] : most;
+    float value;
+    memcpy(&value, &most, sizeof value);
+    return value;
 }
 
-/* The branches are decided by which pointers are NULL. */
-static void coded_take(const tri_coded_in *in, float *t) {
+/* 4 vectors of t = x + factor * e, 0 where the mask is; what is NULL is left out. scaled: the factor is not 1. top:
+ * NULL, or the largest magnitudes so far. */
+INLINE void take_some(const tri_coded_in *in, int64_t at, int scaled, float *t, vi *top) {
+    vf sum[4] = {{0}};
+    if (in->half) get_bf16(in->half + at, sum), get_bf16(in->half + at + 2 * VEC, sum + 2);
+    EACH(j, 4) {
+        int64_t i = at + j * VEC;
+        if (in->x) sum[j] = load(in->x + i);
+        if (in->e) sum[j] = sum[j] + (scaled ? rounded(load(in->e + i) * in->factor) : load(in->e + i));
+        if (in->mask) sum[j] = masked(sum[j], load(in->mask + i) != 0);
+    }
+    EACH(j, 4) store(t + at + j * VEC, sum[j]);
+    if (top) EACH(j, 4) top[j] = vec_max_i(top[j], (vi)size_of(sum[j]));
+}
+
+INLINE void take_all(tri_coded_in in, int64_t blocks, int scaled, float *t, float *most) {
+    for (int64_t b = 0; most && b < blocks; b++) {
+        vi top[4] = {{0}};
+        for (int64_t i = 0; i < CODED; i += 4 * VEC) take_some(&in, b * CODED + i, scaled, t, top);
+        most[b] = top_of(top);
+    }
+    for (int64_t i = 0; !most && i < blocks * CODED; i += 4 * VEC) take_some(&in, i, scaled, t, NULL);
+}
+
+/* Functions of their own for what may be NULL: loops then have no tests. */
+static void coded_take(const tri_coded_in *in, int64_t blocks, float *t, float *most) {
     tri_coded_in of = *in;
 #define TAKE(x_, half_, e_, mask_) \
-    take_all((tri_coded_in){.x = x_, .half = half_, .e = e_, .mask = mask_, .factor = of.factor}, t)
+    do {                                                                                                        \
+        tri_coded_in that = {.x = x_, .half = half_, .e = e_, .mask = mask_, .factor = of.factor};              \
+        if (that.e && that.factor != 1) take_all(that, blocks, 1, t, most);                                     \
+        else take_all(that, blocks, 0, t, most);                                                                \
+    } while (0)
     if (of.x) {
         if (of.e && of.mask) TAKE(of.x, NULL, of.e, of.mask);
         else if (of.e) TAKE(of.x, NULL, of.e, NULL);
@@ -80,183 +120,282 @@ static void coded_take(const tri_coded_in *in, float *t) {
 #undef TAKE
 }
 
-/* sums[k] = sum of |t[i]| over i = k, k + 16, ... */
-static void coded_sums(const float *t, double sums[16]) {
+static void coded_largest(int64_t blocks, const float *t, float *most) {
+    for (int64_t b = 0; b < blocks; b++, t += CODED) {
+        vi top[4] = {{0}};
+        for (int64_t i = 0; i < CODED; i += 4 * VEC)
+            EACH(j, 4) top[j] = vec_max_i(top[j], (vi)vec_abs(load(t + i + j * VEC)));
+        most[b] = top_of(top);
+    }
+}
+
+/* Magnitudes of 16-bit floats, too, are ordered as their bits. */
+static void coded_largest_bf16(int64_t blocks, const uint16_t *t, float *most) {
+    enum { LANES = 2 * VEC };
+    typedef int16_t vs __attribute__((vector_size(2 * LANES)));
+    typedef int16_t vs_any __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+    for (int64_t b = 0; b < blocks; b++, t += CODED) {
+        vs top[2] = {{0}};
+        int16_t lane[LANES], all_lanes = 0;
+        for (int64_t i = 0; i < CODED; i += 2 * LANES)
+            EACH(j, 2) top[j] = vec_max_s(top[j], *(const vs_any *)(t + i + j * LANES) & 0x7FFF);
+        top[0] = vec_max_s(top[0], top[1]);
+        memcpy(lane, &top[0], sizeof lane);
+        for (int i = 0; i < LANES; i++) all_lanes = lane[i] > all_lanes ? lane[i] : all_lanes;
+        uint32_t bits = (uint32_t)all_lanes << 16;
+        memcpy(most + b, &bits, sizeof bits);
+    }
+}
+
+/* sums[k] = sum of |t[i]| over i = k, k + 16, ... of a block; returns how many elements are not masked. */
+INLINE int64_t sums_of(const float *t, const float *mask, double sums[16]) {
     enum { LANES = 16 / VEC };
     vd low[LANES] = {{0}}, high[LANES] = {{0}};
+    vi open[LANES] = {{0}};
+    int32_t lane[VEC];
+    int64_t count = 0;
     for (int64_t i = 0; i < CODED; i += 16)
         EACH(j, LANES) {
-            vf size = vec_abs(load(t + i + j * VEC));
+            vf size = size_of(load(t + i + j * VEC));
             low[j] += vec_low_double(size);
             high[j] += vec_high_double(size);
+            if (mask) open[j] -= (vi)(load(mask + i + j * VEC) != 0);
         }
     EACH(j, LANES) {
         store_d(sums + j * VEC, low[j]);
         store_d(sums + j * VEC + VEC / 2, high[j]);
+        memcpy(lane, &open[j], sizeof lane);
+        for (int i = 0; i < VEC; i++) count += lane[i];
+    }
+    return count;
+}
+static int64_t coded_sums(const float *t, const float *mask, double sums[16]) {
+    return mask ? sums_of(t, mask, sums) : sums_of(t, NULL, sums);
+}
+
+/* How a block is coded: what is known when loops are compiled. */
+typedef struct coding {
+    int half, error, scaled; /* from bf16; e is wanted; after is not 1 */
+} coding;
+/* One block. */
+typedef struct block {
+    const float *t;
+    const uint16_t *half;
+    uint8_t *payload;
+    float *e;
+    const float *mask;
+    float scale, inverse, after;
+} block;
+
+/* 4 vectors. */
+INLINE void get_numbers(const block *b, coding how, int64_t i, vf t[4]) {
+    if (how.half) {
+        get_bf16(b->half + i, t);
+        get_bf16(b->half + i + 2 * VEC, t + 2);
+    } else EACH(j, 4) t[j] = load(b->t + i + j * VEC);
+}
+
+/* e = (t - value) * after */
+INLINE void keep_errors(const block *b, coding how, int64_t i, const vf t[4], const vf value[4]) {
+    if (!how.error) return;
+    EACH(j, 4) store(b->e + i + j * VEC, how.scaled ? (t[j] - value[j]) * b->after : t[j] - value[j]);
+}
+
+INLINE void encode_bf16(const block *b, coding how) {
+    for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+        vf t[4], value[4];
+        vu bits[4];
+        get_numbers(b, how, i, t);
+        EACH(j, 4) bits[j] = (vu)t[j] + 0x7FFFu + ((vu)t[j] << 15 >> 31);
+        EACH(j, 4) value[j] = (vf)(bits[j] & 0xFFFF0000u);
+        keep_errors(b, how, i, t, value);
+        put_high((uint16_t *)(void *)b->payload + i, bits);
+        put_high((uint16_t *)(void *)b->payload + i + 2 * VEC, bits + 2);
     }
 }
 
-/* e = (t - value) * after, where there is an e. */
-INLINE void keep_error(const tri_coded_out *out, int64_t i, vf t, vf value) {
-    if (out->e) store(out->e + i, (t - value) * out->after);
+/* t * inverse as integers in the low bits, where adding 1.5 * 2^23 leaves them. */
+INLINE void to_integers(const block *b, coding how, int64_t i, vi q[4]) {
+    vf t[4], shifted[4], value[4];
+    get_numbers(b, how, i, t);
+    EACH(j, 4) shifted[j] = rounded(t[j] * b->inverse) + 12582912.0f;
+    EACH(j, 4) value[j] = (shifted[j] - 12582912.0f) * b->scale;
+    keep_errors(b, how, i, t, value);
+    EACH(j, 4) q[j] = (vi)shifted[j];
 }
 
-INLINE void encode_bf16(tri_coded_out out) {
-    for (int64_t i = 0; i < CODED; i += 2 * VEC) {
-        vu bits[2];
-        EACH(j, 2) {
-            vu t = (vu)load(out.t + i + j * VEC);
-            bits[j] = t + 0x7FFFu + (t << 15 >> 31);
-            keep_error(&out, i + j * VEC, (vf)t, (vf)(bits[j] & 0xFFFF0000u));
-        }
-        put_high((uint16_t *)(void *)out.payload + i, bits);
-    }
-}
-
-/* x * inverse, rounded to an integer: adding 1.5 * 2^23 does that, and leaves it in the low bits. */
-INLINE vi to_integers(const tri_coded_out *out, int64_t i, float inverse) {
-    vf t = load(out->t + i), shifted = rounded(t * inverse) + 12582912.0f;
-    keep_error(out, i, t, (shifted - 12582912.0f) * out->scale);
-    return (vi)shifted;
-}
-
-INLINE void encode_int8(tri_coded_out out) {
-    float inverse = out.scale ? 1 / out.scale : 0;
+INLINE void encode_int8(const block *b, coding how) {
     for (int64_t i = 0; i < CODED; i += 4 * VEC) {
         vi q[4];
-        EACH(j, 4) q[j] = to_integers(&out, i + j * VEC, inverse);
-        put_bytes(out.payload + i, q);
+        to_integers(b, how, i, q);
+        put_bytes(b->payload + i, q);
     }
 }
 
-INLINE void encode_int4(tri_coded_out out) {
-    float inverse = out.scale ? 1 / out.scale : 0;
+INLINE void encode_int4(const block *b, coding how) {
     for (int64_t i = 0; i < CODED / 2; i += 4 * VEC) {
-        vi q[4];
-        EACH(j, 4) {
-            vu low = (vu)to_integers(&out, i + j * VEC, inverse);
-            vu high = (vu)to_integers(&out, CODED / 2 + i + j * VEC, inverse);
-            q[j] = (vi)((low & 15u) | high << 4);
-        }
-        put_bytes(out.payload + i, q);
+        vi low[4], high[4];
+        to_integers(b, how, i, low);
+        to_integers(b, how, CODED / 2 + i, high);
+        EACH(j, 4) low[j] = (low[j] & 15) | (vi)((vu)high[j] << 4);
+        put_bytes(b->payload + i, low);
     }
 }
 
-/* Adding 2^20 times the power of two below |v|, or 2^-6 times that for smaller numbers, rounds |v| to 3 bits after the
- * first, or to a multiple of 2^-9, and leaves their count of such steps in the low bits. */
-INLINE void encode_fp8(tri_coded_out out) {
-    float inverse = out.scale ? 1 / out.scale : 0;
+/* Adding 2^20 times the power of two below |v|, for numbers below 2^-6 that of 2^-6, rounds |v| to 3 bits after the
+ * first, or to a multiple of 2^-9. The sum's bits less those of the power are the count of such steps, and 20 << 23,
+ * which is no part of a byte. e4m3 counts steps of all sizes: 8 for each power of two. */
+INLINE void encode_fp8(const block *b, coding how) {
     for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+        vf t[4], v[4], value[4];
         vi q[4];
+        get_numbers(b, how, i, t);
+        EACH(j, 4) v[j] = rounded(t[j] * b->inverse);
         EACH(j, 4) {
-            vf t = load(out.t + i + j * VEC), v = rounded(t * inverse);
-            vi sign = (vi)v & INT32_MIN, power = vec_max_i((vi)v & 0x7F800000, all_i(0x3C800000));
-            vi shift = power + (20 << 23);
-            vf shifted = vec_abs(v) + (vf)shift;
-            q[j] = (vi)((vu)((vi)shifted - shift + (power >> 20) - 968) | (vu)sign >> 24);
-            vf value = (vf)((vi)(shifted - (vf)shift) | sign);
-            keep_error(&out, i + j * VEC, t, value * out.scale);
+            vi size = (vi)size_of(v[j]), power = vec_max_i(size, all_i(0x3C800000)) & 0x7F800000;
+            vf shift = (vf)power * 0x1p20f, shifted = (vf)size + shift;
+            q[j] = (vi)shifted - power + (vi)((vu)power >> 20);
+            value[j] = (vf)((vi)(shifted - shift) | ((vi)v[j] & INT32_MIN)) * b->scale;
         }
-        put_bytes(out.payload + i, q);
+        keep_errors(b, how, i, t, value);
+        put_signed(b->payload + i, q, 968, v);
     }
 }
 
-INLINE void encode_signs(tri_coded_out out) {
+INLINE void encode_signs(const block *b, coding how) {
     for (int64_t i = 0; i < CODED; i += 32) {
-        uint32_t bits = negative(out.t + i);
-        memcpy(out.payload + i / 8, &bits, sizeof bits);
+        uint32_t bits = negative(b->t + i);
+        memcpy(b->payload + i / 8, &bits, sizeof bits);
     }
-    for (int64_t i = 0; out.e && i < CODED; i += VEC) {
-        vf t = load(out.t + i), value = (vf)((vi)all(out.scale) | ((vi)(t < 0) & INT32_MIN));
-        vf left = (t - value) * out.after;
-        store(out.e + i, out.mask ? masked(left, load(out.mask + i) != 0) : left);
+    for (int64_t i = 0; how.error && i < CODED; i += VEC) {
+        vf t = load(b->t + i), value = (vf)((vi)all(b->scale) | ((vi)(t < 0) & INT32_MIN));
+        vf left = how.scaled ? (t - value) * b->after : t - value;
+        store(b->e + i, b->mask ? masked(left, load(b->mask + i) != 0) : left);
     }
 }
 
-/* With and without e, as functions of their own: tests of pointers are decided at compile time. */
-#define ENCODE(code)                                                                                          \
-    static void code_##code(const tri_coded_out *out) {                                                       \
-        tri_coded_out of = *out;                                                                              \
-        if (of.e) encode_##code(of);                                                                          \
-        else encode_##code((tri_coded_out){.t = of.t, .scale = of.scale, .payload = of.payload, .e = NULL});  \
+/* The run's blocks. Loops are compiled for each way. */
+#define CODE_RUN(code, payload_, how)                                                                           \
+    for (int64_t k = 0; k < out->blocks; k++) {                                                                 \
+        float scale = out->scale[k];                                                                            \
+        encode_##code(&(block){.t = out->t + k * CODED, .half = (how).half ? out->half + k * CODED : NULL,       \
+                               .payload = out->payload + k * (payload_), .scale = scale,                        \
+                               .inverse = scale ? 1 / scale : 0, .after = out->after,                           \
+                               .e = (how).error ? out->e + k * CODED : NULL,                                    \
+                               .mask = (how).error && out->mask ? out->mask + k * CODED : NULL},                \
+                      how);                                                                                     \
     }
-ENCODE(bf16)
-ENCODE(int8)
-ENCODE(int4)
-ENCODE(fp8)
-ENCODE(signs)
+#define ENCODE(code, payload_)                                                                                  \
+    static void code_##code(const tri_coded_out *out) {                                                         \
+        if (!out->e && out->half) {                                                                             \
+            CODE_RUN(code, payload_, ((coding){.half = 1}))                                                     \
+        } else if (!out->e) {                                                                                   \
+            CODE_RUN(code, payload_, ((coding){.half = 0}))                                                     \
+        } else if (out->after == 1) {                                                                           \
+            CODE_RUN(code, payload_, ((coding){.error = 1}))                                                    \
+        } else {                                                                                                \
+            CODE_RUN(code, payload_, ((coding){.error = 1, .scaled = 1}))                                       \
+        }                                                                                                       \
+    }
+ENCODE(bf16, 512)
+ENCODE(int8, 256)
+ENCODE(int4, 128)
+ENCODE(fp8, 256)
+ENCODE(signs, 32)
 #undef ENCODE
+#undef CODE_RUN
 
-INLINE void put_value(float *y, vf value, int add) { store(y, add ? load(y) + value : value); }
+/* 4 vectors to element i of y: stored, added, or rounded to bf16. */
+INLINE void put_values(void *y, int64_t i, tri_coded_to to, const vf value[4]) {
+    float *wide = y;
+    uint16_t *half = y;
+    if (to == TRI_TO_BF16) {
+        vu bits[4];
+        EACH(j, 4) bits[j] = (vu)value[j] + 0x7FFFu + ((vu)value[j] << 15 >> 31);
+        put_high(half + i, bits);
+        put_high(half + i + 2 * VEC, bits + 2);
+        return;
+    }
+    vf sum[4];
+    EACH(j, 4) sum[j] = to == TRI_TO_SUM ? load(wide + i + j * VEC) + value[j] : value[j];
+    EACH(j, 4) store(wide + i + j * VEC, sum[j]);
+}
 
-INLINE void decode_bf16(const uint8_t *payload, float scale, float *y, int add) {
+INLINE void decode_bf16(const uint8_t *payload, float scale, void *y, tri_coded_to to) {
+    const uint16_t *half = (const uint16_t *)(const void *)payload;
     (void)scale;
-    for (int64_t i = 0; i < CODED; i += 2 * VEC) {
-        vf x[2];
-        get_bf16((const uint16_t *)(const void *)payload + i, x);
-        EACH(j, 2) put_value(y + i + j * VEC, x[j], add);
+    for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+        vf x[4];
+        get_bf16(half + i, x);
+        get_bf16(half + i + 2 * VEC, x + 2);
+        put_values(y, i, to, x);
     }
 }
 
-INLINE void decode_int8(const uint8_t *payload, float scale, float *y, int add) {
+INLINE void decode_int8(const uint8_t *payload, float scale, void *y, tri_coded_to to) {
     for (int64_t i = 0; i < CODED; i += 4 * VEC) {
         vf q[4];
         get_int8(payload + i, q);
-        EACH(j, 4) put_value(y + i + j * VEC, q[j] * scale, add);
+        EACH(j, 4) q[j] *= scale;
+        put_values(y, i, to, q);
     }
 }
 
-INLINE void decode_int4(const uint8_t *payload, float scale, float *y, int add) {
+INLINE void decode_int4(const uint8_t *payload, float scale, void *y, tri_coded_to to) {
     for (int64_t i = 0; i < CODED / 2; i += 4 * VEC) {
         vf low[4], high[4];
         get_int4(payload + i, low, high);
-        EACH(j, 4) put_value(y + i + j * VEC, low[j] * scale, add);
-        EACH(j, 4) put_value(y + CODED / 2 + i + j * VEC, high[j] * scale, add);
+        EACH(j, 4) low[j] *= scale;
+        EACH(j, 4) high[j] *= scale;
+        put_values(y, i, to, low);
+        put_values(y, CODED / 2 + i, to, high);
     }
 }
 
-/* The bits of e4m3 in their places in fp32 stand for 2^-120 of their value; a product with a large scale is taken in
+/* The bits of e4m3 in their places in fp32 stand for 2^-120 of their value; with a large scale the product is taken in
  * two steps. Both are exact. */
-INLINE void decode_fp8(const uint8_t *payload, float scale, float *y, int add) {
-    float first = scale < 64 ? scale * 0x1p120f : 0x1p120f, second = scale < 64 ? 1 : scale;
+INLINE void decode_fp8(const uint8_t *payload, float scale, void *y, tri_coded_to to) {
+    float first = scale < 64 ? scale * 0x1p120f : 0x1p120f;
     for (int64_t i = 0; i < CODED; i += 4 * VEC) {
         vf q[4];
         get_e4m3(payload + i, q);
-        if (scale < 64)
-            EACH(j, 4) put_value(y + i + j * VEC, q[j] * first, add);
-        else
-            EACH(j, 4) put_value(y + i + j * VEC, q[j] * first * second, add);
+        EACH(j, 4) q[j] *= first;
+        if (__builtin_expect(!(scale < 64), 0)) EACH(j, 4) q[j] *= scale;
+        put_values(y, i, to, q);
     }
 }
 
-INLINE void decode_signs(const uint8_t *payload, float scale, float *y, int add) {
-    vu place[32 / VEC];
-    for (int j = 0; j < 32; j++) place[j / VEC][j % VEC] = 1u << j;
-    for (int64_t i = 0; i < CODED; i += 32) {
-        uint32_t bits;
-        memcpy(&bits, payload + i / 8, sizeof bits);
-        EACH_OF(j, 32 / VEC) {
-            vi sign = (vi)((all_u(bits) & place[j]) != 0) & INT32_MIN;
-            put_value(y + i + j * VEC, (vf)((vi)all(scale) ^ sign), add);
-        }
+INLINE void decode_signs(const uint8_t *payload, float scale, void *y, tri_coded_to to) {
+    for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+        vi sign[4];
+        vf value[4];
+        get_signs(payload, i, sign);
+        EACH(j, 4) value[j] = (vf)((vi)all(scale) ^ sign[j]);
+        put_values(y, i, to, value);
     }
 }
 
-#define DECODE(code)                                                                          \
-    static void value_##code(const uint8_t *payload, float scale, float *y, int add) {        \
-        if (add) decode_##code(payload, scale, y, 1);                                         \
-        else decode_##code(payload, scale, y, 0);                                             \
+#define DECODE(code, payload_)                                                                                  \
+    static void value_##code(int64_t blocks, const uint8_t *payload, const float *scale, void *y,               \
+                             tri_coded_to to) {                                                                 \
+        for (int64_t k = 0; k < blocks; k++) {                                                                  \
+            const uint8_t *from = payload + k * (payload_);                                                     \
+            float *wide = (float *)y + k * CODED;                                                               \
+            if (to == TRI_TO_BF16) decode_##code(from, scale[k], (uint16_t *)y + k * CODED, TRI_TO_BF16);        \
+            else if (to == TRI_TO_SUM) decode_##code(from, scale[k], wide, TRI_TO_SUM);                         \
+            else decode_##code(from, scale[k], wide, TRI_TO_F32);                                               \
+        }                                                                                                       \
     }
-DECODE(bf16)
-DECODE(int8)
-DECODE(int4)
-DECODE(fp8)
-DECODE(signs)
+DECODE(bf16, 512)
+DECODE(int8, 256)
+DECODE(int4, 128)
+DECODE(fp8, 256)
+DECODE(signs, 32)
 #undef DECODE
 
 /* NaN becomes the quiet NaN. */
-static void coded_to_bf16(const float *x, uint16_t *y) {
-    for (int64_t i = 0; i < CODED; i += 2 * VEC) {
+static void coded_to_bf16(int64_t n, const float *x, uint16_t *y) {
+    for (int64_t i = 0; i < n; i += 2 * VEC) {
         vu bits[2];
         EACH(j, 2) {
             vf v = load(x + i + j * VEC);
@@ -265,6 +404,17 @@ static void coded_to_bf16(const float *x, uint16_t *y) {
         }
         put_high(y + i, bits);
     }
+}
+
+/* m = value, at least `least` in size, where m is not 0. */
+INLINE vf replaced(vf old, vf value, float least) {
+    vf size = vec_abs(value);
+    vi small = size < least, open = old != 0;
+    vi fresh = ((vi)all(least) & small) | ((vi)size & ~small) | ((vi)value & INT32_MIN);
+    return (vf)((fresh & open) | ((vi)old & ~open));
+}
+static void coded_replace(int64_t n, const float *value, float least, float *m) {
+    BY_VECTORS(n, put(m + i, left, replaced(get(m + i, left), get(value + i, left), least)));
 }
 
 /* Whole vectors only, and not inlined, as adamw_whole. e += kept * m + fresh * g where m is not 0, in double. */

@@ -2,10 +2,22 @@
  * between integers and floats run at a quarter of the rate of other instructions: small integers are placed in the low
  * bits of 2^23 instead. */
 
+/* Compilers would clear the sign in place, and copy before. */
+INLINE vf size_of(vf v) { return (vf)vabsq_f32((float32x4_t)v); }
+
 INLINE void put_bytes(uint8_t *to, const vi v[4]) {
     uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
     uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
     vst1q_u8(to, vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high));
+}
+
+/* The low 7 bits of q - zero, and the signs of v. */
+INLINE void put_signed(uint8_t *to, const vi q[4], int zero, const vf v[4]) {
+    uint16x8_t low = vuzp1q_u16((uint16x8_t)q[0], (uint16x8_t)q[1]);
+    uint16x8_t high = vuzp1q_u16((uint16x8_t)q[2], (uint16x8_t)q[3]);
+    uint8x16_t bytes = vsubq_u8(vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high), vdupq_n_u8((uint8_t)zero));
+    low = vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]), high = vuzp2q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+    vst1q_u8(to, vbslq_u8(vdupq_n_u8(0x80), vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high), bytes));
 }
 
 INLINE void put_high(uint16_t *to, const vu v[2]) { vst1q_u16(to, vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1])); }
@@ -43,6 +55,16 @@ INLINE void get_bf16(const uint16_t *from, vf x[2]) {
     uint16x8_t half = vld1q_u16(from), none = vdupq_n_u16(0);
     x[0] = (vf)vzip1q_u16(none, half), x[1] = (vf)vzip2q_u16(none, half);
 }
+
+/* The sign bits of elements i to i + 15. */
+INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
+    static const uint32_t place[4][4] = {
+        {1, 2, 4, 8}, {16, 32, 64, 128}, {256, 512, 1024, 2048}, {4096, 8192, 16384, 32768}};
+    uint32x4_t bits = (uint32x4_t)vld1q_dup_u16((const uint16_t *)(const void *)(payload + i / 8));
+    EACH(j, 4) sign[j] = (vi)vandq_u32(vtstq_u32(bits, vld1q_u32(place[j])), vdupq_n_u32(0x80000000u));
+}
+
+static inline int16x8_t vec_max_s(int16x8_t a, int16x8_t b) { return vmaxq_s16(a, b); }
 
 /* Bit i of 32: element i of t is negative. */
 INLINE uint32_t negative(const float *t) {
