@@ -365,13 +365,18 @@ static void offload_memory(void **state) {
     (void)state;
     static const unsigned sets[] = {CLASS(STATE), CLASS(GRAD), CLASS(PARAM), CLASS(ACT), CLASS(STATE) | CLASS(GRAD),
                                     CLASS(STATE) | CLASS(GRAD) | CLASS(PARAM) | CLASS(ACT)};
+    static const layout ways[] = {
+        {.precision = TRI_F32, .recompute = TRI_RECOMPUTE_NONE, .n_mb = 1, .ahead = 4096, .quantize = TRI_F32},
+        {.precision = TRI_F32, .recompute = TRI_RECOMPUTE_NONE, .n_mb = 2, .ahead = 1 << 20, .quantize = TRI_F32},
+        {.precision = TRI_BF16, .recompute = TRI_RECOMPUTE_FULL, .n_mb = 2, .ahead = 1024, .quantize = TRI_F32},
+        {.precision = TRI_BF16, .recompute = TRI_RECOMPUTE_SELECTIVE, .n_mb = 2, .ahead = 4096, .quantize = TRI_I8}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        for (copies_late = 0; copies_late < 2; copies_late++) {
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 1, 4096, TRI_F32, TRI_ADAMW, 0});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_F32, TRI_RECOMPUTE_NONE, 2, 1 << 20, TRI_F32, TRI_ADAMW, 0});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_FULL, 2, 1024, TRI_F32, TRI_ADAMW, 0});
-            same_bits_through_second_memory(&(layout){sets[i], TRI_BF16, TRI_RECOMPUTE_SELECTIVE, 2, 4096, TRI_I8, TRI_ADAMW, 0});
-        }
+        for (copies_late = 0; copies_late < 2; copies_late++)
+            for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+                layout how = ways[k];
+                how.offload = sets[i];
+                same_bits_through_second_memory(&how);
+            }
 }
 
 static void offload_of_every_optimizer(void **state) {
@@ -382,7 +387,8 @@ static void offload_of_every_optimizer(void **state) {
     } some[] = {{TRI_ADAM, 0}, {TRI_SGD, 0}, {TRI_SGD, 1}, {TRI_LAMB, 0}};
     copies_late = 1;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        layout how = {CLASS(STATE), TRI_BF16, TRI_RECOMPUTE_NONE, 2, 1024, TRI_F32, some[i].kind, some[i].plain};
+        layout how = {.offload = CLASS(STATE), .precision = TRI_BF16, .recompute = TRI_RECOMPUTE_NONE, .n_mb = 2,
+                      .ahead = 1024, .quantize = TRI_F32, .optimizer = some[i].kind, .plain = some[i].plain};
         same_bits_through_second_memory(&how);
         how.precision = TRI_F32, how.offload |= CLASS(GRAD);
         same_bits_through_second_memory(&how);

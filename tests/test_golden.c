@@ -1,6 +1,7 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of
- * `bert` with other optimizers. tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
+ * `bert` with other optimizers. tools/golden.py writes the files; a folder given as argument replaces tests/golden
+ * (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"

@@ -4,6 +4,8 @@
  * needed. */
 #include "session_runs.h"
 
+#include "plan/optimizer.h"
+
 typedef struct row {
     const char *name, *option[3]; /* option: NULL-terminated */
     int sums;                     /* norms over shards decide its steps */
@@ -19,10 +21,10 @@ enum { ROWS = sizeof rows / sizeof *rows, STEPS = 6, HALF = 3 };
 static int make_model(void **state) {
     if (make_data(state)) return 1;
     write_file("model.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"tab_field_list\": [\"age\", \"score\"],"
-               " \"primary_tokenizer\": \"vocab\", \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12,"
-               " \"max_sen_len\": 12, \"lr\": 0.01, \"weight_decay\": 0.1, \"warmup_steps\": 2,"
-               " \"global_batch_size\": 16,"
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.01,"
+               " \"weight_decay\": 0.1, \"warmup_steps\": 2, \"global_batch_size\": 16,"
                " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
                " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
     return 0;
@@ -35,6 +37,20 @@ static run asked(const row *of, int ranks, const char *const *more) {
     for (int i = 0; of->option[i]; i++) made.option[n++] = of->option[i];
     for (; more && *more; more++) made.option[n++] = *more;
     return made;
+}
+
+/* The rows are in the order of --optimizer's choices, under their names. */
+static void rows_are_the_choices(void **state) {
+    (void)state;
+    const char *choice = tri__option_find(tri__run_options, "optimizer")->choices;
+    for (int kind = 0; *choice; kind++) {
+        size_t length = strcspn(choice, "|");
+        const tri_optimizer *optimizer = tri__optimizer_row((tri_optimizer_kind)kind);
+        if (optimizer) assert_int_equal(strlen(optimizer->name), length);
+        if (optimizer) assert_memory_equal(optimizer->name, choice, length);
+        else assert_true(kind > TRI_ONEBIT_ADAM);
+        choice += length + (choice[length] == '|');
+    }
 }
 
 static void shards_agree(void **state) {
@@ -134,6 +150,7 @@ static void another_optimizer_s_checkpoint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_the_choices),
         cmocka_unit_test(shards_agree),
         cmocka_unit_test(meshes_agree),
         cmocka_unit_test(offload_changes_nothing),

@@ -118,6 +118,10 @@ static const struct sibling {
     {TRI_OP_gelu_din, TRI_OP_gelu, 1.25},
     {TRI_OP_dropout_din, TRI_OP_dropout, 1},
     {TRI_OP_adamw_copy, TRI_OP_adamw, 1},
+    {TRI_OP_adam, TRI_OP_adamw, 1},
+    {TRI_OP_sgd, TRI_OP_adamw, 0.65},
+    {TRI_OP_lamb_moments, TRI_OP_adamw, 1.4},
+    {TRI_OP_lamb_step, TRI_OP_adamw, 0.9},
     {TRI_OP_norm_din, TRI_OP_norm, 1},
 };
 
