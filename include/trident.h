@@ -82,13 +82,15 @@ TRI_API tri_status tri_check(int n, const char *const *paths);
  *     tri_session_open(n, options, &session);          options of `trident train`: "--config=run.json", ...
  *     for (int more; tri_next_batch(session, &more) == TRI_OK && more;) {
  *         tri_forward_backward(session, &loss);        gradients of the whole global batch
- *         tri_update(session);                         clip, AdamW, learning-rate schedule
+ *         tri_update(session);                         clip, optimizer, learning-rate schedule
  *     }
  *     tri_evaluate(session, &scores);
  *     tri_save(session, folder, sizeof folder);
  *     tri_session_close(session);
  *
- * examples/loop.c is a complete program; its losses equal those of `trident train`. */
+ * examples/loop.c is a complete program; its losses equal those of `trident train`. The optimizer is that of
+ * --optimizer. A new one is a file of src/plan/optimizer/, with its states and the instructions of its step, and a row
+ * of src/plan/optimizer.c: docs/extending/adding-an-optimizer.md. */
 typedef struct tri_session tri_session;
 typedef struct tri_world tri_world; /* one rank's connection to all others: trident_comm.h */
 
