@@ -71,6 +71,14 @@ static __device__ __forceinline__ uint32_t get_sums(const pack_args &a, const co
     return counts;
 }
 
+/* Where the scale is not a number, even 0 has the code of none; beyond the end are zeros. */
+static __device__ __forceinline__ void clear_beyond(const coded_block &b, uint32_t (&word)[2]) {
+    if (b.count == TRI_CODE_BLOCK) return;
+#pragma unroll
+    for (int k = 0; k < HELD; k++)
+        if (element_of(b, k) >= b.count) word[k / FOUR] &= ~(0xFFu << 8 * (k % FOUR));
+}
+
 /* One more warp than a row has room for blocks: it clears the row's end. */
 template <int CODE, typename X> static __global__ void __launch_bounds__(CODED_WARPS *WARP) pack_kernel(pack_args a) {
     typedef coded<CODE> how;
@@ -88,6 +96,7 @@ template <int CODE, typename X> static __global__ void __launch_bounds__(CODED_W
     int counted = CODE == TRI_CODE_SIGNS && a.mask ? __reduce_add_sync(0xFFFFFFFFu, __popc(counts)) : b.count;
     block_scale s = scale_block<CODE>(t, counted);
     how::code(t, s.inverse, word);
+    if constexpr (CODE == TRI_CODE_FP8) clear_beyond(b, word);
 #pragma unroll
     for (int w = 0; w < how::WORDS; w++) how::put(b.payload, b.lane, w, word[w], a.rows.wide);
     if (how::SCALED && b.lane == 0) put_word(b.scale, __float_as_uint(s.scale), a.rows.wide);
@@ -148,8 +157,6 @@ static void unpack(const tri_call *call) {
     launched(call, "unpack");
 }
 
-enum { AT_ONCE = 4 }; /* rows fetched before they are added */
-
 template <int CODE, typename Y>
 static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     unpack_sum_kernel(coded_rows rows, Y *y, const int32_t *apply, int add) {
@@ -157,17 +164,12 @@ static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     float total[HELD], t[HELD];
     if (b.count == 0 || (apply && !*apply)) return;
     decode_block<CODE>(b, rows.wide, total);
-    for (int64_t row = 1; row < rows.rows; row += AT_ONCE) {
-        coded_held<CODE> held[AT_ONCE];
+#pragma unroll 4
+    for (int64_t row = 1; row < rows.rows; row++) {
+        b.payload += rows.bytes, b.scale += rows.bytes;
+        decode_block<CODE>(b, rows.wide, t);
 #pragma unroll
-        for (int r = 0; r < AT_ONCE; r++)
-            if (row + r < rows.rows)
-                held[r].fetch(b.payload + (row + r) * rows.bytes, b.scale + (row + r) * rows.bytes, b.lane, rows.wide);
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++)
-#pragma unroll
-            for (int k = 0; k < HELD; k++)
-                if (row + r < rows.rows) total[k] = __fadd_rn(total[k], held[r].at(k));
+        for (int k = 0; k < HELD; k++) total[k] = __fadd_rn(total[k], t[k]);
     }
     if (add) {
         get_block(b, y, t);

@@ -159,8 +159,7 @@ template <> struct coded<TRI_CODE_FP8> : coded_quantized<e4m3> {
 template <> struct coded<TRI_CODE_INT4> {
     enum { PAYLOAD = 128, SCALED = 1, WORDS = 1 };
     static constexpr float most = 7;
-    static constexpr float TO_INTEGER =
-        0x1.8p23f; /* added to a small number, rounds it to an integer in the low bits */
+    static constexpr float TO_INTEGER = 0x1.8p23f; /* added to a small number: an integer in the low bits */
     static __device__ __forceinline__ uint32_t get(const uint8_t *payload, int lane, int, int is_wide) {
         return get_word(payload + FOUR * lane, is_wide);
     }
@@ -212,25 +211,16 @@ template <> struct coded<TRI_CODE_SIGNS> {
     }
 };
 
-/* A lane's part of a block as it is in memory. */
-template <int CODE> struct coded_held {
-    uint32_t word[coded<CODE>::WORDS];
-    float scale;
-    __device__ __forceinline__ void fetch(const uint8_t *payload, const uint8_t *scales, int lane, int is_wide) {
-        scale = coded<CODE>::SCALED ? __uint_as_float(get_word(scales, is_wide)) : 0.0f;
-#pragma unroll
-        for (int w = 0; w < coded<CODE>::WORDS; w++) word[w] = coded<CODE>::get(payload, lane, w, is_wide);
-    }
-    __device__ __forceinline__ float at(int k) const { return coded<CODE>::at(word, k, scale); }
-};
-
 /* What a block stands for. */
 template <int CODE>
 static __device__ __forceinline__ void decode_block(const coded_block &b, int is_wide, float (&t)[HELD]) {
-    coded_held<CODE> held;
-    held.fetch(b.payload, b.scale, b.lane, is_wide);
+    typedef coded<CODE> how;
+    uint32_t word[how::WORDS];
+    float scale = how::SCALED ? __uint_as_float(get_word(b.scale, is_wide)) : 0.0f;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) t[k] = held.at(k);
+    for (int w = 0; w < how::WORDS; w++) word[w] = how::get(b.payload, b.lane, w, is_wide);
+#pragma unroll
+    for (int k = 0; k < HELD; k++) t[k] = how::at(word, k, scale);
 }
 
 /* Blocks of threads for `blocks` blocks of each of `rows` rows. */
