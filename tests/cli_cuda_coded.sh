@@ -1,6 +1,6 @@
 # cli_cuda_coded.sh - optimizers, coded transfers and local steps on a GPU through the command: each follows the same
-# run on the CPU, with one rank, and with 2 and 4 ranks that share one GPU over NCCL. Skipped, with the reason, without a
-# GPU.
+# run on the CPU, with one rank, and with 2 and 4 ranks that share one GPU over NCCL. Skipped, with the reason, without
+# a GPU.
 # timeout: 300
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
