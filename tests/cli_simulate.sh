@@ -112,4 +112,29 @@ refuses 2 "--hardware h900: neither a file nor one of h200x8, a100x8, cpu" -- si
 refuses 2 "needs stages in a row" -- simulate "${layout[@]}" --hardware cpu --schedule zbv --pipeline-shape branch
 checked run simulate "${layout[@]}" --hardware cpu --timeline
 expect_code 0
+
+# Steps of several kinds: each kind's time and bytes, and the mean; printed programs give the same. What travels in
+# fewer bits is counted in them.
+kinds=(--config "$config" --tiny --quiet --world-size 4 --pp-size 1 --tp-size 1 --max_sen_len 64 --warmup-steps 0)
+run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 100
+expect_code 0
+expect "bytes of each kind" grep -Eq 'sent in a step +if full +if turn +if signs' "$out"
+run simulate "${kinds[@]}" --optimizer onebit-adam --max-steps 100 --hardware cpu --json
+expect_code 0
+planned=$(json_number mean_step_seconds "$out")
+expect "a fifth of the steps is full" grep -q '"kind": *"full", *"share": *0.2' "$out"
+run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 100 --print-program all
+cp "$out" kinds.txt
+run check kinds.txt
+expect_code 0
+run simulate --program kinds.txt --hardware cpu --json
+expect "printed kinds take as long" test "$(json_number mean_step_seconds "$out")" = "$planned"
+run simulate --program kinds.txt --hardware cpu
+expect_text "$out" "a step of kind signs takes" "kind of step" "of all steps" "mean"
+sent() { grep -o '"all_[a-z_]*": *[0-9.e+]*' | awk -F: '{ sum += $2 } END { printf "%.0f\n", sum }'; }
+run plan "${kinds[@]}" --json
+full=$(sent <"$out")
+run plan "${kinds[@]}" --compress-gradients int8 --json
+coded=$(sent <"$out")
+expect "8 bits send a quarter ($coded of $full)" test $((100 * coded / full)) -le 27 -a $((100 * coded / full)) -ge 25
 finish

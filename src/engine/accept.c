@@ -104,10 +104,10 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
     if (how.full_steps < steps) return TRI_OK;
     return tri__fail(TRI_USAGE,
                      "--optimizer %s: momentum would travel as signs after %lld full steps (%s), but the run has %lld: "
-                     "give a smaller --full-steps%s, or a longer run",
+                     "give %s, or a longer run",
                      onebit_name(s), (long long)how.full_steps,
                      s->full_steps ? "--full-steps" : "as many as --warmup-steps", (long long)steps,
-                     s->full_steps ? "" : " and fewer --warmup-steps");
+                     s->full_steps ? "a smaller --full-steps" : "fewer --warmup-steps");
 }
 
 /* Texts with a syntax, and folders that must exist. */

@@ -56,7 +56,19 @@ void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_ru
     }
 }
 
+/* The view of elements [at, at + count) of a slot that instructions of another kind of step have; -1: none. */
+static int known_view(const tri_updating *up, int slot, int64_t at, int64_t count) {
+    const tri_program *p = up->pass->program;
+    for (int s = p->gates ? p->n_slots - 1 : -1; s > slot; s--)
+        if (p->slot[s].parent == slot && p->slot[s].parent_at == at && p->slot[s].rows.add == 1 &&
+            p->slot[s].rows.sym == TRI_SYM_NONE && p->slot[s].cols == count)
+            return s;
+    return -1;
+}
+
 static int view_of(tri_updating *up, int slot, tri_range held, tri_range part) {
+    int known = known_view(up, slot, part.begin - held.begin, tri__range_count(part));
+    if (known >= 0) return known;
     return tri__build_view(&up->build, slot, part.begin - held.begin, 1, tri__range_count(part), "%s.+%lld",
                            up->pass->program->slot[slot].name, (long long)part.begin);
 }
@@ -84,6 +96,8 @@ tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
     if (held.begin == part.begin && held.end == part.end) return slot;
+    int known = known_view(up, slot, at, count);
+    if (known >= 0) return known;
     return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
 }
 

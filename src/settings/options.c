@@ -85,8 +85,8 @@ const tri_option tri__run_options[] = {
 
     ROW(REAL, lr, RUN, .value = "2e-5", FROM(0), .alias = "learning_rate", .commands = "train",
         .heading = "optimisation", .help = "learning rate after warm-up; it then falls to 0 linearly"),
-    ROW(INT, warmup_steps, RUN, .value = "0", FROM(0), .commands = "train", .heading = "optimisation",
-        .help = "steps of linear warm-up"),
+    ROW(INT, warmup_steps, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
+        .heading = "optimisation", .help = "steps of linear warm-up"),
     ROW(REAL, weight_decay, RUN, .value = "0.01", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "decoupled weight decay of AdamW"),
     ROW(TEXTS, no_decay, RUN, .value = "bias,LayerNorm.weight,norm.weight", .commands = "train",

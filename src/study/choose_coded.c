@@ -1,9 +1,8 @@
 /* choose_coded.c - fewer bytes, where links bind: the layouts that are reported and the simplest ones of replicas
  * alone, each with every way to send less.
  *
- * Ways change what is computed, within the limits that docs/guide/compression.md has: so they are never the first
- * choice, and are listed apart. Whoever gives one of these options has asked for it: then all layouts are searched with
- * it, and nothing else is proposed. */
+ * Ways change what is computed: so they are never the first choice, and are listed apart. Whoever gives one of these
+ * options has asked for it: then all layouts are searched with it, and nothing else is proposed. */
 #include "study/choose_trial.h"
 
 #include "study/parallel.h"
