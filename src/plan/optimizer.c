@@ -98,7 +98,11 @@ int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part)
     if (held.begin == part.begin && held.end == part.end) return slot;
     int known = known_view(up, slot, at, count);
     if (known >= 0) return known;
-    return tri__build_view(&up->build, slot, at, 1, count, "%s.own", up->pass->program->slot[slot].name);
+    const tri_program *p = up->pass->program;
+    const char *own = tri__arena_print(up->pass->arena, "%s.own", p->slot[slot].name);
+    int taken = p->gates && tri__program_find(p, own) >= 0; /* another kind of step has another part */
+    if (taken) own = tri__arena_print(up->pass->arena, "%s.%lld-%lld", own, (long long)part.begin, (long long)part.end);
+    return tri__build_view(&up->build, slot, at, 1, count, "%s", own);
 }
 
 uint32_t tri__other_axes(const tri_mesh *mesh) {
