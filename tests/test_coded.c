@@ -357,9 +357,9 @@ static void test_mask(void **state) {
 /* apply = 0: nothing is read or written. */
 static void test_no_step(void **state) {
     (void)state;
-    static const tri_op ops[] = {TRI_OP_pack, TRI_OP_unpack_sum, TRI_OP_momentum_in, TRI_OP_momentum_out,
-                                 TRI_OP_adamw_frozen};
-    for (int n = 0; n < 10; n++) {
+    static const tri_op ops[] = {TRI_OP_pack,        TRI_OP_unpack_sum,   TRI_OP_momentum,
+                                 TRI_OP_momentum_in, TRI_OP_momentum_out, TRI_OP_adamw_frozen};
+    for (int n = 0; n < 12; n++) {
         tri_kernel_table table;
         tri__device_find(devices[n % 2])->kernels(&table);
         kernel_case at = {.op = ops[n / 2]};

@@ -237,6 +237,22 @@ static void unpack_sum(const tri_call *call) {
     if (K % BLOCK) sum_run(call, whole_blocks, K % BLOCK);
 }
 
+static void momentum(const tri_call *call) {
+    OPERANDS(momentum);
+    double change = (double)call->attr->beta1 - 1, fresh = -change * *f32(call, ARG(coef));
+    int64_t K = elements(call, ARG(m));
+    if (!applies(call, ARG(apply))) return;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
+    for (int64_t at = 0; at < K; at += RUN * BLOCK) {
+        float buffer[RUN * BLOCK], value[RUN * BLOCK], *m = f32(call, ARG(m)) + at;
+        int64_t n = at_most(K - at, RUN * BLOCK);
+        const float *g = whole(call, ARG(g), at, n, buffer);
+        memcpy(value, m, (size_t)n * sizeof *m);
+        tri__simd()->momentum(n, value, m, g, change, fresh);
+        tri__simd()->coded_replace(n, value, TRI_LEAST_MOMENTUM, m);
+    }
+}
+
 static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
     double kept = (double)call->attr->beta1 / call->attr->members,
@@ -293,6 +309,6 @@ static void adamw_frozen(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_coded_fast[] = {
-    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen),
-    {.run = NULL},
+    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in), ROWS(momentum_out),
+    ROWS(adamw_frozen), {.run = NULL},
 };
