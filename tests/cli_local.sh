@@ -46,6 +46,18 @@ run "${common[@]}" --output-dir asked --nproc-per-node 2 --sync-every 1 --allow-
 expect_code 0
 expect_text "$err" "continuing from asked/checkpoint-1" "of 2 copies of the model, the run has 1"
 
+# Weights of a folder are where the copies begin: a step at a learning rate of 0 leaves them.
+run export --checkpoint whole --output-dir exported
+expect_code 0
+for every in 1 7; do
+    run train --config config.json --data-path data --batch-size 4 --threads 1 --max-steps 1 --nproc-per-node 2 \
+        --quiet --resume exported --sync-every $every --output-dir begun$every
+    expect_code 0
+    run eval --checkpoint begun$every --data-path data/valid.csv --json
+    cp "$out" scores$every
+done
+expect "the scores of the exported weights" test "$(json_number loss scores1)" = "$(json_number loss scores7)"
+
 refuses 2 "--sync-every 7: there is one copy of the model" -- "${common[@]}" --output-dir no
 refuses 2 "--sync-every 7 with --shard zero3: all 2 replicas share one copy" "take --shard none, or --shard hybrid" -- \
     "${common[@]}" --output-dir no --nproc-per-node 2 --shard zero3

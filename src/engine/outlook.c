@@ -118,9 +118,17 @@ void tri__outlook_count(const tri_settings *s, tri_outlook *run) {
     if (s->save_steps) run->checkpoints += run->steps / s->save_steps;
 }
 
+/* Numbers of a parameter's element in a checkpoint: its weight, and a state or one of each copy. */
+static int numbers_of(const tri_planned *train) {
+    int n = 1;
+    for (int i = 0; i < train->n_states; i++)
+        n += train->state[i].scope == TRI_STATE_SHARED ? 1 : train->state[i].copies;
+    return n;
+}
+
 static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, const tri_sampled *train,
                               const tri_outlook *run) {
-    int dp = engine->in.mesh.dp, tensors = 1 + engine->plan.train.n_states; /* a parameter's, in a checkpoint */
+    int dp = engine->in.mesh.dp;
     return (tri_run_facts){.ranks = tri__mesh_world(&engine->in.mesh),
                            .threads = run->threads,
                            .workers = engine->workers,
@@ -136,7 +144,7 @@ static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, c
                            .valid_batches = (run->valid_samples + s->batch_size * dp - 1) / (s->batch_size * dp),
                            .valid_samples = run->valid_samples,
                            .checkpoints = run->checkpoints,
-                           .checkpoint_bytes = 4.0 * tensors * (double)engine->model.n_elements,
+                           .checkpoint_bytes = 4.0 * numbers_of(&engine->plan.train) * (double)engine->model.n_elements,
                            .price = run->price};
 }
 
