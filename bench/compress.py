@@ -3,32 +3,20 @@
     python3 bench/compress.py [BUILD] [--variants a;b] [--links a;b] [--into FILE]
     python3 bench/compress.py --table FILE... [--json]
 
-Two hosts are network namespaces of this machine, each bound to a core of its own, with one rank of one thread;
-the link between them is limited in both directions by tc tbf.The model has 44.6 million parameters,
-    and each rank one text of 16 tokens a step, so that on a slow link the reduction is the step.Needs root, ip,
-    tc and Open MPI's mpirun.
+Two hosts are network namespaces of this machine, each bound to a core of its own, with one rank of one thread; the
+link between them is limited in both directions by tc tbf. The model has 44.6 million parameters, and each rank one text
+of 16 tokens a step, so that on a slow link the reduction is the step. Needs root, ip, tc and Open MPI's mpirun.
 
-    Links : `any` (not limited),
-    1 Gbit / s,
-    100 Mbit / s,
-    and `memory` (two ranks of one machine, over shared memory)
-            .Over `any` two runs of different length give the bytes that a step sends,
-    as the network device of the first host counts them.
+Links: `any` (not limited), 1 Gbit/s, 100 Mbit/s, and `memory` (two ranks of one machine, over shared memory). Over
+`any` two runs of different length give the bytes that a step sends, as the network device of the first host counts
+them.
 
-    step,
-    ms : median of the timed steps;
-of variants whose steps are of several kinds the mean of whole periods computing
-    : the part of the step outside of transfers and waits,
-      of the same run bound : computing + sent bytes / link.Ratio : bound /
-                                              step. `one`
-    : the same with the step of a single rank without any transfer as computing;
-codes cost time there as well
+step, ms: median of the timed steps; of variants whose steps are of several kinds the mean of whole periods
+computing: the part of the step outside of transfers and waits, of the same run
+bound: computing + sent bytes / link. Ratio: bound / step. `one`: the same with the step of a single rank without any
+transfer as computing; codes cost time there as well
 
-            Targets : 100 Mbit /
-        s : onebit -
-    adam 8 times the steps of `full`,
-    int8 3 times, sync 32 12 times;
-both links : ratio 0.85;
+Targets: 100 Mbit/s: onebit-adam 8 times the steps of `full`, int8 3 times, sync 32 12 times; both links: ratio 0.85;
 sent bytes: onebit-adam 1/26, int8 0.27 of full's; memory: step within 1.1 of full's. Exit 1 where one is missed.
 """
 import argparse
@@ -54,9 +42,6 @@ VARIANTS = {
     "fp8": ("--compress-gradients fp8", 2, 1),
     "int4": ("--compress-gradients int4 --error-feedback", 2, 1),
     "onebit-adam": ("--optimizer onebit-adam --full-steps 1", 3, 1),
-    "onebit-lamb": ("--optimizer onebit-lamb --full-steps 1", 3, 1),
-    "zero-one-adam": ("--optimizer zero-one-adam --var-freeze-step 2 --local-step-scaler 2 --local-step-clipper 4", 8,
-                      4),
     "sync 32": ("--sync-every 32", 32, 32),
     "sync 32, int8": ("--sync-every 32 --compress-gradients int8", 32, 32),
 }

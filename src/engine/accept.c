@@ -44,18 +44,13 @@ tri_status tri__accept_precision(const tri_settings *s) {
  * that was recorded has them all. */
 static tri_status check_unused(const tri_settings *s) {
     int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB,
-        zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1;
-    static const char of_signs[] = "--optimizer onebit-adam or onebit-lamb",
-                      of_zero_one[] = "--optimizer zero-one-adam", of_local[] = "--sync-every above 1";
+        local = s->sync_every > 1;
+    static const char of_signs[] = "--optimizer onebit-adam", of_local[] = "--sync-every above 1";
     const struct {
         size_t at; /* of a number of 8 bytes */
         int used;
         const char *name, *of;
     } rows[] = {{offsetof(tri_settings, full_steps), signs, "--full-steps", of_signs},
-                {offsetof(tri_settings, var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
-                {offsetof(tri_settings, var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
-                {offsetof(tri_settings, local_step_scaler), zero_one, "--local-step-scaler", of_zero_one},
-                {offsetof(tri_settings, local_step_clipper), zero_one, "--local-step-clipper", of_zero_one},
                 {offsetof(tri_settings, outer_lr), local, "--outer-lr", of_local},
                 {offsetof(tri_settings, outer_momentum), local, "--outer-momentum", of_local}};
     tri_settings usual;

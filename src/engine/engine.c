@@ -57,7 +57,6 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
 
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
     int is_sgd = s->optimizer == TRI_SGD;
-    int shards = s->shard >= TRI_SHARD_ZERO1 && s->shard <= TRI_SHARD_ZERO3; /* no copy that could step alone */
     tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
                             .beta1 = is_sgd ? s->momentum : s->adam_beta1,
                             .beta2 = s->adam_beta2,
@@ -66,10 +65,6 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .nesterov = s->nesterov,
                             .steps = place->steps ? place->steps : s->max_steps,
                             .full_steps = s->full_steps,
-                            .var_freeze_step = s->var_freeze_step,
-                            .var_update_scaler = s->var_update_scaler,
-                            .local_step_scaler = s->local_step_scaler,
-                            .local_step_clipper = shards ? 1 : s->local_step_clipper,
                             .sync_every = s->sync_every,
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum};

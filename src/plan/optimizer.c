@@ -9,7 +9,8 @@ const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
                                                 [TRI_LAMB] = &tri__lamb,
                                                 [TRI_SGD] = &tri__sgd,
                                                 [TRI_ONEBIT_ADAM] = &tri__onebit_adam};
-    return (size_t)kind < sizeof rows / sizeof *rows ? rows[kind] : NULL;
+    TRI_ASSERT((size_t)kind < sizeof rows / sizeof *rows);
+    return rows[kind];
 }
 
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {

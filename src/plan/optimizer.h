@@ -23,7 +23,7 @@ typedef struct tri_optimizer {
     void (*emit)(tri_updating *up);
 } tri_optimizer;
 
-const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind); /* NULL: there is none yet */
+const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind);
 
 extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam;
 

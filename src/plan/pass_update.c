@@ -130,7 +130,6 @@ void tri__gather_parts(tri_pass *pass) {
 tri_status tri__pass_update(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     const tri_optimizer *optimizer = tri__optimizer_row(pass->in->optimizer.kind);
-    if (!optimizer) return tri__fail(TRI_USAGE, "this optimizer is not available; take --optimizer adamw");
     emit_loss(&up);
     pass->out.update = pass->program->n_instrs;
     emit_control(&up);
