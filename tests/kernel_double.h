@@ -249,6 +249,55 @@ static void double_lamb_step(const kernel_call *k, double *const *v) {
         v[0][i] -= v[3][0] * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
 }
 
+/* m, g, coef */
+static void double_momentum(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1;
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        if (v[0][i] != 0) v[0][i] = b1 * v[0][i] + (1 - b1) * v[2][0] * v[1][i];
+}
+
+/* e, m, g, coef */
+static void double_momentum_in(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1;
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        if (v[1][i] != 0) v[0][i] += b1 * v[1][i] / k->attr.members + (1 - b1) * v[3][0] * v[2][i];
+}
+
+/* p, m, v, hyper */
+static void double_adamw_frozen(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        v[0][i] *= 1 - v[3][0] * (double)k->attr.decay;
+        v[0][i] -= v[3][0] / v[3][1] * (v[1][i] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps));
+    }
+}
+
+/* d, anchor, p */
+static void double_local_delta(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] - v[2][i];
+}
+
+/* m, d */
+static void double_outer_step(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double x = v[1][i] / k->attr.members;
+        v[0][i] = b1 * v[0][i] + x;
+        v[1][i] = (double)k->attr.rate * (k->attr.nesterov ? x + b1 * v[0][i] : v[0][i]);
+    }
+}
+
+/* anchor, p, d */
+static void double_outer_take(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[1][i] = v[0][i] -= v[2][i];
+}
+
+static void double_swap(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double a = v[0][i];
+        v[0][i] = v[1][i], v[1][i] = a;
+    }
+}
+
 static void double_cast(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
 }
@@ -340,7 +389,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(pool_first), ROW(pool_mean),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
-    ROW(lamb_moments), ROW(lamb_step),
+    ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
+    ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),
 #undef ROW

@@ -101,11 +101,9 @@ static void contradictions_are_refused(void **state) {
         {TRI_ONEBIT_ADAM, {"--warmup-steps", "9", "--max-steps", "9"}, "give fewer --warmup-steps"},
         {TRI_ZERO_ONE_ADAM, {"--sync-every", "4"}, "zero-one-adam exchanges momentum in its own steps, --sync-every 4"},
         {TRI_ONEBIT_ADAM, {"--compress-gradients", "int8"}, "leave out --compress-gradients"},
-        {TRI_ZERO_ONE_ADAM, {"--var-freeze-step", "5"}, NULL},
-        {TRI_ONEBIT_ADAM, {"--var-freeze-step", "5"}, "with --optimizer zero-one-adam only"},
         {TRI_ADAMW,
          {"--full-steps", "5"},
-         "--full-steps: has a meaning with --optimizer onebit-adam or onebit-lamb only"},
+         "--full-steps: has a meaning with --optimizer onebit-adam only"},
         {TRI_ADAMW, {"--outer-lr", "0.5"}, "with --sync-every above 1 only"},
         {TRI_ADAMW, {"--outer-lr", "0.5", "--sync-every", "2", "--compress-gradients", "int8"}, NULL},
     };

@@ -70,18 +70,20 @@ static const char *kind_name(uint32_t kind) {
     return tri__gate_name((tri_gate)gate);
 }
 
-/* Steps of several kinds: each one's time and bytes, and which of them the other figures are of. */
-static void add_kinds(const tri_timeline *line, const tri_classes *ranks, tri_json *out) {
+/* Steps of several kinds: each one's time and bytes, and which of them the other figures are of. Not 0: memory ran
+ * out. */
+static int add_kinds(const tri_timeline *line, const tri_classes *ranks, tri_json *out) {
     tri_json *kinds = tri__json_array();
+    int lost = 0;
     for (int i = 0; i < line->n_kinds; i++) {
         const tri_kind_time *t = &line->kind[i];
-        tri__json_append_new(kinds, tri__json_pack("{s:s, s:f, s:f, s:f}", "kind", kind_name(t->kind), "share",
-                                                   t->share, "step_seconds", t->seconds, "sent_bytes",
-                                                   sent_in(ranks, t->kind)));
+        lost |= tri__json_append_new(kinds, tri__json_pack("{s:s, s:f, s:f, s:f}", "kind", kind_name(t->kind), "share",
+                                                           t->share, "step_seconds", t->seconds, "sent_bytes",
+                                                           sent_in(ranks, t->kind)));
     }
-    tri__json_set_new(out, "kinds", kinds);
-    tri__json_set_new(out, "kind", tri__json_string(kind_name(line->drawn)));
-    tri__json_set_new(out, "mean_step_seconds", tri__json_real(line->mean));
+    lost |= tri__json_set_new(out, "kinds", kinds);
+    lost |= tri__json_set_new(out, "kind", tri__json_string(kind_name(line->drawn)));
+    return lost | tri__json_set_new(out, "mean_step_seconds", tri__json_real(line->mean));
 }
 
 /* The timeline as JSON. `samples`: of a step; held: [pp] microbatches_held of each place, NULL: unknown. */
@@ -91,13 +93,14 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
     const tri_mesh *mesh = &of->mesh;
     tri_json *ranks = tri__json_array(), **role = tri__arena_alloc(arena, (size_t)line->roles.n * sizeof *role);
     double busy = 0, exposed = 0, all = line->seconds * line->world;
+    int lost = 0; /* members for which memory ran out */
     for (int i = 0; i < line->roles.n; i++) {
         int place = tri__mesh_coords(mesh, line->roles.rank[i]).pp;
         role[i] = role_json(&line->role[i], place);
-        if (held) tri__json_set_new(role[i], "microbatches_held", tri__json_real(held[place]));
+        if (held) lost |= tri__json_set_new(role[i], "microbatches_held", tri__json_real(held[place]));
         if (!s->timeline && !s->svg) continue;
-        tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
-        tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
+        lost |= tri__json_set_new(role[i], "legs", legs_json(arena, &line->role[i]));
+        lost |= tri__json_set_new(role[i], "transfers", transfers_json(arena, &line->role[i]));
     }
     for (int rank = 0; rank < line->world; rank++) {
         tri__json_append_new(ranks, rank_json(s, line, role[line->roles.of[rank]], rank));
@@ -110,9 +113,8 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
                           samples / line->mean, "computing", busy / all, "exposed", exposed / all, "waiting",
                           1 - (busy + exposed) / all, "predicted_bubble",
                           tri__timeline_idle(line), "ranks", ranks);
-    if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
-    if (line->n_kinds) add_kinds(line, of, *out);
-    return TRI_OK;
+    if (*out && line->n_kinds) lost |= add_kinds(line, of, *out);
+    return *out && !lost ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 typedef struct viewed {
