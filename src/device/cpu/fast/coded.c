@@ -229,9 +229,9 @@ static void sum_run(const tri_call *call, int64_t block, int64_t n) {
 
 static void unpack_sum(const tri_call *call) {
     OPERANDS(unpack_sum);
-    int64_t K = elements(call, ARG(y)), M = call->t[ARG(q)].rows, whole_blocks = K / BLOCK;
+    int64_t K = elements(call, ARG(y)), whole_blocks = K / BLOCK;
     if (!applies(call, ARG(apply))) return;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K * M, ENOUGH))
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K * call->t[ARG(q)].rows, ENOUGH))
     for (int64_t block = 0; block < whole_blocks; block += RUN)
         sum_run(call, block, at_most(whole_blocks - block, RUN) * BLOCK);
     if (K % BLOCK) sum_run(call, whole_blocks, K % BLOCK);
