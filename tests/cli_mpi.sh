@@ -169,7 +169,8 @@ END
     expect "somebody says which" grep -q 'rank 3' "$out" "$err"
 
     # The machines lose each other: ranks fail after 1.25 timeouts, mpirun goes on (for more than 560 s), and is ended
-    # 10 s later. Then the link is back, and the run goes on from its last commit.
+    # 10 s later. Then the link is back, and the run goes on from its last commit. (Open MPI's own daemons have crashed
+    # when they were started right after that: further starts are allowed.)
     mkdir apart && cp data/train.csv apart
     long=(train --config "$work/config.json" --data-path "$work/apart" --epochs 20 --batch-size 16 --seed 1
         --threads 1 --save-every 1000
@@ -177,7 +178,7 @@ END
     run "${long[@]}" --nproc-per-node 4 --output-dir "$work/whole"
     expect_code 0
     last_command="trident supervise -- mpirun, and the link goes down"
-    "$trident" supervise --max-restarts 1 -- "${two[@]}" "$trident" "${long[@]}" --output-dir "$work/parted" >"$out" \
+    "$trident" supervise --max-restarts 3 -- "${two[@]}" "$trident" "${long[@]}" --output-dir "$work/parted" >"$out" \
         2>"$err" &
     pid=$!
     until [ -e parted/checkpoint-10 ] || [ ! -d "/proc/$pid" ]; do sleep 0.05; done
@@ -193,7 +194,7 @@ END
     wait "$pid"
     code=$?
     expect_code 0
-    expect_text "$err" "start 2 of 2"
+    expect_text "$err" "start 2 of 4"
     expect "after a partition, the same weights" test "$("$trident" digest whole)" = "$("$trident" digest parted)"
 else
     echo "left out: two hosts (network namespaces are not allowed here: $(head -n 1 "$err"))"
