@@ -62,4 +62,16 @@ refuses "leave out --compress-gradients" --world-size 4 --compress-gradients int
 plan --world-size 1 --compress-gradients int8
 expect_code 0
 expect_text "$err" "there is one replica, so nothing travels"
+
+# ---- What 1-bit optimizers keep, and what a single copy drops ----
+plan --world-size 2 --shard zero2 --optimizer onebit-adam --max-steps 10
+expect_code 0
+expect_text "$err" "--shard zero2: this optimizer keeps each replica's gradients whole"
+signs=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet --output-dir signs
+    --optimizer onebit-adam --full-steps 1 --warmup-steps 0)
+run train "${signs[@]}" --max-steps 3 --nproc-per-node 2
+expect_code 0
+run train "${signs[@]}" --max-steps 4 --nproc-per-node 1
+expect_code 0
+expect_text "$err" "has 'error.*', what its run had not sent yet" "has 'error_sum.*', what its run had not sent yet"
 finish

@@ -1,6 +1,8 @@
 /* coding.c - says what of a run's transfers between replicas is coded, and how many are too small for it. */
 #include "engine/coding.h"
 
+#include "plan/step_kinds.h"
+
 #include <stdio.h>
 
 /* Transfers of a step, of one replica's ranks. */
@@ -39,9 +41,21 @@ static void say(const tri_log *log, const char *what, tri_code code, int coded, 
              tri__code_name(code), coded, coded == 1 ? "" : "s", rest);
 }
 
+/* Momentum is made of gradients that were not summed, so shards of their sum save nothing after the full steps. */
+static void say_whole_gradients(const tri_plan_in *in, const tri_log *log) {
+    tri_shard_kind kind = in->sharding.kind;
+    if (!tri__is_onebit(in->optimizer.kind) || in->mesh.dp == 1) return;
+    if (kind != TRI_SHARD_ZERO2 && kind != TRI_SHARD_ZERO3) return;
+    tri__say(log, TRI_LOG_INFO,
+             "--shard %s: this optimizer keeps each replica's gradients whole, as zero1 does: momentum is made of "
+             "them before anything is summed",
+             kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
+}
+
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
     const tri_compression *how = &in->compression;
     counted n = {0};
+    say_whole_gradients(in, log);
     if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
     if (in->mesh.dp == 1)
         tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",

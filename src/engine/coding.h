@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "plan/plan.h"
 
-/* Nothing where no code was asked for. train: the training programs of all ranks. */
+/* Nothing where no code was asked for, and no optimizer sends signs. train: the training programs of all ranks. */
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log);
 
 #endif

@@ -56,6 +56,20 @@ static void say_copies(const tri_engine *engine, const tri_checkpoint *checkpoin
     }
 }
 
+/* What coding has left out is to be sent later; a run that codes nothing never does. */
+static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    static const char *const prefixes[] = {"error.", "error_sum."};
+    for (int k = 0; k < 2; k++) {
+        int kept = 0;
+        for (int i = 0; i < engine->plan.train.n_states; i++)
+            kept = kept || strcmp(engine->plan.train.state[i].prefix, prefixes[k]) == 0;
+        if (kept || !is_there(engine, checkpoint, &(tri_state){.prefix = prefixes[k]})) continue;
+        tri__say(log, TRI_LOG_WARN,
+                 "%s has '%s*', what its run had not sent yet; this run sends nothing in fewer bits, and drops it",
+                 tri__checkpoint_path(checkpoint), prefixes[k]);
+    }
+}
+
 static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log, int index) {
     const tri_state *state = &engine->plan.train.state[index];
     int there = is_there(engine, checkpoint, state), is_shared = state->scope == TRI_STATE_SHARED;
@@ -79,6 +93,7 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
 
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
     say_copies(engine, checkpoint, log);
+    say_dropped(engine, checkpoint, log);
     for (int i = 0; i < engine->plan.train.n_states; i++) TRI_TRY(read_state(engine, checkpoint, log, i));
     engine->has_state = 1;
     return TRI_OK;
