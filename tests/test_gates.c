@@ -105,6 +105,9 @@ static void contradictions_are_refused(void **state) {
          {"--full-steps", "5"},
          "--full-steps: has a meaning with --optimizer onebit-adam only"},
         {TRI_ADAMW, {"--outer-lr", "0.5"}, "with --sync-every above 1 only"},
+        {TRI_ADAMW, {"--momentum", "0.5"}, "--momentum: has a meaning with --optimizer sgd only"},
+        {TRI_SGD, {"--momentum", "0.5", "--nesterov"}, NULL},
+        {TRI_ADAMW, {"--error-feedback"}, "--error-feedback: has a meaning with --compress-gradients only"},
         {TRI_ADAMW, {"--outer-lr", "0.5", "--sync-every", "2", "--compress-gradients", "int8"}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

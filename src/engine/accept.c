@@ -40,26 +40,35 @@ tri_status tri__accept_precision(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* Options of optimizers and local steps that the others do not have, and which are not the default: a configuration
+/* Options that only an optimizer, local steps or codes have, and which are not the default: a configuration
  * that was recorded has them all. */
 static tri_status check_unused(const tri_settings *s) {
-    int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB,
-        local = s->sync_every > 1;
-    static const char of_signs[] = "--optimizer onebit-adam", of_local[] = "--sync-every above 1";
+    int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB, sgd = s->optimizer == TRI_SGD,
+        local = s->sync_every > 1, codes = s->compress_gradients != 0;
+    static const char of_signs[] = "--optimizer onebit-adam", of_local[] = "--sync-every above 1",
+                      of_sgd[] = "--optimizer sgd", of_codes[] = "--compress-gradients";
+#define FIELD(name) offsetof(tri_settings, name), sizeof s->name
     const struct {
-        size_t at; /* of a number of 8 bytes */
+        size_t at, bytes;
         int used;
         const char *name, *of;
-    } rows[] = {{offsetof(tri_settings, full_steps), signs, "--full-steps", of_signs},
-                {offsetof(tri_settings, outer_lr), local, "--outer-lr", of_local},
-                {offsetof(tri_settings, outer_momentum), local, "--outer-momentum", of_local}};
+    } rows[] = {{FIELD(momentum), sgd, "--momentum", of_sgd},
+                {FIELD(nesterov), sgd, "--nesterov", of_sgd},
+                {FIELD(full_steps), signs, "--full-steps", of_signs},
+                {FIELD(outer_lr), local, "--outer-lr", of_local},
+                {FIELD(outer_momentum), local, "--outer-momentum", of_local},
+                {FIELD(error_feedback), codes, "--error-feedback", of_codes},
+                {FIELD(compress_scope), codes || s->compress_weights, "--compress-scope", of_codes}};
+#undef FIELD
     tri_settings usual;
     tri_status status = TRI_OK;
-    tri__settings_init(&usual);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++)
-        if (!rows[i].used && memcmp((const char *)s + rows[i].at, (const char *)&usual + rows[i].at, 8) != 0)
+    TRI_TRY(tri__settings_init(&usual));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
+        size_t at = rows[i].at;
+        if (!rows[i].used && memcmp((const char *)s + at, (const char *)&usual + at, rows[i].bytes) != 0)
             status = tri__fail(TRI_USAGE, "%s: has a meaning with %s only: give that, or leave it out", rows[i].name,
                                rows[i].of);
+    }
     tri__settings_free(&usual);
     return status;
 }
