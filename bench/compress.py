@@ -29,7 +29,7 @@ import statistics
 import sys
 import tempfile
 
-from simulate import Hosts, Machine, encoder, run
+from simulate import Hosts, Machine, encoder, read_results, run
 from torch_step import make_vocabulary
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 9, 512, 8, 2048, 30522, 16
@@ -205,10 +205,7 @@ def main():
     options = parser.parse_args()
     results = []
     if options.table:
-        for path in options.table:
-            with open(path, encoding="utf-8") as file:
-                results += map(json.loads, file)
-        sys.exit(0 if table(results, options.json) else 1)
+        sys.exit(0 if table(read_results(options.table), options.json) else 1)
     if not all(shutil.which(tool) for tool in ("ip", "tc", "mpirun")) or os.geteuid():
         sys.exit("bench: two hosts need root, ip, tc and mpirun")
     trident = os.path.abspath(os.path.join(options.build, "trident"))

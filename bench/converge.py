@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 
-from simulate import encoder, run
+from compress import chosen
+from simulate import encoder, read_results, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHARED = os.path.join(HERE, "..", "..", "shared")
@@ -108,22 +109,6 @@ def table(results, as_json):
     return all(row["against_adamw"] <= TARGET for row in rows)
 
 
-def chosen(text, known):
-    names = [name.strip() for name in text.split(";")] if text else list(known)
-    for name in names:
-        if name not in known:
-            sys.exit(f"bench: {name!r} is not one of: {'; '.join(known)}")
-    return names
-
-
-def read(paths):
-    results = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            results += map(json.loads, file)
-    return results
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", nargs="?", default="build")
@@ -137,7 +122,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.table:
-        sys.exit(0 if table(read(options.table), options.json) else 1)
+        sys.exit(0 if table(read_results(options.table), options.json) else 1)
     if not options.into:
         parser.error("--into names the file of results")
     trident = os.path.abspath(os.path.join(options.build, "trident"))
@@ -146,9 +131,9 @@ def main():
         folder = options.folder or made
         os.makedirs(folder, exist_ok=True)
         for seed in map(int, options.seeds.split(",")):
-            for data in chosen(options.data, DATA):
-                for name in chosen(options.variants, VARIANTS):
-                    kept = read([options.into]) if os.path.exists(options.into) else []
+            for data in chosen(options.data, DATA, "data set"):
+                for name in chosen(options.variants, VARIANTS, "variant"):
+                    kept = read_results([options.into]) if os.path.exists(options.into) else []
                     if any((one["data"], one["variant"], one["seed"]) == (data, name, seed) for one in kept):
                         continue
                     if time.time() - begun > options.budget:
@@ -158,7 +143,7 @@ def main():
                           file=sys.stderr, flush=True)
                     with open(options.into, "a", encoding="utf-8") as file:
                         file.write(json.dumps(one) + "\n")
-    table(read([options.into]), options.json)
+    table(read_results([options.into]), options.json)
 
 
 if __name__ == "__main__":

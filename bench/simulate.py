@@ -362,6 +362,15 @@ def table(results, as_json):
     return reached
 
 
+def read_results(paths):
+    """The objects of files that have one a line."""
+    results = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            results += map(json.loads, file)
+    return results
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", nargs="?", default="build")
@@ -381,10 +390,7 @@ def main():
     options = parser.parse_args()
     results = []
     if options.table:
-        for path in options.table:
-            with open(path, encoding="utf-8") as file:
-                results += map(json.loads, file)
-        sys.exit(0 if table(results, options.json) else 1)
+        sys.exit(0 if table(read_results(options.table), options.json) else 1)
     trident = os.path.abspath(os.path.join(options.build, "trident"))
     with tempfile.TemporaryDirectory() as folder:
         if options.choose:
