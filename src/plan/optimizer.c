@@ -94,6 +94,13 @@ tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
                       .decay = run->decays ? (float)how->weight_decay : 0};
 }
 
+void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op) {
+    int p = tri__run_weights(up, run), m = tri__run_state(up, 0, run), v = tri__run_state(up, 1, run);
+    int g = tri__run_gradient(up, run);
+    const int slots[TRI_MAX_ARGS] = {p, m, v, g, up->hyper, up->coef, up->pass->out.apply, -1, -1, -1};
+    tri__build(&up->build, op, slots, tri__run_attr(up, run));
+}
+
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part) {
     int64_t count = tri__range_count(part), at = count ? part.begin - held.begin : 0;
     if (held.begin == part.begin && held.end == part.end) return slot;

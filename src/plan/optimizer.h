@@ -50,6 +50,8 @@ int tri__run_gradient(tri_updating *up, const tri_run *run);
 int tri__run_state(tri_updating *up, int state, const tri_run *run);
 /* Betas, epsilon, and the decay of a run. */
 tri_attr tri__run_attr(const tri_updating *up, const tri_run *run);
+/* Appends `op`, adamw or adam, for a run; the optimizer's first two states are the moments. */
+void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op);
 
 /* A view of elements `part` of a unit, in a slot that holds its elements `held`; the slot itself where they are all. */
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);

@@ -4,11 +4,7 @@
 
 enum { M, V }; /* its states */
 
-static void emit_full(tri_updating *up, const tri_run *run) {
-    int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
-    int g = tri__run_gradient(up, run);
-    TRI_BUILD(&up->build, adamw, tri__run_attr(up, run), p, m, v, g, up->hyper, up->coef, up->pass->out.apply);
-}
+static void emit_full(tri_updating *up, const tri_run *run) { tri__run_adam(up, run, TRI_OP_adamw); }
 
 /* A single copy has nothing to exchange. */
 static void emit_momentum(tri_updating *up, const tri_run *run) {
