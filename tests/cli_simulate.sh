@@ -116,14 +116,14 @@ expect_code 0
 # Steps of several kinds: each kind's time and bytes, and the mean; printed programs give the same. What travels in
 # fewer bits is counted in them.
 kinds=(--config "$config" --tiny --quiet --world-size 4 --pp-size 1 --tp-size 1 --max_sen_len 64 --warmup-steps 0)
-run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 100
+run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 5000
 expect_code 0
 expect "bytes of each kind" grep -Eq 'sent in a step +if full +if turn +if signs' "$out"
-run simulate "${kinds[@]}" --optimizer onebit-adam --max-steps 100 --hardware cpu --json
+run simulate "${kinds[@]}" --optimizer onebit-adam --max-steps 5000 --hardware cpu --json
 expect_code 0
 planned=$(json_number mean_step_seconds "$out")
 expect "a fifth of the steps is full" grep -q '"kind": *"full", *"share": *0.2' "$out"
-run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 100 --print-program all
+run plan "${kinds[@]}" --optimizer onebit-adam --max-steps 5000 --print-program all
 cp "$out" kinds.txt
 run check kinds.txt
 expect_code 0

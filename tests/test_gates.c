@@ -39,6 +39,11 @@ static void steps_have_their_kinds(void **state) {
     onebit.full_steps = 0;
     tri__step_kinds_resolve(&onebit, 5); /* the warm-up is longer */
     assert_string_equal(letters_of(&onebit, 10, text), "ffffftssss");
+    onebit.full_steps = 0, onebit.beta2 = 0.75;
+    tri__step_kinds_resolve(&onebit, 3); /* the variance takes longer to be stable */
+    assert_string_equal(letters_of(&onebit, 10, text), "fffftsssss");
+    tri_optimizing usual = {.kind = TRI_ONEBIT_ADAM, .beta2 = 0.999};
+    assert_int_equal(tri__variance_window(&usual), 1000);
     tri_optimizing sync = {.kind = TRI_ADAMW, .steps = 8, .sync_every = 3};
     assert_string_equal(letters_of(&sync, 8, text), "aayaayay"); /* the last one, too */
     /* the variance at an interval that doubles after 2 updates, until step 8; then exchanges, every 2nd, then every 4th
@@ -90,7 +95,12 @@ static void contradictions_are_refused(void **state) {
         int optimizer;
         const char *args[ARGS], *error;
     } cases[] = {
-        {TRI_ONEBIT_ADAM, {"--max-steps", "10"}, NULL},
+        {TRI_ONEBIT_ADAM, {"--max-steps", "1250"}, NULL},
+        {TRI_ONEBIT_ADAM, {"--max-steps", "10", "--adam-beta2", "0.75"}, NULL},
+        {TRI_ONEBIT_ADAM,
+         {"--max-steps", "1249"},
+         "the run has 1249 steps, and its variance is stable, and can be frozen, after 1 / (1 - 0.999) = 1000 "
+         "(--adam-beta2): give a longer run (1250 steps or more), --full-steps N"},
         {TRI_ONEBIT_ADAM, {"--full-steps", "4", "--warmup-steps", "4", "--max-steps", "5"}, NULL},
         {TRI_ONEBIT_LAMB,
          {"--full-steps", "3", "--warmup-steps", "4"},
@@ -98,7 +108,7 @@ static void contradictions_are_refused(void **state) {
         {TRI_ONEBIT_LAMB,
          {"--full-steps", "10", "--max-steps", "10"},
          "but the run has 10: give a smaller --full-steps"},
-        {TRI_ONEBIT_ADAM, {"--warmup-steps", "9", "--max-steps", "9"}, "give fewer --warmup-steps"},
+        {TRI_ONEBIT_ADAM, {"--warmup-steps", "1001", "--max-steps", "1251"}, "give fewer --warmup-steps"},
         {TRI_ZERO_ONE_ADAM, {"--sync-every", "4"}, "zero-one-adam exchanges momentum in its own steps, --sync-every 4"},
         {TRI_ONEBIT_ADAM, {"--compress-gradients", "int8"}, "leave out --compress-gradients"},
         {TRI_ADAMW,

@@ -101,17 +101,29 @@ static tri_status check_kinds(const tri_settings *s) {
     return tri__accept_steps(s, s->max_steps);
 }
 
+/* What is given by name is done wherever a step is left; the default also wants enough of them to be worth it. */
 tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
-    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer, .steps = steps, .full_steps = s->full_steps};
+    tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer, .beta2 = s->adam_beta2, .steps = steps,
+                          .full_steps = s->full_steps};
     if (!steps || (how.kind != TRI_ONEBIT_ADAM && how.kind != TRI_ONEBIT_LAMB)) return TRI_OK;
     tri__step_kinds_resolve(&how, s->warmup_steps);
-    if (how.full_steps < steps) return TRI_OK;
+    int64_t full = how.full_steps, window = tri__variance_window(&how);
+    if (s->full_steps && full >= steps)
+        return tri__fail(TRI_USAGE,
+                         "--optimizer %s: momentum would travel as signs after %lld full steps (--full-steps), but the "
+                         "run has %lld: give a smaller --full-steps, or a longer run",
+                         onebit_name(s), (long long)full, (long long)steps);
+    if (s->full_steps || steps - full >= (steps + 4) / 5) return TRI_OK;
+    if (full > window)
+        return tri__fail(TRI_USAGE,
+                         "--optimizer %s: momentum would travel as signs after %lld full steps (as many as "
+                         "--warmup-steps), but the run has %lld: give fewer --warmup-steps, or a longer run",
+                         onebit_name(s), (long long)full, (long long)steps);
     return tri__fail(TRI_USAGE,
-                     "--optimizer %s: momentum would travel as signs after %lld full steps (%s), but the run has %lld: "
-                     "give %s, or a longer run",
-                     onebit_name(s), (long long)how.full_steps,
-                     s->full_steps ? "--full-steps" : "as many as --warmup-steps", (long long)steps,
-                     s->full_steps ? "a smaller --full-steps" : "fewer --warmup-steps");
+                     "--optimizer %s: the run has %lld steps, and its variance is stable, and can be frozen, after "
+                     "1 / (1 - %g) = %lld (--adam-beta2): give a longer run (%lld steps or more), --full-steps N to "
+                     "freeze it earlier at the expense of the loss, or --compress-gradients int8 instead",
+                     onebit_name(s), (long long)steps, how.beta2, (long long)window, (long long)(5 * window + 3) / 4);
 }
 
 /* Texts with a syntax, and folders that must exist. */

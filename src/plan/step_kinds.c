@@ -1,17 +1,22 @@
 /* step_kinds.c - kinds of steps, counted in closed form: runs have any number of steps. */
 #include "plan/step_kinds.h"
 
+#include <math.h>
+
 int tri__is_onebit(tri_optimizer_kind kind) {
     return kind == TRI_ONEBIT_ADAM || kind == TRI_ZERO_ONE_ADAM || kind == TRI_ONEBIT_LAMB;
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t steps_of(const tri_optimizing *how) { return how->steps ? how->steps : TRI_TYPICAL_STEPS; }
 
+int64_t tri__variance_window(const tri_optimizing *how) { return llround(1 / (1 - how->beta2)); }
+
 void tri__step_kinds_resolve(tri_optimizing *how, int64_t warmup) {
     int64_t steps = steps_of(how), fifth = (steps + 4) / 5;
-    if (!how->full_steps) how->full_steps = fifth > warmup ? fifth : warmup;
+    if (!how->full_steps) how->full_steps = larger(fifth, larger(warmup, tri__variance_window(how)));
     if (!how->var_freeze_step) how->var_freeze_step = (steps + 1) / 2;
 }
 

@@ -14,8 +14,10 @@
 
 /* Whether the momentum travels as signs (after its full steps). */
 int tri__is_onebit(tri_optimizer_kind kind);
-/* Fills in what 0 stands for: full_steps: a fifth of the run, at least `warmup`; var_freeze_step: half of the run. Runs
- * of an unknown number of steps count as TRI_TYPICAL_STEPS. */
+/* Steps over which the variance averages: 1 / (1 - beta2). One that has seen fewer is not stable yet. */
+int64_t tri__variance_window(const tri_optimizing *how);
+/* Fills in what 0 stands for: full_steps: a fifth of the run, at least `warmup` and the variance's window;
+ * var_freeze_step: half of the run. Runs of an unknown number of steps count as TRI_TYPICAL_STEPS. */
 enum { TRI_TYPICAL_STEPS = 100000 };
 void tri__step_kinds_resolve(tri_optimizing *how, int64_t warmup);
 

@@ -93,7 +93,7 @@ const tri_option tri__run_options[] = {
         .heading = "optimisation", .help = "parameters whose name contains one of these do not decay"),
     ROW(REAL, adam_beta1, RUN, .value = "0.9", .min = 0, .max = 0.9999999, .commands = "train",
         .heading = "optimisation", .help = "AdamW's decay of the mean"),
-    ROW(REAL, adam_beta2, RUN, .value = "0.999", .min = 0, .max = 0.9999999, .commands = "train",
+    ROW(REAL, adam_beta2, RUN, .value = "0.999", .min = 0, .max = 0.9999999, .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "AdamW's decay of the mean square"),
     ROW(REAL, adam_eps, RUN, .value = "1e-8", .min = 1e-30, .max = 1, .commands = "train", .heading = "optimisation",
         .help = "AdamW's epsilon"),
@@ -107,7 +107,8 @@ const tri_option tri__run_options[] = {
         .help = "sgd: Nesterov's momentum"),
     ROW(INT, full_steps, RUN, .value = "0", FROM(0), .alias = "freeze_step", .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
-        .help = "onebit-adam: steps before momentum travels as signs; 0: a fifth of the run"),
+        .help = "onebit-adam: steps before momentum travels as signs; 0: a fifth of the run, at least warm-up and "
+                "1 / (1 - adam_beta2)"),
     ROW(INT, sync_every, RUN, .value = "1", .min = 1, .max = 1e9, .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
         .help = "copies of the model step alone and meet every so many steps (DiLoCo); 1: every step is common"),

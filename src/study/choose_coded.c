@@ -35,7 +35,7 @@ static void set_local(tri_settings *s, int sharded) {
 static const way ways[] = {
     {"--compress-gradients int8", "--compress-gradients int8 --compress-weights int8",
      "sums of gradients travel in 8 bits", set_int8},
-    {"--optimizer onebit-adam", NULL, "after a fifth of the run momentum travels as signs", set_signs},
+    {"--optimizer onebit-adam", NULL, "momentum travels as signs, after a fifth of the run or more", set_signs},
     {"--sync-every 32", NULL, "replicas meet every 32 steps only", set_local},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
