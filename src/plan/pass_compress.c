@@ -17,25 +17,16 @@
  * Error feedback: what coding loses of this member's gradients is kept and added to the next step's. What the second
  * coding loses of its part of the sum is kept in that part's place, from where the first coding's loss has just been
  * added. So the sum over all replicas is all that is missing, whatever the shard. */
+#include "plan/coded_transfer.h"
 #include "plan/local.h"
+
 #include "base/random.h"
 
 #include <string.h>
 
-/* What a transfer waits for. */
-typedef enum leg { SCATTER, EXCHANGE, GATHER, SPREAD, DONE } leg;
-
 typedef struct flight {
     tri_instr post;        /* of the transfer that is replaced */
-    leg leg;
-    tri_code code;
-    tri_attr group;        /* exchanges in the code */
-    int n, place;          /* its members; this one's place */
-    int64_t row;           /* bytes of a coded part */
-    int part;              /* slot: what is exchanged in the code; sums within a machine are in their place in y */
-    int sum;               /* slot: this member's part of the sum */
-    int error, error_sum;  /* slots of what coding lost of `part` and of `sum`; -1 */
-    tri_ends ends;         /* of the transfer in flight */
+    tri_coded_transfer transfer;
 } flight;
 
 typedef struct compress {
@@ -60,70 +51,24 @@ static tri_attr within_of(const compress *c) {
     return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = c->within};
 }
 
-/* The gates, the unit and the microbatch of everything that replaces a transfer. */
-static tri_instr *emit(compress *c, const flight *f, tri_op op, const int *slots, tri_attr attr) {
-    c->to.unit = f->post.unit, c->to.mb = f->post.mb;
-    tri_instr *instr = tri__build(&c->to, op, slots, attr);
-    instr->gates = f->post.gates;
-    return instr;
-}
-#define EMIT(c, f, op, attr, ...) emit((c), (f), TRI_OP_##op, (const int[TRI_MAX_ARGS]){__VA_ARGS__}, (attr))
-
-static void post(compress *c, flight *f, tri_op op, tri_attr group, tri_ends ends, leg leg) {
-    tri_instr *instr = emit(c, f, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
-    /* Codes of one size would meet otherwise. */
-    instr->attr.id = tri__random_id(tri__arena_print(c->to.arena, "%s %s", tri__code_name(f->code),
-                                                     c->to.program->slot[tri__transfer_whole(instr)].name));
-    f->ends = ends, f->leg = leg;
-}
-
-static void await(compress *c, const flight *f) { EMIT(c, f, wait, (tri_attr){0}, f->ends.y, f->ends.x); }
-
-static const char *name_of(const compress *c, const flight *f) {
-    return c->to.program->slot[tri__transfer_whole(&f->post)].name;
-}
-
-static void pack(compress *c, const flight *f, int q, int error, int x) {
-    EMIT(c, f, pack, ((tri_attr){.code = (int32_t)f->code}), q, error, x, -1, -1, -1);
-}
-
-/* Codes the parts of all members, and exchanges them. */
-static void exchange(compress *c, flight *f) {
-    tri_ends ends;
-    c->to.unit = f->post.unit;
-    ends.x = tri__build_slot(&c->to, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = f->n}, f->row, "q.%s", name_of(c, f));
-    ends.y = tri__build_slot(&c->to, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = f->n}, f->row, "r.%s", name_of(c, f));
-    pack(c, f, ends.x, f->error, f->part);
-    post(c, f, TRI_OP_all_to_all_post, f->group, ends, EXCHANGE);
-}
-
-/* Codes this member's part x of f->part, and gathers those of all. */
-static void gather(compress *c, flight *f, int error, int x) {
-    c->to.unit = f->post.unit;
-    int all = tri__build_slot(&c->to, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = 1}, f->n * f->row, "s.%s", name_of(c, f));
-    int own = tri__build_view(&c->to, all, f->place * f->row, 1, f->row, "s.%s.own", name_of(c, f));
-    pack(c, f, own, error, x);
-    post(c, f, TRI_OP_all_gather_post, f->group, (tri_ends){all, own}, GATHER);
-}
-
-static void decode(compress *c, flight *f) {
-    int rows = tri__build_view(&c->to, f->ends.y, 0, f->n, f->row, "s.%s.rows", name_of(c, f));
-    EMIT(c, f, unpack, ((tri_attr){.code = (int32_t)f->code}), f->part, rows);
+/* What is appended now has the gates, the unit and the microbatch of the transfer that it replaces. */
+static void set_place(compress *c, const tri_instr *post) {
+    c->to.unit = post->unit, c->to.mb = post->mb, c->to.gates = post->gates;
 }
 
 /* Begins a transfer among the ranks of a layer, in place; y: a view of `slot`. */
-static tri_ends post_in_layer(compress *c, const flight *f, tri_op op, int slot, tri_range part, const char *unit) {
+static tri_ends post_in_layer(compress *c, tri_op op, int slot, tri_range part, const char *unit) {
     const char *name = c->to.program->slot[slot].name;
     int is_first = tri__mesh_coords(&c->pass->in->mesh, c->pass->in->rank).tp == 0;
     int y = tri__build_view(&c->to, slot, part.begin, 1, tri__range_count(part), "%s.layer.%s", name, unit);
     tri_ends ends = {y, op == TRI_OP_broadcast_post && is_first ? y : -1};
     tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_TP), .id = tri__random_id(c->to.program->slot[y].name)};
-    emit(c, f, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
+    tri__build(&c->to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
     return ends;
 }
 
-static void await_all(compress *c, const flight *f, const tri_ends *ends, int n) {
-    for (int i = 0; i < n; i++) EMIT(c, f, wait, (tri_attr){0}, ends[i].y, ends[i].x);
+static void await_all(compress *c, const tri_ends *ends, int n) {
+    for (int i = 0; i < n; i++) TRI_BUILD(&c->to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
 }
 
 /* Codes whose blocks have a scale: the same number is decoded otherwise beside others. */
@@ -140,32 +85,20 @@ static void take_first(compress *c, const flight *f) {
         if (tri__slot_root(c->to.program, pass->out.param[u]) != root) continue;
         tri_range whole = {at + unit->split, at + unit->count};
         at += unit->count;
-        if (tri__range_count(whole)) ends[n++] = post_in_layer(c, f, TRI_OP_broadcast_post, f->part, whole, unit->name);
+        if (tri__range_count(whole))
+            ends[n++] = post_in_layer(c, TRI_OP_broadcast_post, f->transfer.part, whole, unit->name);
     }
-    await_all(c, f, ends, n);
+    await_all(c, ends, n);
 }
 
-/* Ends the transfer in flight, and begins what follows it. */
+/* Ends the leg in flight, and begins what follows it. */
 static void advance(compress *c, flight *f) {
-    if (f->leg == DONE) return;
-    await(c, f);
-    tri_ends whole = tri__transfer_ends(&f->post);
-    switch (f->leg) {
-    case SCATTER: exchange(c, f); break;
-    case EXCHANGE:
-        EMIT(c, f, unpack_sum, ((tri_attr){.code = (int32_t)f->code}), f->sum, f->ends.y, -1);
-        if (f->post.op == TRI_OP_all_reduce_post) gather(c, f, f->error_sum, f->sum);
-        else f->leg = DONE;
-        break;
-    case GATHER:
-        decode(c, f);
-        if (f->post.op == TRI_OP_all_gather_post && has_scales(f->code) && c->pass->in->mesh.tp > 1) take_first(c, f);
-        if (f->part != whole.y)
-            post(c, f, TRI_OP_all_gather_post, within_of(c), (tri_ends){whole.y, f->part}, SPREAD);
-        else f->leg = DONE;
-        break;
-    default: f->leg = DONE;
-    }
+    tri_coded_transfer *t = &f->transfer;
+    if (t->leg == TRI_LEG_DONE) return;
+    set_place(c, &f->post);
+    tri__coded_end(&c->to, t);
+    if (f->post.op == TRI_OP_all_gather_post && has_scales(t->code) && c->pass->in->mesh.tp > 1) take_first(c, f);
+    tri__coded_next(&c->to, t);
 }
 
 static int same_kind(const tri_instr *a, const tri_instr *b) {
@@ -179,12 +112,15 @@ static int has_blocks(const compress *c, int64_t count, tri_attr group) {
     return n > 1 && tri__range_count(tri__shard(count, n, 0)) >= TRI_CODE_BLOCK;
 }
 
-static void set_group(const compress *c, flight *f, tri_code code, tri_attr group, int64_t count) {
+/* A transfer of `part` in a code; the other slots are to be set. */
+static tri_coded_transfer transfer_of(const compress *c, tri_code code, tri_attr group, int part) {
     const tri_mesh *mesh = &c->pass->in->mesh;
-    f->code = code, f->group = (tri_attr){.axes = group.axes, .within = group.within, .across = group.across};
-    f->n = tri__transfer_size(mesh, &group);
-    f->place = tri__transfer_place(mesh, c->pass->in->rank, &group);
-    f->row = tri__coded_row(code, count, f->n);
+    tri_coded_transfer t = {.code = code, .part = part, .error = -1, .error_sum = -1, .apply = -1};
+    t.group = (tri_attr){.axes = group.axes, .within = group.within, .across = group.across};
+    t.n = tri__transfer_size(mesh, &group);
+    t.place = tri__transfer_place(mesh, c->pass->in->rank, &group);
+    t.row = tri__coded_row(code, c->to.program->slot[part].cols, t.n);
+    return t;
 }
 
 static int view_of(compress *c, int slot, tri_range part, const char *label) {
@@ -289,8 +225,8 @@ static void set_errors(compress *c, flight *f) {
     int bucket = pass->bucket_slot[i].bucket;
     int64_t count = c->bucket_count[bucket];
     tri_range sent = f->post.attr.across ? own_of(c, count, pass->group) : error_range(c, count);
-    f->error = lost_of(c, bucket, sent, "own");
-    if (f->post.op == TRI_OP_all_reduce_post) f->error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
+    f->transfer.error = lost_of(c, bucket, sent, "own");
+    if (f->transfer.gathers) f->transfer.error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
 }
 
 /* Error feedback: ranks of a layer keep the same errors of weights that they hold in common. So gradients that each
@@ -312,38 +248,41 @@ static void sum_tokens(compress *c, const flight *f) {
         pass->tokens_summed[u] = 1;
         tri_range part = tri__range_both(held, (tri_range){at + unit->tokens, at + unit->count});
         tri_range here = {part.begin - held.begin, part.end - held.begin};
-        if (tri__range_count(part)) ends[n++] = post_in_layer(c, f, TRI_OP_all_reduce_post, slot, here, unit->name);
+        if (tri__range_count(part)) ends[n++] = post_in_layer(c, TRI_OP_all_reduce_post, slot, here, unit->name);
     }
-    await_all(c, f, ends, n);
+    await_all(c, ends, n);
 }
 
 /* Begins a sum of gradients; those like it that are under way go on, while it is in flight. */
 static void begin_sum(compress *c, const tri_instr *instr) {
-    flight f = {.post = *instr, .error = -1, .error_sum = -1};
+    flight f = {.post = *instr};
     tri_ends ends = tri__transfer_ends(instr);
-    int sums_all = instr->op == TRI_OP_all_reduce_post, n = c->n_open;
-    int64_t count = c->to.program->slot[tri__transfer_whole(instr)].cols;
+    int whole = tri__transfer_whole(instr), sums_all = instr->op == TRI_OP_all_reduce_post, n = c->n_open;
+    int64_t count = c->to.program->slot[whole].cols;
     tri_attr group = coded_group(c, instr, &count);
+    set_place(c, instr);
     sum_tokens(c, &f);
-    int nested = group.across && !instr->attr.across;
-    f.part = sums_all ? ends.y : ends.x, f.sum = ends.y;
-    if (nested) f.part = view_of(c, ends.y, own_of(c, c->to.program->slot[ends.y].cols, within_of(c)), "node");
-    set_group(c, &f, c->how->gradients, group, c->to.program->slot[f.part].cols);
-    if (sums_all) f.sum = view_of(c, f.part, own_of(c, c->to.program->slot[f.part].cols, group), "sum");
+    int nested = group.across && !instr->attr.across, part = whole;
+    if (nested) part = view_of(c, whole, own_of(c, c->to.program->slot[whole].cols, within_of(c)), "node");
+    f.transfer = transfer_of(c, c->how->gradients, group, part);
+    f.transfer.gathers = sums_all, f.transfer.whole = whole;
+    f.transfer.own = sums_all ? view_of(c, part, own_of(c, c->to.program->slot[part].cols, group), "sum") : ends.y;
+    if (nested) f.transfer.within = within_of(c);
     set_errors(c, &f);
     c->n_gradients++;
-    if (nested) post(c, &f, TRI_OP_reduce_scatter_post, within_of(c), (tri_ends){f.part, ends.y}, SCATTER);
-    else exchange(c, &f);
+    tri__coded_begin(&c->to, &f.transfer, 1);
     for (int i = 0; i < n; i++)
         if (same_kind(&c->open[i].post, instr)) advance(c, &c->open[i]);
     *TRI_PUSH(c->pass->arena, c->open, c->n_open, c->cap_open) = f;
 }
 
 static void begin_gather(compress *c, const tri_instr *instr) {
-    flight f = {.post = *instr, .part = TRI_SLOT(instr, all_gather_post, y)};
-    set_group(c, &f, c->how->weights, instr->attr, c->to.program->slot[f.part].cols);
+    int whole = TRI_SLOT(instr, all_gather_post, y);
+    flight f = {.post = *instr, .transfer = transfer_of(c, c->how->weights, instr->attr, whole)};
+    f.transfer.whole = whole, f.transfer.own = TRI_SLOT(instr, all_gather_post, x);
     c->n_weights++;
-    gather(c, &f, -1, TRI_SLOT(instr, all_gather_post, x));
+    set_place(c, instr);
+    tri__coded_begin(&c->to, &f.transfer, 0);
     *TRI_PUSH(c->pass->arena, c->open, c->n_open, c->cap_open) = f;
 }
 
@@ -360,7 +299,7 @@ static int flight_of(const compress *c, const tri_instr *instr) {
 /* Ends a transfer. All-reduces are waited for one after the other: those after it go on meanwhile. */
 static void finish(compress *c, int index) {
     const tri_instr done = c->open[index].post;
-    while (c->open[index].leg != DONE)
+    while (c->open[index].transfer.leg != TRI_LEG_DONE)
         for (int i = 0; i < c->n_open; i++)
             if (i == index || (done.op == TRI_OP_all_reduce_post && same_kind(&c->open[i].post, &done)))
                 advance(c, &c->open[i]);

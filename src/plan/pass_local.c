@@ -15,9 +15,8 @@
  * unpack_sum; pack, all_gather, unpack. Every copy, the owner of a part too, takes the decoded step, so anchors never
  * drift apart. Sums within a copy stay in full. A unit's exchange advances by one transfer wherever the next unit's
  * begins. */
+#include "plan/coded_transfer.h"
 #include "plan/local.h"
-
-#include "base/random.h"
 
 #include <string.h>
 
@@ -31,15 +30,10 @@ typedef struct exchange {
     tri_range part, own;   /* of the unit's elements: what the group exchanges; this member's part of that */
 } exchange;
 
-/* What a transfer under way is followed by. */
-typedef enum leg { WITHIN, SUM, STEP, SPREAD, DONE } leg;
-
+/* An exchange under way: of a unit's change d = anchor - p, and later of the step. */
 typedef struct flight {
-    const exchange *x;
-    leg leg;
-    int d, part, own;      /* slots: the change of all elements, of x->part, of x->own; later the step */
-    int64_t row;           /* bytes of a coded part */
-    tri_ends ends;         /* of the transfer under way */
+    int unit;
+    tri_coded_transfer transfer;
 } flight;
 
 typedef struct meeting {
@@ -195,92 +189,33 @@ static void add_states(meeting *m) {
  * only their last step is left out. */
 static int apply_of(const meeting *m) { return m->pass->in->precision == TRI_F16 ? -1 : m->pass->out.apply; }
 
-static int state_of(meeting *m, const flight *f, int state) {
-    if (state < 0 || f->x->code == TRI_CODE_NONE) return -1;
-    return tri__state_slot(m->pass, &m->build, state, f->x->unit);
-}
-
-static void post(meeting *m, flight *f, tri_op op, tri_attr group, tri_ends ends, leg leg) {
-    tri_instr *instr = tri__build(&m->build, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
-    instr->attr.id = tri__random_id(m->build.program->slot[tri__transfer_whole(instr)].name);
-    f->ends = ends, f->leg = leg;
-}
-
-static void pack(meeting *m, const flight *f, int q, int error, int x) {
-    TRI_BUILD(&m->build, pack, ((tri_attr){.code = (int32_t)f->x->code}), q, error, x, -1, -1, apply_of(m));
-}
-
-/* Sums what the group exchanges: each member gets its part. */
-static void begin_sum(meeting *m, flight *f) {
-    const char *name = m->pass->model->unit[f->x->unit].name;
-    tri_rows rows = {.add = f->x->n};
-    if (f->x->code == TRI_CODE_NONE) {
-        post(m, f, TRI_OP_reduce_scatter_post, f->x->group, (tri_ends){f->own, f->part}, SUM);
-        return;
-    }
-    int q = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, rows, f->row, "q.d.%s", name);
-    int r = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, rows, f->row, "r.d.%s", name);
-    pack(m, f, q, state_of(m, f, m->error), f->part);
-    post(m, f, TRI_OP_all_to_all_post, f->x->group, (tri_ends){r, q}, SUM);
-}
-
-static void begin_gather(meeting *m, flight *f) {
-    const char *name = m->pass->model->unit[f->x->unit].name;
-    if (f->x->code == TRI_CODE_NONE) {
-        post(m, f, TRI_OP_all_gather_post, f->x->group, (tri_ends){f->part, f->own}, STEP);
-        return;
-    }
-    int all = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_U8, (tri_rows){.add = 1}, f->x->n * f->row, "s.d.%s", name);
-    int own = tri__build_view(&m->build, all, f->x->place * f->row, 1, f->row, "s.d.%s.own", name);
-    pack(m, f, own, state_of(m, f, m->error_sum), f->own);
-    post(m, f, TRI_OP_all_gather_post, f->x->group, (tri_ends){all, own}, STEP);
+static int state_of(meeting *m, const exchange *x, int state) {
+    if (state < 0 || x->code == TRI_CODE_NONE) return -1;
+    return tri__state_slot(m->pass, &m->build, state, x->unit);
 }
 
 static void take_step(meeting *m, const flight *f) {
     const tri_optimizing *how = &m->pass->in->optimizer;
     tri_attr attr = {.beta1 = (float)how->outer_momentum, .rate = (float)how->outer_lr, .nesterov = 1,
                      .members = m->copies};
-    int momentum = tri__state_slot(m->pass, &m->build, m->momentum, f->x->unit);
-    TRI_BUILD(&m->build, outer_step, attr, momentum, f->own, apply_of(m));
+    int momentum = tri__state_slot(m->pass, &m->build, m->momentum, f->unit);
+    TRI_BUILD(&m->build, outer_step, attr, momentum, f->transfer.own, apply_of(m));
 }
 
-static void unpack(meeting *m, const flight *f, tri_op op, int y, int rows) {
-    tri__build(&m->build, op, (const int[TRI_MAX_ARGS]){y, rows, op == TRI_OP_unpack_sum ? apply_of(m) : -1},
-               (tri_attr){.code = (int32_t)f->x->code});
-}
-
-static void finish(meeting *m, flight *f) {
+static void finish(meeting *m, const flight *f) {
     const tri_planned *out = &m->pass->out;
-    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->anchor[f->x->unit], out->param[f->x->unit], f->d, apply_of(m));
-    f->leg = DONE;
-}
-
-/* After the step has been gathered. */
-static void spread(meeting *m, flight *f) {
-    if (f->x->code != TRI_CODE_NONE) {
-        int rows = tri__build_view(&m->build, f->ends.y, 0, f->x->n, f->row, "s.d.%s.rows",
-                                   m->pass->model->unit[f->x->unit].name);
-        unpack(m, f, TRI_OP_unpack, f->part, rows);
-    }
-    if (f->x->is_nested) post(m, f, TRI_OP_all_gather_post, within_of(m->pass), (tri_ends){f->d, f->part}, SPREAD);
-    else finish(m, f);
+    TRI_BUILD(&m->build, outer_take, (tri_attr){0}, out->anchor[f->unit], out->param[f->unit], f->transfer.whole,
+              apply_of(m));
 }
 
 /* Ends the transfer under way, and begins what follows it. */
 static void advance(meeting *m, flight *f) {
-    if (f->leg == DONE) return;
-    m->build.unit = m->build.program->slot[f->d].unit;
-    TRI_BUILD(&m->build, wait, (tri_attr){0}, f->ends.y, f->ends.x);
-    switch (f->leg) {
-    case WITHIN: begin_sum(m, f); break;
-    case SUM:
-        if (f->x->code != TRI_CODE_NONE) unpack(m, f, TRI_OP_unpack_sum, f->own, f->ends.y);
-        take_step(m, f);
-        begin_gather(m, f);
-        break;
-    case STEP: spread(m, f); break;
-    default: finish(m, f);
-    }
+    tri_coded_transfer *t = &f->transfer;
+    if (t->leg == TRI_LEG_DONE) return;
+    m->build.unit = m->build.program->slot[t->whole].unit;
+    if (tri__coded_end(&m->build, t) == TRI_LEG_SUM) take_step(m, f);
+    tri__coded_next(&m->build, t);
+    if (t->leg == TRI_LEG_DONE) finish(m, f);
 }
 
 static int view_of(meeting *m, int slot, tri_range held, tri_range part, const char *label) {
@@ -293,15 +228,17 @@ static flight begin(meeting *m, const exchange *x) {
     const tri_planned *out = &m->pass->out;
     tri_range held = out->param_part[x->unit];
     m->build.unit = m->build.program->slot[out->param[x->unit]].unit;
-    flight f = {.x = x, .row = tri__coded_row(x->code, tri__range_count(x->part), x->n)};
-    f.d = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_F32, (tri_rows){.add = 1}, tri__range_count(held), "d.%s",
-                          m->pass->model->unit[x->unit].name);
-    f.part = view_of(m, f.d, held, x->part, "node");
-    f.own = view_of(m, f.part, x->part, x->own, "own");
-    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, f.d, out->anchor[x->unit], out->param[x->unit]);
-    if (x->is_nested) post(m, &f, TRI_OP_reduce_scatter_post, within_of(m->pass), (tri_ends){f.part, f.d}, WITHIN);
-    else begin_sum(m, &f);
-    return f;
+    tri_coded_transfer t = {.code = x->code, .group = x->group, .n = x->n, .place = x->place, .gathers = 1,
+                            .row = tri__coded_row(x->code, tri__range_count(x->part), x->n), .apply = apply_of(m)};
+    if (x->is_nested) t.within = within_of(m->pass);
+    t.whole = tri__build_slot(&m->build, TRI_MEM_COMM, TRI_F32, (tri_rows){.add = 1}, tri__range_count(held), "d.%s",
+                              m->pass->model->unit[x->unit].name);
+    t.part = view_of(m, t.whole, held, x->part, "node");
+    t.own = view_of(m, t.part, x->part, x->own, "own");
+    t.error = state_of(m, x, m->error), t.error_sum = state_of(m, x, m->error_sum);
+    TRI_BUILD(&m->build, local_delta, (tri_attr){0}, t.whole, out->anchor[x->unit], out->param[x->unit]);
+    tri__coded_begin(&m->build, &t, 1);
+    return (flight){x->unit, t};
 }
 
 static void meet(meeting *m) {
@@ -314,7 +251,7 @@ static void meet(meeting *m) {
     }
     for (int under_way = n; under_way;) {
         under_way = 0;
-        for (int i = 0; i < n; i++) advance(m, &m->open[i]), under_way += m->open[i].leg != DONE;
+        for (int i = 0; i < n; i++) advance(m, &m->open[i]), under_way += m->open[i].transfer.leg != TRI_LEG_DONE;
     }
     for (int i = first; i < m->build.program->n_instrs; i++) m->build.program->instr[i].gates = TRI_GATE(sync);
 }
