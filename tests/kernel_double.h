@@ -291,6 +291,10 @@ static void double_outer_take(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[1][i] = v[0][i] -= v[2][i];
 }
 
+static void double_commit(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
+}
+
 static void double_swap(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double a = v[0][i];
@@ -390,7 +394,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
-    ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),
+    ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),
 #undef ROW

@@ -25,7 +25,8 @@ static void try_forbidden(const kernel_case *at, void *context) {
 static void a_skipped_step_changes_nothing(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"adamw adamw_copy adam sgd lamb_moments lamb_step momentum momentum_in adamw_frozen outer_step outer_take",
+        {"adamw adamw_copy adam sgd lamb_moments lamb_step momentum momentum_in adamw_frozen outer_step outer_take "
+         "commit",
          "K=77"},
         {"pack unpack_sum momentum_out", "F=1,2,3,4,5 M=2 K=600"},
     };

@@ -14,9 +14,10 @@
  * A sum of gradients advances by one of these transfers wherever the next sum is posted, so that one is in flight while
  * another is coded, and its buffers live no longer. Parts of less than a block stay as they were.
  *
- * Error feedback: what coding loses of this member's gradients is kept and added to the next step's. What the second
- * coding loses of its part of the sum is kept in that part's place, from where the first coding's loss has just been
- * added. So the sum over all replicas is all that is missing, whatever the shard. */
+ * Error feedback: what coding loses of this member's gradients is kept, once `update` knows that the step is applied,
+ * and added to the next step's. What the second coding loses of its part of the sum is kept in that part's place, from
+ * where the first coding's loss has just been added. So the sum over all replicas is all that is missing, whatever the
+ * shard. */
 #include "plan/coded_transfer.h"
 #include "plan/local.h"
 
@@ -40,6 +41,7 @@ typedef struct compress {
     int64_t *bucket_count; /* [n_buckets] elements */
     int n_buckets;
     int *error;            /* [n_buckets] slots of what coding lost of error_range; NULL: nothing is kept */
+    int *error_new;        /* [n_buckets] the same with this step's losses; -1: nothing of the bucket is coded yet */
 } compress;
 
 static tri_range own_of(const compress *c, int64_t count, tri_attr group) {
@@ -202,19 +204,42 @@ static void keep_errors(compress *c) {
         if (pass->unit_bucket[u] >= c->n_buckets) c->n_buckets = pass->unit_bucket[u] + 1;
     c->bucket_count = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->bucket_count);
     c->error = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->error);
+    c->error_new = tri__arena_alloc(pass->arena, (size_t)c->n_buckets * sizeof *c->error_new);
+    pass->error_new = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->error_new);
+    for (int u = 0; u < pass->model->n_units; u++) pass->error_new[u] = -1;
+    for (int b = 0; b < c->n_buckets; b++) c->error_new[b] = -1;
     for (int u = 0; u < pass->model->n_units; u++) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
-    tri_state *state = &pass->out.state[tri__add_state(pass, "error", "error.")];
+    pass->error = tri__add_state(pass, "error", "error.");
+    tri_state *state = &pass->out.state[pass->error];
     state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
     state->copy = place / each, state->copies = pass->in->mesh.dp / each;
     keep_units(c, state);
     pass->tokens_summed = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units);
 }
 
-/* The slot of what was lost of elements `part` of a bucket. */
+/* Before the first coding of a bucket: the errors of this step begin as those of the steps before. Whether it is
+ * applied is known only when all sums are done, so these stay until then. */
+static void open_errors(compress *c, int bucket) {
+    tri_pass *pass = c->pass;
+    tri_program *program = c->to.program;
+    const tri_slot kept = program->slot[c->error[bucket]];
+    int new = c->error_new[bucket];
+    if (new >= 0) return;
+    c->error_new[bucket] = new = tri__build_slot(&c->to, TRI_MEM_ACT, TRI_F32, kept.rows, kept.cols, "%s.new",
+                                                 kept.name);
+    TRI_BUILD(&c->to, cast, (tri_attr){0}, new, c->error[bucket]);
+    for (int u = 0; u < pass->model->n_units; u++) {
+        const tri_slot of = program->slot[pass->out.state[pass->error].slot[u]];
+        if (pass->unit_bucket[u] == bucket && of.cols)
+            pass->error_new[u] = tri__build_view(&c->to, new, of.parent_at, 1, of.cols, "%s.new", of.name);
+    }
+}
+
+/* The slot of what is lost of elements `part` of a bucket. */
 static int lost_of(compress *c, int bucket, tri_range part, const char *label) {
     tri_range all = error_range(c, c->bucket_count[bucket]);
-    if (part.begin == all.begin && part.end == all.end) return c->error[bucket];
-    return view_of(c, c->error[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, label);
+    if (part.begin == all.begin && part.end == all.end) return c->error_new[bucket];
+    return view_of(c, c->error_new[bucket], (tri_range){part.begin - all.begin, part.end - all.begin}, label);
 }
 
 static void set_errors(compress *c, flight *f) {
@@ -225,6 +250,7 @@ static void set_errors(compress *c, flight *f) {
     int bucket = pass->bucket_slot[i].bucket;
     int64_t count = c->bucket_count[bucket];
     tri_range sent = f->post.attr.across ? own_of(c, count, pass->group) : error_range(c, count);
+    open_errors(c, bucket);
     f->transfer.error = lost_of(c, bucket, sent, "own");
     if (f->transfer.gathers) f->transfer.error_sum = lost_of(c, bucket, sum_range(c, count), "sum");
 }

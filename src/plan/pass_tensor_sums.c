@@ -13,7 +13,7 @@ tri_range tri__tensor_once(const tri_pass *pass, int unit, tri_range part) {
     return tri__range_both(part, (tri_range){0, pass->model->unit[unit].split});
 }
 
-/* Gradients of units: flat slots, which hold the elements `part` of them, in steps of the kinds `gates`. */
+/* Gradients of units: flat slots (-1: none), which hold the elements `part` of them, in steps of the kinds `gates`. */
 typedef struct grads {
     const int *slot;
     const tri_range *part;
@@ -23,8 +23,8 @@ typedef struct grads {
 /* A view of elements `of` of a unit's gradients, as far as this rank has them; -1: none. */
 static int grads_of(tri_builder *to, const grads *from, int unit, tri_range of, const char *label) {
     tri_range held = from->part[unit], part = tri__range_both(held, of);
-    if (!tri__range_count(part)) return -1;
     int flat = from->slot[unit];
+    if (!tri__range_count(part) || flat < 0) return -1;
     to->unit = to->program->slot[flat].unit;
     return tri__build_view(to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.%s",
                            to->program->slot[flat].name, label);
@@ -87,8 +87,8 @@ tri_status tri__pass_tensor_sums(tri_pass *pass) {
     summed.gates = full;
     if (code != TRI_CODE_NONE && code != TRI_CODE_BF16 /* which has no blocks */) {
         take_first(pass, &summed);
-        for (int i = 0; i < pass->out.n_states; i++) /* those of error feedback */
-            take_first(pass, &(grads){pass->out.state[i].slot, pass->out.state[i].held, full});
+        if (pass->error_new)
+            take_first(pass, &(grads){pass->error_new, pass->out.state[pass->error].held, full});
     }
     tri_range *once = tri__arena_alloc(pass->arena, (size_t)n * sizeof *once);
     for (int u = 0; u < n; u++) once[u] = tri__tensor_once(pass, u, pass->out.save_part[u]);

@@ -106,6 +106,18 @@ static void emit_norm(tri_updating *up) {
     b->gates = 0;
 }
 
+/* Errors of coded gradients: those of a step that is not applied are those of the step before. */
+static void emit_errors(tri_updating *up) {
+    const tri_pass *pass = up->pass;
+    for (int u = 0; u < pass->model->n_units && pass->error_new; u++) {
+        if (pass->error_new[u] < 0) continue;
+        up->build.unit = pass->program->slot[pass->out.param[u]].unit;
+        TRI_BUILD(&up->build, commit, (tri_attr){0}, pass->out.state[pass->error].slot[u], pass->error_new[u],
+                  pass->out.apply);
+    }
+    up->build.unit = -1;
+}
+
 void tri__gather_parts(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
@@ -135,6 +147,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     emit_control(&up);
     up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");
     emit_norm(&up);
+    emit_errors(&up);
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     up.first = pass->out.n_states;
     optimizer->emit(&up);

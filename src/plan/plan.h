@@ -248,6 +248,10 @@ typedef struct tri_pass {
     int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
     tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
     int n_bucket_slots, cap_bucket_slots;
+    int *error_new; /* [n_units] what coding has lost of gradients, this step's included: the state `error`, once
+                       `update` commits it; -1: no part of the unit is coded. Both set by compress, read by
+                       tensor_sums, update. NULL: no error feedback */
+    int error;
     uint8_t *tokens_summed; /* [n_units] 1: gradients from a rank's own tokens are summed over the tp axis already. Set
                               by compress, read by tensor_sums; NULL: none */
     tri_stored *stored;    /* [n_stored] weights with slots of their own, by unit and place. Set by quantize, read by

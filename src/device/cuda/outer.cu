@@ -1,5 +1,5 @@
-/* outer.cu - copies of the model that step alone: how far a copy went, the step along the mean of all, and taking it.
- */
+/* outer.cu - copies of the model that step alone: how far a copy went, the step along the mean of all, and taking
+ * it. Beside them, other plain copies of an update: commit, swap. */
 #include "device/cuda/each.cuh"
 
 struct nothing {};
@@ -86,6 +86,24 @@ static void outer_take(const tri_call *call) {
     EACH_TYPE(call, ARG(d), outer_take_of);
 }
 
+struct commit_update {
+    typedef nothing now;
+    float *y;                 /* [K] */
+    const float *x;           /* [K] */
+    __device__ __forceinline__ now begin() const { return now{}; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &) const {
+        float X[N];
+        load<N>(x + i, X);
+        store<N>(y + i, X);
+    }
+};
+
+static void commit(const tri_call *call) {
+    OPERANDS(commit);
+    commit_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(x))};
+    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.x), "commit");
+}
+
 struct swap_update {
     typedef nothing now;
     float *a, *b;             /* [K] each */
@@ -107,6 +125,7 @@ const tri_kernel_row tri__cuda_outer[] = {
     TRI_CUDA_SAME_ROWS(TRI_OP_local_delta, local_delta, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_outer_step, outer_step, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_outer_take, outer_take, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_commit, commit, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_swap, swap, {}),
     {},
 };

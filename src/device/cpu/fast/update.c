@@ -21,6 +21,16 @@ static void accumulate(const tri_call *call) {
     }
 }
 
+static void commit(const tri_call *call) {
+    OPERANDS(commit);
+    int64_t n = elements(call, ARG(y));
+    if (!*i32(call, ARG(apply))) return;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK)
+        memcpy(f32(call, ARG(y)) + i, f32(call, ARG(x)) + i,
+               (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(float));
+}
+
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
     const tri_simd *simd = tri__simd();
@@ -37,6 +47,7 @@ static void sumsq(const tri_call *call) {
 
 const tri_kernel_row tri__cpu_update_fast[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
     {.run = NULL},
 };

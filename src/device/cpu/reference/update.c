@@ -9,6 +9,14 @@ static void accumulate(const tri_call *call) {
     for (int64_t i = 0; i < K; i++) y[i] = adds(call, ARG(y)) ? y[i] + x[i] : x[i];
 }
 
+static void commit(const tri_call *call) {
+    OPERANDS(commit);
+    float *y = f32(call, ARG(y));       /* [K] */
+    const float *x = f32(call, ARG(x)); /* [K] */
+    if (!*i32(call, ARG(apply))) return;
+    for (int64_t i = 0; i < call->t[ARG(y)].cols; i++) y[i] = x[i];
+}
+
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
     const float *x = f32(call, ARG(x)); /* [K] */
@@ -31,6 +39,7 @@ static void clip(const tri_call *call) {
 
 const tri_kernel_row tri__cpu_update_reference[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
     {.run = NULL},
