@@ -113,8 +113,7 @@ static float product_fp8(const uint8_t *a, const uint8_t *b, int64_t n) {
     return (float)sum;
 }
 
-/* y[T,O], and h[T,O] or -1. Products of floats are exact in double, and so is what a sum of two needs to be rounded
- * right, so each operation is rounded as if alone: a compiler may not contract them to one. */
+/* y[T,O], and h[T,O] or -1. Three operations, each rounded to fp32. */
 static void linear_quantized(const tri_call *call, int y, int h, int q, int s, int w, int ws, int b, int gelu) {
     int64_t T = call->t[q].rows, O = call->t[w].rows, I = call->t[q].cols;
     for (int64_t t = 0; t < T; t++)
@@ -123,9 +122,9 @@ static void linear_quantized(const tri_call *call, int y, int h, int q, int s, i
                           *column = (const uint8_t *)call->t[w].data + o * I;
             float sum = call->dtype[q] == TRI_I8 ? product_int8((const int8_t *)row, (const int8_t *)column, I)
                                                  : product_fp8(row, column, I);
-            float scale = (float)((double)f32(call, s)[t] * f32(call, ws)[o]);
-            float value = (float)((double)sum * scale);
-            if (call->t[b].data) value = (float)((double)value + load(call, b, o));
+            float scale = f32(call, s)[t] * f32(call, ws)[o], value = sum * scale;
+            __asm__("" : "+m"(value)); /* not contracted with the sum to one operation, which gcc may do */
+            if (call->t[b].data) value += load(call, b, o);
             if (h >= 0) save(call, h, t * O + o, value);
             if (!gelu) save(call, y, t * O + o, value);
             else save(call, y, t * O + o, gelu_at(tri__rounded((tri_dtype)call->dtype[y], value)));
