@@ -184,8 +184,20 @@ static void one_copy(void **state) {
     run_free(one), run_free(adamw), run_free(full);
 }
 
+/* A run that had ended goes on, with a variance that stays frozen: full steps are a fifth of the shorter run. */
+static void a_longer_run_keeps_its_kinds(void **state) {
+    (void)state;
+    run asked = {.config = "three.json", .output = "longer", .steps = 10, .save = 1,
+                 .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--max-steps=10"}};
+    run *first = run_on(&asked);
+    asked.option[2] = "--max-steps=60", asked.steps = 2, asked.keep_going = 1;
+    run *rest = run_on(&asked);
+    assert_memory_equal(first->state[2], rest->state[2], (size_t)first->elements * sizeof(float));
+    run_free(first), run_free(rest);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
-                                       cmocka_unit_test(one_copy)};
+                                       cmocka_unit_test(one_copy), cmocka_unit_test(a_longer_run_keeps_its_kinds)};
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }

@@ -4,6 +4,7 @@
  * one would lose steps. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
+#include "plan/step_kinds.h"
 #include "settings/changes.h"
 #include "train/session.h"
 
@@ -101,6 +102,16 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
 
+/* A run that had ended and goes on keeps the kinds of its steps: defaults that follow the run's length are those of the
+ * run that its states come from. */
+static void take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
+    const tri_json *kinds = tri__json_get(tri__checkpoint_state(checkpoint), "step_kinds");
+    tri_optimizing *how = &s->engine.in.optimizer;
+    if (!tri__is_onebit(how->kind)) return;
+    if (!s->settings->full_steps) how->full_steps = integer(kinds, "full_steps", how->full_steps);
+    how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
+}
+
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
         return tri__fail(
@@ -119,6 +130,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     TRI_TRY(tri__engine_load(&s->engine, checkpoint));
     TRI_TRY(tri__engine_load_state(&s->engine, checkpoint, &s->log));
     take_position(s, checkpoint);
+    take_kinds(s, checkpoint);
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
     tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint),
