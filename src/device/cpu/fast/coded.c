@@ -1,5 +1,6 @@
 /* coded.c - numbers on their way between ranks in fewer bits (layout/coded.h): the bytes of the plain rows, block by
- * block, threads over blocks. Whole blocks of fp32 and bf16 are coded in place; others pass through a buffer. */
+ * block, threads over blocks. Whole blocks of fp32 and bf16 are coded in place; others pass through a buffer in the
+ * first-level cache. */
 #include "device/cpu/coded.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/fast/call.h"
@@ -51,12 +52,24 @@ typedef struct run {
     float scale[RUN], largest[RUN], sum[RUN * BLOCK], part[3][BLOCK];
 } run;
 
+/* As tri__widen and tri__narrow, whole blocks by vectors. */
+static void widen(int dtype, int64_t n, const void *from, float *to) {
+    int64_t fast = dtype == TRI_F16 ? n / BLOCK * BLOCK : 0;
+    if (fast) tri__simd()->coded_from_f16(fast, from, to);
+    tri__widen(dtype, n - fast, (const uint16_t *)from + fast, to + fast);
+}
+static void narrow(int dtype, int64_t n, const float *from, void *to) {
+    int64_t fast = dtype == TRI_F32 ? 0 : n / BLOCK * BLOCK;
+    if (fast) tri__simd()->coded_to_half(fast, from, to, dtype == TRI_BF16);
+    tri__narrow(dtype, n - fast, from + fast, (uint16_t *)to + fast);
+}
+
 /* n elements of an operand from `at` on: in place, or in `buffer`, filled up with zeros. NULL if it is left out. */
 static float *whole(const tri_call *call, int k, int64_t at, int64_t n, float *buffer) {
     if (!call->t[k].data) return NULL;
     if (n >= BLOCK && call->dtype[k] == TRI_F32) return f32(call, k) + at;
     int64_t blocks = blocks_of(n);
-    tri__widen(call->dtype[k], n, at_element(call, k, at), buffer);
+    widen(call->dtype[k], n, at_element(call, k, at), buffer);
     memset(buffer + n, 0, (size_t)(blocks * BLOCK - n) * sizeof *buffer);
     return buffer;
 }
@@ -185,6 +198,7 @@ static void decode_run(const tri_coded_row *row, int64_t block, int64_t blocks, 
         float value = tri__decode(row->code, payload + i / BLOCK * tri__code_payload(row->code), i % BLOCK,
                                   scale[i / BLOCK]);
         if (to == TRI_TO_BF16) ((uint16_t *)y)[i] = tri__to_bf16(value);
+        else if (to == TRI_TO_F16) ((uint16_t *)y)[i] = tri__to_f16(value);
         else wide[i] = to == TRI_TO_SUM ? wide[i] + value : value;
     }
 }
@@ -193,6 +207,7 @@ static void unpack(const tri_call *call) {
     OPERANDS(unpack);
     int64_t K = elements(call, ARG(y));
     tri_dtype type = (tri_dtype)call->dtype[ARG(y)];
+    tri_coded_to to = type == TRI_BF16 ? TRI_TO_BF16 : type == TRI_F16 ? TRI_TO_F16 : TRI_TO_F32;
     tasks all = tasks_of(K, call->t[ARG(q)].rows);
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
     for (int64_t i = 0; i < all.parts * all.each; i++) {
@@ -202,10 +217,9 @@ static void unpack(const tri_call *call) {
         for (int64_t block = at.first; block < at.end; block += r.blocks) {
             next_run(&at, block, &r);
             void *y = at_element(call, ARG(y), r.at);
-            int in_place = r.n >= BLOCK && type != TRI_F16;
-            decode_run(&row, block, r.blocks, in_place ? y : r.sum,
-                       in_place && type == TRI_BF16 ? TRI_TO_BF16 : TRI_TO_F32);
-            if (!in_place) tri__narrow(type, r.n, r.sum, y);
+            int in_place = r.n >= BLOCK;
+            decode_run(&row, block, r.blocks, in_place ? y : r.sum, in_place ? to : TRI_TO_F32);
+            if (!in_place) narrow(type, r.n, r.sum, y);
         }
     }
 }
@@ -221,10 +235,9 @@ static void sum_run(const tri_call *call, int64_t block, int64_t n) {
     }
     if (in_place) return;
     void *y = at_element(call, ARG(y), block * BLOCK);
-    if (add) tri__widen(type, n, y, buffer[1]);
+    if (add) widen(type, n, y, buffer[1]);
     for (int64_t i = 0; add && i < n; i++) total[i] = buffer[1][i] + total[i];
-    if (type == TRI_BF16 && n >= BLOCK) tri__simd()->coded_to_bf16(n, total, y);
-    else tri__narrow(type, n, total, y);
+    narrow(type, n, total, y);
 }
 
 static void unpack_sum(const tri_call *call) {

@@ -83,8 +83,8 @@ typedef struct tri_coded_out {
     float after;
 } tri_coded_out;
 
-/* What becomes of expanded numbers: stored, added, or rounded to bf16. */
-typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_BF16 } tri_coded_to;
+/* What becomes of expanded numbers: stored, added, or rounded to 16 bits. */
+typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_BF16, TRI_TO_F16 } tri_coded_to;
 
 typedef struct tri_simd {
     const char *name;
@@ -132,7 +132,8 @@ typedef struct tri_simd {
     int64_t (*coded_sums)(const float *t, const float *mask, double sums[16]);
     void (*encode[6])(const tri_coded_out *out);
     void (*decode[6])(int64_t blocks, const uint8_t *payload, const float *scale, void *y, tri_coded_to to);
-    void (*coded_to_bf16)(int64_t n, const float *x, uint16_t *y); /* n: a multiple of 256 */
+    void (*coded_to_half)(int64_t n, const float *x, uint16_t *y, int is_bf16); /* n: a multiple of 256; else f16 */
+    void (*coded_from_f16)(int64_t n, const uint16_t *x, float *y);             /* the same */
     void (*coded_replace)(int64_t n, const float *value, float least, float *m);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);

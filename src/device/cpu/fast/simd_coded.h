@@ -7,37 +7,23 @@ typedef double vdd __attribute__((vector_size(8 * VEC)));
 
 #ifndef TRI_SIMD_OWN_CODED
 #define size_of vec_abs
-#define vec_max_s(a, b) (((a) & ((a) > (b))) | ((b) & ~((a) > (b))))
-/* The low bytes of 4 vectors; the high halves of 2. */
-INLINE void put_bytes(uint8_t *to, const vi v[4]) {
-    EACH(j, 4) *(vb_any *)(to + j * VEC) = __builtin_convertvector(v[j], vb);
-}
-INLINE void put_high(uint16_t *to, const vu v[2]) {
-    EACH(j, 2) *(vh_any *)(to + j * VEC) = __builtin_convertvector(v[j] >> 16, vh);
-}
 /* 4 vectors of signed bytes as floats; of the low and of the high halves of bytes; bytes in bits 20 .. 26, their signs
  * in bit 31. */
 INLINE void get_int8(const uint8_t *from, vf q[4]) {
-    EACH(j, 4)
-    q[j] = __builtin_convertvector(__builtin_convertvector(*(const vb_any *)(from + j * VEC), vi), vf);
+    EACH(j, 4) q[j] = __builtin_convertvector(vec_bytes(from + j * VEC), vf);
 }
 INLINE void get_int4(const uint8_t *from, vf low[4], vf high[4]) {
     EACH(j, 4) {
-        vi v = __builtin_convertvector(*(const vb_any *)(from + j * VEC), vi);
+        vi v = vec_bytes(from + j * VEC);
         low[j] = __builtin_convertvector((vi)((vu)v << 28) >> 28, vf);
         high[j] = __builtin_convertvector(v >> 4, vf);
     }
 }
 INLINE void get_e4m3(const uint8_t *from, vf q[4]) {
-    EACH(j, 4) {
-        vu v = (vu)__builtin_convertvector(*(const vb_any *)(from + j * VEC), vi);
-        q[j] = (vf)(v << 20 & 0x87F00000u);
-    }
+    EACH(j, 4) q[j] = (vf)((vu)vec_bytes(from + j * VEC) << 20 & 0x87F00000u);
 }
 /* 2 vectors of bf16. */
-INLINE void get_bf16(const uint16_t *from, vf x[2]) {
-    EACH(j, 2) x[j] = (vf)(__builtin_convertvector(*(const vh_any *)(from + j * VEC), vu) << 16);
-}
+INLINE void get_bf16(const uint16_t *from, vf x[2]) { EACH(j, 2) x[j] = (vf)(vec_halves(from + j * VEC) << 16); }
 /* The low 7 bits of q - zero, and the signs of v. */
 INLINE void put_signed(uint8_t *to, const vi q[4], int zero, const vf v[4]) {
     vi byte[4];
@@ -62,12 +48,31 @@ INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
 }
 #endif
 
+INLINE vi chosen(vi a, vi b, vi where) { return (a & where) | (b & ~where); }
+
+/* f16 as fp32, and 2 vectors back, as layout/float16.h; a NaN must be the quiet one. */
+#ifndef TRI_SIMD_OWN_F16
+INLINE vf vec_f16(const uint16_t *from) {
+    vi half = (vi)vec_halves(from), size = half & 0x7FFF;
+    vi large = (size << 13) + (112 << 23) + ((size >= 0x7C00) & (112 << 23));
+    vi small = (vi)(__builtin_convertvector(size, vf) * 0x1p-24f);
+    return (vf)((vu)chosen(small, large, size < 0x400) | ((vu)half & 0x8000u) << 16);
+}
+INLINE void put_f16(uint16_t *to, const vf v[2]) {
+    vu high[2];
+    EACH(j, 2) {
+        vi size = (vi)vec_abs(v[j]), large = (size - (112 << 23) + 0xFFF + (size >> 13 & 1)) >> 13;
+        vi small = (vi)((vf)size + 0.5f) - 0x3F000000;
+        vi half = chosen(small, large, size < 0x38800000), limit = 0x7C00 | ((size > 0x7F800000) & 0x200);
+        high[j] = (vu)chosen(limit, half, size >= 0x477FF000) << 16 | ((vu)v[j] & 0x80000000u);
+    }
+    put_high(to, high);
+}
+#endif
+
 /* The largest lane of 4 vectors of magnitudes, whose order is that of their bits. */
 INLINE float top_of(const vi top[4]) {
-    int32_t lane[VEC], most = 0;
-    vi all_lanes = vec_max_i(vec_max_i(top[0], top[1]), vec_max_i(top[2], top[3]));
-    memcpy(lane, &all_lanes, sizeof lane);
-    for (int i = 0; i < VEC; i++) most = lane[i] > most ? lane[i] : most;
+    int32_t most = vec_top(vec_max_i(vec_max_i(top[0], top[1]), vec_max_i(top[2], top[3])));
     float value;
     memcpy(&value, &most, sizeof value);
     return value;
@@ -131,15 +136,13 @@ static void coded_largest(int64_t blocks, const float *t, float *most) {
 
 /* Magnitudes of 16-bit floats, too, are ordered as their bits. */
 static void coded_largest_bf16(int64_t blocks, const uint16_t *t, float *most) {
-    enum { LANES = 2 * VEC };
-    typedef int16_t vs __attribute__((vector_size(2 * LANES)));
-    typedef int16_t vs_any __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+    enum { LANES = sizeof(vs) / sizeof(int16_t) };
     for (int64_t b = 0; b < blocks; b++, t += CODED) {
-        vs top[2] = {{0}};
+        vs top[4] = {{0}};
         int16_t lane[LANES], all_lanes = 0;
-        for (int64_t i = 0; i < CODED; i += 2 * LANES)
-            EACH(j, 2) top[j] = vec_max_s(top[j], *(const vs_any *)(t + i + j * LANES) & 0x7FFF);
-        top[0] = vec_max_s(top[0], top[1]);
+        for (int64_t i = 0; i < CODED; i += 4 * LANES)
+            EACH(j, 4) top[j] = vec_max_s(top[j], load_s(t + i + j * LANES) & 0x7FFF);
+        top[0] = vec_max_s(vec_max_s(top[0], top[1]), vec_max_s(top[2], top[3]));
         memcpy(lane, &top[0], sizeof lane);
         for (int i = 0; i < LANES; i++) all_lanes = lane[i] > all_lanes ? lane[i] : all_lanes;
         uint32_t bits = (uint32_t)all_lanes << 16;
@@ -305,7 +308,7 @@ ENCODE(signs, 32)
 #undef ENCODE
 #undef CODE_RUN
 
-/* 4 vectors to element i of y: stored, added, or rounded to bf16. */
+/* 4 vectors to element i of y: stored, added, or rounded to 16 bits. */
 INLINE void put_values(void *y, int64_t i, tri_coded_to to, const vf value[4]) {
     float *wide = y;
     uint16_t *half = y;
@@ -314,6 +317,11 @@ INLINE void put_values(void *y, int64_t i, tri_coded_to to, const vf value[4]) {
         EACH(j, 4) bits[j] = (vu)value[j] + 0x7FFFu + ((vu)value[j] << 15 >> 31);
         put_high(half + i, bits);
         put_high(half + i + 2 * VEC, bits + 2);
+        return;
+    }
+    if (to == TRI_TO_F16) {
+        put_f16(half + i, value);
+        put_f16(half + i + 2 * VEC, value + 2);
         return;
     }
     vf sum[4];
@@ -381,7 +389,9 @@ INLINE void decode_signs(const uint8_t *payload, float scale, void *y, tri_coded
         for (int64_t k = 0; k < blocks; k++) {                                                                  \
             const uint8_t *from = payload + k * (payload_);                                                     \
             float *wide = (float *)y + k * CODED;                                                               \
-            if (to == TRI_TO_BF16) decode_##code(from, scale[k], (uint16_t *)y + k * CODED, TRI_TO_BF16);        \
+            uint16_t *half = (uint16_t *)y + k * CODED;                                                         \
+            if (to == TRI_TO_BF16) decode_##code(from, scale[k], half, TRI_TO_BF16);                            \
+            else if (to == TRI_TO_F16) decode_##code(from, scale[k], half, TRI_TO_F16);                         \
             else if (to == TRI_TO_SUM) decode_##code(from, scale[k], wide, TRI_TO_SUM);                         \
             else decode_##code(from, scale[k], wide, TRI_TO_F32);                                               \
         }                                                                                                       \
@@ -394,16 +404,19 @@ DECODE(signs, 32)
 #undef DECODE
 
 /* NaN becomes the quiet NaN. */
-static void coded_to_bf16(int64_t n, const float *x, uint16_t *y) {
+INLINE vf quiet(vf v) { return (vf)chosen((vi)v, all_i(0x7FC00000), v == v); }
+static void coded_to_half(int64_t n, const float *x, uint16_t *y, int is_bf16) {
     for (int64_t i = 0; i < n; i += 2 * VEC) {
+        vf v[2];
         vu bits[2];
-        EACH(j, 2) {
-            vf v = load(x + i + j * VEC);
-            vu is_number = (vu)(v == v), t = (vu)v;
-            bits[j] = ((t + 0x7FFFu + (t << 15 >> 31)) & is_number) | (0x7FC00000u & ~is_number);
-        }
-        put_high(y + i, bits);
+        EACH(j, 2) v[j] = quiet(load(x + i + j * VEC));
+        EACH(j, 2) bits[j] = (vu)v[j] + 0x7FFFu + ((vu)v[j] << 15 >> 31);
+        if (is_bf16) put_high(y + i, bits);
+        else put_f16(y + i, v);
     }
+}
+static void coded_from_f16(int64_t n, const uint16_t *x, float *y) {
+    for (int64_t i = 0; i < n; i += VEC) store(y + i, vec_f16(x + i));
 }
 
 /* m = value, at least `least` in size, where m is not 0. */

@@ -64,7 +64,15 @@ INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
     EACH(j, 4) sign[j] = (vi)vandq_u32(vtstq_u32(bits, vld1q_u32(place[j])), vdupq_n_u32(0x80000000u));
 }
 
-static inline int16x8_t vec_max_s(int16x8_t a, int16x8_t b) { return vmaxq_s16(a, b); }
+INLINE vs vec_max_s(vs a, vs b) { return (vs)vmaxq_s16((int16x8_t)a, (int16x8_t)b); }
+INLINE int32_t vec_top(vi v) { return vmaxvq_s32((int32x4_t)v); } /* the largest lane */
+
+#define TRI_SIMD_OWN_F16
+INLINE vf vec_f16(const uint16_t *from) { return (vf)vcvt_f32_f16((float16x4_t)vld1_u16(from)); }
+INLINE void put_f16(uint16_t *to, const vf v[2]) {
+    float16x4_t low = vcvt_f16_f32((float32x4_t)v[0]);
+    vst1q_u16(to, (uint16x8_t)vcvt_high_f16_f32(low, (float32x4_t)v[1]));
+}
 
 /* Bit i of 32: element i of t is negative. */
 INLINE uint32_t negative(const float *t) {

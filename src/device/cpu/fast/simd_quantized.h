@@ -1,8 +1,6 @@
 /* simd_quantized.h - numbers of 8 bits with a scale: from floats, and back from the sums of their products. Results
  * have the bits of the plain rows. */
 
-typedef int8_t vb __attribute__((vector_size(VEC)));
-typedef int8_t vb_any __attribute__((vector_size(VEC), aligned(1), may_alias));
 typedef int32_t vi_any __attribute__((vector_size(4 * VEC), aligned(4), may_alias));
 
 /* Keeps a compiler from contracting the product v and a sum that it is part of to one operation. */
@@ -55,10 +53,11 @@ INLINE vi nearest(vf x, float inverse) {
     return (vi)(value + 12582912.0f) & (vi)(value == value);
 }
 
-/* AHEAD vectors of q = x * inverse. */
+/* 4 vectors of q = x * inverse: AHEAD. */
 INLINE void quantize_some(const float *x, float inverse, int8_t *q) {
-    EACH(j, AHEAD)
-    *(vb_any *)(q + j * VEC) = __builtin_convertvector(nearest(load(x + j * VEC), inverse), vb);
+    vi v[4];
+    EACH(j, 4) v[j] = nearest(load(x + j * VEC), inverse);
+    put_bytes((uint8_t *)q, v);
 }
 #endif
 

@@ -1,7 +1,8 @@
 /* simd_vec.h - vectors of VEC floats by the compilers' vector extensions: loads and stores of whole or partial
  * vectors, 2^x, the normal distribution and tanh. Included once by each instruction set's file, which adds the few
  * primitives that the extensions lack: vec_sqrt, vec_max, vec_min, vec_max_i, vec_low_double, vec_high_double,
- * vec_mul_wide, vec_unpack_*; on x86 also vec_bits. */
+ * vec_mul_wide, vec_unpack_*, vec_top, vec_max_s; on x86 also vec_bits, and bytes and 16-bit numbers as lanes and back.
+ */
 #include "base/random.h"
 #include "device/cpu/fast/simd.h"
 
@@ -17,11 +18,12 @@ enum { NV = 3, NR = NV * VEC, HV = HEAD_VECTORS, HR = HV * VEC };
 typedef float vf __attribute__((vector_size(4 * VEC)));
 typedef int32_t vi __attribute__((vector_size(4 * VEC)));
 typedef uint32_t vu __attribute__((vector_size(4 * VEC)));
-typedef uint16_t vh __attribute__((vector_size(2 * VEC)));
+typedef int16_t vs __attribute__((vector_size(VEC == 16 ? 32 : 4 * VEC))); /* AVX-512 F has none of 512 bits */
 typedef double vd __attribute__((vector_size(4 * VEC))); /* VEC / 2 */
 typedef float vf_any __attribute__((vector_size(4 * VEC), aligned(4), may_alias));
 typedef double vd_any __attribute__((vector_size(4 * VEC), aligned(8), may_alias));
 typedef uint32_t vu_any __attribute__((vector_size(4 * VEC), aligned(2), may_alias));
+typedef int16_t vs_any __attribute__((vector_size(VEC == 16 ? 32 : 4 * VEC), aligned(2), may_alias));
 typedef uint16_t vh_any __attribute__((vector_size(2 * VEC), aligned(2), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
@@ -30,6 +32,7 @@ INLINE vf load(const float *p) { return *(const vf_any *)p; }
 INLINE void store(float *p, vf v) { *(vf_any *)p = v; }
 INLINE vd load_d(const double *p) { return *(const vd_any *)p; }
 INLINE void store_d(double *p, vd v) { *(vd_any *)p = v; }
+INLINE vs load_s(const uint16_t *p) { return *(const vs_any *)p; }
 INLINE vf all(float x) { return x - (vf){0}; }
 INLINE vu all_u(uint32_t x) { return x + (vu){0}; }
 INLINE vi all_i(int32_t x) { return x + (vi){0}; }
