@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, ELEMENTS = 5647, HEAP = 8 << 20 };
+enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, FREEZE = 30, SCALER = 4, LATE = 9 };
+enum { ELEMENTS = 5647, HEAP = 8 << 20 };
 enum { M, V, ERROR, ERROR_SUM }; /* states */
 
 static const char *const kind_names[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
@@ -33,9 +34,10 @@ static uint32_t mix(int copy, int step, int64_t element) {
 }
 
 static int is_masked(int64_t k) { return k % 8 == 5 || (k >= 2000 && k < 2300); }
+static int is_late(int64_t k) { return k >= 3000 && k < 3300; } /* in runs of 0/1 Adam */
 
-static float gradient(int copy, int step, int64_t k) {
-    if (is_masked(k)) return 0;
+static float gradient(int copy, int step, int64_t k, int late) {
+    if (is_masked(k) || (step < late && is_late(k))) return 0;
     return ((float)(mix(copy, step, k) % 2001) - 1000 + (float)(k % 97)) / 4096;
 }
 
@@ -43,6 +45,7 @@ static float first_weight(int64_t k) { return ((float)(mix(9, 9, k) % 4001) - 20
 
 typedef struct job {
     int dp, steps;
+    tri_optimizer_kind kind;
     tiny rank[MAX_RANKS];
     uint32_t sent[MAX_RANKS][STEPS], sums[MAX_RANKS][STEPS]; /* CRC-32 of what a rank sends to owners, and to all */
     float weights[ELEMENTS], m[MAX_RANKS][ELEMENTS], e[MAX_RANKS][ELEMENTS], s[ELEMENTS];
@@ -50,21 +53,30 @@ typedef struct job {
     int changed;          /* bytes of weights and states that this step changed */
 } job;
 
-static void open_rank(tiny *t, int dp, int rank, tri_sharding sharding) {
+static int has_signs(const job *j, int step) {
+    return tri__step_gate(&j->rank[0].in.optimizer, step) & (TRI_GATE(turn) | TRI_GATE(signs)) ? 1 : 0;
+}
+
+static void set_optimizer(tri_optimizing *how, tri_optimizer_kind kind) {
+    how->kind = kind, how->steps = STEPS, how->full_steps = FULL;
+    how->var_freeze_step = FREEZE, how->var_update_scaler = SCALER, how->local_step_scaler = 1;
+    how->local_step_clipper = 1;
+}
+
+static void open_rank(tiny *t, int dp, int rank, tri_optimizer_kind kind, tri_sharding sharding) {
     tiny_open(t, "reference", 1, 0, 0, 1);
     tri__model_make(&t->arena, &t->config, t->encoder, 0, (tri_texts){NULL, 0}, &t->model); /* all decay */
     t->in.mesh.dp = dp, t->in.rank = rank, t->in.sharding = sharding;
-    t->in.optimizer.kind = TRI_ONEBIT_ADAM;
-    t->in.optimizer.steps = STEPS, t->in.optimizer.full_steps = FULL;
+    set_optimizer(&t->in.optimizer, kind);
     tiny_plan(t);
 }
 
-static void job_open(job *j, int dp, int steps, tri_sharding sharding) {
+static void job_open(job *j, tri_optimizer_kind kind, int dp, int steps, tri_sharding sharding) {
     const tri_program *program[TRI_PROGRAMS][MAX_RANKS];
     memset(j, 0, sizeof *j);
-    j->dp = dp, j->steps = steps, j->spoiled = -1;
+    j->dp = dp, j->steps = steps, j->kind = kind, j->spoiled = -1;
     for (int r = 0; r < dp; r++) {
-        open_rank(&j->rank[r], dp, r, sharding);
+        open_rank(&j->rank[r], dp, r, kind, sharding);
         for (int i = 0; i < TRI_PROGRAMS; i++) program[i][r] = j->rank[r].program[i];
     }
     for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(program[i], dp));
@@ -75,11 +87,11 @@ static void job_close(job *j) {
     for (int r = 0; r < j->dp; r++) tiny_close(&j->rank[r]);
 }
 
-/* This rank's gradients; in full steps those summed over the copies, as the transfers before the update leave them. */
+/* This rank's gradients; without signs those summed over the copies, as the transfers before the update leave them. */
 static void fill_gradients(const job *j, int rank, int step, tri_exec *exec) {
     const tiny *t = &j->rank[rank];
     const tri_state *error = &t->plan.train.state[ERROR];
-    int is_full = step < FULL;
+    int is_full = !has_signs(j, step), late = j->kind == TRI_ZERO_ONE_ADAM ? LATE : 0;
     int64_t at = 0;
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
         char name[128];
@@ -88,8 +100,8 @@ static void fill_gradients(const job *j, int rank, int step, tri_exec *exec) {
         TRI_ASSERT(slot >= 0);
         float *g = tri__exec_slot(exec, 0, slot); /* [held] */
         for (int64_t k = error->held[u].begin; k < error->held[u].end; k++, g++) {
-            *g = gradient(is_full ? 0 : error->copy, step, at + k);
-            for (int c = 1; c < error->copies && is_full; c++) *g += gradient(c, step, at + k);
+            *g = gradient(is_full ? 0 : error->copy, step, at + k, late);
+            for (int c = 1; c < error->copies && is_full; c++) *g += gradient(c, step, at + k, late);
             if (step == j->spoiled && rank == 1 && u == 2 && k == 3) *g = NAN;
         }
     }
@@ -101,7 +113,7 @@ static tri_status take_update(job *j, int rank, int step, tri_exec *exec) {
     const tri_program *p = t->program[0];
     int packs = 0;
     t->hyper[0] = 1e-3f, t->hyper[1] = (float)(1 - pow((float)0.9, step + 1));
-    t->hyper[2] = (float)(1 - pow((float)0.999, step < FULL ? step + 1 : FULL));
+    t->hyper[2] = (float)(1 - pow((float)0.999, (double)tri__variance_steps(&t->in.optimizer, step + 1)));
     t->feed[0].gates = tri__step_gate(&t->in.optimizer, step);
     for (int i = t->plan.train.update; i < p->n_instrs; i++) {
         TRI_TRY(tri__exec_run(exec, 0, i, i + 1, (uint32_t)step + 1, t->feed, NULL));
@@ -188,13 +200,15 @@ static uint32_t number(const tri_json *list, size_t at) {
 
 static void expect_golden(const job *j, const tri_json *golden, const char *kind) {
     const tri_json *sent = tri__json_get(golden, "sent"), *sums = tri__json_get(golden, "sums");
-    for (int step = FULL; step < STEPS; step++)
-        for (int r = 0; r < COPIES; r++) {
-            if (j->sent[r][step] != number(tri__json_at(sent, (size_t)(step - FULL)), (size_t)r))
+    size_t at = 0; /* steps with signs so far */
+    for (int step = 0; step < STEPS; at += (size_t)has_signs(j, step++))
+        for (int r = 0; r < COPIES && has_signs(j, step); r++) {
+            if (j->sent[r][step] != number(tri__json_at(sent, at), (size_t)r))
                 fail_msg("%s: rank %d sends other signs in step %d", kind, r, step);
-            if (j->sums[r][step] != number(tri__json_at(sums, (size_t)(step - FULL)), (size_t)r))
+            if (j->sums[r][step] != number(tri__json_at(sums, at), (size_t)r))
                 fail_msg("%s: rank %d sends other signs of its sum in step %d", kind, r, step);
         }
+    assert_int_equal(at, tri__json_size(sent));
     assert_int_equal(crc_of(j->weights, sizeof j->weights),
                      (uint32_t)tri__json_integer_value(tri__json_get(golden, "weights")));
     assert_int_equal(crc_of(j->s, sizeof j->s),
@@ -210,16 +224,22 @@ static void expect_golden(const job *j, const tri_json *golden, const char *kind
  * or shards of it. */
 static void the_simulation_s_bits(void **state) {
     (void)state;
-    tri_json *golden;
+    static const struct {
+        tri_optimizer_kind kind;
+        const char *file;
+    } cases[] = {{TRI_ONEBIT_ADAM, "tests/golden/onebit.json"}, {TRI_ZERO_ONE_ADAM, "tests/golden/zero_one.json"}};
     job *j = malloc(sizeof *j);
-    OK(tri__json_load("tests/golden/onebit.json", TRI_DATA, &golden));
-    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++) {
-        job_open(j, COPIES, STEPS, (tri_sharding){.kind = kind, .prefetch = 1});
-        job_run(j, 0);
-        expect_golden(j, golden, kind_names[kind]);
-        job_close(j);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_json *golden;
+        OK(tri__json_load(cases[i].file, TRI_DATA, &golden));
+        for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++) {
+            job_open(j, cases[i].kind, COPIES, STEPS, (tri_sharding){.kind = kind, .prefetch = 1});
+            job_run(j, 0);
+            expect_golden(j, golden, kind_names[kind]);
+            job_close(j);
+        }
+        tri__json_decref(golden);
     }
-    tri__json_decref(golden);
     free(j);
 }
 
@@ -230,7 +250,7 @@ static void processes_or_threads(void **state) {
     job *threads = malloc(sizeof *threads);
     const tri_sharding how = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1};
     assert_true(forks != MAP_FAILED);
-    job_open(forks, 4, FULL + 4, how), job_open(threads, 4, FULL + 4, how);
+    job_open(forks, TRI_ONEBIT_ADAM, 4, FULL + 4, how), job_open(threads, TRI_ONEBIT_ADAM, 4, FULL + 4, how);
     job_run(forks, 1), job_run(threads, 0);
     assert_memory_equal(forks->sent, threads->sent, sizeof forks->sent);
     assert_memory_equal(forks->sums, threads->sums, sizeof forks->sums);
@@ -244,7 +264,7 @@ static void processes_or_threads(void **state) {
 static void masked_elements_only_decay(void **state) {
     (void)state;
     job *j = malloc(sizeof *j);
-    job_open(j, 2, FULL + 6, (tri_sharding){.kind = TRI_SHARD_ZERO1});
+    job_open(j, TRI_ONEBIT_ADAM, 2, FULL + 6, (tri_sharding){.kind = TRI_SHARD_ZERO1});
     job_run(j, 0);
     int64_t moved = 0;
     for (int64_t k = 0; k < ELEMENTS; k++) {
@@ -265,7 +285,7 @@ static void a_step_that_is_not_finite(void **state) {
     static const tri_sharding kinds[] = {{.kind = TRI_SHARD_NONE}, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}};
     for (int i = 0; i < 2; i++) {
         job *j = malloc(sizeof *j);
-        job_open(j, 2, FULL + 5, kinds[i]);
+        job_open(j, TRI_ONEBIT_ADAM, 2, FULL + 5, kinds[i]);
         j->spoiled = FULL + 3;
         job_run(j, 0);
         assert_int_equal(j->changed, 0);
@@ -315,9 +335,11 @@ static void every_mesh_passes_the_checker(void **state) {
             if (kind == TRI_SHARD_ZERO2) in.sharding.wrap = TRI_WRAP_SIZE, in.sharding.wrap_min_params = 3000;
             in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH};
             in.precision = types[kind % 3], in.reduce_dtype = kind == TRI_SHARD_HYBRID ? TRI_BF16 : TRI_F32;
-            in.optimizer.kind = TRI_ONEBIT_ADAM, in.optimizer.steps = 10, in.optimizer.full_steps = 2;
-            snprintf(what, sizeof what, "pp %d tp %d dp %d %s", in.mesh.pp, in.mesh.tp, dp, kind_names[kind]);
-            check_mesh(&in, &t, what);
+            for (int one = 0; one < 2; one++) {
+                set_optimizer(&in.optimizer, one ? TRI_ZERO_ONE_ADAM : TRI_ONEBIT_ADAM);
+                snprintf(what, sizeof what, "pp %d tp %d dp %d %s", in.mesh.pp, in.mesh.tp, dp, kind_names[kind]);
+                check_mesh(&in, &t, what);
+            }
             tiny_close(&t);
         }
 }

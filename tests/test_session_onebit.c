@@ -8,12 +8,16 @@
 #include "soak.h"
 
 static const char *const shards[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
-enum { SHARDS = 5, HYBRID = 4, STEPS = 8, FULL = 4 };
+enum { SHARDS = 5, HYBRID = 4, STEPS = 8, FULL = 4, FIRST = 2 };
 
 typedef struct cell {
+    int zero_one; /* the optimizer; its steps: vvsvsvss */
     int shard, pp, tp, mb;
     const char *more; /* another option; NULL */
 } cell;
+
+/* The first step with signs. */
+static int turn_of(const cell *c) { return c->zero_one ? FIRST : FULL; }
 
 /* dp: replicas; 0: those of the cell. */
 static run of_cell(const cell *c, int dp, char text[static 8][48]) {
@@ -23,13 +27,14 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     snprintf(text[1], 48, "--pp-size=%d", c->pp);
     snprintf(text[2], 48, "--tp-size=%d", c->tp);
     snprintf(text[3], 48, "--num-microbatches=%d", c->mb);
-    snprintf(text[4], 48, "--full-steps=%d", FULL);
+    snprintf(text[4], 48, "--%s=%d", c->zero_one ? "var-update-scaler" : "full-steps", turn_of(c));
     made.ranks = n * c->pp * c->tp;
     for (int i = 0; i < 5; i++) made.option[i] = text[i];
     made.option[5] = "--shard-size=2";
     made.option[6] = "--check-replicas=1";
-    made.option[7] = "--optimizer=onebit-adam";
-    made.option[8] = c->more;
+    made.option[7] = c->zero_one ? "--optimizer=zero-one-adam" : "--optimizer=onebit-adam";
+    made.option[8] = c->zero_one ? "--var-freeze-step=6" : c->more;
+    made.option[9] = c->zero_one ? c->more : NULL;
     return made;
 }
 
@@ -49,13 +54,13 @@ static int make_model(void **state) {
 
 /* Losses near AdamW's: coarse, but a sum that is lost or counted twice is far beyond. The same to the bit until signs
  * travel; then the norm is an upper bound. */
-static void expect_near(const run *adamw, const run *have, const char *what) {
+static void expect_near(const run *adamw, const run *have, int turn, const char *what) {
     for (int k = 0; k < have->steps; k++) {
-        double off = fabs(adamw->loss[0][k] - have->loss[0][k]), most = k <= FULL ? 2e-5 : 0.1;
+        double off = fabs(adamw->loss[0][k] - have->loss[0][k]), most = k <= turn ? 2e-5 : 0.1;
         if (!(off <= most * adamw->loss[0][k]))
             fail_msg("%s: loss of step %d is %g, AdamW's %g", what, k + 1, have->loss[0][k], adamw->loss[0][k]);
         double ratio = have->norm[0][k] / adamw->norm[0][k];
-        if (!(k < FULL ? fabs(ratio - 1) < 1e-4 : ratio > 0.7 && ratio < 10))
+        if (!(k < turn ? fabs(ratio - 1) < 1e-4 : ratio > 0.7 && ratio < 10))
             fail_msg("%s: norm of step %d is %g, AdamW's %g", what, k + 1, have->norm[0][k], adamw->norm[0][k]);
     }
 }
@@ -121,19 +126,19 @@ static void try_move(const cell *c, const run *whole, int from, const char *what
 
 static void try_cell(const cell *c, const run *adamw, int n) {
     char text[8][48], what[128];
-    snprintf(what, sizeof what, "%s, pp %d, tp %d, %d microbatches %s", shards[c->shard], c->pp, c->tp, c->mb,
-             c->more ? c->more : "");
+    snprintf(what, sizeof what, "%s, %s, pp %d, tp %d, %d microbatches %s", c->zero_one ? "0/1" : "1-bit",
+             shards[c->shard], c->pp, c->tp, c->mb, c->more ? c->more : "");
     run asked = of_cell(c, 0, text);
     asked.steps = STEPS;
     run *whole = run_on(&asked);
-    if (!c->more) expect_near(adamw, whole, what);
-    int from = FULL - 1 + n % 4; /* before, at and after the turn */
+    if (!c->more) expect_near(adamw, whole, turn_of(c), what);
+    int from = turn_of(c) - 1 + n % 4; /* before, at and after the first step with signs */
     asked.steps = from, asked.save = 1;
     run *first = run_on(&asked);
     asked.steps = STEPS - from, asked.save = 0, asked.keep_going = 1;
     run *rest = run_on(&asked);
     expect_continued(whole, rest, from, what);
-    if (from > FULL) try_move(c, whole, from, what);
+    if (from > turn_of(c)) try_move(c, whole, from, what);
     run_free(whole), run_free(first), run_free(rest);
 }
 
@@ -143,12 +148,13 @@ static void every_shard_with_every_mesh(void **state) {
     run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
     for (int shard = 0; shard < SHARDS; shard++)
         for (int pp = 1; pp <= 2; pp++)
-            for (int mb = 1; mb <= 4; mb += 3, n++) {
-                if (!all && n % 5 != 2) continue;
-                try_cell(&(cell){.shard = shard, .pp = pp, .tp = 1, .mb = mb}, adamw, n);
-                tried++;
-            }
-    print_message("%d of %d combinations\n", tried, n);
+            for (int mb = 1; mb <= 4; mb += 3, n++)
+                for (int zero_one = 0; zero_one < 2; zero_one++) {
+                    if (!all && n % 5 != (zero_one ? 3 : 2)) continue;
+                    try_cell(&(cell){.zero_one = zero_one, .shard = shard, .pp = pp, .tp = 1, .mb = mb}, adamw, n);
+                    tried++;
+                }
+    print_message("%d of %d combinations\n", tried, 2 * n);
     run_free(adamw);
 }
 
@@ -161,6 +167,8 @@ static void other_meshes(void **state) {
         {.shard = 0, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
         {.shard = 2, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--compress-weights=int8"},
+        {.zero_one = 1, .shard = 2, .pp = 1, .tp = 2, .mb = 1},
+        {.zero_one = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
     };
     int all = soak_count("SOAK_STEPS", 0) > 0;
     run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
@@ -172,16 +180,21 @@ static void other_meshes(void **state) {
 /* A single copy exchanges nothing, and is frozen all the same. */
 static void one_copy(void **state) {
     (void)state;
-    char text[8][48];
-    run asked = of_cell(&(cell){.pp = 1, .tp = 1, .mb = 1}, 1, text);
-    asked.steps = STEPS;
-    run *one = run_on(&asked), *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
-    expect_near(adamw, one, "one copy");
-    asked.steps = FULL;
-    run *full = run_on(&asked);
-    assert_memory_equal(one->state[2], full->state[2], (size_t)one->elements * sizeof(float));
-    assert_true(memcmp(one->state[1], full->state[1], (size_t)one->elements * sizeof(float)) != 0);
-    run_free(one), run_free(adamw), run_free(full);
+    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    for (int zero_one = 0; zero_one < 2; zero_one++) {
+        char text[8][48];
+        cell c = {.zero_one = zero_one, .pp = 1, .tp = 1, .mb = 1};
+        run asked = of_cell(&c, 1, text);
+        asked.steps = STEPS;
+        run *one = run_on(&asked);
+        expect_near(adamw, one, turn_of(&c), "one copy");
+        asked.steps = zero_one ? STEPS - 2 : FULL;
+        run *full = run_on(&asked);
+        assert_memory_equal(one->state[2], full->state[2], (size_t)one->elements * sizeof(float));
+        assert_true(memcmp(one->state[1], full->state[1], (size_t)one->elements * sizeof(float)) != 0);
+        run_free(one), run_free(full);
+    }
+    run_free(adamw);
 }
 
 /* A run that had ended goes on, with a variance that stays frozen: full steps are a fifth of the shorter run. */

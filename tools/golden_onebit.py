@@ -1,12 +1,14 @@
-"""Writes tests/golden/onebit.json: 1-bit Adam in numpy, all copies in one process, which test_onebit compares with.
+"""Writes tests/golden/onebit.json and zero_one.json: 1-bit Adam and 0/1 Adam in numpy, all copies in one process, which
+test_onebit compares with.
 
-    .venv/bin/python tools/golden_onebit.py [FILE]
+    .venv/bin/python tools/golden_onebit.py [FOLDER]
 
 A vector of ELEMENTS weights is trained with made-up gradients, which differ between the copies and do not depend on the
-weights; some elements never have one. FULL steps are AdamW on the summed gradient; in those that follow, momentum is
-exchanged as signs (Tang et al., 2021), in blocks of 256 with the mean magnitude as scale, with errors fed back on both
-sides. The arithmetic is that of ops.def and src/layout/coded.h, written again. For each step with signs the file has
-CRC-32 of the bytes that each copy sends to the owners and to all, and at the end of weights, momentum and errors.
+weights; some elements never have one. Steps that sum gradients are AdamW: of 1-bit Adam the first FULL; of 0/1 Adam
+those that update the variance. In the others momentum is exchanged as signs (Tang et al., 2021; Lu et al., 2022), in
+blocks of 256 with the mean magnitude as scale, with errors fed back on both sides. The arithmetic is that of ops.def
+and src/layout/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends to
+the owners and to all, and at the end of weights, momentum and errors.
 """
 import json
 import os
@@ -17,6 +19,7 @@ import numpy as np
 
 F32, F64 = np.float32, np.float64
 ELEMENTS, COPIES, STEPS, FULL = 5647, 3, 50, 20
+FREEZE, SCALER, LATE = 30, 4, 9  # 0/1 Adam's; some elements have gradients from step LATE on, which has signs
 BLOCK, GRANULE, ROW = 256, 16, 64
 BETA1, BETA2, EPS, DECAY, LR, MAX_NORM = F32(0.9), F32(0.999), F32(1e-8), F32(0.01), F32(1e-3), F32(1)
 
@@ -33,10 +36,25 @@ def mix(copy, step, element):
 K = np.arange(ELEMENTS, dtype=np.uint64)
 
 
-def gradient(copy, step):
+def gradient(copy, step, late):
     """Multiples of 2^-12, so that sums are exact; none for every eighth element and for a run of 300."""
     g = ((mix(copy, step, K) % np.uint64(2001)).astype(F32) - F32(1000) + (K % np.uint64(97)).astype(F32)) / F32(4096)
-    return np.where((K % np.uint64(8) == 5) | ((K >= 2000) & (K < 2300)), F32(0), g).astype(F32)
+    none = (K % np.uint64(8) == 5) | ((K >= 2000) & (K < 2300))
+    if step < late:
+        none |= (K >= 3000) & (K < 3300)
+    return np.where(none, F32(0), g).astype(F32)
+
+
+def variance_steps():
+    """Steps, from 0, that update 0/1 Adam's variance: at an interval that doubles after SCALER of them."""
+    steps, interval, count = set(), 1, 0
+    for step in range(1, FREEZE + 1):
+        if step % interval == 0:
+            steps.add(step - 1)
+            count += 1
+            if count == SCALER:
+                interval, count = 2 * interval, 0
+    return steps
 
 
 def parts(count):
@@ -73,18 +91,19 @@ def squares(x):
     return np.cumsum(x.astype(F64) ** 2)[-1]
 
 
-def main(path):
+def write(path, full, late):
+    """full: the steps that sum gradients."""
     p = ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
     e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)
     size, cuts, sent, sums = row_bytes(ELEMENTS), parts(ELEMENTS), [], []
     b1, b2, lr = F64(BETA1), F64(BETA2), F64(LR)
     for step in range(STEPS):
-        g = [gradient(c, step) for c in range(COPIES)]
+        g = [gradient(c, step, late) for c in range(COPIES)]
         c1 = F64(F32(1 - b1 ** (step + 1)))
-        c2 = F64(F32(1 - b2 ** min(step + 1, FULL)))
+        c2 = F64(F32(1 - b2 ** len([at for at in full if at <= step])))
         decayed = p.astype(F64) * (1 - lr * F64(DECAY))
-        if step < FULL:
+        if step in full:
             whole = g[0] + g[1] + g[2]
             x = whole.astype(F64) * F64(coef(squares(whole)))
             m = (b1 * m + (1 - b1) * x).astype(F32)
@@ -115,7 +134,7 @@ def main(path):
         m = np.where(used, np.where(np.abs(value) < least, np.copysign(least, value), value), m).astype(F32)
         move = lr / c1 * m.astype(F64) / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
         p = (decayed - np.where(used, move, 0)).astype(F32)
-    made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': FULL, 'sent': sent, 'sums': sums,
+    made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': len(full), 'sent': sent, 'sums': sums,
             'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
             'error': [zlib.crc32(x.tobytes()) for x in e], 'error_sum': zlib.crc32(s.tobytes())}
     with open(path, 'w') as file:
@@ -125,4 +144,6 @@ def main(path):
 
 if __name__ == '__main__':
     here = os.path.dirname(os.path.abspath(__file__))
-    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden/onebit.json'))
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden')
+    write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0)
+    write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE)

@@ -44,9 +44,10 @@ tri_status tri__accept_precision(const tri_settings *s) {
  * that was recorded has them all. */
 static tri_status check_unused(const tri_settings *s) {
     int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB, sgd = s->optimizer == TRI_SGD,
-        local = s->sync_every > 1, codes = s->compress_gradients != 0;
+        zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1, codes = s->compress_gradients != 0;
     static const char of_signs[] = "--optimizer onebit-adam", of_local[] = "--sync-every above 1",
-                      of_sgd[] = "--optimizer sgd", of_codes[] = "--compress-gradients";
+                      of_zero_one[] = "--optimizer zero-one-adam", of_sgd[] = "--optimizer sgd",
+                      of_codes[] = "--compress-gradients";
 #define FIELD(name) offsetof(tri_settings, name), sizeof s->name
     const struct {
         size_t at, bytes;
@@ -55,6 +56,8 @@ static tri_status check_unused(const tri_settings *s) {
     } rows[] = {{FIELD(momentum), sgd, "--momentum", of_sgd},
                 {FIELD(nesterov), sgd, "--nesterov", of_sgd},
                 {FIELD(full_steps), signs, "--full-steps", of_signs},
+                {FIELD(var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
+                {FIELD(var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
                 {FIELD(outer_lr), local, "--outer-lr", of_local},
                 {FIELD(outer_momentum), local, "--outer-momentum", of_local},
                 {FIELD(error_feedback), codes, "--error-feedback", of_codes},
@@ -98,15 +101,32 @@ static tri_status check_kinds(const tri_settings *s) {
                          "--full-steps %lld ends within the learning rate's warm-up of %lld steps (--warmup-steps): "
                          "there is no stable momentum yet. Give --full-steps %lld or more, or a shorter warm-up",
                          (long long)s->full_steps, (long long)s->warmup_steps, (long long)s->warmup_steps);
+    if (s->var_freeze_step && s->var_freeze_step < s->warmup_steps)
+        return tri__fail(TRI_USAGE,
+                         "--var-freeze-step %lld is within the learning rate's warm-up of %lld steps (--warmup-steps): "
+                         "the variance is not stable yet. Give --var-freeze-step %lld or more, or a shorter warm-up",
+                         (long long)s->var_freeze_step, (long long)s->warmup_steps, (long long)s->warmup_steps);
     return tri__accept_steps(s, s->max_steps);
+}
+
+/* 0/1 Adam: not every step updates the variance. */
+static tri_status accept_intervals(const tri_settings *s, const tri_optimizing *how) {
+    if (tri__steps_of_kind(how, TRI_GATE(variance), how->steps) < how->steps) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--optimizer zero-one-adam: the first %lld steps update the variance (--var-update-scaler), and "
+                     "the run has %lld: momentum would never travel as signs. Give a smaller --var-update-scaler, or "
+                     "a longer run",
+                     (long long)s->var_update_scaler, (long long)how->steps);
 }
 
 /* What is given by name is done wherever a step is left; the default also wants enough of them to be worth it. */
 tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
     tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer, .beta2 = s->adam_beta2, .steps = steps,
-                          .full_steps = s->full_steps};
-    if (!steps || (how.kind != TRI_ONEBIT_ADAM && how.kind != TRI_ONEBIT_LAMB)) return TRI_OK;
+                          .full_steps = s->full_steps, .var_freeze_step = s->var_freeze_step,
+                          .var_update_scaler = s->var_update_scaler, .local_step_scaler = 1, .local_step_clipper = 1};
+    if (!steps || !tri__is_onebit(how.kind)) return TRI_OK;
     tri__step_kinds_resolve(&how, s->warmup_steps);
+    if (how.kind == TRI_ZERO_ONE_ADAM) return accept_intervals(s, &how);
     int64_t full = how.full_steps, window = tri__variance_window(&how);
     if (s->full_steps && full >= steps)
         return tri__fail(TRI_USAGE,

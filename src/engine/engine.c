@@ -65,6 +65,10 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .nesterov = s->nesterov,
                             .steps = place->steps ? place->steps : s->max_steps,
                             .full_steps = s->full_steps,
+                            .var_freeze_step = s->var_freeze_step,
+                            .var_update_scaler = s->var_update_scaler,
+                            .local_step_scaler = 1,
+                            .local_step_clipper = 1,
                             .sync_every = s->sync_every,
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum};

@@ -8,7 +8,8 @@ const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
                                                 [TRI_ADAM] = &tri__adam,
                                                 [TRI_LAMB] = &tri__lamb,
                                                 [TRI_SGD] = &tri__sgd,
-                                                [TRI_ONEBIT_ADAM] = &tri__onebit_adam};
+                                                [TRI_ONEBIT_ADAM] = &tri__onebit_adam,
+                                                [TRI_ZERO_ONE_ADAM] = &tri__zero_one_adam};
     TRI_ASSERT((size_t)kind < sizeof rows / sizeof *rows);
     return rows[kind];
 }

@@ -25,7 +25,7 @@ typedef struct tri_optimizer {
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind);
 
-extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam;
+extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam, tri__zero_one_adam;
 
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */

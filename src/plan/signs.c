@@ -248,3 +248,17 @@ void tri__signs_exchange(tri_signs *s) {
     for (int i = 0; i < s->n_messages; i++) emit_sum(s, &s->message[i]);
     for (int i = 0; i < s->n_messages; i++) emit_in(s, &s->message[i]);
 }
+
+enum { MEAN, VARIANCE }; /* states of Adam */
+
+void tri__run_momentum(tri_updating *up, const tri_run *run) {
+    tri_attr attr = {.beta1 = (float)up->pass->in->optimizer.beta1};
+    int m = tri__run_state(up, MEAN, run), g = tri__run_gradient(up, run);
+    TRI_BUILD(&up->build, momentum, attr, m, g, up->coef, up->pass->out.apply);
+}
+
+void tri__run_frozen(tri_updating *up, const tri_run *run) {
+    tri_attr all = tri__run_attr(up, run), attr = {.eps = all.eps, .decay = all.decay};
+    int p = tri__run_weights(up, run), m = tri__run_state(up, MEAN, run), v = tri__run_state(up, VARIANCE, run);
+    TRI_BUILD(&up->build, adamw_frozen, attr, p, m, v, up->hyper, up->pass->out.apply);
+}

@@ -55,4 +55,9 @@ void tri__signs_gather(tri_signs *s);
 /* Replaces m by that of the next step, with the gates of up->build. */
 void tri__signs_exchange(tri_signs *s);
 
+/* For a run of an optimizer whose first two states are the moments: the momentum of a single copy, which has nothing to
+ * exchange; the weights' step with a variance that stays as it is. */
+void tri__run_momentum(tri_updating *up, const tri_run *run);
+void tri__run_frozen(tri_updating *up, const tri_run *run);
+
 #endif

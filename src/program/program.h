@@ -65,7 +65,7 @@ typedef struct tri_slot {
     X(full, "gradients are summed in full")                                                            \
     X(turn, "the first step after those, which brings the momentum to every replica")                  \
     X(signs, "momentum travels as signs")                                                              \
-    X(variance, "as signs, and gradients are summed in full for the variance")                         \
+    X(variance, "gradients are summed in full, also for the variance")                                 \
     X(alone, "replicas step without exchanging anything but figures")                                  \
     X(sync, "replicas that stepped alone meet")
 typedef enum tri_gate {
