@@ -53,7 +53,7 @@ heads+=', "max_position_embeddings": 64'
 make_config heads.json '"primary_encoder": {'"$heads"'}'
 refuses 2 -- $(train heads.json)
 make_config long.json '"max_sen_len": 500'
-refuses 2 500 64 -- $(train long.json)
+refuses 2 500 64 "--extend-positions copy" -- $(train long.json)
 
 # Data. A file:line:column counts from 1; lines are those of an editor.
 refuses 66 nowhere -- $(train config.json nowhere)

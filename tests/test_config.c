@@ -42,6 +42,7 @@ static const char *const model_list[] = {"label_name",
                                          "num_classes=2",
                                          "class_weights",
                                          "max_sen_len=512",
+                                         "extend_positions=no",
                                          "pooling=pooler",
                                          "primary_encoder",
                                          "secondary_encoder",
@@ -444,6 +445,12 @@ static void test_presets(void **state) {
         assert_int_equal(tri__encoder_check(&e, "here", 512), TRI_OK);
         expect_error(cases[i].name, tri__encoder_check(&e, "here", 513), TRI_USAGE,
                      "here: max_sen_len 513 is beyond the encoder's 512 positions");
+        back = e;
+        assert_int_equal(tri__encoder_extend(&back, 512), 0); /* enough as it is */
+        assert_memory_equal(&back, &e, sizeof e);
+        assert_int_equal(tri__encoder_extend(&back, 1025), 512);
+        assert_int_equal(back.max_position_embeddings, 1025 + cases[i].base);
+        assert_int_equal(tri__encoder_check(&back, "here", 1025), TRI_OK);
         tri_json *json = tri__encoder_json(&e); /* there and back, over nothing and over another */
         back = (tri_encoder){0};
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);

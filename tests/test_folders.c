@@ -257,11 +257,12 @@ static void errors_pass_nothing_over(void **state) {
     for (int at = 1, calls = 1000; at <= calls; at++) {
         tri_checkpoint *checkpoint;
         tri_json *manifest;
+        char folder[TRI_PATH_MAX];
         fault.cause = causes[at % 5];
         for (int glance = 0; glance < 2; glance++) {
             fault_arm(at, FAULT_CAUSE);
             tri_status status =
-                glance ? tri__checkpoint_glance(run, &manifest) : tri__checkpoint_open(run, 0, &checkpoint);
+                glance ? tri__checkpoint_glance(run, folder, &manifest) : tri__checkpoint_open(run, 0, &checkpoint);
             fault_disarm();
             if (!fault.hit && !glance) calls = 0; /* that was the last */
             if (status == TRI_OK && !glance) {

@@ -197,8 +197,49 @@ static void links(void **state) {
     tri__hf_close(hf);
 }
 
+/* --extend-positions copy: rows 0 to P - 1 again and again; with RoBERTa, those before the first usable one stay once.
+ * Any range of the elements, as shards have them. */
+static void repeated(void **state) {
+    (void)state;
+    enum { HAVE = 5, WANT = 14, WIDTH = 2 };
+    static const int from[2][WANT] = {{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3},
+                                      {0, 1, 2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 4}};
+    float table[HAVE * WIDTH], out[WANT * WIDTH];
+    char said[4096] = "";
+    tri_log log = {.say = collect, .context = said};
+    tri_hf *hf;
+    for (int i = 0; i < HAVE * WIDTH; i++) table[i] = (float)i;
+    const tri_piece stored = whole("bert.embeddings.position_embeddings.weight", TRI_F32, tri__shape_2d(HAVE, WIDTH),
+                                   table);
+    tri_piece piece = whole("primary.embeddings.position_embeddings.weight", TRI_F32, tri__shape_2d(WANT, WIDTH), out);
+    uint8_t filled[1];
+    write_file("model.safetensors", &stored, 1);
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA); /* not asked for */
+    for (int base = 0; base < 3; base += 2)
+        for (int64_t begin = 0; begin < WANT * WIDTH; begin += 3)
+            for (int64_t end = begin; end <= WANT * WIDTH; end += 5) {
+                piece.repeat = base + 1;
+                piece.slice.begin = begin, piece.slice.end = end;
+                memset(out, 0xff, sizeof out);
+                said[0] = 0;
+                assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, &log), TRI_OK);
+                assert_non_null(strstr(said, base ? "primary: the folder's 3 positions are repeated to 12\n"
+                                                  : "primary: the folder's 5 positions are repeated to 14\n"));
+                for (int64_t e = begin; e < end; e++)
+                    assert_true(out[e - begin] == table[from[base > 0][e / WIDTH] * WIDTH + e % WIDTH]);
+            }
+    piece = whole(piece.name, TRI_F32, tri__shape_2d(WANT, 1), out); /* another width; more rows than wanted */
+    piece.repeat = 1;
+    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    piece = whole(piece.name, TRI_F32, tri__shape_2d(4, WIDTH), out);
+    piece.repeat = 1;
+    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    tri__hf_close(hf);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(links), TEST(refused)};
+    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(links), TEST(repeated), TEST(refused)};
     return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ int tri__checkpoint_count(const tri_checkpoint *checkpoint);
 tri_status tri__checkpoint_tensor(const tri_checkpoint *checkpoint, int index, tri_piece *tensor);
 /* Fills piece->data with the piece's slice. TRI_DATA if name, shape or dtype do not match. An f32 piece is also read
  * from F16, BF16 and quantised tensors, exactly; where the tensor is not quantised, it is then rounded to
- * piece->through. */
+ * piece->through. Rows are repeated as piece->repeat allows. */
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece);
 
 /* Records which checkpoint of a run folder is the best; atomic. */

@@ -506,6 +506,10 @@ static void round_piece(const tri_piece *piece) {
     for (int64_t i = 0; i < piece->slice.end - piece->slice.begin; i++) data[i] = tri__rounded(piece->through, data[i]);
 }
 
+static tri_status read_part(void *context, const tri_piece *part) {
+    return tri__checkpoint_read(context, part);
+}
+
 tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piece *piece) {
     const tri_json *row = tri__json_get(checkpoint->tensors, piece->name),
                    *index = piece->dtype == TRI_F32 ? tri__json_get(checkpoint->quantized_of, piece->name) : NULL;
@@ -516,6 +520,8 @@ tri_status tri__checkpoint_read(const tri_checkpoint *checkpoint, const tri_piec
     char have[128], want[128];
     if (!row) return tri__fail(TRI_DATA, "%s has no tensor '%s'", checkpoint->path, piece->name);
     TRI_TRY(parse_tensor(checkpoint, row, &tensor));
+    if (converts(checkpoint, &tensor, piece->dtype) && tri__piece_repeats(piece, &tensor.shape))
+        return tri__piece_repeat(piece, &tensor.shape, read_part, (void *)checkpoint);
     if (!converts(checkpoint, &tensor, piece->dtype) || !tri__shape_equal(&tensor.shape, &piece->shape))
         return tri__fail(TRI_DATA, "%s: tensor '%s' is %s %s, the model has %s %s", checkpoint->path, piece->name,
                          tri__dtype_name(tensor.dtype), tri__shape_text(&tensor.shape, have),

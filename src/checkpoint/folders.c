@@ -196,20 +196,22 @@ static tri_status look(const char *path, tri_json **manifest) {
     return status;
 }
 
-tri_status tri__checkpoint_glance(const char *path, tri_json **manifest) {
-    char inner[TRI_PATH_MAX];
+tri_status tri__checkpoint_glance(const char *path, char folder[static TRI_PATH_MAX], tri_json **manifest) {
     int64_t *steps;
     int n;
     tri_kind kind;
     *manifest = NULL;
-    TRI_TRY(tri__path_join(inner, path, "manifest.json"));
-    TRI_TRY(tri__path_kind(inner, &kind));
-    if (kind == TRI_KIND_FILE) return look(path, manifest);
+    TRI_TRY(tri__path_join(folder, path, "manifest.json"));
+    TRI_TRY(tri__path_kind(folder, &kind));
+    if (kind == TRI_KIND_FILE) {
+        TRI_TRY(tri__path_join(folder, "", path));
+        return look(path, manifest);
+    }
     TRI_TRY(tri__checkpoint_steps(path, &steps, &n));
     tri_status status = n ? TRI_DATA : tri__fail(TRI_NOINPUT, "%s holds no checkpoint", path);
     for (int i = 0; i < n && tri__proves_damage(status); i++) {
-        status = tri__checkpoint_name(inner, path, steps[i], "");
-        if (status == TRI_OK) status = look(inner, manifest);
+        status = tri__checkpoint_name(folder, path, steps[i], "");
+        if (status == TRI_OK) status = look(folder, manifest);
     }
     free(steps);
     return status;

@@ -17,8 +17,8 @@ tri_status tri__checkpoint_steps(const char *folder, int64_t **steps, int *n);
 /* The highest sequence of all checkpoints there; 0: none has one. */
 tri_status tri__checkpoint_sequence(const char *folder, int64_t *last);
 /* The manifest of a checkpoint, or of the newest one of a run folder with a valid manifest and correct file sizes; a
- * new reference. TRI_NOINPUT if there is none, TRI_DATA if all are damaged. */
-tri_status tri__checkpoint_glance(const char *path, tri_json **manifest);
+ * new reference. `folder`: that checkpoint. TRI_NOINPUT if there is none, TRI_DATA if all are damaged. */
+tri_status tri__checkpoint_glance(const char *path, char folder[static TRI_PATH_MAX], tri_json **manifest);
 /* The step that best_checkpoint.json names; -1 if there is none. */
 tri_status tri__checkpoint_best(const char *folder, int64_t *step);
 

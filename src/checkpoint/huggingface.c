@@ -165,21 +165,34 @@ static tri_status read_run(void *context, int64_t into, int64_t from, int64_t co
     return tri__st_read_f32(s->file, s->entry, from, count, s->into + into);
 }
 
-static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_piece *piece) {
+static tri_status read_piece(void *context, const tri_piece *piece) {
+    source s = *(const source *)context;
+    tri_slice whole = tri__slice_whole(&s.entry->shape);
+    int64_t shared = 0;
+    s.into = piece->data;
+    return tri__slice_overlap(&s.entry->shape, &piece->slice, &whole, read_run, &s, &shared);
+}
+
+static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_piece *piece, const char *branch,
+                             const tri_log *log) {
     const tri_st_file *file = &hf->file[tri__json_integer_value(tri__json_at(at, 0))];
     const tri_st_entry *entry = &file->entry[tri__json_integer_value(tri__json_at(at, 1))];
+    source s = {.file = file, .entry = entry};
     char have[128], want[128];
     TRI_ASSERT(piece->dtype == TRI_F32);
+    if (tri__piece_repeats(piece, &entry->shape)) {
+        int64_t once = piece->repeat - 1;
+        tri__say(log, TRI_LOG_INFO, "%s: the folder's %lld positions are repeated to %lld", branch,
+                 (long long)(entry->shape.dim[0] - once), (long long)(piece->shape.dim[0] - once));
+        return tri__piece_repeat(piece, &entry->shape, read_piece, &s);
+    }
     if (!tri__shape_equal(&entry->shape, &piece->shape))
         return tri__fail(
             TRI_DATA,
             "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
             file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
             tri__shape_text(&piece->shape, want));
-    source s = {.file = file, .entry = entry, .into = piece->data};
-    tri_slice whole = tri__slice_whole(&entry->shape);
-    int64_t shared = 0;
-    return tri__slice_overlap(&entry->shape, &piece->slice, &whole, read_run, &s, &shared);
+    return read_piece(&s, piece);
 }
 
 /* A list of names for one line: the first few, and how many more. */
@@ -237,7 +250,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
             gaps |= tri__text_begins(name, "embeddings.") || tri__text_begins(name, "encoder.");
             continue;
         }
-        status = fill_piece(hf, at, &pieces[i]);
+        status = fill_piece(hf, at, &pieces[i], branch, log);
         filled[i] = status == TRI_OK;
         tri__json_del(map, name);
         loaded++;

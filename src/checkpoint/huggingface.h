@@ -15,7 +15,8 @@ tri_status tri__hf_open(const char *folder, tri_hf **out);
 void tri__hf_close(tri_hf *hf);
 /* Fills the pieces whose name is prefix + a tensor of the folder, e.g. prefix "primary.". Accepts a leading bert. or
  * roberta., gamma/beta, and ignores position_ids and heads. filled[i] is set to 1. Logs one line each on tensors that
- * were loaded, ignored and newly initialised. TRI_DATA, naming tensor and shapes, if they differ. */
+ * were loaded, ignored and newly initialised. TRI_DATA, naming tensor and shapes, if they differ; rows are repeated as
+ * piece->repeat allows, and that is logged. */
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled,
                         const tri_log *log);
 

@@ -1,6 +1,7 @@
 /* reshard.c - walks the intersection of two boxes row by row. In each box a row is a contiguous range of elements, so a
  * row, clipped to both flat ranges, is one run. Trailing dims that both boxes span completely are folded into the dim
- * before: two whole tensors give a single run. */
+ * before: two whole tensors give a single run. Pieces of a tensor with more rows than the stored one are read in runs
+ * of the stored rows. */
 #include "checkpoint/reshard.h"
 
 #include <string.h>
@@ -80,4 +81,27 @@ int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice
     if (memcmp(a->start, b->start, bytes) == 0 && memcmp(a->extent, b->extent, bytes) == 0)
         return most(a->begin, b->begin) < least(a->end, b->end);
     return tri__slice_overlap(shape, a, b, stop_run, NULL, &shared) == TRI_STOPPED;
+}
+
+int tri__piece_repeats(const tri_piece *piece, const tri_shape *stored) {
+    const tri_shape *want = &piece->shape;
+    return piece->repeat > 0 && want->n == 2 && stored->n == 2 && stored->dim[1] == want->dim[1] &&
+           stored->dim[0] < want->dim[0] && stored->dim[0] >= piece->repeat && stored->dim[1] > 0;
+}
+
+tri_status tri__piece_repeat(const tri_piece *piece, const tri_shape *stored, tri_part_fn read, void *context) {
+    int64_t rows = stored->dim[0], cols = stored->dim[1], first = piece->repeat - 1, cycle = rows - first;
+    tri_piece part = *piece;
+    TRI_ASSERT(piece->slice.extent[0] == piece->shape.dim[0] && piece->slice.extent[1] == cols);
+    part.shape = *stored;
+    part.slice = tri__slice_whole(stored);
+    for (int64_t at = piece->slice.begin, n; at < piece->slice.end; at += n) {
+        int64_t row = at / cols, from = row < rows ? row : first + (row - first) % cycle;
+        part.slice.begin = from * cols + at % cols;
+        n = least(rows * cols - part.slice.begin, piece->slice.end - at);
+        part.slice.end = part.slice.begin + n;
+        part.data = (char *)piece->data + (size_t)(at - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
+        TRI_TRY(read(context, &part));
+    }
+    return TRI_OK;
 }

@@ -17,4 +17,13 @@ int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice
 tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, const tri_slice *from, tri_run_fn run,
                               void *context, int64_t *shared);
 
+/* Reads part of a piece: its shape is that of the stored tensor. */
+typedef tri_status (*tri_part_fn)(void *context, const tri_piece *part);
+
+/* 1 if the piece can be read from a tensor of this shape by repeating rows: piece->repeat - 1 is the first of them, the
+ * rows before it stay once. */
+int tri__piece_repeats(const tri_piece *piece, const tri_shape *stored);
+/* Calls `read` for each contiguous run of such a piece. */
+tri_status tri__piece_repeat(const tri_piece *piece, const tri_shape *stored, tri_part_fn read, void *context);
+
 #endif

@@ -78,13 +78,9 @@ static void load_recorded(const char *path, tri_json **manifest, tri_json **conf
     tri_words words;
     tri__words_keep(&words);
     *manifest = *config = NULL;
-    if (tri__checkpoint_glance(path, manifest) == TRI_OK) {
-        int64_t step = tri__json_integer_value(tri__json_get(*manifest, "step"));
-        if (tri__path_join(file, path, "config.json") == TRI_OK && !tri__is_file(file) &&
-            tri__checkpoint_name(folder, path, step, "") == TRI_OK)
-            (void)!tri__path_join(file, folder, "config.json");
-        if (tri__is_file(file)) (void)!tri__json_load(file, TRI_DATA, config);
-    }
+    if (tri__checkpoint_glance(path, folder, manifest) == TRI_OK &&
+        tri__path_join(file, folder, "config.json") == TRI_OK)
+        (void)!tri__json_load(file, TRI_DATA, config);
     tri__words_restore(&words);
 }
 

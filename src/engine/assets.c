@@ -115,6 +115,14 @@ static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_as
              tri__branch_name(branch), (long long)e->num_hidden_layers, (long long)e->hidden_size);
 }
 
+/* --extend-positions copy: weights with fewer positions are repeated where they are read. */
+static void extend(int64_t max_len, int branch, const tri_log *log, tri_encoder *e) {
+    int64_t had = tri__encoder_extend(e, max_len);
+    if (had)
+        tri__say(log, TRI_LOG_INFO, "%s encoder: %lld positions instead of its %lld (--extend-positions copy)",
+                 tri__branch_name(branch), (long long)max_len, (long long)had);
+}
+
 static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log,
                               tri_assets *a) {
     const tri_model_config *m = &s->model;
@@ -129,6 +137,7 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     TRI_TRY(find_encoder(a->folder[branch], name, branch ? m->secondary_encoder : m->primary_encoder, key, e, &fixed));
     if (vocabulary[0]) TRI_TRY(load_vocabulary(vocabulary, branch, fixed, log, a));
     if (s->tiny) shrink(s, branch, log, a);
+    if (m->extend_positions == TRI_EXTEND_COPY) extend(m->max_sen_len, branch, log, e);
     return tri__encoder_check(e, key, m->max_sen_len);
 }
 

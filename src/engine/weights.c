@@ -34,6 +34,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
                              .shape = param->shape,
                              .slice = param->part,
                              .data = flat ? flat + begin - held[param->unit].begin : NULL,
+                             .repeat = engine->train >= 0 ? param->repeat : 0, /* what is trained fits already */
                              .through = through(engine)};
         piece->slice.begin = begin - param->at;
         piece->slice.end = end - param->at;
@@ -286,18 +287,19 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     engine->draws = 1;
     TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
     uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
+    const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
     for (int branch = 0; branch < assets->n_texts; branch++) {
         char prefix[32];
         tri_hf *hf;
         const char *folder = assets->folder[branch];
         if (!folder[0]) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights", tri__branch_name(branch));
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s", tri__branch_name(branch), positions);
             continue;
         }
         TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights (%s has no model.safetensors)",
-                     tri__branch_name(branch), folder);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s (%s has no model.safetensors)",
+                     tri__branch_name(branch), positions, folder);
             continue;
         }
         draw_here(engine);

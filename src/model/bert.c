@@ -73,6 +73,7 @@ void tri__bert_params(tri_network *model, int branch) {
     tri_param *table = &model->param[model->n_params - COUNT(rows)];
     table[0].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     table[1].zero_row = tri__encoder_position_base(e);
+    table[1].repeat = model->extends_positions ? tri__encoder_position_base(e) + 1 : 0;
     for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
     pooling_params(model, branch);
 }

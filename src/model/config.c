@@ -41,6 +41,8 @@ const tri_option tri__model_options[] = {
     ROW(REALS, class_weights, .help = "weight of each class in the loss; default: all 1"),
     ROW(INT, max_sen_len, .value = "512", .min = 3, .max = 65536,
         .help = "longest text in tokens; longer ones are cut"),
+    ROW_OF(COMMANDS, NOTHING, CHOICE, extend_positions, .value = "no", .choices = "no|copy",
+           .help = "max_sen_len beyond the encoder's positions: refused, or its position embeddings are repeated"),
     ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",
         .help = "how a text's tokens become one vector"),
     ROW(OBJECT, primary_encoder,

@@ -6,6 +6,8 @@
 
 typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
 
+enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
+
 typedef struct tri_model_config {
     char *label_name, *primary_text_name, *secondary_text_name;
     tri_texts secondary_text_list;                /* further columns of the second text, joined with a space */
@@ -21,6 +23,7 @@ typedef struct tri_model_config {
     int64_t num_classes;
     tri_reals class_weights;
     int64_t max_sen_len;
+    int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
     int pooling;                                  /* tri_pooling */
     tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
 } tri_model_config;
@@ -49,6 +52,8 @@ void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 /* Overrides *encoder with keys of a config.json. Unknown keys are ignored; a model_type other than bert or roberta, an
  * activation other than gelu, relative positions: TRI_USAGE. */
 tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
+/* Gives the position table at least max_len usable rows; returns how many it had, 0 if those were enough. */
+int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len);
 /* Checks divisibility by heads, max_len within the position table, sizes above 0. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
 tri_json *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */

@@ -27,6 +27,8 @@ typedef struct tri_param {
     int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
+    int64_t repeat;     /* 1 + the first row of those that are repeated where weights with fewer rows are read;
+                         * 0: weights must have the same shape */
     int64_t zero_row;   /* 1 + the row of the whole that is initially zero; 0: none */
     int decays;
 } tri_param;
@@ -46,6 +48,7 @@ typedef struct tri_network {
     int n_columns;             /* of the table; 0: no tabular branch */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;
+    int extends_positions;     /* 1: tables of fewer positions are repeated when they are read */
     double fusion_dropout;
     int pooling;               /* tri_pooling */
     tri_texts no_decay;        /* borrowed while the model is built */

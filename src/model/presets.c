@@ -126,6 +126,13 @@ int tri__encoder_position_base(const tri_encoder *encoder) {
     return encoder->roberta ? (int)encoder->pad_token_id + 1 : 0;
 }
 
+int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len) {
+    int64_t base = tri__encoder_position_base(encoder), positions = encoder->max_position_embeddings - base;
+    if (positions >= max_len || positions < 1) return 0;
+    encoder->max_position_embeddings = base + max_len;
+    return positions;
+}
+
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len) {
     const tri_encoder *e = encoder;
     if (e->vocab_size < 1 || e->hidden_size < 1 || e->num_hidden_layers < 1 || e->num_attention_heads < 1 ||
@@ -143,8 +150,11 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
                          (long long)e->pad_token_id, (long long)e->vocab_size);
     int64_t positions = e->max_position_embeddings - tri__encoder_position_base(e);
     if (max_len > positions)
-        return tri__fail(TRI_USAGE, "%s: max_sen_len %lld is beyond the encoder's %lld positions", origin,
-                         (long long)max_len, (long long)(positions < 0 ? 0 : positions));
+        return tri__fail(
+            TRI_USAGE,
+            "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, or repeat its "
+            "position embeddings: --extend-positions copy",
+            origin, (long long)max_len, (long long)(positions < 0 ? 0 : positions));
     return TRI_OK;
 }
 

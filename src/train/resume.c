@@ -112,6 +112,20 @@ static void take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
 }
 
+/* --extend-positions copy, with weights of fewer positions. */
+static void say_repeated(const tri_session *s, const tri_checkpoint *checkpoint) {
+    for (int i = 0; i < s->engine.model.n_params; i++) {
+        const tri_param *param = &s->engine.model.param[i];
+        int64_t once = param->repeat - 1;
+        tri_shape have;
+        if (!param->repeat || !tri__checkpoint_shape(checkpoint, param->name, &have)) continue;
+        if (have.dim[0] < param->shape.dim[0])
+            tri__say(&s->log, TRI_LOG_INFO, "%s: the %lld positions of %s are repeated to %lld",
+                     tri__checkpoint_path(checkpoint), (long long)(have.dim[0] - once), param->name,
+                     (long long)(param->shape.dim[0] - once));
+    }
+}
+
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
         return tri__fail(
@@ -121,6 +135,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
             tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint));
+        say_repeated(s, checkpoint);
         s->resumed = 1;
         tri__say(&s->log, TRI_LOG_INFO, "beginning a new run with the weights of %s", tri__checkpoint_path(checkpoint));
         return TRI_OK;
@@ -129,6 +144,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     TRI_TRY(check_same(s, checkpoint));
     TRI_TRY(tri__engine_load(&s->engine, checkpoint));
     TRI_TRY(tri__engine_load_state(&s->engine, checkpoint, &s->log));
+    say_repeated(s, checkpoint);
     take_position(s, checkpoint);
     take_kinds(s, checkpoint);
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));

@@ -11,7 +11,8 @@
 tri_status tri__run_train(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop);
 
 /* The mesh of a run may change, its global batch does not: where the settings keep the samples a replica but change the
- * number of replicas, they get the global batch of the checkpoint that the run continues. */
+ * number of replicas, they get the global batch of the checkpoint that the run continues. A position table that was
+ * extended stays so. */
 tri_status tri__run_adopt(tri_settings *settings);
 
 /* Fails with what training with these settings would refuse before its first step, as far as known without
