@@ -7,8 +7,9 @@ common=(train --config config.json --data-path data --global-batch-size 8 --epoc
     --save-steps 25 --sync-every 7)
 digest() { "$trident" digest "$1" 2>/dev/null; }
 
-run "${common[@]}" --output-dir whole --nproc-per-node 2 --quiet --check-replicas 5
+run "${common[@]}" --output-dir whole --nproc-per-node 2 --check-replicas 5 --profile wait=4,warmup=1,active=3
 expect_code 0
+expect_text "$out" "steps 6 to 8 (2 alone, 1 sync), "
 
 # A signal at any step: the copies' own weights and moments are in the checkpoint.
 "$trident" "${common[@]}" --output-dir asked --nproc-per-node 2 >"$out" 2>"$err" &

@@ -32,14 +32,26 @@ static const char *rate_text(double amount, double seconds, char out[static 32])
     return out;
 }
 
+/* Of which kinds the steps are, where a run has several: " (2 alone, 1 sync)". */
+static void print_kinds(const tri_json *kinds, FILE *out) {
+    const char *key;
+    tri_json *value;
+    int n = 0;
+    tri__json_each_member((tri_json *)kinds, key, value)
+        fprintf(out, "%s%lld %s", n++ ? ", " : " (", (long long)tri__json_integer_value(value), key);
+    if (n) fputc(')', out);
+}
+
 static void print_parts(const tri_json *facts, FILE *out) {
     const tri_json *steps = tri__json_get(facts, "steps");
     double seconds = number(facts, "seconds");
     const char *key;
     tri_json *value;
     int n = 0;
-    fprintf(out, "steps %lld to %lld, %.2f ms each:", (long long)tri__json_integer_value(tri__json_at(steps, 0)),
-            (long long)tri__json_integer_value(tri__json_at(steps, 1)), 1e3 * seconds);
+    fprintf(out, "steps %lld to %lld", (long long)tri__json_integer_value(tri__json_at(steps, 0)),
+            (long long)tri__json_integer_value(tri__json_at(steps, 1)));
+    print_kinds(tri__json_get(facts, "kinds"), out);
+    fprintf(out, ", %.2f ms each:", 1e3 * seconds);
     tri__json_each_member(tri__json_get(facts, "parts"), key, value)
         fprintf(out, "%s %s %.1f %%", n++ ? "," : "", key, 100 * tri__rate(tri__json_number_value(value), seconds));
     fputc('\n', out);

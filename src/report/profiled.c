@@ -190,6 +190,7 @@ tri_json *tri__profiles_merge(const tri_json *profiles, int legs) {
         tri__json_set(out, "memory", tri__json_get(m.largest, "memory"));
         tri__json_set(out, "memory_rank", tri__json_get(m.largest, "rank"));
     }
+    if (out && tri__json_get(first, "kinds")) tri__json_set(out, "kinds", tri__json_get(first, "kinds"));
     tri_json *timeline = timeline_json(profiles, legs);
     if (out && timeline) tri__json_set_new(out, "timeline", timeline);
     return out;

@@ -146,6 +146,15 @@ static tri_json *coords_json(const tri_place *place) {
     return tri__json_pack("{s:i, s:i, s:i}", "pp", at.pp, "tp", at.tp, "dp", at.dp);
 }
 
+/* Steps of each kind among the recorded ones: {"full": 3}. */
+static tri_json *kinds_json(const tri_recorder *r) {
+    tri_json *kinds = tri__json_object();
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (r->of_kind[gate])
+            tri__json_set_new(kinds, tri__gate_name((tri_gate)gate), tri__json_integer(r->of_kind[gate]));
+    return kinds;
+}
+
 static tri_status make(const profile_job *job) {
     const tri_recorder *r = job->recorder;
     const tri_engine *e = &job->session->engine;
@@ -158,6 +167,7 @@ static tri_status make(const profile_job *job) {
         tri__modules_json(&e->model, e->plan.model, r->modules.time, n, 0), "transfers", transfers_json(r), "memory",
         memory_json(job), "timeline", timeline_json(job), "clock", "offset", r->clock.offset, "uncertainty",
         r->clock.uncertainty);
+    if (*job->out && program_of(job->session)->gates) tri__json_set_new(*job->out, "kinds", kinds_json(r));
     return *job->out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for the profile");
 }
 

@@ -9,6 +9,7 @@
  *   rank, world  and coords {"pp", "tp", "dp"}: this rank's place in the mesh
  *   device       the device, for people
  *   steps        [first, last] recorded step, as in metrics.jsonl
+ *   kinds        {KIND: steps} of the recorded steps, where a run has several kinds (plan/step_kinds.h)
  *   seconds      of a step on this rank: from asking for the batch to the end of the update
  *   parts        {"compute", "copies", "transfers", "waiting", "loader", "other"}: seconds; their sum is `seconds`.
  *                copies: inputs into the device's memory, and offloading. transfers: inside posts and waits of

@@ -48,6 +48,7 @@ typedef struct tri_recorder {
     tri_clock_offset clock; /* measured when the recorder was opened */
     double zero;            /* time 0 of the shared clock, on this rank's tri__clock */
     int64_t first_step, last_step; /* recorded, as events number them */
+    int64_t of_kind[TRI_GATE_COUNT]; /* recorded steps of each kind; all 0: the program has no kinds */
     double begin, end, waited; /* of the current step: on tri__clock; seconds waiting for its batch before `begin` */
     tri_span *spans;        /* [active * (n_instrs + 1)] when traced */
     int64_t n_spans;
