@@ -267,7 +267,7 @@ static void double_momentum_in(const kernel_call *k, double *const *v) {
 static void double_adamw_frozen(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         v[0][i] *= 1 - v[3][0] * (double)k->attr.decay;
-        v[0][i] -= v[3][0] / v[3][1] * (v[1][i] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps));
+        v[0][i] -= v[3][0] * fmin(fmax(v[1][i] / v[3][1] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps), -1), 1);
     }
 }
 

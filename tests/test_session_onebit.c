@@ -132,6 +132,8 @@ static void try_cell(const cell *c, const run *adamw, int n) {
     asked.steps = STEPS;
     run *whole = run_on(&asked);
     if (!c->more) expect_near(adamw, whole, turn_of(c), what);
+    for (int k = 0; k < STEPS; k++)
+        if (!(whole->loss[0][k] < 2)) fail_msg("%s: loss of step %d is %g", what, k + 1, whole->loss[0][k]);
     int from = turn_of(c) - 1 + n % 4; /* before, at and after the first step with signs */
     asked.steps = from, asked.save = 1;
     run *first = run_on(&asked);
@@ -168,6 +170,7 @@ static void other_meshes(void **state) {
         {.shard = 2, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--compress-weights=int8"},
         {.zero_one = 1, .shard = 2, .pp = 1, .tp = 2, .mb = 1},
+        {.zero_one = 1, .shard = 0, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.zero_one = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
     };
     int all = soak_count("SOAK_STEPS", 0) > 0;

@@ -91,8 +91,8 @@ def squares(x):
     return np.cumsum(x.astype(F64) ** 2)[-1]
 
 
-def write(path, full, late):
-    """full: the steps that sum gradients."""
+def write(path, full, late, bounded):
+    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too."""
     p = ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
     e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)
@@ -108,7 +108,8 @@ def write(path, full, late):
             x = whole.astype(F64) * F64(coef(squares(whole)))
             m = (b1 * m + (1 - b1) * x).astype(F32)
             v = (b2 * v + (1 - b2) * x * x).astype(F32)
-            p = (decayed - lr / c1 * m / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))).astype(F32)
+            root = np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS)
+            p = (decayed - (lr * np.clip(m / c1 / root, -1, 1) if bounded else lr / c1 * m / root)).astype(F32)
             continue
         used, c = m != 0, F64(coef(COPIES * sum(squares(x) for x in g)))
         rows = []
@@ -132,8 +133,8 @@ def write(path, full, late):
         value = np.concatenate(owned)
         least = F32(2.0**-100)
         m = np.where(used, np.where(np.abs(value) < least, np.copysign(least, value), value), m).astype(F32)
-        move = lr / c1 * m.astype(F64) / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
-        p = (decayed - np.where(used, move, 0)).astype(F32)
+        move = m.astype(F64) / c1 / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
+        p = (decayed - lr * np.clip(np.where(used, move, 0), -1, 1)).astype(F32)
     made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': len(full), 'sent': sent, 'sums': sums,
             'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
             'error': [zlib.crc32(x.tobytes()) for x in e], 'error_sum': zlib.crc32(s.tobytes())}
@@ -145,5 +146,5 @@ def write(path, full, late):
 if __name__ == '__main__':
     here = os.path.dirname(os.path.abspath(__file__))
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden')
-    write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0)
-    write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE)
+    write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0, False)
+    write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE, True)

@@ -99,14 +99,14 @@ static void momentum_out(const tri_call *call) {
 
 struct adamw_frozen_update {
     struct now {
-        float decay, step, root; /* lr * decay; lr / c1; 1 / sqrt(c2) */
+        float decay, lr, rate, root; /* lr * decay; lr; 1 / c1; 1 / sqrt(c2) */
     };
     float *p;                 /* [K] */
     const float *m, *v;       /* [K] each */
     const float *hyper;
     float eps, decay;
     __device__ __forceinline__ now begin() const {
-        return now{hyper[0] * decay, hyper[0] / hyper[1], rsqrtf(hyper[2])};
+        return now{hyper[0] * decay, hyper[0], 1 / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
         float P[N], M[N], V[N];
@@ -114,7 +114,7 @@ struct adamw_frozen_update {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             P[k] = fmaf(-s.decay, P[k], P[k]);
-            if (M[k] != 0) P[k] -= s.step * M[k] / (sqrtf(V[k]) * s.root + eps);
+            if (M[k] != 0) P[k] -= s.lr * fminf(fmaxf(s.rate * M[k] / (sqrtf(V[k]) * s.root + eps), -1), 1);
         }
         store<N>(p + i, P);
     }

@@ -1,5 +1,6 @@
-/* zero_one_adam.c - 0/1 Adam (Lu et al., 2022): AdamW in the steps that update the variance, at growing intervals; the
- * momentum travels as signs in those between them (plan/signs.h).
+/* zero_one_adam.c - 0/1 Adam (Lu et al., 2022): AdamW's moments in the steps that update the variance, at growing
+ * intervals; the momentum travels as signs in those between them (plan/signs.h). Both take the step of adamw_frozen,
+ * which is limited: a momentum that was decoded goes on into the next update of the variance.
  *
  * The variance's bias correction counts its own updates (tri__variance_steps): after one of them it stands for that
  * gradient's squares, so that the first step with signs is no larger than AdamW's. An element whose first gradient is
@@ -8,7 +9,13 @@
 
 enum { M, V }; /* its states */
 
-static void emit_variance(tri_updating *up, const tri_run *run) { tri__run_adam(up, run, TRI_OP_adamw); }
+static void emit_variance(tri_updating *up, const tri_run *run) {
+    int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
+    int g = tri__run_gradient(up, run);
+    TRI_BUILD(&up->build, lamb_moments, tri__run_attr(up, run), m, v, -1, p, g, up->hyper, up->coef,
+              up->pass->out.apply); /* without LAMB's sums they are Adam's moments */
+    tri__run_frozen(up, run);
+}
 
 static void emit(tri_updating *up) {
     tri_signs signs;

@@ -454,9 +454,10 @@ static void momentum(int64_t n, float *e, const float *m, const float *g, double
 }
 
 static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int64_t n) {
-    float decayed = (float)(1 - (double)a->lr * a->decay), rate = a->lr / a->c1, inverse = 1 / sqrtf(a->c2);
+    float decayed = (float)(1 - (double)a->lr * a->decay), rate = 1 / a->c1, inverse = 1 / sqrtf(a->c2);
     for (int64_t i = 0; i < n; i += VEC) {
         vf m = load(a->m + i), step = rate * m / (vec_sqrt(load(a->v + i)) * inverse + a->eps);
+        step = a->lr * vec_min(all(1.0f), vec_max(all(-1.0f), step));
         store(a->p + i, load(a->p + i) * decayed - masked(step, m != 0));
     }
 }

@@ -151,8 +151,8 @@ static void adamw_frozen(const tri_call *call) {
     double lr = hyper[0], c1 = hyper[1], c2 = hyper[2];
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
-        double step = m[i] != 0 ? lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + call->attr->eps) : 0;
-        p[i] = (float)(p[i] * (1 - lr * call->attr->decay) - step);
+        double step = m[i] != 0 ? m[i] / c1 / (sqrt(v[i]) / sqrt(c2) + call->attr->eps) : 0;
+        p[i] = (float)(p[i] * (1 - lr * call->attr->decay) - lr * fmin(fmax(step, -1), 1));
     }
 }
 
