@@ -51,6 +51,7 @@ static inline int64_t operand_count(const kernel_call *k, int arg) { return k->c
 static const struct { const char *name; double low, high; } kernel_ranges[] = {
     {"rstd", 0.5, 1.5}, {"v", 0, 1},     {"cw", 0.5, 2},     {"probs", 0, 1},    {"coef", 0.7, 0.8},
     {"hyper", 0.1, 0.2}, {"logits", -9, 9}, {"inv", 0.1, 0.2}, {"sums", 3, 5},  {"scale", 1, 2},
+    {"fresh", 0, 1},     {"most", 0.3, 6}, {"average", 0.3, 2}, {"factor", 0.4, 4},
 };
 
 static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8; }
@@ -70,6 +71,7 @@ static inline int is_mask(const kernel_call *k, int arg) {
     case TRI_OP_momentum_in: return arg == TRI_ARG(momentum_in, m);
     case TRI_OP_momentum_out: return arg == TRI_ARG(momentum_out, m);
     case TRI_OP_adamw_frozen: return arg == TRI_ARG(adamw_frozen, m);
+    case TRI_OP_lamb_refresh: return arg == TRI_ARG(lamb_refresh, m);
     default: return 0;
     }
 }

@@ -249,6 +249,42 @@ static void double_lamb_step(const kernel_call *k, double *const *v) {
         v[0][i] -= v[3][0] * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
 }
 
+/* average, sums */
+static void double_lamb_average(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] = 0.9 * v[0][i] + 0.1 * sqrt(v[1][2 * i] / v[1][2 * i + 1]);
+}
+
+/* fresh, most, sums, p, m, old, v, hyper: Li et al., 2021, with variances corrected for their beginning at 0. */
+static void double_lamb_refresh(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1, b2 = k->attr.beta2, eps = k->attr.eps, squares[2] = {0};
+    const double *m = v[4], *hyper = v[7];
+    v[1][0] = 0;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double g = (m[i] - b1 * v[5][i]) / (1 - b1), root = sqrt(v[6][i] / hyper[2]) + eps;
+        v[0][i] = b2 * v[0][i] + (1 - b2) * g * g;
+        double r = m[i] / hyper[1] / root, step = r + (double)k->attr.decay * v[3][i];
+        squares[0] += r * r, squares[1] += step * step;
+        if (m[i] != 0) v[1][0] = fmax(v[1][0], root / (sqrt(v[0][i] / hyper[3]) + eps));
+    }
+    for (int i = 0; i < 2 && v[2]; i++) v[2][i] = squares[i];
+}
+
+/* factor, sums, most */
+static void double_lamb_factor(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double part = fmin(1, sqrt(v[1][2 * i] / v[1][2 * i + 1])), last = v[0][i];
+        double x = fmin(4, fmax(0.5, part * v[2][i] + 1 - part));
+        v[0][i] = fmin(1.1 * last, fmax(0.9 * last, x));
+    }
+}
+
+/* p, m, v, hyper, average, factor */
+static void double_lamb_frozen(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] -= v[3][0] * v[4][0] * v[5][0] * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
+}
+
 /* m, g, coef */
 static void double_momentum(const kernel_call *k, double *const *v) {
     double b1 = k->attr.beta1;
@@ -394,6 +430,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
+    ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen),
     ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),

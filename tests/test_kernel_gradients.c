@@ -257,6 +257,7 @@ static const kernel_grid fused_grids[] = {
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"}};
 static const kernel_grid update_grids[] = {
     {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
+    {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,9,1000"},
     {"momentum momentum_in adamw_frozen local_delta outer_step outer_take swap commit", "K=0,1,9,1000"},
     {"clip", "K=1,2,30"},
     {"cast", "R=0,1,3 C=1,9"}};

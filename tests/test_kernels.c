@@ -125,7 +125,7 @@ static void test_left_out(void **state) {
         {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
-        {"sgd lamb_moments lamb_step", "K=0,1,20,77,4097"},
+        {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,20,77,4097"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
@@ -240,7 +240,9 @@ static void test_clip_and_skip(void **state) {
             assert_int_equal(apply, rows[i].apply);
             assert_true(isnan(sum) ? isnan(norm) : norm == sqrt(sum));
         }
-        static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments, TRI_OP_lamb_step};
+        static const tri_op updates[] = {TRI_OP_adamw,        TRI_OP_adam,         TRI_OP_sgd,
+                                         TRI_OP_lamb_moments, TRI_OP_lamb_step,    TRI_OP_lamb_average,
+                                         TRI_OP_lamb_refresh, TRI_OP_lamb_factor,  TRI_OP_lamb_frozen};
         for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) expect_skipped(updates[i], &table);
     }
 }
@@ -271,6 +273,7 @@ static void update_in_parts(const tri_kernel_table *table, const kernel_call *al
             if (strcmp(row->arg[a].dims, "1,K") == 0)
                 call.t[a] = (tri_tensor){(float *)call.t[a].data + at, 1, K - at < part ? K - at : part};
         if (at && all->at.op == TRI_OP_lamb_moments) call.acc = 1u << TRI_ARG(lamb_moments, sums);
+        if (at && all->at.op == TRI_OP_lamb_refresh) call.acc = 1u << TRI_ARG(lamb_refresh, sums);
         table->run[all->at.op][TRI_F32](&call);
     }
 }
@@ -278,7 +281,8 @@ static void update_in_parts(const tri_kernel_table *table, const kernel_call *al
 /* An element's update has the same bits wherever a shard of the weights begins and ends. */
 static void test_shards_update_alike(void **state) {
     (void)state;
-    static const tri_op updates[] = {TRI_OP_adamw, TRI_OP_adam, TRI_OP_sgd, TRI_OP_lamb_moments, TRI_OP_lamb_step};
+    static const tri_op updates[] = {TRI_OP_adamw,     TRI_OP_adam,         TRI_OP_sgd,        TRI_OP_lamb_moments,
+                                     TRI_OP_lamb_step, TRI_OP_lamb_refresh, TRI_OP_lamb_frozen};
     enum { K = 77 };
     tri_kernel_table table;
     tri__device_find("cpu")->kernels(&table);

@@ -94,6 +94,7 @@ static const kernel_grid grids[] = {
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
+    {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,20,4097"},
     {"clip", "K=1,30"},
     {"momentum momentum_in adamw_frozen", "K=0,1,20,4097"},
     {"local_delta outer_step outer_take swap commit", "K=0,1,20,4097"},

@@ -122,6 +122,8 @@ static const struct sibling {
     {TRI_OP_sgd, TRI_OP_adamw, 0.65},
     {TRI_OP_lamb_moments, TRI_OP_adamw, 1.4},
     {TRI_OP_lamb_step, TRI_OP_adamw, 0.9},
+    {TRI_OP_lamb_refresh, TRI_OP_adamw, 1.4},
+    {TRI_OP_lamb_frozen, TRI_OP_adamw, 0.9},
     {TRI_OP_norm_din, TRI_OP_norm, 1},
 };
 

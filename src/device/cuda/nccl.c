@@ -30,6 +30,7 @@ enum {
     NCCL_SUM = 0,
     NCCL_MAX = 2,
     NCCL_INT32 = 2,
+    NCCL_INT64 = 4,
     NCCL_SUCCESS = 0,
     NCCL_CUDA = 1,
     NCCL_INTERNAL = 3,
@@ -306,10 +307,11 @@ static int queue(const tri_cuda *c, const group *g, const tri_collective *w) {
     int even = !w->counts || are_equal(w->counts, g->n);
     switch (w->kind) {
     case TRI_ALL_REDUCE:
-        /* Maxima are of sizes (row_max): as integers these have the same order, and NaN, which NCCL would drop, wins.
-         */
+        /* Maxima are of sizes (row_max, lamb_refresh): as integers these have the same order, and NaN, which NCCL would
+         * drop, wins. */
         return w->reduction == TRI_MAX
-                   ? nccl->AllReduce(w->in, w->out, count, NCCL_INT32, NCCL_MAX, g->comm, g->stream)
+                   ? nccl->AllReduce(w->in, w->out, count, w->dtype == TRI_F64 ? NCCL_INT64 : NCCL_INT32, NCCL_MAX,
+                                     g->comm, g->stream)
                    : nccl->AllReduce(w->in, w->out, count, type, NCCL_SUM, g->comm, g->stream);
     case TRI_BROADCAST: return nccl->Broadcast(w->in, w->out, count, type, w->root, g->comm, g->stream);
     case TRI_SEND: return nccl->Send(w->in, count, type, w->root, g->comm, g->stream);

@@ -1,5 +1,7 @@
-/* optimizers.cu - Adam, SGD, and LAMB (You et al., 2020): as adamw in update.cu, on masters and states in fp32. */
+/* optimizers.cu - Adam, SGD, LAMB (You et al., 2020) and 1-bit LAMB (Li et al., 2021): as adamw in update.cu, on
+ * masters and states in fp32. */
 #include "device/cuda/each.cuh"
+#include "layout/trust.h"
 
 /* A step's rates, from hyper and coef. */
 typedef struct rates {
@@ -176,10 +178,13 @@ struct lamb_update {
     float *p;                 /* [K] */
     const float *m, *v;       /* [K] each */
     const float *hyper;
-    const double *sums;       /* [2]; NULL: the ratio is 1 */
+    const double *sums;       /* [2]; NULL: the ratio is average * factor, or 1 */
+    const float *average, *factor; /* [1] each, 0 counts as 1; NULL */
     moments a;
     __device__ __forceinline__ now begin() const {
         double ratio = sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1.0;
+        if (average && *average != 0) ratio *= *average;
+        if (factor && *factor != 0) ratio *= *factor;
         return now{(float)(hyper[0] * ratio), 1.0f / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
@@ -194,9 +199,142 @@ struct lamb_update {
 static void lamb_step(const tri_call *call) {
     OPERANDS(lamb_step);
     lamb_update f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),     data<float>(call, ARG(v)),
-                     data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), moments_of(call)};
+                     data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), NULL, NULL, moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "lamb_step");
+}
+
+static void lamb_frozen(const tri_call *call) {
+    OPERANDS(lamb_frozen);
+    lamb_update f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
+                     data<float>(call, ARG(hyper)), NULL,                      data<float>(call, ARG(average)),
+                     data<float>(call, ARG(factor)), moments_of(call)};
+    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
+         "lamb_frozen");
+}
+
+/* sums [n, 2] */
+static __global__ void lamb_average_kernel(int64_t n, float *average, const double *sums, const int32_t *apply) {
+    int64_t k = (int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x;
+    if (k >= n || !*apply || !(sums[2 * k] > 0 && sums[2 * k + 1] > 0)) return;
+    double ratio = sqrt(sums[2 * k] / sums[2 * k + 1]);
+    average[k] = average[k] != 0 ? (float)(TRI_RATIO_KEPT * average[k] + (1 - TRI_RATIO_KEPT) * ratio) : (float)ratio;
+}
+static void lamb_average(const tri_call *call) {
+    OPERANDS(lamb_average);
+    int64_t n = elements(call, ARG(average));
+    if (n)
+        lamb_average_kernel<<<blocks_for(n, LAMB_THREADS), LAMB_THREADS, 0, stream(call)>>>(
+            n, data<float>(call, ARG(average)), data<double>(call, ARG(sums)), data<int32_t>(call, ARG(apply)));
+    launched(call, "lamb_average");
+}
+
+static __device__ __forceinline__ double within(double x, double least, double most) {
+    return x < least ? least : x > most ? most : x;
+}
+
+/* sums [n, 2] */
+static __global__ void lamb_factor_kernel(int64_t n, float *factor, const double *sums, const double *most,
+                                          const int32_t *apply) {
+    int64_t k = (int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x;
+    if (k >= n || !*apply) return;
+    double part = sums[2 * k + 1] > 0 ? fmin(1.0, sqrt(sums[2 * k] / sums[2 * k + 1])) : 0.0;
+    double last = factor[k] != 0 ? factor[k] : 1.0;
+    double x = within(part * most[k] + (1 - part), TRI_FACTOR_LEAST, TRI_FACTOR_MOST);
+    factor[k] = (float)within(x, last * (1 - TRI_FACTOR_CHANGE), last * (1 + TRI_FACTOR_CHANGE));
+}
+static void lamb_factor(const tri_call *call) {
+    OPERANDS(lamb_factor);
+    int64_t n = elements(call, ARG(factor));
+    if (n)
+        lamb_factor_kernel<<<blocks_for(n, LAMB_THREADS), LAMB_THREADS, 0, stream(call)>>>(
+            n, data<float>(call, ARG(factor)), data<double>(call, ARG(sums)), data<double>(call, ARG(most)),
+            data<int32_t>(call, ARG(apply)));
+    launched(call, "lamb_factor");
+}
+
+struct refresh_args {
+    int64_t n;
+    double *part;                   /* [blocks, 3] */
+    float *fresh;                   /* [K] */
+    const float *p, *m, *old, *v;   /* [K] each */
+    const float *hyper;
+    const int32_t *apply;
+    moments a;
+};
+typedef struct refreshed {
+    double sum[2];
+    float most;
+} refreshed;
+
+template <int N>
+static __device__ __forceinline__ void refresh_at(const refresh_args &f, int64_t i, const float (&c)[3], int apply,
+                                                  refreshed &out) {
+    float P[N], M[N], O[N], V[N], F[N];
+    load<N>(f.p + i, P), load<N>(f.m + i, M), load<N>(f.old + i, O), load<N>(f.v + i, V), load<N>(f.fresh + i, F);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        float g = fmaf(-f.a.beta1, O[k], M[k]) / (1.0f - f.a.beta1);
+        if (apply) F[k] = fmaf(f.a.beta2, F[k], (1.0f - f.a.beta2) * g * g);
+        float root = sqrtf(V[k]) * c[1] + f.a.eps, now = sqrtf(F[k]) * c[2] + f.a.eps, r = M[k] * c[0] / root;
+        double prelim = r, step = fmaf(f.a.decay, P[k], r);
+        out.sum[0] = fma(prelim, prelim, out.sum[0]), out.sum[1] = fma(step, step, out.sum[1]);
+        if (M[k] != 0) out.most = fmaxf(out.most, root / now);
+    }
+    if (apply) store<N>(f.fresh + i, F);
+}
+
+/* The largest over a block's threads. */
+static __device__ __forceinline__ float block_most(float x) {
+    __shared__ unsigned top;
+    if (threadIdx.x == 0) top = 0;
+    __syncthreads();
+    atomicMax(&top, __float_as_uint(x)); /* x is not negative: its bits have the same order */
+    __syncthreads();
+    return __uint_as_float(top);
+}
+
+template <int N> static __global__ void lamb_refresh_kernel(refresh_args f) {
+    refreshed out = {{0, 0}, 0};
+    const float c[3] = {1.0f / f.hyper[1], rsqrtf(f.hyper[2]), rsqrtf(f.hyper[3])};
+    int apply = *f.apply;
+    for (int64_t i = ((int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x) * N; i < f.n;
+         i += (int64_t)gridDim.x * LAMB_THREADS * N)
+        if (i + N <= f.n) refresh_at<N>(f, i, c, apply, out);
+        else
+            for (int64_t k = i; k < f.n; k++) refresh_at<1>(f, k, c, apply, out);
+    double sums[3] = {block_sum(out.sum[0]), block_sum(out.sum[1]), block_most(out.most)};
+    if (threadIdx.x < 3) f.part[3 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
+}
+
+/* part [n, 3] */
+static __global__ void refresh_sums_kernel(double *sums, double *most, const double *part, int n, int add) {
+    double total[2] = {0, 0};
+    float top = 0;
+    for (int i = threadIdx.x; i < n; i += LAMB_THREADS) {
+        total[0] += part[3 * i], total[1] += part[3 * i + 1];
+        top = fmaxf(top, (float)part[3 * i + 2]);
+    }
+    total[0] = block_sum(total[0]), total[1] = block_sum(total[1]), top = block_most(top);
+    if (threadIdx.x == 0) *most = top;
+    if (sums && threadIdx.x < 2) sums[threadIdx.x] = (add ? sums[threadIdx.x] : 0) + total[threadIdx.x];
+}
+
+static void lamb_refresh(const tri_call *call) {
+    OPERANDS(lamb_refresh);
+    refresh_args f = {elements(call, ARG(p)),        static_cast<double *>(call->work), data<float>(call, ARG(fresh)),
+                      data<float>(call, ARG(p)),     data<float>(call, ARG(m)),         data<float>(call, ARG(old)),
+                      data<float>(call, ARG(v)),     data<float>(call, ARG(hyper)),     data<int32_t>(call, ARG(apply)),
+                      moments_of(call)};
+    int wide_ok = aligned(f.fresh) && aligned(f.p) && aligned(f.m) && aligned(f.old) && aligned(f.v);
+    unsigned blocks = blocks_for(f.n, LAMB_THREADS * (wide_ok ? LAMB_WIDE : 1));
+    if (blocks > LAMB_BLOCKS) blocks = LAMB_BLOCKS;
+    if (blocks && wide_ok) lamb_refresh_kernel<LAMB_WIDE><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
+    else if (blocks) lamb_refresh_kernel<1><<<blocks, LAMB_THREADS, 0, stream(call)>>>(f);
+    refresh_sums_kernel<<<1, LAMB_THREADS, 0, stream(call)>>>(data<double>(call, ARG(sums)),
+                                                              data<double>(call, ARG(most)), f.part, (int)blocks,
+                                                              adds(call, ARG(sums)));
+    launched(call, "lamb_refresh");
 }
 
 const tri_kernel_row tri__cuda_optimizers[] = {
@@ -204,5 +342,9 @@ const tri_kernel_row tri__cuda_optimizers[] = {
     TRI_CUDA_SAME_ROWS(TRI_OP_sgd, sgd, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_moments, lamb_moments, {2 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_step, lamb_step, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_average, lamb_average, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_refresh, lamb_refresh, {3 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_factor, lamb_factor, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_frozen, lamb_frozen, {}),
     {},
 };

@@ -39,6 +39,7 @@ static tri_update_run from(const tri_update_run *run, int64_t i) {
     if (run->m) rest.m += i;
     if (run->v) rest.v += i;
     if (run->g) rest.g += i;
+    if (run->fresh) rest.fresh += i;
     return rest;
 }
 
@@ -72,11 +73,16 @@ static void sgd(const tri_call *call) {
     each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->sgd);
 }
 
+/* Elements of a block of n elements' sums. */
+static int64_t block_size(int64_t n) {
+    int64_t size = (n + BLOCKS - 1) / BLOCKS;
+    return (size + GRAIN - 1) / GRAIN * GRAIN;
+}
+
 /* If apply is 0, moments stay, and the sums are those of what they were. */
 static void lamb_moments(const tri_call *call) {
     OPERANDS(lamb_moments);
-    int64_t n = elements(call, ARG(p)), size = (n + BLOCKS - 1) / BLOCKS;
-    size = (size + GRAIN - 1) / GRAIN * GRAIN;
+    int64_t n = elements(call, ARG(p)), size = block_size(n);
     double *part = call->work, *sums = f64(call, ARG(sums)); /* [BLOCKS,2]; [2], may be NULL */
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(g), ARG(hyper), ARG(coef)});
     if (!*i32(call, ARG(apply))) run.g = NULL;
@@ -104,11 +110,47 @@ static void lamb_step(const tri_call *call) {
     each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_step);
 }
 
+/* If apply is 0, the variance stays, and the sums are those of what it was. */
+static void lamb_refresh(const tri_call *call) {
+    OPERANDS(lamb_refresh);
+    int64_t n = elements(call, ARG(p)), size = block_size(n);
+    double *part = call->work, *sums = f64(call, ARG(sums)), most = 0; /* [BLOCKS,3]; [2], may be NULL */
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(old), ARG(hyper), -1});
+    run.fresh = f32(call, ARG(fresh)), run.c = f32(call, ARG(hyper))[3];
+    if (!*i32(call, ARG(apply))) run.g = NULL;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < BLOCKS; i++) {
+        int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
+        tri_update_run block = from(&run, begin);
+        block.sums = part + 3 * i;
+        block.sums[0] = block.sums[1] = block.sums[2] = 0;
+        tri__simd()->lamb_refresh(&block, end - begin);
+    }
+    for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[3 * i + 2]);
+    *f64(call, ARG(most)) = most;
+    for (int k = 0; k < 2 && sums; k++) {
+        double total = adds(call, ARG(sums)) ? sums[k] : 0;
+        for (int64_t i = 0; i < BLOCKS; i++) total += part[3 * i + k];
+        sums[k] = total;
+    }
+}
+
+static void lamb_frozen(const tri_call *call) {
+    OPERANDS(lamb_frozen);
+    if (!*i32(call, ARG(apply))) return;
+    float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
+    tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
+    run.ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_step);
+}
+
 const tri_kernel_row tri__cpu_optimizer_fast[] = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
     {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
     {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
+    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 24}},
+    {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
     {.run = NULL},
 };

@@ -47,6 +47,8 @@ typedef struct tri_update_run {
     int nesterov;                /* sgd */
     float ratio;                 /* lamb_step */
     double *sums;                /* lamb_moments: [2], of p^2 and r^2, added to; may be NULL */
+    float *fresh, c;             /* lamb_refresh: [n], and its correction; g is the momentum of the step before. sums:
+                                    [3], of r^2 and of (r + decay * p)^2, added to; the largest, if it is larger */
 } tri_update_run;
 
 /* One head of one sequence: rows of qkv, ctx and their gradients have strides `ld` and `ld_ctx` floats. */
@@ -123,6 +125,7 @@ typedef struct tri_simd {
     void (*sgd)(const tri_update_run *run, int64_t n);          /* m NULL: no momentum */
     void (*lamb_moments)(const tri_update_run *run, int64_t n); /* g NULL: m and v stay */
     void (*lamb_step)(const tri_update_run *run, int64_t n);
+    void (*lamb_refresh)(const tri_update_run *run, int64_t n); /* g NULL: fresh stays */
     void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
     /* Blocks of layout/coded.h; encode and decode are indexed by tri_code. */
     void (*coded_take)(const tri_coded_in *in, int64_t blocks, float *t, float *most); /* most: may be NULL */

@@ -127,3 +127,47 @@ static __attribute__((noinline)) void lamb_step_whole(const tri_update_run *a, i
 }
 
 static void lamb_step(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_step_whole); }
+
+/* The momentum's last gradient, (m - beta1 g) / (1 - beta1) with g the momentum before, enters the variance v. */
+static __attribute__((noinline)) void refresh_whole(const tri_update_run *a, int64_t n) {
+    float inverse = (float)(1 / (1 - (double)a->beta1)), fresh2 = (float)(1 - (double)a->beta2);
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf g = (load(a->m + i) - load(a->g + i) * a->beta1) * inverse;
+        store(a->v + i, load(a->v + i) * a->beta2 + g * g * fresh2);
+    }
+}
+
+/* Adds to a->sums, as tri_update_run says. */
+static void frozen_sums(const tri_update_run *a, int64_t n) {
+    float inverse = 1 / sqrtf(a->c2), inverse_now = 1 / sqrtf(a->c);
+    vd sums[2][2] = {{{0}}};
+    vf top = {0};
+    BY_VECTORS(n, vf m = get(a->m + i, left); vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
+               vf now = vec_sqrt(get(a->fresh + i, left)) * inverse_now + a->eps; vf r = m / (a->c1 * root);
+               add_squares(sums[0], r); add_squares(sums[1], r + get(a->p + i, left) * a->decay);
+               top = vec_max(top, masked(root / now, m != 0)));
+    for (int k = 0; k < 2; k++) {
+        double part[VEC / 2];
+        store_d(part, sums[k][0] + sums[k][1]);
+        for (int u = 0; u < VEC / 2; u++) a->sums[k] += part[u];
+    }
+    float lane[VEC];
+    store(lane, top);
+    for (int u = 0; u < VEC; u++) a->sums[2] = lane[u] > a->sums[2] ? lane[u] : a->sums[2];
+}
+
+/* By pieces, as lamb_moments. */
+static void lamb_refresh(const tri_update_run *a, int64_t n) {
+    enum { PIECE = 512 };
+    for (int64_t i = 0; i < n; i += PIECE) {
+        tri_update_run piece = *a;
+        int64_t size = n - i < PIECE ? n - i : PIECE;
+        piece.p += i, piece.m += i, piece.v += i, piece.fresh += i;
+        if (a->g) {
+            tri_update_run fresh = piece;
+            fresh.p = NULL, fresh.v = piece.fresh, fresh.g += i;
+            by_vectors(&fresh, size, refresh_whole);
+        }
+        frozen_sums(&piece, size);
+    }
+}

@@ -1,6 +1,8 @@
 /* optimizer.c - the optimizers, in PyTorch's order of operations: AdamW (Loshchilov and Hutter, 2019), Adam (Kingma and
- * Ba, 2015), SGD with momentum, LAMB (You et al., 2020). A step whose gradients are not finite changes nothing. */
+ * Ba, 2015), SGD with momentum, LAMB (You et al., 2020), 1-bit LAMB (Li et al., 2021). A step whose gradients are not
+ * finite changes nothing. */
 #include "device/cpu/reference/reference.h"
+#include "layout/trust.h"
 
 /* m and v of an element take up a gradient. */
 static void take_up(const tri_attr *attr, double gradient, float *m, float *v) {
@@ -87,11 +89,75 @@ static void lamb_step(const tri_call *call) {
     }
 }
 
+static void lamb_average(const tri_call *call) {
+    OPERANDS(lamb_average);
+    if (!*i32(call, ARG(apply))) return;
+    float *average = f32(call, ARG(average));  /* [K] */
+    const double *sums = f64(call, ARG(sums)); /* [K,2] */
+    for (int64_t k = 0; k < call->t[ARG(sums)].rows; k++, sums += 2) {
+        if (!(sums[0] > 0 && sums[1] > 0)) continue;
+        double ratio = sqrt(sums[0] / sums[1]);
+        average[k] = (float)(average[k] != 0 ? TRI_RATIO_KEPT * average[k] + (1 - TRI_RATIO_KEPT) * ratio : ratio);
+    }
+}
+
+static void lamb_refresh(const tri_call *call) {
+    OPERANDS(lamb_refresh);
+    const tri_attr *attr = call->attr;
+    float *fresh = f32(call, ARG(fresh));                                                       /* [K] */
+    const float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *old = f32(call, ARG(old));     /* [K] each */
+    const float *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper));                         /* [K] [4] */
+    double most = 0, squares[2] = {0}, *sums = f64(call, ARG(sums)), b1 = attr->beta1, b2 = attr->beta2;
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        double g = (m[i] - b1 * old[i]) / (1 - b1);
+        if (*i32(call, ARG(apply))) fresh[i] = (float)(b2 * fresh[i] + (1 - b2) * g * g);
+        double root = sqrt(v[i]) / sqrt(hyper[2]) + attr->eps, now = sqrt(fresh[i]) / sqrt(hyper[3]) + attr->eps;
+        double r = m[i] / (double)hyper[1] / root, step = r + (double)attr->decay * p[i];
+        squares[0] += r * r, squares[1] += step * step;
+        if (m[i] != 0 && root / now > most) most = root / now;
+    }
+    *f64(call, ARG(most)) = most;
+    for (int i = 0; i < 2 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
+}
+
+static double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
+
+static void lamb_factor(const tri_call *call) {
+    OPERANDS(lamb_factor);
+    if (!*i32(call, ARG(apply))) return;
+    float *factor = f32(call, ARG(factor));                                         /* [K] */
+    const double *sums = f64(call, ARG(sums)), *most = f64(call, ARG(most));        /* [K,2] [K] */
+    for (int64_t k = 0; k < call->t[ARG(sums)].rows; k++, sums += 2) {
+        double part = sums[1] > 0 ? fmin(1, sqrt(sums[0] / sums[1])) : 0, last = factor[k] != 0 ? factor[k] : 1;
+        double x = within(part * most[k] + (1 - part), TRI_FACTOR_LEAST, TRI_FACTOR_MOST);
+        factor[k] = (float)within(x, last * (1 - TRI_FACTOR_CHANGE), last * (1 + TRI_FACTOR_CHANGE));
+    }
+}
+
+static void lamb_frozen(const tri_call *call) {
+    OPERANDS(lamb_frozen);
+    if (!*i32(call, ARG(apply))) return;
+    float *p = f32(call, ARG(p));                                                               /* [K] */
+    const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
+    double average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
+    double ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    for (int64_t i = 0; i < K; i++) {
+        double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
+        p[i] = (float)(p[i] - hyper[0] * ratio * r);
+    }
+}
+
 const tri_kernel_row tri__cpu_optimizer_reference[] = {
     {.op = TRI_OP_adamw, .dtype = TRI_F32, .run = adamw},
     {.op = TRI_OP_adam, .dtype = TRI_F32, .run = adam},
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments},
     {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
+    {.op = TRI_OP_lamb_average, .dtype = TRI_F32, .run = lamb_average},
+    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh},
+    {.op = TRI_OP_lamb_factor, .dtype = TRI_F32, .run = lamb_factor},
+    {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
     {.run = NULL},
 };
