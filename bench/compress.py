@@ -42,6 +42,7 @@ VARIANTS = {
     "fp8": ("--compress-gradients fp8", 2, 1),
     "int4": ("--compress-gradients int4 --error-feedback", 2, 1),
     "onebit-adam": ("--optimizer onebit-adam --full-steps 1", 3, 1),
+    "onebit-lamb": ("--optimizer onebit-lamb --full-steps 1", 3, 1),
     "sync 32": ("--sync-every 32", 32, 32),
     "sync 32, int8": ("--sync-every 32 --compress-gradients int8", 32, 32),
 }

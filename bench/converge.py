@@ -44,6 +44,7 @@ VARIANTS = {
     "sync 8": "--sync-every 8",
     "sync 32, int8": "--sync-every 32 --compress-gradients int8",
     "lamb": "--optimizer lamb",
+    "onebit-lamb": "--optimizer onebit-lamb",
 }
 LAMB_RATE = 10  # times AdamW's: LAMB's steps are a share of each tensor's norm
 LONG = ("onebit-adam",)  # their variance is not stable in less than 1,250 steps

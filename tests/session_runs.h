@@ -53,6 +53,16 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
     }
 }
 
+/* States of some optimizers only, which are not kept: what was not sent, of which each copy has its own; 1-bit LAMB's.
+ */
+static inline int run_is_more(const char *name) {
+    static const char *const prefix[] = {"error.", "error_sum.", "exp_avg_sq_fresh.", "lamb_coeff_freeze.",
+                                         "last_factor."};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return 1;
+    return 0;
+}
+
 /* Ranks own disjoint elements, so they can write concurrently. Names of pieces begin with one of the prefixes, or
  * none. */
 static inline tri_status run_keep(run *run, tri_session *s) {
@@ -65,7 +75,7 @@ static inline tri_status run_keep(run *run, tri_session *s) {
         const tri_piece *piece = is_weight ? &e->saved_weights[i] : &e->saved_optimizer[i - e->n_saved_weights];
         int64_t at = is_weight ? run_piece_at(&e->model, piece->name, "") : -1;
         for (int k = 0; k < 3 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = kinds[k];
-        if (at < 0 && strncmp(piece->name, "error", 5) == 0) continue; /* each copy has its own */
+        if (at < 0 && run_is_more(piece->name)) continue;
         if (at < 0) return tri__fail(TRI_INTERNAL, "no parameter is called %s", piece->name);
         run_copy(run->state[kind] + at, piece);
     }

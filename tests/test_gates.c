@@ -113,7 +113,7 @@ static void contradictions_are_refused(void **state) {
         {TRI_ONEBIT_ADAM, {"--compress-gradients", "int8"}, "leave out --compress-gradients"},
         {TRI_ADAMW,
          {"--full-steps", "5"},
-         "--full-steps: has a meaning with --optimizer onebit-adam only"},
+         "--full-steps: has a meaning with --optimizer onebit-adam or onebit-lamb only"},
         {TRI_ADAMW, {"--outer-lr", "0.5"}, "with --sync-every above 1 only"},
         {TRI_ADAMW, {"--momentum", "0.5"}, "--momentum: has a meaning with --optimizer sgd only"},
         {TRI_SGD, {"--momentum", "0.5", "--nesterov"}, NULL},

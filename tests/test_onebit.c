@@ -4,6 +4,7 @@
 #include "tiny.h"
 
 #include "base/json.h"
+#include "plan/optimizer.h"
 #include "plan/step_kinds.h"
 
 #include <math.h>
@@ -12,8 +13,9 @@
 
 enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, FREEZE = 30, SCALER = 4, LATE = 9 };
 enum { ELEMENTS = 5647, HEAP = 8 << 20 };
-enum { M, V, ERROR, ERROR_SUM }; /* states */
+enum { MAX_PARAMS = 64 };
 
+static const tri_optimizer_kind kinds[] = {TRI_ONEBIT_ADAM, TRI_ONEBIT_LAMB, TRI_ZERO_ONE_ADAM};
 static const char *const kind_names[] = {"none", "zero1", "zero2", "zero3", "hybrid"};
 
 static uint32_t crc_of(const void *data, size_t bytes) {
@@ -49,9 +51,17 @@ typedef struct job {
     tiny rank[MAX_RANKS];
     uint32_t sent[MAX_RANKS][STEPS], sums[MAX_RANKS][STEPS]; /* CRC-32 of what a rank sends to owners, and to all */
     float weights[ELEMENTS], m[MAX_RANKS][ELEMENTS], e[MAX_RANKS][ELEMENTS], s[ELEMENTS];
+    float fresh[ELEMENTS], average[MAX_RANKS][MAX_PARAMS], factor[MAX_RANKS][MAX_PARAMS]; /* 1-bit LAMB's */
     int spoiled;          /* the step in which rank 1 has a gradient that is not a number; -1: none */
     int changed;          /* bytes of weights and states that this step changed */
 } job;
+
+static const tri_state *state_of(const tiny *t, const char *prefix) {
+    const tri_planned *p = &t->plan.train;
+    for (int i = 0; i < p->n_states; i++)
+        if (strcmp(p->state[i].prefix, prefix) == 0) return &p->state[i];
+    return NULL;
+}
 
 static int has_signs(const job *j, int step) {
     return tri__step_gate(&j->rank[0].in.optimizer, step) & (TRI_GATE(turn) | TRI_GATE(signs)) ? 1 : 0;
@@ -90,7 +100,7 @@ static void job_close(job *j) {
 /* This rank's gradients; without signs those summed over the copies, as the transfers before the update leave them. */
 static void fill_gradients(const job *j, int rank, int step, tri_exec *exec) {
     const tiny *t = &j->rank[rank];
-    const tri_state *error = &t->plan.train.state[ERROR];
+    const tri_state *error = state_of(t, "error.");
     int is_full = !has_signs(j, step), late = j->kind == TRI_ZERO_ONE_ADAM ? LATE : 0;
     int64_t at = 0;
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
@@ -114,6 +124,7 @@ static tri_status take_update(job *j, int rank, int step, tri_exec *exec) {
     int packs = 0;
     t->hyper[0] = 1e-3f, t->hyper[1] = (float)(1 - pow((float)0.9, step + 1));
     t->hyper[2] = (float)(1 - pow((float)0.999, (double)tri__variance_steps(&t->in.optimizer, step + 1)));
+    t->hyper[3] = (float)(1 - pow((float)0.999, step + 1));
     t->feed[0].gates = tri__step_gate(&t->in.optimizer, step);
     for (int i = t->plan.train.update; i < p->n_instrs; i++) {
         TRI_TRY(tri__exec_run(exec, 0, i, i + 1, (uint32_t)step + 1, t->feed, NULL));
@@ -148,12 +159,23 @@ static tri_status take_step(job *j, int rank, int step, tri_exec *exec) {
 }
 
 /* What a state has of the whole vector. */
-static void keep_state(const tiny *t, const tri_exec *exec, int state, float *whole) {
-    const tri_state *s = &t->plan.train.state[state];
+static void keep_state(const tiny *t, const tri_exec *exec, const char *prefix, float *whole) {
+    const tri_state *s = state_of(t, prefix);
     int64_t at = 0;
+    if (!s) return;
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
         const float *x = tri__exec_slot(exec, 0, s->slot[u]); /* [held] */
         memcpy(whole + at + s->held[u].begin, x, (size_t)tri__range_count(s->held[u]) * sizeof *x);
+    }
+}
+
+/* The numbers of all parameters: every rank has them. */
+static void keep_numbers(const tiny *t, const tri_exec *exec, const char *prefix, float *all) {
+    const tri_state *s = state_of(t, prefix);
+    for (int u = 0; s && u < t->model.n_units; u++) {
+        TRI_ASSERT(s->per_param && tri__range_count(s->held[u]) == t->model.unit[u].n);
+        memcpy(all + t->model.unit[u].first, tri__exec_slot(exec, 0, s->slot[u]),
+               (size_t)t->model.unit[u].n * sizeof *all);
     }
 }
 
@@ -181,9 +203,12 @@ static tri_status rank_main(tri_world *world, void *argument) {
     tri_status status = TRI_OK;
     for (int step = 0; step < j->steps && status == TRI_OK; step++) status = take_step(j, rank, step, exec);
     each_weight(t, exec, j->weights, 0);
-    keep_state(t, exec, M, j->m[rank]);
-    keep_state(t, exec, ERROR, j->e[rank]);
-    keep_state(t, exec, ERROR_SUM, j->s);
+    keep_state(t, exec, "exp_avg.", j->m[rank]);
+    keep_state(t, exec, "error.", j->e[rank]);
+    keep_state(t, exec, "error_sum.", j->s);
+    keep_state(t, exec, "exp_avg_sq_fresh.", j->fresh);
+    keep_numbers(t, exec, "lamb_coeff_freeze.", j->average[rank]);
+    keep_numbers(t, exec, "last_factor.", j->factor[rank]);
     if (status == TRI_OK && !tiny_guards(exec, 0))
         status = tri__fail(TRI_INTERNAL, "rank %d wrote beyond what the plan gave it", rank);
     tri__exec_close(exec);
@@ -198,6 +223,10 @@ static uint32_t number(const tri_json *list, size_t at) {
     return (uint32_t)tri__json_integer_value(tri__json_at(list, at));
 }
 
+static void expect_crc(const tri_json *golden, const char *name, const float *x) {
+    assert_int_equal(crc_of(x, ELEMENTS * sizeof *x), (uint32_t)tri__json_integer_value(tri__json_get(golden, name)));
+}
+
 static void expect_golden(const job *j, const tri_json *golden, const char *kind) {
     const tri_json *sent = tri__json_get(golden, "sent"), *sums = tri__json_get(golden, "sums");
     size_t at = 0; /* steps with signs so far */
@@ -209,13 +238,10 @@ static void expect_golden(const job *j, const tri_json *golden, const char *kind
                 fail_msg("%s: rank %d sends other signs of its sum in step %d", kind, r, step);
         }
     assert_int_equal(at, tri__json_size(sent));
-    assert_int_equal(crc_of(j->weights, sizeof j->weights),
-                     (uint32_t)tri__json_integer_value(tri__json_get(golden, "weights")));
-    assert_int_equal(crc_of(j->s, sizeof j->s),
-                     (uint32_t)tri__json_integer_value(tri__json_get(golden, "error_sum")));
+    if (j->kind != TRI_ONEBIT_LAMB) expect_crc(golden, "weights", j->weights);
+    expect_crc(golden, "error_sum", j->s);
     for (int r = 0; r < COPIES; r++) {
-        assert_int_equal(crc_of(j->m[r], sizeof j->m[r]),
-                         (uint32_t)tri__json_integer_value(tri__json_get(golden, "momentum")));
+        expect_crc(golden, "momentum", j->m[r]);
         assert_int_equal(crc_of(j->e[r], sizeof j->e[r]), number(tri__json_get(golden, "error"), (size_t)r));
     }
 }
@@ -243,6 +269,53 @@ static void the_simulation_s_bits(void **state) {
     free(j);
 }
 
+static void expect_numbers(const job *j, const tri_json *want, const float have[][MAX_PARAMS], const char *kind) {
+    for (int r = 0; r < j->dp; r++) {
+        assert_memory_equal(have[r], have[0], sizeof have[0]);
+        for (int i = 0; i < j->rank[0].model.n_params; i++) {
+            double value = tri__json_number_value(tri__json_at(want, (size_t)i));
+            if (!(fabs(have[r][i] - value) <= 1e-6 * fabs(value)))
+                fail_msg("%s: %s has %.9g, not %.9g", kind, j->rank[0].model.param[i].name, have[r][i], value);
+        }
+    }
+}
+
+/* lamb: what 1-bit LAMB's simulation has beyond 1-bit Adam's. */
+static void expect_lamb(const job *j, const tri_json *lamb, const char *kind) {
+    const tri_json *sizes = tri__json_get(lamb, "sizes");
+    assert_int_equal(j->rank[0].model.n_params, tri__json_size(sizes));
+    for (size_t i = 0; i < tri__json_size(sizes); i++)
+        assert_int_equal(j->rank[0].model.param[i].count, number(sizes, i));
+    expect_crc(lamb, "fresh", j->fresh);
+    expect_numbers(j, tri__json_get(lamb, "average"), j->average, kind);
+    expect_numbers(j, tri__json_get(lamb, "factor"), j->factor, kind);
+}
+
+/* Gradients do not depend on weights here, so that signs are 1-bit Adam's. Norms are sums over shards: where there are
+ * some, weights may differ in the last bit. */
+static void lamb_s_simulation(void **state) {
+    (void)state;
+    tri_json *golden, *lamb;
+    job *none = malloc(sizeof *none), *j = malloc(sizeof *j);
+    OK(tri__json_load("tests/golden/onebit.json", TRI_DATA, &golden));
+    OK(tri__json_load("tests/golden/onebit_lamb.json", TRI_DATA, &lamb));
+    for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++) {
+        job *at = kind ? j : none;
+        job_open(at, TRI_ONEBIT_LAMB, COPIES, STEPS, (tri_sharding){.kind = kind, .prefetch = 1});
+        job_run(at, 0);
+        expect_golden(at, golden, kind_names[kind]);
+        expect_lamb(at, lamb, kind_names[kind]);
+        if (!kind) expect_crc(lamb, "p", at->weights);
+        for (int64_t k = 0; k < ELEMENTS; k++)
+            if (!(fabsf(at->weights[k] - none->weights[k]) <= 2e-7f))
+                fail_msg("%s: weight %lld is %.9g, not %.9g", kind_names[kind], (long long)k, at->weights[k],
+                         none->weights[k]);
+        job_close(at);
+    }
+    tri__json_decref(golden), tri__json_decref(lamb);
+    free(none), free(j);
+}
+
 /* Ranks as processes send the same. First of all tests, while this process has no threads. */
 static void processes_or_threads(void **state) {
     (void)state;
@@ -250,13 +323,15 @@ static void processes_or_threads(void **state) {
     job *threads = malloc(sizeof *threads);
     const tri_sharding how = {.kind = TRI_SHARD_HYBRID, .size = 2, .prefetch = 1};
     assert_true(forks != MAP_FAILED);
-    job_open(forks, TRI_ONEBIT_ADAM, 4, FULL + 4, how), job_open(threads, TRI_ONEBIT_ADAM, 4, FULL + 4, how);
-    job_run(forks, 1), job_run(threads, 0);
-    assert_memory_equal(forks->sent, threads->sent, sizeof forks->sent);
-    assert_memory_equal(forks->sums, threads->sums, sizeof forks->sums);
-    assert_memory_equal(forks->weights, threads->weights, sizeof forks->weights);
-    assert_true(forks->sent[0][FULL + 3] != forks->sent[0][FULL + 2]);
-    job_close(forks), job_close(threads);
+    for (int i = 0; i < 2; i++) {
+        job_open(forks, kinds[i], 4, FULL + 4, how), job_open(threads, kinds[i], 4, FULL + 4, how);
+        job_run(forks, 1), job_run(threads, 0);
+        assert_memory_equal(forks->sent, threads->sent, sizeof forks->sent);
+        assert_memory_equal(forks->sums, threads->sums, sizeof forks->sums);
+        assert_memory_equal(forks->weights, threads->weights, sizeof forks->weights);
+        assert_true(forks->sent[0][FULL + 3] != forks->sent[0][FULL + 2]);
+        job_close(forks), job_close(threads);
+    }
     munmap(forks, sizeof *forks);
     free(threads);
 }
@@ -282,10 +357,10 @@ static void masked_elements_only_decay(void **state) {
  * as usual. */
 static void a_step_that_is_not_finite(void **state) {
     (void)state;
-    static const tri_sharding kinds[] = {{.kind = TRI_SHARD_NONE}, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}};
-    for (int i = 0; i < 2; i++) {
+    static const tri_sharding shards[] = {{.kind = TRI_SHARD_NONE}, {.kind = TRI_SHARD_ZERO3, .prefetch = 1}};
+    for (int i = 0; i < 4; i++) {
         job *j = malloc(sizeof *j);
-        job_open(j, TRI_ONEBIT_ADAM, 2, FULL + 5, kinds[i]);
+        job_open(j, kinds[i / 2], 2, FULL + 5, shards[i % 2]);
         j->spoiled = FULL + 3;
         job_run(j, 0);
         assert_int_equal(j->changed, 0);
@@ -335,9 +410,10 @@ static void every_mesh_passes_the_checker(void **state) {
             if (kind == TRI_SHARD_ZERO2) in.sharding.wrap = TRI_WRAP_SIZE, in.sharding.wrap_min_params = 3000;
             in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH};
             in.precision = types[kind % 3], in.reduce_dtype = kind == TRI_SHARD_HYBRID ? TRI_BF16 : TRI_F32;
-            for (int one = 0; one < 2; one++) {
-                set_optimizer(&in.optimizer, one ? TRI_ZERO_ONE_ADAM : TRI_ONEBIT_ADAM);
-                snprintf(what, sizeof what, "pp %d tp %d dp %d %s", in.mesh.pp, in.mesh.tp, dp, kind_names[kind]);
+            for (int one = 0; one < 3; one++) {
+                set_optimizer(&in.optimizer, kinds[one]);
+                snprintf(what, sizeof what, "%s pp %d tp %d dp %d %s", tri__optimizer_row(kinds[one])->name, in.mesh.pp,
+                         in.mesh.tp, dp, kind_names[kind]);
                 check_mesh(&in, &t, what);
             }
             tiny_close(&t);
@@ -347,6 +423,7 @@ static void every_mesh_passes_the_checker(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_or_threads),      cmocka_unit_test(the_simulation_s_bits),
+        cmocka_unit_test(lamb_s_simulation),
         cmocka_unit_test(masked_elements_only_decay), cmocka_unit_test(a_step_that_is_not_finite),
         cmocka_unit_test(every_mesh_passes_the_checker),
     };

@@ -1,7 +1,7 @@
 /* test_session_onebit.c - runs of 1-bit optimizers on ranks that are threads: with every shard, with and without a
- * pipeline and microbatches. Each trains close to AdamW; stopped before signs travel, at that step or after it and
- * resumed, it is the uninterrupted run to the bit, errors included; and it moves to other meshes, which keep the sum of
- * the errors. `make test` runs a sample; SOAK_STEPS=100: all of them. */
+ * pipeline and microbatches. Each trains close to AdamW or LAMB; stopped before signs travel, at that step or after it
+ * and resumed, it is the uninterrupted run to the bit, errors included; and it moves to other meshes, which keep the
+ * sum of the errors. `make test` runs a sample; SOAK_STEPS=100: all of them. */
 #include "session_runs.h"
 
 #include "checkpoint/copies.h"
@@ -11,13 +11,28 @@ static const char *const shards[] = {"none", "zero1", "zero2", "zero3", "hybrid"
 enum { SHARDS = 5, HYBRID = 4, STEPS = 8, FULL = 4, FIRST = 2 };
 
 typedef struct cell {
-    int zero_one; /* the optimizer; its steps: vvsvsvss */
+    int zero_one, lamb; /* the optimizer: 0/1 Adam, whose steps are vvsvsvss; 1-bit LAMB; else 1-bit Adam */
     int shard, pp, tp, mb;
     const char *more; /* another option; NULL */
 } cell;
 
 /* The first step with signs. */
 static int turn_of(const cell *c) { return c->zero_one ? FIRST : FULL; }
+
+/* Runs of AdamW and of LAMB on one rank. */
+typedef struct full_runs {
+    run *of[2];
+} full_runs;
+
+static full_runs run_full(void) {
+    static const char *const optimizer[] = {"--optimizer=adamw", "--optimizer=lamb"};
+    full_runs made;
+    for (int lamb = 0; lamb < 2; lamb++)
+        made.of[lamb] = run_on(&(run){.config = "three.json", .steps = STEPS, .option = {optimizer[lamb]}});
+    return made;
+}
+
+static void free_full(full_runs *full) { run_free(full->of[0]), run_free(full->of[1]); }
 
 /* dp: replicas; 0: those of the cell. */
 static run of_cell(const cell *c, int dp, char text[static 8][48]) {
@@ -32,7 +47,9 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     for (int i = 0; i < 5; i++) made.option[i] = text[i];
     made.option[5] = "--shard-size=2";
     made.option[6] = "--check-replicas=1";
-    made.option[7] = c->zero_one ? "--optimizer=zero-one-adam" : "--optimizer=onebit-adam";
+    made.option[7] = c->zero_one ? "--optimizer=zero-one-adam"
+                     : c->lamb   ? "--optimizer=onebit-lamb"
+                                 : "--optimizer=onebit-adam";
     made.option[8] = c->zero_one ? "--var-freeze-step=6" : c->more;
     made.option[9] = c->zero_one ? c->more : NULL;
     return made;
@@ -52,16 +69,16 @@ static int make_model(void **state) {
     return 0;
 }
 
-/* Losses near AdamW's: coarse, but a sum that is lost or counted twice is far beyond. The same to the bit until signs
- * travel; then the norm is an upper bound. */
-static void expect_near(const run *adamw, const run *have, int turn, const char *what) {
+/* Losses near those without signs: coarse, but a sum that is lost or counted twice is far beyond. The same to the bit
+ * until signs travel; then the norm is an upper bound. */
+static void expect_near(const run *full, const run *have, int turn, const char *what) {
     for (int k = 0; k < have->steps; k++) {
-        double off = fabs(adamw->loss[0][k] - have->loss[0][k]), most = k <= turn ? 2e-5 : 0.1;
-        if (!(off <= most * adamw->loss[0][k]))
-            fail_msg("%s: loss of step %d is %g, AdamW's %g", what, k + 1, have->loss[0][k], adamw->loss[0][k]);
-        double ratio = have->norm[0][k] / adamw->norm[0][k];
+        double off = fabs(full->loss[0][k] - have->loss[0][k]), most = k <= turn ? 2e-5 : 0.1;
+        if (!(off <= most * full->loss[0][k]))
+            fail_msg("%s: loss of step %d is %g, not near %g", what, k + 1, have->loss[0][k], full->loss[0][k]);
+        double ratio = have->norm[0][k] / full->norm[0][k];
         if (!(k < turn ? fabs(ratio - 1) < 1e-4 : ratio > 0.7 && ratio < 10))
-            fail_msg("%s: norm of step %d is %g, AdamW's %g", what, k + 1, have->norm[0][k], adamw->norm[0][k]);
+            fail_msg("%s: norm of step %d is %g, not near %g", what, k + 1, have->norm[0][k], full->norm[0][k]);
     }
 }
 
@@ -124,14 +141,17 @@ static void try_move(const cell *c, const run *whole, int from, const char *what
     run_free(same), run_free(other);
 }
 
-static void try_cell(const cell *c, const run *adamw, int n) {
+static void try_cell(const cell *c, const full_runs *full, int n) {
     char text[8][48], what[128];
-    snprintf(what, sizeof what, "%s, %s, pp %d, tp %d, %d microbatches %s", c->zero_one ? "0/1" : "1-bit",
+    snprintf(what, sizeof what, "%s, %s, pp %d, tp %d, %d microbatches %s",
+             c->zero_one ? "0/1"
+             : c->lamb   ? "LAMB"
+                         : "1-bit",
              shards[c->shard], c->pp, c->tp, c->mb, c->more ? c->more : "");
     run asked = of_cell(c, 0, text);
     asked.steps = STEPS;
     run *whole = run_on(&asked);
-    if (!c->more) expect_near(adamw, whole, turn_of(c), what);
+    if (!c->more) expect_near(full->of[c->lamb], whole, turn_of(c), what);
     for (int k = 0; k < STEPS; k++)
         if (!(whole->loss[0][k] < 2)) fail_msg("%s: loss of step %d is %g", what, k + 1, whole->loss[0][k]);
     int from = turn_of(c) - 1 + n % 4; /* before, at and after the first step with signs */
@@ -147,17 +167,19 @@ static void try_cell(const cell *c, const run *adamw, int n) {
 static void every_shard_with_every_mesh(void **state) {
     (void)state;
     int all = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
-    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    full_runs full = run_full();
     for (int shard = 0; shard < SHARDS; shard++)
         for (int pp = 1; pp <= 2; pp++)
             for (int mb = 1; mb <= 4; mb += 3, n++)
-                for (int zero_one = 0; zero_one < 2; zero_one++) {
-                    if (!all && n % 5 != (zero_one ? 3 : 2)) continue;
-                    try_cell(&(cell){.zero_one = zero_one, .shard = shard, .pp = pp, .tp = 1, .mb = mb}, adamw, n);
+                for (int kind = 0; kind < 3; kind++) {
+                    const cell c = {.zero_one = kind == 1, .lamb = kind == 2, .shard = shard, .pp = pp, .tp = 1,
+                                    .mb = mb};
+                    if (!all && (c.lamb ? n % 11 != 7 : n % 5 != (c.zero_one ? 3 : 2))) continue;
+                    try_cell(&c, &full, n);
                     tried++;
                 }
-    print_message("%d of %d combinations\n", tried, 2 * n);
-    run_free(adamw);
+    print_message("%d of %d combinations\n", tried, 3 * n);
+    free_full(&full);
 }
 
 /* Ranks that share layers, numbers of fewer bits, coded weights. */
@@ -172,32 +194,50 @@ static void other_meshes(void **state) {
         {.zero_one = 1, .shard = 2, .pp = 1, .tp = 2, .mb = 1},
         {.zero_one = 1, .shard = 0, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.zero_one = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
+        {.lamb = 1, .shard = 1, .pp = 1, .tp = 2, .mb = 1},
+        {.lamb = 1, .shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
     };
     int all = soak_count("SOAK_STEPS", 0) > 0;
-    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
+    full_runs full = run_full();
     for (int i = 0; i < (int)(sizeof cells / sizeof *cells); i++)
-        for (int when = 0; when < (all ? 4 : 1); when++) try_cell(&cells[i], adamw, all ? when : i + 1);
-    run_free(adamw);
+        for (int when = 0; when < (all ? 4 : 1); when++) try_cell(&cells[i], &full, all ? when : i + 1);
+    free_full(&full);
 }
 
 /* A single copy exchanges nothing, and is frozen all the same. */
 static void one_copy(void **state) {
     (void)state;
-    run *adamw = run_on(&(run){.config = "three.json", .steps = STEPS});
-    for (int zero_one = 0; zero_one < 2; zero_one++) {
+    full_runs full = run_full();
+    for (int kind = 0; kind < 3; kind++) {
         char text[8][48];
-        cell c = {.zero_one = zero_one, .pp = 1, .tp = 1, .mb = 1};
+        cell c = {.zero_one = kind == 1, .lamb = kind == 2, .pp = 1, .tp = 1, .mb = 1};
         run asked = of_cell(&c, 1, text);
         asked.steps = STEPS;
         run *one = run_on(&asked);
-        expect_near(adamw, one, turn_of(&c), "one copy");
-        asked.steps = zero_one ? STEPS - 2 : FULL;
-        run *full = run_on(&asked);
-        assert_memory_equal(one->state[2], full->state[2], (size_t)one->elements * sizeof(float));
-        assert_true(memcmp(one->state[1], full->state[1], (size_t)one->elements * sizeof(float)) != 0);
-        run_free(one), run_free(full);
+        expect_near(full.of[c.lamb], one, turn_of(&c), "one copy");
+        asked.steps = c.zero_one ? STEPS - 2 : FULL;
+        run *before = run_on(&asked);
+        assert_memory_equal(one->state[2], before->state[2], (size_t)one->elements * sizeof(float));
+        assert_true(memcmp(one->state[1], before->state[1], (size_t)one->elements * sizeof(float)) != 0);
+        run_free(one), run_free(before);
     }
-    run_free(adamw);
+    free_full(&full);
+}
+
+/* States in offload memory, of which LAMB's sums need whole units. */
+static void offload_changes_nothing(void **state) {
+    (void)state;
+    for (int lamb = 0; lamb < 2; lamb++) {
+        char text[8][48];
+        run asked = of_cell(&(cell){.lamb = lamb, .shard = 1, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"}, 0,
+                            text);
+        asked.steps = STEPS;
+        run *here = run_on(&asked);
+        asked.option[9] = "--offload=optimizer";
+        run *there = run_on(&asked);
+        expect_same_bits(here, there, asked.option[7]);
+        run_free(here), run_free(there);
+    }
 }
 
 /* A run that had ended goes on, with a variance that stays frozen: full steps are a fifth of the shorter run. */
@@ -214,6 +254,7 @@ static void a_longer_run_keeps_its_kinds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
-                                       cmocka_unit_test(one_copy), cmocka_unit_test(a_longer_run_keeps_its_kinds)};
+                                       cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
+                                       cmocka_unit_test(a_longer_run_keeps_its_kinds)};
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }

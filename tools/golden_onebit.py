@@ -1,5 +1,5 @@
-"""Writes tests/golden/onebit.json and zero_one.json: 1-bit Adam and 0/1 Adam in numpy, all copies in one process, which
-test_onebit compares with.
+"""Writes tests/golden/onebit.json, onebit_lamb.json and zero_one.json: 1-bit Adam, 1-bit LAMB and 0/1 Adam in numpy, all
+copies in one process, which test_onebit compares with.
 
     .venv/bin/python tools/golden_onebit.py [FOLDER]
 
@@ -8,7 +8,8 @@ weights; some elements never have one. Steps that sum gradients are AdamW: of 1-
 those that update the variance. In the others momentum is exchanged as signs (Tang et al., 2021; Lu et al., 2022), in
 blocks of 256 with the mean magnitude as scale, with errors fed back on both sides. The arithmetic is that of ops.def
 and src/layout/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends to
-the owners and to all, and at the end of weights, momentum and errors.
+the owners and to all, and at the end of weights, momentum and errors. onebit_lamb.json has 1-bit LAMB's weights, second
+variance, averages and factors; gradients do not depend on weights, so that its exchange is 1-bit Adam's.
 """
 import json
 import os
@@ -21,6 +22,8 @@ F32, F64 = np.float32, np.float64
 ELEMENTS, COPIES, STEPS, FULL = 5647, 3, 50, 20
 FREEZE, SCALER, LATE = 30, 4, 9  # 0/1 Adam's; some elements have gradients from step LATE on, which has signs
 BLOCK, GRANULE, ROW = 256, 16, 64
+SIZES = [640, 384, 32, 16, 16, *[256] * 4, 384, 384, 16, 16, 16, 24, *[16] * 6, *[256] * 4, 384, 384, 16, 16, 16, 24,
+         *[16] * 6, 256, 16, 192, 12, 120, 30, 10, 3]  # elements of the test's parameters
 BETA1, BETA2, EPS, DECAY, LR, MAX_NORM = F32(0.9), F32(0.999), F32(1e-8), F32(0.01), F32(1e-3), F32(1)
 
 
@@ -91,14 +94,20 @@ def squares(x):
     return np.cumsum(x.astype(F64) ** 2)[-1]
 
 
+def first_weights():
+    return ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
+
+
 def write(path, full, late, bounded):
-    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too."""
-    p = ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
+    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too. Returns
+    momentum and variance before each step, and the last ones."""
+    p, moments = first_weights(), []
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
     e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)
     size, cuts, sent, sums = row_bytes(ELEMENTS), parts(ELEMENTS), [], []
     b1, b2, lr = F64(BETA1), F64(BETA2), F64(LR)
     for step in range(STEPS):
+        moments.append((m, v))
         g = [gradient(c, step, late) for c in range(COPIES)]
         c1 = F64(F32(1 - b1 ** (step + 1)))
         c2 = F64(F32(1 - b2 ** len([at for at in full if at <= step])))
@@ -141,10 +150,66 @@ def write(path, full, late, bounded):
     with open(path, 'w') as file:
         json.dump(made, file)
         file.write('\n')
+    return [*moments, (m, v)]
+
+
+class LambParameter:
+    """The slice of a parameter: its weights, variance from reconstructed gradients, ratio's average, and factor."""
+
+    def __init__(self, cut, p):
+        self.cut, self.p, self.fresh, self.average, self.factor = cut, p[cut], np.zeros_like(p[cut]), F32(0), F32(0)
+
+    def direction(self, m, v, c1, c2):
+        return m[self.cut].astype(F64) / c1 / (np.sqrt(v[self.cut].astype(F64)) / np.sqrt(c2) + F64(EPS))
+
+    def full(self, m, v, c1, c2):
+        r = self.direction(m, v, c1, c2) + F64(DECAY) * self.p.astype(F64)
+        ratio = np.sqrt(squares(self.p) / squares(r))
+        self.average = F32(0.9 * F64(self.average) + (1 - 0.9) * ratio if self.average else ratio)
+        self.p = (self.p.astype(F64) - F64(LR) * ratio * r).astype(F32)
+
+    def frozen(self, old, m, v, c1, c2, c):
+        b1, b2 = F64(BETA1), F64(BETA2)
+        g = (m[self.cut].astype(F64) - b1 * old[self.cut].astype(F64)) / (1 - b1)
+        self.fresh = (b2 * self.fresh.astype(F64) + (1 - b2) * g * g).astype(F32)
+        root = np.sqrt(v[self.cut].astype(F64)) / np.sqrt(c2) + F64(EPS)
+        now = np.sqrt(self.fresh.astype(F64)) / np.sqrt(c) + F64(EPS)
+        most = np.max((root / now)[m[self.cut] != 0], initial=0)
+        r = self.direction(m, v, c1, c2)
+        step = r + F64(DECAY) * self.p.astype(F64)
+        part = min(1, np.sqrt(squares(r) / squares(step)))
+        last = F64(self.factor or 1)
+        x = min(max(part * most + (1 - part), 0.5), 4)
+        self.factor = F32(min(max(x, last * (1 - 0.1)), last * (1 + 0.1)))
+        self.p = (self.p.astype(F64) - F64(LR) * (F64(self.average) * F64(self.factor)) * step).astype(F32)
+
+
+def write_lamb(path, moments):
+    """1-bit LAMB (Li et al., 2021) on the parameters of SIZES, all of which decay. moments: before each step, and last."""
+    b1, b2 = F64(BETA1), F64(BETA2)
+    parameters = [LambParameter(slice(int(end) - size, int(end)), first_weights())
+                  for end, size in zip(np.cumsum(SIZES), SIZES)]
+    for step, ((old, _), (m, v)) in enumerate(zip(moments, moments[1:])):
+        c1, c2, c = (F64(F32(1 - x)) for x in (b1 ** (step + 1), b2 ** min(step + 1, FULL), b2 ** (step + 1)))
+        for one in parameters:
+            if step == FULL:
+                one.fresh = v[one.cut]
+            if step < FULL:
+                one.full(m, v, c1, c2)
+            else:
+                one.frozen(old, m, v, c1, c2, c)
+    made = {'sizes': SIZES, 'average': [float(one.average) for one in parameters],
+            'factor': [float(one.factor) for one in parameters]}
+    for name in ('p', 'fresh'):
+        made[name] = zlib.crc32(np.concatenate([getattr(one, name) for one in parameters]).tobytes())
+    with open(path, 'w') as file:
+        json.dump(made, file)
+        file.write('\n')
 
 
 if __name__ == '__main__':
     here = os.path.dirname(os.path.abspath(__file__))
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden')
-    write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0, False)
+    signs = write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0, False)
+    write_lamb(os.path.join(folder, 'onebit_lamb.json'), signs)
     write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE, True)

@@ -45,7 +45,7 @@ tri_status tri__accept_precision(const tri_settings *s) {
 static tri_status check_unused(const tri_settings *s) {
     int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB, sgd = s->optimizer == TRI_SGD,
         zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1, codes = s->compress_gradients != 0;
-    static const char of_signs[] = "--optimizer onebit-adam", of_local[] = "--sync-every above 1",
+    static const char of_signs[] = "--optimizer onebit-adam or onebit-lamb", of_local[] = "--sync-every above 1",
                       of_zero_one[] = "--optimizer zero-one-adam", of_sgd[] = "--optimizer sgd",
                       of_codes[] = "--compress-gradients";
 #define FIELD(name) offsetof(tri_settings, name), sizeof s->name

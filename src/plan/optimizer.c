@@ -9,6 +9,7 @@ const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
                                                 [TRI_LAMB] = &tri__lamb,
                                                 [TRI_SGD] = &tri__sgd,
                                                 [TRI_ONEBIT_ADAM] = &tri__onebit_adam,
+                                                [TRI_ONEBIT_LAMB] = &tri__onebit_lamb,
                                                 [TRI_ZERO_ONE_ADAM] = &tri__zero_one_adam};
     TRI_ASSERT((size_t)kind < sizeof rows / sizeof *rows);
     return rows[kind];
@@ -21,6 +22,27 @@ int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
     for (int u = 0; u < n; u++) slot[u] = -1;
     pass->out.state[index] = (tri_state){.name = name, .prefix = prefix, .scope = TRI_STATE_SHARED, .slot = slot,
                                          .held = pass->out.state_part, .save = pass->out.save_part};
+    return index;
+}
+
+/* The first rank of each unit's elements saves them. */
+int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const char *prefix, int *slot) {
+    const tri_network *model = pass->model;
+    int index = tri__add_state(pass, name, prefix), at = 0;
+    int tp = tri__mesh_group_place(&pass->in->mesh, pass->in->rank, TRI_AXIS_SET(TRI_AXIS_TP));
+    tri_state *s = &pass->out.state[index];
+    s->per_param = 1;
+    s->held = tri__arena_alloc(pass->arena, (size_t)model->n_units * sizeof *s->held);
+    s->save = tri__arena_alloc(pass->arena, (size_t)model->n_units * sizeof *s->save);
+    for (int i = 0; i < model->n_params; i++) s->held[model->param[i].unit].end += model->param[i].decays != 0;
+    for (int u = 0; u < model->n_units; u++) at += (int)s->held[u].end;
+    *slot = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, at, "%s", name);
+    at = 0;
+    for (int u = 0; u < model->n_units; at += (int)s->held[u++].end) {
+        tri_range first = pass->out.save_part[u];
+        s->slot[u] = tri__build_view(build, *slot, at, 1, s->held[u].end, "%s.%s", name, model->unit[u].name);
+        if (first.begin == 0 && first.end > 0 && tp == 0) s->save[u] = s->held[u];
+    }
     return index;
 }
 
@@ -121,6 +143,11 @@ uint32_t tri__other_axes(const tri_mesh *mesh) {
 void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named) {
     group.id = tri__random_id(up->pass->program->slot[named].name);
     tri__build(&up->build, op, (const int[TRI_MAX_ARGS]){y, x}, group);
+}
+
+void tri__update_max(tri_updating *up, tri_attr group, int most) {
+    tri__update_transfer(up, TRI_OP_all_max_post, group, most, -1, most);
+    TRI_BUILD(&up->build, wait, (tri_attr){0}, most, -1);
 }
 
 void tri__update_sum(tri_updating *up, tri_attr group, int sums) {

@@ -25,11 +25,15 @@ typedef struct tri_optimizer {
 
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind);
 
-extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam, tri__zero_one_adam;
+extern const tri_optimizer tri__adamw, tri__adam, tri__lamb, tri__sgd, tri__onebit_adam, tri__onebit_lamb,
+    tri__zero_one_adam;
 
 /* Adds a state that replicas hold together, each the elements state_part of a unit; returns its index. Its slots are
  * made by tri__state_slot. A state of another scope sets the ranges itself. */
 int tri__add_state(tri_pass *pass, const char *name, const char *prefix);
+/* Adds a state of one number for each parameter that decays, the same on all ranks of a stage; *slot: all of them,
+ * [1, parameters that decay]. */
+int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const char *prefix, int *slot);
 /* Makes a state one of which each copy of the model has its own, and of which this rank holds the elements `held` of
  * copy `copy` of `copies`. Call it before tri__state_slot. */
 void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int copy, int copies, tri_range *held);
@@ -59,7 +63,8 @@ int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part)
 uint32_t tri__other_axes(const tri_mesh *mesh);
 /* Posts a transfer in the group of `group`; its id is that of the slot `named`. */
 void tri__update_transfer(tri_updating *up, tri_op op, tri_attr group, int y, int x, int named);
-/* Sums a slot in place over a group. */
+/* Sums a slot in place over a group; takes the largest of each element. */
 void tri__update_sum(tri_updating *up, tri_attr group, int sums);
+void tri__update_max(tri_updating *up, tri_attr group, int most);
 
 #endif

@@ -110,7 +110,7 @@ static int can_be_cut(const offload *o, const tri_instr *instr) {
     if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) return 0;
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
-        if (!is_flat(instr, k) && (row->arg[k].dims[0] != '1' || row->arg[k].access == TRI_ACCESS_A)) return 0;
+        if (!is_flat(instr, k) && (row->arg[k].dims[0] != '1' || tri__access_writes(row->arg[k].access))) return 0;
         has_state |= is_flat(instr, k) && is_state(o, instr->slot[k]);
     }
     return has_state;

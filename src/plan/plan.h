@@ -45,7 +45,7 @@ typedef struct tri_compression {
 
 /* The optimizers, in the order of --optimizer's choices. */
 typedef enum tri_optimizer_kind {
-    TRI_ADAMW, TRI_ADAM, TRI_LAMB, TRI_SGD, TRI_ONEBIT_ADAM, TRI_ZERO_ONE_ADAM, TRI_ONEBIT_LAMB
+    TRI_ADAMW, TRI_ADAM, TRI_LAMB, TRI_SGD, TRI_ONEBIT_ADAM, TRI_ONEBIT_LAMB, TRI_ZERO_ONE_ADAM
 } tri_optimizer_kind;
 
 /* The optimizer, and which steps are of which kind (step_kinds.c). */
@@ -119,6 +119,7 @@ typedef struct tri_state {
     int *slot;           /* [n_units] flat slots, in fp32; -1: none yet */
     tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
     tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
+    int per_param;       /* 1: a number for each parameter of the unit that decays; these are ranges of such ones */
     int copy, copies;    /* beyond SHARED: this rank's copy, of how many */
     tri_state_absent absent;
 } tri_state;

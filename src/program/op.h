@@ -152,7 +152,7 @@ typedef struct tri_attr {
     X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
     X(class_weights, "[1,classes] f32")                                                            \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
-    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^t, 0 [1,4] f32")                               \
+    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^s, 1 - beta2^t; s: updates of v [1,4] f32")     \
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
     X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
     X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")         \

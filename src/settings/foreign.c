@@ -190,6 +190,7 @@ const tri_foreign tri__foreign[] = {
     TAKE("zero_stage", "2", "shard", "zero2"),
     TAKE("zero_stage", "3", "shard", "zero3"),
     TAKE("optimizer", "OneBitAdam", "optimizer", "onebit-adam"),
+    TAKE("optimizer", "OneBitLamb", "optimizer", "onebit-lamb"),
     TAKE("optimizer", "ZeroOneAdam", "optimizer", "zero-one-adam"),
     NOT("zero_stage", NULL, "there are the stages 0 to 3, which are --shard none, zero1, zero2 and zero3"),
     NOT("zero_optimization", NULL, DECLARED),

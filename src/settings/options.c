@@ -98,7 +98,7 @@ const tri_option tri__run_options[] = {
     ROW(REAL, adam_eps, RUN, .value = "1e-8", .min = 1e-30, .max = 1, .commands = "train", .heading = "optimisation",
         .help = "AdamW's epsilon"),
     ROW(CHOICE, optimizer, RUN, .value = "adamw",
-        .choices = "adamw|adam|lamb|sgd|onebit-adam|zero-one-adam",
+        .choices = "adamw|adam|lamb|sgd|onebit-adam|onebit-lamb|zero-one-adam",
         .commands = "train,plan,choose,simulate", .heading = "optimisation",
         .help = "the optimizer; onebit, zero-one: momentum travels as signs"),
     ROW(REAL, momentum, RUN, .value = "0.9", .min = 0, .max = 0.9999999, .commands = "train", .heading = "optimisation",
@@ -107,8 +107,8 @@ const tri_option tri__run_options[] = {
         .help = "sgd: Nesterov's momentum"),
     ROW(INT, full_steps, RUN, .value = "0", FROM(0), .alias = "freeze_step", .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
-        .help = "onebit-adam: steps before momentum travels as signs; 0: a fifth of the run, at least warm-up and "
-                "1 / (1 - adam_beta2)"),
+        .help = "onebit-adam, onebit-lamb: steps before momentum travels as signs; 0: a fifth of the run, at least "
+                "warm-up and 1 / (1 - adam_beta2)"),
     ROW(INT, var_freeze_step, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
         .help = "zero-one-adam: the step after which the variance stays as it is; 0: half of the run"),

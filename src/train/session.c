@@ -378,6 +378,7 @@ static tri_status update(tri_session *s) {
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));
+    s->hyper[3] = (float)(1 - pow((float)set->adam_beta2, t));
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
     tri__session_tell(s);
