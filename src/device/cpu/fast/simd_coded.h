@@ -24,11 +24,19 @@ INLINE void get_e4m3(const uint8_t *from, vf q[4]) {
 }
 /* 2 vectors of bf16. */
 INLINE void get_bf16(const uint16_t *from, vf x[2]) { EACH(j, 2) x[j] = (vf)(vec_halves(from + j * VEC) << 16); }
-/* The low 7 bits of q - zero, and the signs of v. */
-INLINE void put_signed(uint8_t *to, const vi q[4], int zero, const vf v[4]) {
-    vi byte[4];
-    EACH(j, 4) byte[j] = ((q[j] - zero) & 0x7F) | (vi)((vu)v[j] >> 24 & 0x80u);
-    put_bytes(to, byte);
+/* 8 vectors as e4m3, and what that stands for. Adding 2^20 times the power of two below |v|, for numbers below 2^-6
+ * that of 2^-6, rounds |v| to 3 bits after the first, or to a multiple of 2^-9. The low byte of the sum is the count of
+ * such steps. e4m3 counts steps of all sizes: 8 for each power of two, whose exponent is 121 for 2^-6. */
+INLINE void put_e4m3(uint8_t *to, const vf v[8], vf value[8]) {
+    vi byte[8];
+    EACH_OF(j, 8) {
+        vi size = (vi)vec_abs(v[j]), power = vec_max_i(size, all_i(0x3C800000)) & 0x7F800000;
+        vf shift = (vf)power * 0x1p20f, shifted = (vf)size + shift;
+        vi steps = (vi)shifted + (vi)((vu)power >> 20) - 8 * 121;
+        byte[j] = (steps & 0x7F) | (vi)((vu)v[j] >> 24 & 0x80u);
+        value[j] = (vf)((vi)(shifted - shift) | ((vi)v[j] & INT32_MIN));
+    }
+    put_bytes(to, byte), put_bytes(to + 4 * VEC, byte + 4);
 }
 /* Bit i of 32: element i of t is negative. */
 INLINE uint32_t negative(const float *t) {
@@ -245,23 +253,14 @@ INLINE void encode_int4(const block *b, coding how) {
     }
 }
 
-/* Adding 2^20 times the power of two below |v|, for numbers below 2^-6 that of 2^-6, rounds |v| to 3 bits after the
- * first, or to a multiple of 2^-9. The sum's bits less those of the power are the count of such steps, and 20 << 23,
- * which is no part of a byte. e4m3 counts steps of all sizes: 8 for each power of two. */
 INLINE void encode_fp8(const block *b, coding how) {
-    for (int64_t i = 0; i < CODED; i += 4 * VEC) {
-        vf t[4], v[4], value[4];
-        vi q[4];
-        get_numbers(b, how, i, t);
-        EACH(j, 4) v[j] = rounded(t[j] * b->inverse);
-        EACH(j, 4) {
-            vi size = (vi)size_of(v[j]), power = vec_max_i(size, all_i(0x3C800000)) & 0x7F800000;
-            vf shift = (vf)power * 0x1p20f, shifted = (vf)size + shift;
-            q[j] = (vi)shifted - power + (vi)((vu)power >> 20);
-            value[j] = (vf)((vi)(shifted - shift) | ((vi)v[j] & INT32_MIN)) * b->scale;
-        }
-        keep_errors(b, how, i, t, value);
-        put_signed(b->payload + i, q, 968, v);
+    for (int64_t i = 0; i < CODED; i += 8 * VEC) {
+        vf t[8], v[8], value[8];
+        get_numbers(b, how, i, t), get_numbers(b, how, i + 4 * VEC, t + 4);
+        EACH_OF(j, 8) v[j] = rounded(t[j] * b->inverse);
+        put_e4m3(b->payload + i, v, value);
+        EACH_OF(j, 8) value[j] *= b->scale;
+        keep_errors(b, how, i, t, value), keep_errors(b, how, i + 4 * VEC, t + 4, value + 4);
     }
 }
 

@@ -11,13 +11,30 @@ INLINE void put_bytes(uint8_t *to, const vi v[4]) {
     vst1q_u8(to, vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high));
 }
 
-/* The low 7 bits of q - zero, and the signs of v. */
-INLINE void put_signed(uint8_t *to, const vi q[4], int zero, const vf v[4]) {
-    uint16x8_t low = vuzp1q_u16((uint16x8_t)q[0], (uint16x8_t)q[1]);
-    uint16x8_t high = vuzp1q_u16((uint16x8_t)q[2], (uint16x8_t)q[3]);
-    uint8x16_t bytes = vsubq_u8(vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high), vdupq_n_u8((uint8_t)zero));
-    low = vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]), high = vuzp2q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
-    vst1q_u8(to, vbslq_u8(vdupq_n_u8(0x80), vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high), bytes));
+/* 8 vectors as e4m3, and what that stands for. Adding 1.5 * 2^20 times the power of two below |v|, for numbers below
+ * 2^-6 that of 2^-6, rounds v to 3 bits after the first, or to a multiple of 2^-9. The low byte of the sum is the count
+ * of such steps, with v's sign. e4m3 counts steps of all sizes: 8 for each power of two. Powers are the high halves of
+ * v, where 2^-6 is 0x3C80 and the factor adds 0x0A40. */
+INLINE void put_e4m3(uint8_t *to, const vf v[8], vf value[8]) {
+    uint16x8_t high[4], excess[4], none = vdupq_n_u16(0), low[4];
+    uint32x4_t sign = vdupq_n_u32(0x80000000u);
+    vf shift[8], shifted[8];
+    EACH(j, 4) high[j] = vuzp2q_u16((uint16x8_t)v[2 * j], (uint16x8_t)v[2 * j + 1]);
+    EACH(j, 4) excess[j] = vqsubq_u16(vandq_u16(high[j], vdupq_n_u16(0x7F80)), vdupq_n_u16(0x3C80));
+    EACH(j, 4) {
+        uint16x8_t power = vaddq_u16(excess[j], vdupq_n_u16(0x3C80 + 0x0A40));
+        shift[2 * j] = (vf)vzip1q_u16(none, power), shift[2 * j + 1] = (vf)vzip2q_u16(none, power);
+    }
+    EACH_OF(j, 8) shifted[j] = v[j] + shift[j];
+    EACH_OF(j, 8) value[j] = (vf)vbslq_u32(sign, (uint32x4_t)v[j], (uint32x4_t)(shifted[j] - shift[j]));
+    EACH(j, 4) low[j] = vuzp1q_u16((uint16x8_t)shifted[2 * j], (uint16x8_t)shifted[2 * j + 1]);
+    EACH(j, 2) {
+        int8x16_t steps = (int8x16_t)vuzp1q_u8((uint8x16_t)low[2 * j], (uint8x16_t)low[2 * j + 1]);
+        int8x16_t powers = (int8x16_t)vshrn_high_n_u16(vshrn_n_u16(excess[2 * j], 4), excess[2 * j + 1], 4);
+        uint8x16_t signs = vuzp2q_u8((uint8x16_t)high[2 * j], (uint8x16_t)high[2 * j + 1]);
+        uint8x16_t bytes = (uint8x16_t)vabaq_s8(powers, steps, (int8x16_t)none);
+        vst1q_u8(to + 16 * j, vbslq_u8(vdupq_n_u8(0x80), signs, bytes));
+    }
 }
 
 INLINE void put_high(uint16_t *to, const vu v[2]) { vst1q_u16(to, vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1])); }
