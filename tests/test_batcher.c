@@ -133,12 +133,20 @@ static void close_all(fake *f, tri_batcher *b) {
     free(f);
 }
 
+/* From start, which has a text's tokens as they are: no windows. */
+static void count_tokens(tri_encoded *e) {
+    for (int64_t r = 0; r <= e->n; r++) e->tokens_to[r] = e->start[r * TEXTS];
+    e->tokens = e->tokens_to[e->n];
+}
+
 /* Rows of 1 to `longest` tokens in each text. */
 static tri_encoded *make_rows(int64_t n, int longest, uint32_t seed) {
     size_t starts = (size_t)n * TEXTS + 1;
-    tri_encoded *e = malloc(sizeof *e + starts * sizeof *e->start + (size_t)n * (WIDTH + CLASSES) * sizeof(float));
+    tri_encoded *e = malloc(sizeof *e + (starts + (size_t)n + 1) * sizeof *e->start +
+                            (size_t)n * (WIDTH + CLASSES) * sizeof(float));
     *e = (tri_encoded){.n = n, .n_texts = TEXTS, .width = WIDTH, .n_classes = CLASSES, .start = (int64_t *)(e + 1)};
-    e->numbers = (float *)(e->start + starts);
+    e->tokens_to = e->start + starts;
+    e->numbers = (float *)(e->tokens_to + n + 1);
     e->probs = e->numbers + n * WIDTH;
     e->ids = malloc((size_t)(n * TEXTS * longest) * sizeof *e->ids);
     e->start[0] = 0;
@@ -149,6 +157,7 @@ static tri_encoded *make_rows(int64_t n, int longest, uint32_t seed) {
         e->tokens += length;
         e->start[k + 1] = e->tokens;
     }
+    count_tokens(e);
     for (int64_t i = 0; i < n * WIDTH; i++) e->numbers[i] = (float)(i + seed % 97);
     return e;
 }
@@ -311,7 +320,7 @@ static void rows_of_the_full_budget_take_turns(void **state) {
     for (int i = 0; i < 2; i++) { /* every text as long as it may be */
         tri_encoded *e = full[i];
         for (int64_t k = 0; k <= e->n * TEXTS; k++) e->start[k] = k * (TOKENS / 2);
-        e->tokens = e->start[e->n * TEXTS];
+        count_tokens(e);
         for (int64_t k = 0; k < e->tokens; k++) e->ids[k] = (int32_t)k;
     }
     submit(b, &a, full[0]);

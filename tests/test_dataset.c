@@ -336,6 +336,44 @@ static void finds_its_store_again(void **state) {
     tri__folder_remove(cache);
 }
 
+/* With windows a row keeps the ids that they hold, is stored under another name, and texts with more are counted. */
+static void windows_keep_more_of_a_text(void **state) {
+    (void)state;
+    enum { LEN = 6, MOST = 3, STRIDE = 3, ROOM = LEN + (MOST - 1) * STRIDE };
+    tri_preprocess_spec fit = fit_spec(2, 2);
+    tri_dataset_spec spec = data_spec(2, cache), whole = data_spec(2, NULL);
+    tri_preprocess *preprocess[3];
+    tri_dataset *data[2];
+    int64_t cut = 0;
+    write_rows(0);
+    whole.max_len = 64;
+    tri_dataset *all = open_fit(&whole, &fit, &preprocess[2]);
+    spec.max_len = LEN;
+    spec.windows = (tri_windows){.most = MOST, .max_len = LEN, .stride = STRIDE, .before = {1, 1}, .after = {1, 1}};
+    for (int again = 0; again < 2; again++) {
+        data[again] = open_fit(&spec, &fit, &preprocess[again]);
+        assert_int_equal(data[again]->from_store, again);
+        assert_said(" texts are longer than 3 windows: cut at 12 tokens (max_sen_len 6, stride 3)");
+        assert_said(" windows, ");
+    }
+    assert_equal(data[0], data[1]);
+    for (int64_t row = 0; row < all->n; row++) {
+        int64_t n = all->text[0].start[row + 1] - all->text[0].start[row], kept = n > ROOM ? ROOM : n;
+        int32_t want[64], got[ROOM];
+        assert_int_equal(data[0]->text[0].start[row + 1] - data[0]->text[0].start[row], kept);
+        assert_int_equal(tri__dataset_ids(all, 0, row, want), TRI_OK);
+        assert_int_equal(tri__dataset_ids(data[0], 0, row, got), TRI_OK);
+        assert_memory_equal(got, want, (size_t)(kept - 1) * sizeof *got);
+        assert_int_equal(got[kept - 1], want[n - 1]);
+        cut += n > ROOM;
+    }
+    assert_true(cut > 0 && data[0]->cut[0] == cut && data[1]->cut[0] == cut && data[0]->cut[1] == 0);
+    for (int i = 0; i < 2; i++) tri__dataset_close(data[i]);
+    for (int i = 0; i < 3; i++) tri__preprocess_free(preprocess[i]);
+    tri__dataset_close(all);
+    tri__folder_remove(cache);
+}
+
 /* Another vocabulary, another store. */
 static void another_tokenizer_is_another_store(void **state) {
     (void)state;
@@ -549,6 +587,7 @@ int main(void) {
         cmocka_unit_test(leaves_out_bad_rows),
         cmocka_unit_test(knows_labels_at_evaluation),
         cmocka_unit_test(finds_its_store_again),
+        cmocka_unit_test(windows_keep_more_of_a_text),
         cmocka_unit_test(another_tokenizer_is_another_store),
         cmocka_unit_test(damaged_stores_are_made_again),
         cmocka_unit_test(several_may_make_it_at_once),

@@ -72,7 +72,7 @@ static void fit(fitted *f, const char *path, const char *vocabulary, const tri_p
     OK(tri__preprocess_fit(f->table, spec, 2, &f->preprocess));
     OK(tri__tokenizer_load(vocabulary, &f->tokenizer[0]));
     OK(tri__tokenizer_load(vocabulary, &f->tokenizer[1]));
-    OK(tri__row_form_make(f->preprocess, f->tokenizer, max_len, &f->form));
+    OK(tri__row_form_make(f->preprocess, f->tokenizer, &(tri_windows){.most = 1, .max_len = max_len}, &f->form));
 }
 
 static void drop(fitted *f) {
@@ -348,7 +348,9 @@ static void a_shortage_of_memory_is_an_error(void **state) {
     assert_true(failed > N);
     tri_row_form form;
     fail_at = 1, allocated = 0;
-    assert_int_equal(tri__row_form_make(f.preprocess, f.tokenizer, MAX_LEN, &form), TRI_RESOURCE);
+    assert_int_equal(
+        tri__row_form_make(f.preprocess, f.tokenizer, &(tri_windows){.most = 1, .max_len = MAX_LEN}, &form),
+        TRI_RESOURCE);
     fail_at = 0;
     drop(&f);
 }

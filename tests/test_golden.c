@@ -1,7 +1,7 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of
- * `bert` with other optimizers. tools/golden.py writes the files; a folder given as argument replaces tests/golden
- * (make parity). */
+ * `bert` with other optimizers; losses with texts as windows. tools/golden.py writes the files; a folder given as
+ * argument replaces tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -15,7 +15,7 @@
 
 static const char *folder = "tests/golden";
 
-enum { MAX_SAMPLES = 16, MAX_TOKENS = 512 };
+enum { MAX_SAMPLES = 16, MAX_TOKENS = 512, MAX_WINDOWS = 64 };
 
 typedef struct golden {
     tri_json *json;
@@ -29,9 +29,8 @@ typedef struct golden {
     tri_feed feed;
     double inv;
     float hyper[4];
-    int32_t ids[2][MAX_TOKENS], pos[2][MAX_TOKENS], key[2][2 * MAX_TOKENS], seq[2][MAX_SAMPLES + 1],
-        labels[MAX_SAMPLES], keyn[2 * MAX_SAMPLES];
-    float numbers[8 * MAX_SAMPLES];
+    tri_micro_spec spec;
+    char block[1 << 16]; /* the micro's arrays */
 } golden;
 
 static const tri_json *get(const tri_json *object, const char *key) {
@@ -57,38 +56,48 @@ static void set_options(golden *g, const tri_option *rows, void *into, const tri
 /* Packs the samples named by `order` into the feed. */
 static void pack(golden *g, const tri_json *order) {
     const tri_json *samples = get(g->json, "samples");
-    int columns = g->engine.model.n_columns;
+    const tri_micro_spec *spec = &g->spec;
     double weight = 0;
-    g->micro = (tri_micro){.numbers = g->numbers, .labels = g->labels, .keyn = g->keyn};
+    tri__micro_clear(spec, &g->micro);
     for (size_t k = 0; k < tri__json_size(order); k++) {
         const tri_json *sample = tri__json_at(samples, (size_t)tri__json_integer_value(tri__json_at(order, k)));
-        for (int text = 0; text < g->assets.n_texts; text++) {
+        for (int text = 0; text < spec->n_texts; text++) {
             const tri_json *ids = get(sample, text ? "secondary" : "primary");
-            int64_t *T = &g->micro.tokens[text];
-            int32_t next = tri__encoder_position_base(&g->assets.encoder[text]);
-            int32_t none = next - 1; /* a pad token, where those do not count */
-            g->seq[text][k] = (int32_t)*T;
-            for (size_t i = 0; i < tri__json_size(ids); i++, ++*T) {
-                g->ids[text][*T] = (int32_t)tri__json_integer_value(tri__json_at(ids, i));
-                g->pos[text][*T] = g->ids[text][*T] == none ? none : next++;
-            }
-            g->seq[text][k + 1] = (int32_t)*T;
-            g->micro.ids[text] = g->ids[text], g->micro.pos[text] = g->pos[text], g->micro.key[text] = g->key[text],
-            g->micro.seq[text] = g->seq[text];
+            int64_t n = (int64_t)tri__json_size(ids);
+            int32_t *to = tri__micro_ids(spec, &g->micro, text, n); /* [n] */
+            for (int64_t i = 0; i < n; i++) to[i] = (int32_t)tri__json_integer_value(tri__json_at(ids, (size_t)i));
+            tri__micro_text(spec, &g->micro, text, n, (int64_t)k);
         }
-        for (int c = 0; c < columns; c++)
-            g->numbers[(int)k * columns + c] = (float)tri__json_number_value(
+        for (int c = 0; c < spec->n_columns; c++)
+            tri__micro_numbers(spec, &g->micro)[c] = (float)tri__json_number_value(
                 tri__json_at(get(sample, "numbers"), (size_t)c));
-        g->labels[k] = (int32_t)tri__json_integer_value(get(sample, "label"));
-        weight += g->engine.class_weights[g->labels[k]];
-        g->micro.n++;
+        int32_t label = (int32_t)tri__json_integer_value(get(sample, "label"));
+        tri__micro_row(spec, &g->micro, (int64_t)k, label);
+        weight += g->engine.class_weights[label];
     }
     g->inv = 1 / weight;
     tri__feed(&g->micro, &g->engine, &g->inv, g->hyper, &g->feed);
 }
 
-/* `more`: options beyond those of its recipe; NULL: none. */
-static void open_golden(golden *g, const char *name, const tri_json *more, const char *device) {
+/* The arrays of the batch in hand. */
+static void open_micro(golden *g) {
+    size_t bytes = 0;
+    g->spec = (tri_micro_spec){.n_texts = g->assets.n_texts,
+                               .n_columns = g->engine.model.n_columns,
+                               .rows = MAX_SAMPLES,
+                               .windows = tri__assets_windows(&g->settings.model, &g->assets)};
+    for (int text = 0; text < g->assets.n_texts; text++) {
+        g->spec.tokens[text] = MAX_TOKENS, g->spec.sequences[text] = MAX_WINDOWS;
+        g->spec.position_base[text] = tri__encoder_position_base(&g->assets.encoder[text]);
+    }
+    tri__micro_carve(&g->spec, NULL, &bytes, NULL);
+    assert_true(bytes <= sizeof g->block);
+    bytes = 0;
+    tri__micro_carve(&g->spec, g->block, &bytes, &g->micro);
+}
+
+/* model, more: keys beyond those of its configuration, options beyond those of its recipe; NULL: none. */
+static void open_golden(golden *g, const char *name, const tri_json *model, const tri_json *more, const char *device) {
     char path[512];
     *g = (golden){0};
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
@@ -97,6 +106,7 @@ static void open_golden(golden *g, const char *name, const tri_json *more, const
     OK(tri__st_open(path, &g->file));
     tri__settings_init(&g->settings);
     set_options(g, tri__model_options, &g->settings.model, get(g->json, "config"));
+    if (model) set_options(g, tri__model_options, &g->settings.model, model);
     set_options(g, tri__run_options, &g->settings, get(g->json, "recipe"));
     if (more) set_options(g, tri__run_options, &g->settings, more);
     OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
@@ -107,11 +117,14 @@ static void open_golden(golden *g, const char *name, const tri_json *more, const
     for (int text = 0; text < g->assets.n_texts; text++)
         OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
     tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
+    for (int text = 0; text < g->assets.n_texts && g->settings.model.windows > 1; text++)
+        max.of[TRI_SYM_W0 + text] = MAX_WINDOWS;
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
     OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max,
                         &g->engine));
     OK(tri__engine_bind(&g->engine, NULL));
+    open_micro(g);
     for (int i = 0; i < g->engine.n_weights; i++) {
         const tri_st_entry *entry = tri__st_find(&g->file, g->engine.weights[i].name);
         if (!entry) fail_msg("the golden file has no %s", g->engine.weights[i].name);
@@ -212,7 +225,7 @@ static void check_losses(golden *g, const tri_json *run) {
 static void compare(const char *name, const char *device) {
     golden *g = malloc(sizeof *g);
     assert_non_null(g);
-    open_golden(g, name, NULL, device);
+    open_golden(g, name, NULL, NULL, device);
     tri_json *order = all_samples(g);
     pack(g, order);
     print_message("  %s on %s\n", name, device);
@@ -257,10 +270,32 @@ static void optimizers(void **state) {
     assert_int_equal(tri__json_size(get(all, "runs")), 5);
     tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
         const tri_json *recipe = get(run, "recipe");
-        open_golden(g, tri__json_string_value(get(all, "of")), recipe, devices[d]);
+        open_golden(g, tri__json_string_value(get(all, "of")), NULL, recipe, devices[d]);
         print_message("  %s on %s\n", tri__json_string_value(get(recipe, "optimizer")), devices[d]);
         check_losses(g, run);
         check_weights(g, get(run, "weights"));
+        close_golden(g);
+    }
+    tri__json_decref(all);
+    free(g);
+}
+
+/* Texts as overlapping windows. */
+static void windows(void **state) {
+    (void)state;
+    static const char *const devices[] = {"reference", "cpu"};
+    char path[512];
+    tri_json *all, *run;
+    golden *g = malloc(sizeof *g);
+    size_t i;
+    assert_non_null(g);
+    snprintf(path, sizeof path, "%s/windows.json", folder);
+    OK(tri__json_load(path, TRI_DATA, &all));
+    assert_int_equal(tri__json_size(get(all, "runs")), 3);
+    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
+        open_golden(g, tri__json_string_value(get(run, "of")), get(run, "config"), NULL, devices[d]);
+        print_message("  windows of %s on %s\n", tri__json_string_value(get(run, "of")), devices[d]);
+        check_losses(g, run);
         close_golden(g);
     }
     tri__json_decref(all);
@@ -280,6 +315,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "trimodal"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
+        cmocka_unit_test(windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

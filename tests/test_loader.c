@@ -193,6 +193,71 @@ static void batches_hold_what_they_should(void **state) {
     made_dataset_free(one);
 }
 
+/* Texts as overlapping windows, each with the text's special tokens, against a plain loop; before and after differ, and
+ * the second text has none after. A row's text is ids 0, 1, ... after an offset: made_id. */
+static void check_windows(const tri_dataset *data, const tri_micro *part, int t) {
+    const tri_windows *w = &data->windows;
+    int64_t before = w->before[t], after = w->after[t], size = w->max_len - before - after, window = 0, at = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < part->n; i++) {
+        int64_t row = part->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
+        int64_t content = length - before - after, done = 0;
+        assert_int_equal(part->win[t][i], window);
+        for (int64_t k = 0; done < content || k == 0; k++, window++) {
+            int64_t from = k * w->stride, n = content - from < size ? content - from : size, place = 0;
+            assert_int_equal(part->seq[t][window], at);
+            assert_int_equal(part->keyw[t][2 * window], row);
+            assert_int_equal(part->keyw[t][2 * window + 1], k * w->max_len);
+            for (; place < before + n + after; place++, at++) {
+                int64_t of = place < before       ? place
+                             : place < before + n ? from + place
+                                                  : content + place - n; /* in the whole text */
+                assert_int_equal(part->ids[t][at], made_id(row, t, of));
+                assert_int_equal(part->pos[t][at], place);
+                assert_int_equal(part->key[t][2 * at], row);
+                assert_int_equal(part->key[t][2 * at + 1], k * w->max_len + place);
+            }
+            squares += (double)(place * place);
+            done = from + n;
+            assert_true(k < w->most);
+        }
+    }
+    assert_true(part->win[t][part->n] == window && part->windows[t] == window);
+    assert_true(part->seq[t][window] == at && part->tokens[t] == at && part->squares[t] == squares);
+}
+
+static void long_texts_become_windows(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(57, 2, 1, 39); /* 2 to 40 ids */
+    data->windows = (tri_windows){.most = 5, .max_len = 12, .stride = 7, .before = {1, 2}, .after = {1, 0}};
+    tri_sampler sampler;
+    assert_int_equal(tri__sampler_open(&sampler, data, 20, 3, 1, 5), TRI_OK);
+    tri_loader_spec spec = {.sampler = &sampler, .epochs = 2};
+    tri__sampler_maxima(&sampler, 2, &spec.maxima);
+    tri_sampler_maxima found = {0};
+    tri_loader *loader;
+    assert_int_equal(tri__loader_open(&spec, &loader), TRI_OK);
+    for (const tri_batch *batch; (batch = next(loader, NULL));) {
+        int64_t tokens = 0;
+        for (int p = 0; p < batch->parts; p++)
+            for (int t = 0; t < 2; t++) {
+                const tri_micro *part = &batch->part[p];
+                check_windows(data, part, t);
+                tokens += part->tokens[t];
+                if (part->tokens[t] > found.tokens[t]) found.tokens[t] = part->tokens[t];
+                if (part->windows[t] > found.windows[t]) found.windows[t] = part->windows[t];
+            }
+        assert_int_equal(batch->tokens, tokens);
+    }
+    for (int t = 0; t < 2; t++) { /* the dry run's maxima are met, not only kept */
+        assert_int_equal(found.tokens[t], spec.maxima.tokens[t]);
+        assert_int_equal(found.windows[t], spec.maxima.windows[t]);
+    }
+    tri__loader_close(loader);
+    tri__sampler_close(&sampler);
+    made_dataset_free(data);
+}
+
 static void resumes_in_the_middle(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(203, 2, 1, 17);
@@ -229,7 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch),
         cmocka_unit_test(resumes_in_the_middle),         cmocka_unit_test(an_empty_table_has_no_batches),
-        cmocka_unit_test(closes_at_any_moment),
+        cmocka_unit_test(closes_at_any_moment),          cmocka_unit_test(long_texts_become_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@ Trident is compared with the exact result, not with another engine's rounding.
 The model `quantized` is trained through int8 products. Rounding to integers jumps, so its samples are drawn again until
 noise like that of fp32 changes none of the integers: then both sides must find the same ones.
 
-optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers.
+optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers,
+windows.json the losses of 50 steps of the models above with texts as overlapping windows.
 """
 import argparse
 import copy
@@ -111,9 +112,28 @@ def make_samples(config, count, rng):
     return samples
 
 
+def cut_windows(ids, config):
+    """A text as overlapping windows of max_sen_len tokens, each between the text's first and last token, which stand
+    for [CLS] and [SEP]."""
+    size, content, windows = config["max_sen_len"] - 2, ids[1:-1], []
+    for k in range(config["windows"]):
+        start = k * config["stride"]
+        windows.append([ids[0], *content[start:start + size], ids[-1]])
+        if start + size >= len(content):
+            break
+    return windows
+
+
+def pack(config, name, samples):
+    pad_id = config[f"{name}_encoder"]["pad_token_id"]
+    if config.get("windows", 1) == 1:
+        return pad([s[name] for s in samples], pad_id)
+    windows = [cut_windows(s[name], config) for s in samples]
+    return *pad([window for text in windows for window in text], pad_id), [len(text) for text in windows]
+
+
 def forward_loss(model, config, samples):
-    texts = {name: pad([s[name] for s in samples], config[f"{name}_encoder"]["pad_token_id"])
-             for name in model.branches}
+    texts = {name: pack(config, name, samples) for name in model.branches}
     dtype = next(model.parameters()).dtype
     numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
     logits = model(texts, numbers)
@@ -213,19 +233,24 @@ OPTIMIZERS = (  # beside RECIPE, which is AdamW's; lr and decay so large that a 
 SAMPLED = 8  # elements of each final weight
 
 
+def reopen(folder, name):
+    """The document of a golden model, and the model in double with its initial weights."""
+    with open(os.path.join(folder, name + ".json"), encoding="utf-8") as file:
+        document = json.load(file)
+    weights = load_file(os.path.join(folder, name + ".safetensors"))
+    model = Trimodal(document["config"]).eval()
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            parameter.copy_(weights[key])
+    return document, model.double()
+
+
 def make_optimizers(folder):
     """50 steps of the model `bert`, from its golden files, with each of OPTIMIZERS."""
-    with open(os.path.join(folder, "bert.json"), encoding="utf-8") as file:
-        bert = json.load(file)
-    weights = load_file(os.path.join(folder, "bert.safetensors"))
     runs = []
     for change in OPTIMIZERS:
         recipe = {**RECIPE, **change}
-        model = Trimodal(bert["config"]).eval()
-        with torch.no_grad():
-            for key, parameter in model.named_parameters():
-                parameter.copy_(weights[key])
-        model = model.double()
+        bert, model = reopen(folder, "bert")
         losses, norms = train(model, bert["config"], bert["samples"], bert["batches"], STEPS, recipe)
         final = {}
         for key, parameter in model.named_parameters():
@@ -241,12 +266,29 @@ def make_optimizers(folder):
         file.write("\n")
 
 
+WINDOWS = {"max_sen_len": 9, "windows": 3, "stride": 6}  # the samples have up to 20 tokens
+
+
+def make_windows(folder):
+    """50 steps of golden models with their texts as windows: pooled by the pooler, the mean and the first token."""
+    runs = []
+    for name in ("bert", "roberta", "trimodal"):
+        document, model = reopen(folder, name)
+        config = {**document["config"], **WINDOWS}
+        losses, norms = train(model, config, document["samples"], document["batches"], STEPS)
+        runs.append({"of": name, "config": WINDOWS, "losses": losses, "grad_norms": norms})
+        print(f"windows of {name}: after {len(losses)} steps {losses[-1]:.6f}")
+    with open(os.path.join(folder, "windows.json"), "w", encoding="utf-8") as file:
+        json.dump({"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}, file, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("folder", nargs="?", default=os.path.join(here, "..", "tests", "golden"))
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--only", choices=[*CONFIGS, "optimizers"])
+    parser.add_argument("--only", choices=[*CONFIGS, "optimizers", "windows"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in CONFIGS:
@@ -254,6 +296,8 @@ def main():
             make(name, options.folder, options.seed)
     if options.only in (None, "optimizers"):
         make_optimizers(options.folder)
+    if options.only in (None, "windows"):
+        make_windows(options.folder)
 
 
 if __name__ == "__main__":

@@ -74,8 +74,10 @@ class Trimodal(nn.Module):
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
 
-    def encode(self, name, ids, mask):
-        """ids, mask: [batch, length]; mask None: every position is a real token. Returns [batch, common]."""
+    def encode(self, name, ids, mask, windows=None):
+        """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
+        after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
+        [samples, common]."""
         encoder = getattr(self, name)
         out = encoder(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
@@ -87,10 +89,13 @@ class Trimodal(nn.Module):
         else:
             real = mask.unsqueeze(-1).to(out.last_hidden_state.dtype)
             pooled = (out.last_hidden_state * real).sum(1) / real.sum(1)
+        if windows is not None:
+            pooled = torch.stack([part.mean(0) for part in pooled.split(windows)])
         return encoder.projection(pooled)
 
     def forward(self, texts, numbers=None):
-        """texts: {branch: (ids, mask)}; numbers: [batch, columns]. Returns logits [batch, classes]."""
+        """texts: {branch: (ids, mask) or (ids, mask, windows)}; numbers: [batch, columns]. Returns logits
+        [batch, classes]."""
         parts = [self.encode(name, *texts[name]) for name in self.branches]
         if self.tabular is not None:
             parts.append(self.tabular(numbers))

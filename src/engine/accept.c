@@ -40,7 +40,7 @@ tri_status tri__accept_precision(const tri_settings *s) {
     return TRI_OK;
 }
 
-/* Options that only an optimizer, local steps or codes have, and which are not the default: a configuration
+/* Options that only windows, an optimizer, local steps or codes have, and which are not the default: a configuration
  * that was recorded has them all. */
 static tri_status check_unused(const tri_settings *s) {
     int signs = s->optimizer == TRI_ONEBIT_ADAM || s->optimizer == TRI_ONEBIT_LAMB, sgd = s->optimizer == TRI_SGD,
@@ -58,6 +58,7 @@ static tri_status check_unused(const tri_settings *s) {
                 {FIELD(full_steps), signs, "--full-steps", of_signs},
                 {FIELD(var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
                 {FIELD(var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
+                {FIELD(model.stride), s->model.windows > 1, "--stride", "--windows above 1"},
                 {FIELD(outer_lr), local, "--outer-lr", of_local},
                 {FIELD(outer_momentum), local, "--outer-momentum", of_local},
                 {FIELD(error_feedback), codes, "--error-feedback", of_codes},

@@ -123,6 +123,29 @@ static void extend(int64_t max_len, int branch, const tri_log *log, tri_encoder 
                  tri__branch_name(branch), (long long)max_len, (long long)had);
 }
 
+tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets *assets) {
+    tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len};
+    if (windows.most < 2) return windows;
+    windows.stride = (int)model->stride;
+    for (int branch = 0; branch < assets->n_texts; branch++) {
+        windows.before[branch] = windows.after[branch] = 1; /* [CLS] and [SEP], or the like */
+        if (assets->tokenizer[branch])
+            tri__tokenizer_specials(assets->tokenizer[branch], &windows.before[branch], &windows.after[branch]);
+    }
+    return windows;
+}
+
+/* No token of a text may be left out between two windows. */
+static tri_status check_windows(const tri_model_config *m, int branch, const char *origin, const tri_assets *a) {
+    tri_windows w = tri__assets_windows(m, a);
+    int specials = w.before[branch] + w.after[branch];
+    if (w.most < 2 || w.stride <= w.max_len - specials) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s: stride %d, but of a window's %d tokens (max_sen_len) %d are special ones: the text's tokens "
+                     "between windows would be lost; take a stride of at most %d",
+                     origin, w.stride, w.max_len, specials, w.max_len > specials ? w.max_len - specials : 0);
+}
+
 static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log,
                               tri_assets *a) {
     const tri_model_config *m = &s->model;
@@ -138,7 +161,8 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     if (vocabulary[0]) TRI_TRY(load_vocabulary(vocabulary, branch, fixed, log, a));
     if (s->tiny) shrink(s, branch, log, a);
     if (m->extend_positions == TRI_EXTEND_COPY) extend(m->max_sen_len, branch, log, e);
-    return tri__encoder_check(e, key, m->max_sen_len);
+    TRI_TRY(tri__encoder_check(e, key, m->max_sen_len));
+    return check_windows(m, branch, name_key, a);
 }
 
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets) {
@@ -164,6 +188,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
             status = tri__fail(TRI_DATA, "%s: its configuration has no encoder", checkpoint);
         if (status == TRI_OK) status = tri__encoder_parse(object, checkpoint, &assets->encoder[branch]);
         if (status == TRI_OK) status = tri__encoder_check(&assets->encoder[branch], checkpoint, m->max_sen_len);
+        if (status == TRI_OK) status = check_windows(m, branch, checkpoint, assets);
         if (status != TRI_OK) {
             tri__assets_close(assets);
             return status;

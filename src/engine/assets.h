@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
 #include "model/config.h"
 #include "settings/settings.h"
@@ -24,6 +25,8 @@ tri_status tri__assets_folder(const char *models_dir, const char *name, const ch
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
 /* Those stored in a checkpoint; settings are the checkpoint's. */
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);
+/* How texts are windowed. */
+tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets *assets);
 /* Writes the tokenizers into primary/ and secondary/ of a folder; `context` is a tri_assets. */
 tri_status tri__assets_save(void *context, const char *folder);
 void tri__assets_close(tri_assets *assets);

@@ -6,10 +6,13 @@
 
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
                tri_feed *feed) {
-    const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n},
+    const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n, micro->windows[0],
+                                      micro->windows[1]},
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     *feed = (tri_feed){.counts = tri__counts_rounded(&counts, tri__plan_granule(&engine->in))};
     for (int text = 0; text < engine->model.n_texts; text++) {
+        feed->field[text ? TRI_FIELD_win1 : TRI_FIELD_win0] = micro->win[text];
+        feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
         feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
         feed->field[TRI_FIELD_pos0 + at] = micro->pos[text];
@@ -27,7 +30,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
 tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler_maxima most;
     tri__sampler_maxima(sampler, epochs, &most);
-    *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows}};
+    *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows, most.windows[0], most.windows[1]}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
         if (max_tokens > 0 && max_tokens < max->of[sym])
             return tri__fail(
@@ -71,11 +74,12 @@ static void collect(const tri_engine *engine, const tri_batch *batch, int64_t *a
 
 tri_status tri__feed_check(const tri_engine *engine, const tri_counts *counts) {
     const tri_program *program = engine->plan.infer.program;
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+    for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
         if (counts->of[sym] > program->max.of[sym])
             return tri__fail(
                 TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
-                (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : "tokens", (long long)program->max.of[sym]);
+                (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : sym > TRI_SYM_N ? "windows" : "tokens",
+                (long long)program->max.of[sym]);
     return TRI_OK;
 }
 

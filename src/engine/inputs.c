@@ -28,6 +28,7 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
     return (tri_dataset_spec){.path = path,
                               .tokenizer = in->assets->tokenizer,
                               .max_len = (int)in->settings->model.max_sen_len,
+                              .windows = tri__assets_windows(&in->settings->model, in->assets),
                               .need_labels = 1,
                               .threads = tri__threads(in->settings),
                               .bad_rows = (tri_bad_rows)in->settings->bad_rows,

@@ -22,11 +22,10 @@ double tri__nominal_flops(const tri_network *model, int text, double tokens, dou
 double tri__nominal_batch(const tri_network *model, const tri_dataset *data, const int64_t *rows, int64_t n) {
     double flops = 0;
     for (int text = 0; text < model->n_texts; text++) {
-        const int64_t *start = data->text[text].start;
         double tokens = 0, squares = 0;
         for (int64_t i = 0; i < n; i++) {
-            double length = (double)(start[rows[i] + 1] - start[rows[i]]);
-            tokens += length, squares += length * length;
+            tri_packed packed = tri__dataset_packed(data, text, rows[i]);
+            tokens += (double)packed.tokens, squares += packed.squares;
         }
         flops += tri__nominal_flops(model, text, tokens, squares);
     }

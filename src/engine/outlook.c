@@ -21,9 +21,10 @@ static void count_batch(tri_sampler *sampler, int64_t k, tri_counts *counts) {
         tri_counts *of = &counts[sampler->part[i]];
         of->of[TRI_SYM_N]++;
         for (int text = 0; text < data->n_texts; text++) {
-            int64_t length = data->text[text].start[rows[i] + 1] - data->text[text].start[rows[i]];
-            of->of[TRI_SYM_T0 + text] += length;
-            of->squares[TRI_SYM_T0 + text] += (double)length * (double)length;
+            tri_packed packed = tri__dataset_packed(data, text, rows[i]);
+            of->of[TRI_SYM_T0 + text] += packed.tokens;
+            of->squares[TRI_SYM_T0 + text] += packed.squares;
+            if (data->windows.most > 1) of->of[TRI_SYM_W0 + text] += packed.windows;
         }
     }
 }

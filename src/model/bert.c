@@ -83,15 +83,18 @@ typedef struct branch {
     tri_forward *f;
     const tri_encoder *e;
     int index;
-    tri_rows rows;            /* of computed values: T0 or T1; N where only first tokens are used */
-    tri_field key;            /* random-number key of these rows */
-    int seq;                  /* [N+1,1] */
+    tri_rows rows;            /* of computed values: T0 or T1; `sequences` where only first tokens are used */
+    tri_rows sequences;       /* N, or W0 or W1 where texts are windowed */
+    tri_field key;            /* random-number key of `rows` */
+    int seq;                  /* [sequences+1,1] */
     char prefix[64];          /* of logical names */
 } branch;
 
 static tri_field field_of(const branch *b, tri_field primary) {
     return (tri_field)(primary + (b->index ? TRI_FIELD_ids1 : 0));
 }
+
+static int is_windowed(const branch *b) { return b->f->model->windows > 1; }
 
 static int embeddings(branch *b) {
     tri_forward *f = b->f;
@@ -153,12 +156,12 @@ static int residual(branch *b, int x, int res, const char *label, const char *na
     return tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, label, name);
 }
 
-/* From here on the rows are the first tokens, one a sample; a sample's key is that of its first token. Taken before
+/* From here on the rows are the first tokens, one a sequence; a sequence's key is that of its first token. Taken before
  * everything else in a layer, the rows get their gradient last: it is added, row by row, to the other gradients. */
 static int take_first(branch *b, int x) {
     tri_forward *f = b->f;
-    b->rows = (tri_rows){.sym = TRI_SYM_N};
-    b->key = TRI_FIELD_keyn;
+    b->rows = b->sequences;
+    b->key = !is_windowed(b) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
     int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
     TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
     return first;
@@ -186,21 +189,31 @@ static int layer(branch *b, int x, int64_t index) {
     return residual(b, ff, mid, "norm2", name);
 }
 
+/* The mean over each sample's windows. */
+static int average(branch *b, int pooled) {
+    tri_forward *f = b->f;
+    int windows = tri__forward_input(f, b->index ? TRI_FIELD_win1 : TRI_FIELD_win0);
+    int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size, "windows");
+    TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, mean, pooled, windows);
+    return mean;
+}
+
 static int pooling(branch *b, int x) {
     tri_forward *f = b->f;
-    const tri_rows samples = {.sym = TRI_SYM_N};
+    const tri_rows samples = {.sym = TRI_SYM_N}, rows = b->sequences;
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
-    int pooled = f->first_rows ? x : tri__forward_slot(f, samples, H, "pooled");
+    int pooled = f->first_rows ? x : tri__forward_slot(f, rows, H, "pooled");
     if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
     else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {
         snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
-        int dense = tri__forward_linear(f, pooled, samples, H, H, "pooler", name);
-        pooled = tri__forward_slot(f, samples, H, "tanh");
+        int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
+        pooled = tri__forward_slot(f, rows, H, "tanh");
         TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
     }
+    if (is_windowed(b)) pooled = average(b, pooled);
     snprintf(name, sizeof name, "%s.projection", b->prefix);
     return tri__forward_linear(f, pooled, samples, f->model->common, H, "projection", name);
 }
@@ -209,6 +222,7 @@ int tri__bert_forward(tri_forward *f, int index) {
     branch b = {
         .f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
     b.key = field_of(&b, TRI_FIELD_key0);
+    b.sequences = (tri_rows){.sym = tri__sequences(f->model, index)};
     snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
     int x = embeddings(&b);
     b.seq = tri__forward_input(f, field_of(&b, TRI_FIELD_seq0));

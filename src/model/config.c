@@ -40,7 +40,13 @@ const tri_option tri__model_options[] = {
     ROW(INT, num_classes, .value = "2", .min = 2, .max = 65536, .help = "number of classes"),
     ROW(REALS, class_weights, .help = "weight of each class in the loss; default: all 1"),
     ROW(INT, max_sen_len, .value = "512", .min = 3, .max = 65536,
-        .help = "longest text in tokens; longer ones are cut"),
+        .help = "longest text in tokens; longer ones are cut, or windowed"),
+    ROW(INT, windows, .value = "1", .min = 1, .max = 1024,
+        .help =
+            "longer texts become up to this many overlapping windows of max_sen_len tokens, whose pooled vectors are "
+            "averaged"),
+    ROW(INT, stride, .value = "128", .min = 1, .max = 65536,
+        .help = "tokens of the text from one window's first to the next one's"),
     ROW_OF(COMMANDS, NOTHING, CHOICE, extend_positions, .value = "no", .choices = "no|copy",
            .help = "max_sen_len beyond the encoder's positions: refused, or its position embeddings are repeated"),
     ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",

@@ -22,7 +22,7 @@ typedef struct tri_model_config {
     int is_binary;
     int64_t num_classes;
     tri_reals class_weights;
-    int64_t max_sen_len;
+    int64_t max_sen_len, windows, stride;
     int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
     int pooling;                                  /* tri_pooling */
     tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */

@@ -123,8 +123,13 @@ const char *tri__field_name(tri_field field) {
     return names[field];
 }
 
+tri_sym tri__sequences(const tri_network *model, int branch) {
+    return model->windows < 2 ? TRI_SYM_N : branch ? TRI_SYM_W1 : TRI_SYM_W0;
+}
+
 void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
-    int branch = field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1;
+    int branch = (field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1) || field == TRI_FIELD_win1 ||
+                 field == TRI_FIELD_keyw1;
     tri_sym tokens = branch ? TRI_SYM_T1 : TRI_SYM_T0;
     *dtype = TRI_I32;
     *cols = 1;
@@ -134,7 +139,11 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_pos0:
     case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
     case TRI_FIELD_key0: case TRI_FIELD_key1: *rows = (tri_rows){.sym = tokens}, *cols = 2; return;
-    case TRI_FIELD_seq0: case TRI_FIELD_seq1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
+    case TRI_FIELD_seq0:
+    case TRI_FIELD_seq1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
+    case TRI_FIELD_win0: case TRI_FIELD_win1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
+    case TRI_FIELD_keyw0:
+    case TRI_FIELD_keyw1: *rows = (tri_rows){.sym = tri__sequences(model, branch)}, *cols = 2; return;
     case TRI_FIELD_labels: *rows = (tri_rows){.sym = TRI_SYM_N}; return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;

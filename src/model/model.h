@@ -48,6 +48,7 @@ typedef struct tri_network {
     int n_columns;             /* of the table; 0: no tabular branch */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;
+    int64_t windows;           /* of a text at most; 1: texts are not windowed */
     int extends_positions;     /* 1: tables of fewer positions are repeated when they are read */
     double fusion_dropout;
     int pooling;               /* tri_pooling */
@@ -97,6 +98,8 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
 
 /* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);
+/* Counts the sequences of a text: its samples, or their windows. */
+tri_sym tri__sequences(const tri_network *model, int branch);
 /* The extents and the name of a field of one microbatch. */
 void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols);
 const char *tri__field_name(tri_field field);

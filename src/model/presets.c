@@ -152,8 +152,8 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
     if (max_len > positions)
         return tri__fail(
             TRI_USAGE,
-            "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, or repeat its "
-            "position embeddings: --extend-positions copy",
+            "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, with --windows N "
+            "--stride S for longer texts, or repeat the position embeddings: --extend-positions copy",
             origin, (long long)max_len, (long long)(positions < 0 ? 0 : positions));
     return TRI_OK;
 }

@@ -11,6 +11,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .common = config->hidden_common_dim,
                          .fusion = config->fusion_hidden_dim,
                          .max_len = config->max_sen_len,
+                         .windows = config->windows,
                          .extends_positions = config->extend_positions == TRI_EXTEND_COPY,
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,

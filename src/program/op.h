@@ -145,7 +145,7 @@ typedef struct tri_attr {
     X(ids0, "token ids [T0,1] i32")                                                                \
     X(pos0, "rows of the position table [T0,1] i32")                                               \
     X(key0, "random-number key of each token [T0,2] i32: data row, place in its sequence")         \
-    X(seq0, "first token of each sequence, and T0 [N+1,1] i32")                                    \
+    X(seq0, "first token of each sequence, and T0 [N+1,1], where texts are windowed [W0+1,1] i32")   \
     X(ids1, "the same for the secondary text") X(pos1, "") X(key1, "") X(seq1, "")                 \
     X(numbers, "tabular columns, preprocessed [N,F] f32")                                          \
     X(labels, "class indices [N,1] i32")                                                           \
@@ -156,7 +156,10 @@ typedef struct tri_attr {
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
     X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
     X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")         \
-    X(copy_inv, "1 / sum of the label weights of this copy's samples, 0 if that is 0 [1,1] f64")
+    X(copy_inv, "1 / sum of the label weights of this copy's samples, 0 if that is 0 [1,1] f64")     \
+    X(win0, "first window of each sample's primary text, and W0 [N+1,1] i32")                        \
+    X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
+    X(win1, "the same for the secondary text") X(keyw1, "")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -358,6 +358,9 @@ static tri_status parse_max(parser *p) {
         if (max->squares[TRI_SYM_T0 + i] < 0 || max->squares[TRI_SYM_T0 + i] > SQUARES_LIMIT)
             return bad(p, "not a sum of squares of lengths", value);
     }
+    p->rest += strspn(p->rest, BLANK);
+    for (int sym = TRI_SYM_W0; sym <= TRI_SYM_W1 && *p->rest; sym++)
+        TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
     return TRI_OK;
 }
 

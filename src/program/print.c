@@ -138,9 +138,12 @@ void tri__program_print(const tri_program *program, FILE *out) {
     const tri_counts *max = &program->max;
     fprintf(out, "program %s\n", program->title);
     print_mesh(out, program);
-    fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g\n", (long long)max->of[TRI_SYM_T0],
+    fprintf(out, "max T0=%lld T1=%lld N=%lld Q0=%.17g Q1=%.17g", (long long)max->of[TRI_SYM_T0],
             (long long)max->of[TRI_SYM_T1], (long long)max->of[TRI_SYM_N], max->squares[TRI_SYM_T0],
             max->squares[TRI_SYM_T1]);
+    if (max->of[TRI_SYM_W0])
+        fprintf(out, " W0=%lld W1=%lld", (long long)max->of[TRI_SYM_W0], (long long)max->of[TRI_SYM_W1]);
+    fputc('\n', out);
     print_kinds(out, program);
     print_bytes(out, program);
     for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);

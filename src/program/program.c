@@ -38,7 +38,7 @@ const char *tri__mem_name(tri_mem mem) {
 }
 
 const char *tri__sym_name(tri_sym sym) {
-    static const char *const names[TRI_SYM_COUNT] = {"", "T0", "T1", "N"};
+    static const char *const names[TRI_SYM_COUNT] = {"", "T0", "T1", "N", "W0", "W1"};
     return names[sym];
 }
 

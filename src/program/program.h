@@ -17,6 +17,8 @@ typedef enum tri_sym {
     TRI_SYM_T0,    /* tokens of the primary text */
     TRI_SYM_T1,    /* tokens of the secondary text */
     TRI_SYM_N,     /* samples */
+    TRI_SYM_W0,    /* windows of the primary text; 0 in a model whose texts are not windowed */
+    TRI_SYM_W1,    /* windows of the secondary text */
     TRI_SYM_COUNT
 } tri_sym;
 

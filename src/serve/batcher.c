@@ -62,9 +62,7 @@ static void push_back(tri_batcher *b, tri_encoded *e) {
 }
 
 /* Tokens of row r, of all texts. */
-static int64_t row_tokens(const tri_encoded *e, int64_t r) {
-    return e->start[(r + 1) * e->n_texts] - e->start[r * e->n_texts];
-}
+static int64_t row_tokens(const tri_encoded *e, int64_t r) { return e->tokens_to[r + 1] - e->tokens_to[r]; }
 
 /* Takes the next batch's rows out of the queue. Called with the lock held. */
 static void take(tri_batcher *b) {
@@ -148,7 +146,7 @@ static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
         *at = e->next;
         if (!*at) b->end = at;
         b->rows -= e->n - e->taken;
-        b->tokens -= e->tokens - e->start[e->taken * e->n_texts];
+        b->tokens -= e->tokens - e->tokens_to[e->taken];
         b->partial--;
         pthread_cond_broadcast(&b->freed);
     }

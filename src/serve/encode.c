@@ -17,7 +17,7 @@ typedef struct encoding {
     tri_overlong overlong;
     tri_encoded *to;
     int64_t row, before;    /* rows before the first, for messages */
-    int64_t room;           /* ids that to->ids has room for */
+    int64_t used, room;     /* ids in to->ids; how many it has room for */
     tri_field_text *field;  /* [n_names] of this row; text NULL: not given */
     tri_joined joined;
 } encoding;
@@ -53,11 +53,12 @@ static void unite_names(tri_row_form *form, int n, int *use) {
     qsort_r(form->sorted, (size_t)form->n_names, sizeof *form->sorted, by_name, form->name);
 }
 
-tri_status tri__row_form_make(const tri_preprocess *p, tri_tokenizer *const *tokenizer, int max_len,
+tri_status tri__row_form_make(const tri_preprocess *p, tri_tokenizer *const *tokenizer, const tri_windows *windows,
                               tri_row_form *form) {
     int n = 0;
     size_t most = (size_t)p->text[0].n + (size_t)p->text[1].n + (size_t)p->n_columns;
-    *form = (tri_row_form){.preprocess = p, .n_texts = p->text[1].n ? 2 : 1, .max_len = max_len};
+    *form = (tri_row_form){.preprocess = p, .n_texts = p->text[1].n ? 2 : 1, .windows = *windows};
+    form->max_len = (int)tri__windows_room(windows);
     form->memory = malloc(most * sizeof *form->name + 2 * most * sizeof *form->sorted);
     if (!form->memory) return tri__fail(TRI_RESOURCE, "out of memory");
     form->name = form->memory;
@@ -167,7 +168,7 @@ static tri_status take_numbers(encoding *e) {
 
 /* Room for the longest text; a new one is large enough for one row. */
 static tri_status make_room(encoding *e) {
-    int64_t need = e->to->tokens + e->form->max_len + 1;
+    int64_t need = e->used + e->form->max_len + 1;
     if (need <= e->room) return TRI_OK;
     int64_t room = e->to->n == 1 ? e->form->n_texts * (e->form->max_len + 1) : 2 * need;
     int32_t *grown = realloc(e->to->ids, (size_t)room * sizeof *grown);
@@ -191,15 +192,16 @@ static tri_status take_text(encoding *e, int text) {
     tri_field_text field = text_of(e, text);
     if (!field.text) return no_memory(e->to->n);
     int most = form->max_len + (e->overlong == TRI_OVERLONG_REFUSE); /* one more shows that a text is longer */
-    int n = tri__tokenizer_encode(form->tokenizer[text], field.text, field.length, most, e->to->ids + e->to->tokens);
+    int n = tri__tokenizer_encode(form->tokenizer[text], field.text, field.length, most, e->to->ids + e->used);
     if (n < 0) return TRI_RESOURCE;
     if (n > form->max_len) {
         char what[96];
         snprintf(what, sizeof what, "its text has more than %d tokens, the most that the model takes", form->max_len);
         return bad_value(e, form->preprocess->text[text].at[0], what);
     }
-    e->to->tokens += n;
-    e->to->start[e->row * form->n_texts + text + 1] = e->to->tokens;
+    e->used += n;
+    e->to->tokens += tri__windows_packed(&form->windows, n).tokens;
+    e->to->start[e->row * form->n_texts + text + 1] = e->used;
     return TRI_OK;
 }
 
@@ -208,6 +210,7 @@ static tri_status take_rows(encoding *e, const tri_row *rows) {
         TRI_TRY(take_values(e, &rows[e->row]));
         TRI_TRY(take_numbers(e));
         for (int text = 0; text < e->form->n_texts; text++) TRI_TRY(take_text(e, text));
+        e->to->tokens_to[e->row + 1] = e->to->tokens;
     }
     return TRI_OK;
 }
@@ -217,13 +220,15 @@ static tri_encoded *make(const tri_row_form *form, int64_t n) {
     const tri_preprocess *p = form->preprocess;
     size_t rows = (size_t)n, starts = rows * (size_t)form->n_texts + 1, numbers = rows * (size_t)p->width,
            probs = rows * (size_t)p->n_classes;
-    tri_encoded *e = malloc(sizeof *e + starts * sizeof *e->start + (numbers + probs) * sizeof *e->numbers);
+    tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
+                            (numbers + probs) * sizeof *e->numbers);
     if (!e) return NULL;
     *e = (tri_encoded){.n = n, .n_texts = form->n_texts, .width = p->width, .n_classes = p->n_classes};
     e->start = (int64_t *)(e + 1);
-    e->numbers = (float *)(e->start + starts);
+    e->tokens_to = e->start + starts;
+    e->numbers = (float *)(e->tokens_to + rows + 1);
     e->probs = e->numbers + numbers;
-    e->start[0] = 0;
+    e->start[0] = e->tokens_to[0] = 0;
     return e;
 }
 

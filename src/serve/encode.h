@@ -3,6 +3,7 @@
 #define TRI_SERVE_ENCODE_H
 
 #include "data/dataset/preprocess.h"
+#include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
 #include "serve/model.h"
 
@@ -10,7 +11,8 @@
 typedef struct tri_row_form {
     const tri_preprocess *preprocess;  /* borrowed */
     const tri_tokenizer *tokenizer[2]; /* borrowed */
-    int n_texts, max_len;
+    int n_texts, max_len;  /* max_len: ids of a text, of all its windows */
+    tri_windows windows;
     const char **name;     /* [n_names] distinct: columns of texts, then tabular ones; borrowed from preprocess */
     int n_names;
     int *sorted;           /* [n_names] indices of name, in byte order */
@@ -19,17 +21,18 @@ typedef struct tri_row_form {
     void *memory;          /* of the arrays */
 } tri_row_form;
 
-tri_status tri__row_form_make(const tri_preprocess *preprocess, tri_tokenizer *const *tokenizer, int max_len,
-                              tri_row_form *form);
+tri_status tri__row_form_make(const tri_preprocess *preprocess, tri_tokenizer *const *tokenizer,
+                              const tri_windows *windows, tri_row_form *form);
 void tri__row_form_free(tri_row_form *form); /* accepts a zeroed one */
 
 /* Encoded rows: what is computed from, room for the answer, and their place in a queue, so that submitting them
  * allocates nothing. */
 struct tri_encoded {
-    int64_t n, tokens;     /* rows; tokens of all texts */
+    int64_t n, tokens;     /* rows; tokens of all texts, in all windows */
     int n_texts, width, n_classes;
     int64_t *start;        /* [n * n_texts + 1] of row r's text t in ids: at r * n_texts + t */
-    int32_t *ids;          /* [tokens], owned */
+    int64_t *tokens_to;    /* [n + 1] tokens of the rows before each, and of all */
+    int32_t *ids;          /* [start[n * n_texts]], owned */
     float *numbers;        /* [n, width] */
     float *probs;          /* [n, n_classes] */
     /* batcher.c's, once submitted */

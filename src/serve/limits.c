@@ -4,7 +4,9 @@
 #include "engine/evaluate.h"
 #include "serve/batcher.h"
 
-static int64_t row_tokens(const tri_opened *o) { return o->assets.n_texts * o->settings.model.max_sen_len; }
+static int64_t row_tokens(const tri_opened *o) {
+    return o->assets.n_texts * o->settings.model.windows * o->settings.model.max_sen_len;
+}
 
 tri_status tri__batching_resolve(const tri_batching *asked, const tri_opened *o, tri_batching *out) {
     int64_t row = row_tokens(o);
@@ -24,10 +26,19 @@ int64_t tri__batching_tokens(const tri_batching *batching, const tri_opened *o) 
     return tri__part_tokens(batching->max_batch_tokens, tri__batching_parts(o), row_tokens(o));
 }
 
+/* All windows of a text but the last are full. */
+static int64_t most_windows(const tri_model_config *m, int64_t rows, int64_t tokens) {
+    int64_t all = rows * m->windows, full = rows + tokens / m->max_sen_len;
+    return all < full ? all : full;
+}
+
 tri_counts tri__batching_counts(const tri_batching *batching, const tri_opened *o) {
+    const tri_model_config *m = &o->settings.model;
     int64_t tokens = tri__batching_tokens(batching, o);
     tri_counts max = {.of = {0, tokens, o->assets.n_texts > 1 ? tokens : 0, batching->max_batch_rows}};
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
-        max.squares[sym] = (double)max.of[sym] * (double)o->settings.model.max_sen_len;
+    for (int t = 0; t < o->assets.n_texts; t++) {
+        max.squares[TRI_SYM_T0 + t] = (double)tokens * (double)m->max_sen_len;
+        if (m->windows > 1) max.of[TRI_SYM_W0 + t] = most_windows(m, batching->max_batch_rows, tokens);
+    }
     return max;
 }

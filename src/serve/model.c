@@ -33,7 +33,8 @@ static tri_status read_model(tri_model *m, const tri_settings *asked, const tri_
     TRI_TRY(tri__opened_read(asked, m->crew ? tri__crew_world(m->crew) : NULL, o));
     TRI_TRY(tri__opened_positive(o, NULL, log, &m->facts.positive));
     TRI_TRY(tri__batching_resolve(batching, o, &m->batching));
-    return tri__row_form_make(o->preprocess, o->assets.tokenizer, (int)o->settings.model.max_sen_len, &m->form);
+    tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
+    return tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form);
 }
 
 static tri_status load_model(tri_model *m) {
@@ -137,14 +138,17 @@ static tri_status start_batcher(tri_model *m) {
                              .micro = {.n_texts = m->form.n_texts,
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
+                                       .windows = m->form.windows,
                                        .granule = tri__plan_granule(&engine->in)},
                              .n_classes = engine->model.n_classes,
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
                              .compute = run,
                              .context = m};
+    const tri_counts max = tri__batching_counts(&m->batching, &m->opened);
     for (int t = 0; t < m->form.n_texts; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, &m->opened);
+        spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
     }
     return tri__batcher_open(&spec, &m->batcher);

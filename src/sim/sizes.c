@@ -54,7 +54,7 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     } else if (tri__op_is_attention(op)) {
         double heads = instr->attr.heads > 0 ? instr->attr.heads : 1, squares = dims.of['Q' - 'A'];
         size[0] = rows, size[1] = squares / rows, size[2] = heads, size[3] = cols / heads;
-        size[4] = squares / rows * (double)counts->of[TRI_SYM_N] / rows;
+        size[4] = squares / rows * (extent(&dims, "S") - 1) / rows; /* seq has a number more than sequences */
     } else {
         size[0] = rows, size[1] = cols;
         if (op == TRI_OP_embed_dw) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");

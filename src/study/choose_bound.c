@@ -50,11 +50,11 @@ static tri_status sample(tri_bounds *b, int64_t parts, tri_layout_rows *out) {
     int n = out->sampled.n * out->sampled.parts;
     out->mean = (tri_counts){0};
     for (int i = 0; i < n; i++)
-        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) {
+        for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++) {
             out->mean.of[sym] += out->sampled.counts[i].of[sym];
             out->mean.squares[sym] += out->sampled.counts[i].squares[sym] / n;
         }
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) out->mean.of[sym] /= n;
+    for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++) out->mean.of[sym] /= n;
     return TRI_OK;
 }
 

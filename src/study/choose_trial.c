@@ -56,12 +56,12 @@ static tri_counts *slowest_rows(tri_arena *arena, const tri_sampled *sampled, co
             const tri_counts *of = &sampled->counts[batch * sampled->parts + mb], *most = of;
             for (int replica = 1; replica < in->mesh.dp; replica++)
                 if (tokens_of(&of[replica * in->n_mb]) > tokens_of(most)) most = &of[replica * in->n_mb];
-            for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++) {
+            for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++) {
                 out[mb].of[sym] += most->of[sym];
                 out[mb].squares[sym] += most->squares[sym] / sampled->n;
             }
         }
-        for (int sym = TRI_SYM_T0; sym <= TRI_SYM_N; sym++)
+        for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
             out[mb].of[sym] = (out[mb].of[sym] + sampled->n - 1) / sampled->n;
         out[mb] = tri__counts_rounded(&out[mb], tri__plan_granule(in));
     }

@@ -42,8 +42,10 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
                              tri_counts *max) {
     if (rows->data) return count_data(rows, s, batch, parts, max);
     int64_t most = (batch + parts - 1) / parts;
-    int64_t tokens = s->max_tokens ? s->max_tokens : most * s->model.max_sen_len;
+    int64_t tokens = s->max_tokens ? s->max_tokens : most * s->model.windows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, rows->n_texts > 1 ? tokens : 0, most}};
+    for (int text = 0; text < rows->n_texts && s->model.windows > 1; text++)
+        max->of[TRI_SYM_W0 + text] = most * s->model.windows;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
         max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
     return TRI_OK;

@@ -139,7 +139,9 @@ static tri_status open_loader(tri_session *s) {
     for (int text = 0; text < s->assets.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
     const tri_counts *max = &s->engine.plan.train.program->max;
-    spec.maxima = (tri_sampler_maxima){max->of[TRI_SYM_N], {max->of[TRI_SYM_T0], max->of[TRI_SYM_T1]}};
+    spec.maxima = (tri_sampler_maxima){.rows = max->of[TRI_SYM_N],
+                                       .tokens = {max->of[TRI_SYM_T0], max->of[TRI_SYM_T1]},
+                                       .windows = {max->of[TRI_SYM_W0], max->of[TRI_SYM_W1]}};
     return tri__loader_open(&spec, &s->loader);
 }
 

@@ -101,7 +101,9 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
                      const tri_key *table) {
     const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
     int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts, spec->separator};
+    int32_t windows[] = {spec->windows.most, spec->windows.stride};
     add_bytes(hash, numbers, sizeof numbers);
+    if (spec->windows.most > 1) add_bytes(hash, windows, sizeof windows);
     add_text(hash, recipe);
     add_text(hash, ending ? ending : "");
     for (int t = 0; t < n_texts; t++) {
@@ -161,9 +163,14 @@ static tri_status parse_notes(whole *w) {
     return status;
 }
 
+static tri_windows windows_of(const tri_dataset_spec *spec) {
+    return spec->windows.most > 1 ? spec->windows : (tri_windows){.most = 1, .max_len = spec->max_len};
+}
+
 /* Limits for the store's rows; preprocess: of these rows. */
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
-    tri_row_limits limits = {.max_len = spec->max_len,
+    tri_windows windows = windows_of(spec);
+    tri_row_limits limits = {.max_len = tri__windows_room(&windows),
                              .n_classes = preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
@@ -182,6 +189,9 @@ static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spe
     if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
         return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
     tri_row_limits limits = find_limits(spec, preprocess);
+    w->data.windows = windows_of(spec);
+    for (int t = 0; t < limits.n_texts; t++)
+        w->data.cut[t] = tri__json_integer_value(tri__json_at(tri__json_get(w->notes, "cut"), (size_t)t));
     return tri__dataset_take(&w->store, &limits, &w->data);
 }
 
@@ -213,9 +223,13 @@ static void describe_form(const tri_table *table, const tri_preprocess *preproce
              separated[0] && decimal[0] ? ", " : "", decimal);
 }
 
-static tri_status write_notes(const tri_bad_list *bad, const char *form, const tri_preprocess *fitted,
+static tri_status write_notes(const tri_built *built, const char *form, const tri_preprocess *fitted, int windowed,
                               tri_store_writer *writer) {
+    const tri_bad_list *bad = &built->bad;
     tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
+    if (notes && windowed)
+        tri__json_set_new(notes, "cut", tri__json_pack("[I, I]", (tri_json_int)built->cut[0],
+                                                       (tri_json_int)built->cut[1]));
     if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
     char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;
     tri__json_decref(notes);
@@ -241,9 +255,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
                        const tri_store_origin *origin, const stamp *stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
     tri_store_writer *writer = NULL;
-    tri_bad_list *bad = calloc(1, sizeof *bad);
-    int64_t rows = 0;
-    tri_status status = bad ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_built *built = calloc(1, sizeof *built);
+    tri_status status = built ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     tri_table_options options = {
         .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep};
     if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
@@ -253,21 +266,22 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
     if (status == TRI_OK)
         status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
-    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, bad, &rows);
+    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, built);
     char form[120];
     if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
-    if (status == TRI_OK) status = write_notes(bad, form, fit ? preprocess : NULL, writer);
+    if (status == TRI_OK)
+        status = write_notes(built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer);
     if (status == TRI_OK && path) status = check_stamp(spec->path, stamp);
     if (status == TRI_OK) {
-        status = tri__store_commit(writer, rows, preprocess->width, &w->store);
+        status = tri__store_commit(writer, built->rows, preprocess->width, &w->store);
         writer = NULL;
     }
     if (status == TRI_OK) status = look_in(spec, fit, preprocess, w, NULL);
     if (status == TRI_OK && !path) w->data.memory += (int64_t)w->store.file_bytes;
     tri__store_abandon(writer);
     tri__table_close(table);
-    if (bad) tri__bad_list_free(bad);
-    free(bad);
+    if (built) tri__bad_list_free(&built->bad);
+    free(built);
     if (status != TRI_OK && fit) {
         tri__preprocess_free(*fitted);
         *fitted = NULL;
@@ -275,15 +289,35 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     return status;
 }
 
+/* Logs texts that are cut although they are windowed. */
+static void describe_cut(const tri_dataset_spec *spec, const tri_dataset *d) {
+    static const char *const names[] = {"primary", "secondary"};
+    char cut[32], rows[32];
+    for (int t = 0; t < d->n_texts; t++)
+        if (d->cut[t])
+            tri__say(spec->log, TRI_LOG_INFO,
+                     "%s: %s of %s %s texts are longer than %d windows: cut at %lld tokens (max_sen_len %d, stride %d)",
+                     spec->path, tri__text_count(d->cut[t], cut), tri__text_count(d->n, rows), names[t],
+                     d->windows.most, (long long)tri__windows_room(&d->windows), d->windows.max_len,
+                     d->windows.stride);
+}
+
 /* Logs rows, tokens and skipped rows. */
 static void describe(const tri_dataset_spec *spec, const whole *w, double seconds) {
     const tri_dataset *d = &w->data;
-    char rows[32], tokens[32], time[32], text[600] = "";
+    char rows[32], tokens[32], time[32], in[64] = "", windows[32], text[600] = "";
+    tri_packed all = {0};
+    for (int t = 0; t < d->n_texts; t++)
+        for (int64_t row = 0; row < d->n; row++) {
+            tri_packed packed = tri__dataset_packed(d, t, row);
+            all.tokens += packed.tokens, all.windows += packed.windows;
+        }
+    if (d->windows.most > 1) snprintf(in, sizeof in, " in %s windows", tri__text_count(all.windows, windows));
     if (seconds < 1) snprintf(time, sizeof time, "%.0f ms", 1e3 * seconds);
     else tri__text_seconds(seconds, time);
-    int64_t total = d->text[0].start[d->n] + (d->n_texts > 1 ? d->text[1].start[d->n] : 0);
-    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens, %s in %s", spec->path, tri__text_count(d->n, rows),
-             tri__text_count(total, tokens), d->from_store ? "from the token store" : "tokenised", time);
+    tri__say(spec->log, TRI_LOG_INFO, "%s: %s rows, %s tokens%s, %s in %s", spec->path, tri__text_count(d->n, rows),
+             tri__text_count(all.tokens, tokens), in, d->from_store ? "from the token store" : "tokenised", time);
+    describe_cut(spec, d);
     const char *form = tri__json_string_value(tri__json_get(w->notes, "form"));
     if (form && form[0]) tri__say(spec->log, TRI_LOG_INFO, "%s: %s", spec->path, form);
     if (!d->n_bad) return;
@@ -319,6 +353,7 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
 static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted,
                              tri_dataset **out) {
     TRI_ASSERT(spec->max_len >= 2 && spec->threads >= 1);
+    TRI_ASSERT(spec->windows.most < 2 || spec->windows.max_len == spec->max_len);
     double begin = tri__clock();
     *out = NULL;
     whole *w = calloc(1, sizeof *w);

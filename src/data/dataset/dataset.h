@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "data/dataset/preprocess.h"
+#include "data/dataset/windows.h"
 #include "data/table/table.h"
 #include "data/text/tokenizer.h"
 
@@ -24,6 +25,8 @@ typedef struct tri_dataset {
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     int32_t *labels;          /* [n]; NULL when the table has no labels (predict) */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
+    tri_windows windows;      /* how texts are packed: tri__dataset_packed */
+    int64_t cut[2];           /* rows whose text has more windows than are kept; 0 where texts are not windowed */
     uint64_t digest;          /* of texts, numbers and labels: equal data has equal digests, in any file */
     int64_t memory;           /* bytes of memory used, not counting a store's file */
     int64_t n_bad;            /* skipped rows of the file */
@@ -37,6 +40,7 @@ typedef struct tri_dataset_spec {
     const tri_preprocess *preprocess;
     tri_tokenizer *const *tokenizer;        /* [2] */
     int max_len;
+    tri_windows windows;                    /* most above 1: texts longer than max_len keep what its windows hold */
     int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
@@ -56,6 +60,8 @@ tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
  * bad rows must agree), or comes from the store with the rows. */
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
                             tri_dataset **out);
+/* What a row's text becomes in a microbatch. */
+tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row);
 /* A row's token ids, as many as text[text].start gives, and its numbers [n_columns]. TRI_IO if the store was truncated
  * since it was opened, TRI_DATA if it was changed. Thread-safe. */
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids);

@@ -15,6 +15,7 @@ typedef struct block {
     int32_t *ids;     /* [used] of one text, row after row */
     int64_t used, room;
     tri_joined joined; /* texts of several columns */
+    int64_t cut;      /* texts of the block with more windows than are kept */
     int failed;       /* out of memory */
 } block;
 
@@ -23,6 +24,8 @@ typedef struct build {
     tri_fields fields;
     tri_store_writer *writer;
     tri_bad_list *bad;
+    int64_t *cut;             /* [2] of tri_built */
+    int64_t room;             /* ids of a text at most */
     int64_t table_rows, rows; /* rows: kept so far */
     uint8_t *skip;            /* [table_rows] */
     int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
@@ -142,24 +145,33 @@ static tri_status number_pass(build *b) {
     return b->labels ? tri__store_append(b->writer, b->labels, (size_t)b->rows * sizeof *b->labels) : TRI_OK;
 }
 
+/* The ids of a text. With windows, one more than there is room for shows that it is cut. */
+static int encode(const build *b, int text, tri_field_text field, block *out) {
+    const tri_tokenizer *tokenizer = b->spec->tokenizer[text];
+    int room = (int)b->room, counts = b->spec->windows.most > 1;
+    int n = tri__tokenizer_encode(tokenizer, field.text, field.length, room + counts, out->ids + out->used);
+    if (n <= room) return n;
+    out->cut++;
+    return tri__tokenizer_encode(tokenizer, field.text, field.length, room, out->ids + out->used);
+}
+
 /* Tokens of kept rows [begin, end) of the table; their counts go to lengths, by table row. */
 static void tokenise_block(const build *b, int text, int64_t begin, int64_t end, block *out, int32_t *lengths) {
-    const int max_len = b->spec->max_len;
-    out->used = 0;
+    const int64_t room = b->room;
+    out->used = out->cut = 0;
     for (int64_t row = begin; row < end; row++) {
         if (b->skip[row]) continue;
-        if (out->room - out->used < max_len) {
-            int64_t room = (out->room + max_len) * 2;
-            int32_t *grown = realloc(out->ids, (size_t)room * sizeof *grown);
-            if (grown) out->ids = grown, out->room = room;
+        if (out->room - out->used <= room) {
+            int64_t more = (out->room + room + 1) * 2;
+            int32_t *grown = realloc(out->ids, (size_t)more * sizeof *grown);
+            if (grown) out->ids = grown, out->room = more;
             else out->failed = 1;
         }
         if (out->failed) return;
         tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined);
         out->failed = !field.text;
         if (out->failed) return;
-        int n = tri__tokenizer_encode(b->spec->tokenizer[text], field.text, field.length, max_len,
-                                      out->ids + out->used);
+        int n = encode(b, text, field, out);
         out->failed = n < 0;
         if (out->failed) return;
         lengths[row - begin] = n;
@@ -183,6 +195,7 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
         }
         for (int64_t k = 0; k < count; k++) {
             if (b->blocks[k].failed) return no_memory(b);
+            b->cut[text] += b->blocks[k].cut;
             TRI_TRY(
                 tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
         }
@@ -220,14 +233,16 @@ static tri_status run(build *b) {
 }
 
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
-                              tri_store_writer *writer, tri_bad_list *bad, int64_t *rows) {
-    build b = {.spec = spec, .writer = writer, .bad = bad, .table_rows = tri__table_rows(table)};
+                              tri_store_writer *writer, tri_built *built) {
+    build b = {.spec = spec, .writer = writer, .bad = &built->bad, .cut = built->cut, .room = spec->max_len,
+               .table_rows = tri__table_rows(table)};
+    if (spec->windows.most > 1) b.room = tri__windows_room(&spec->windows);
     if (b.table_rows > INT32_MAX)
         return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", spec->path, (long long)b.table_rows,
                          INT32_MAX);
     TRI_TRY(tri__fields_find(table, preprocess, spec->need_labels, &b.fields));
     tri_status status = run(&b);
-    *rows = b.rows;
+    built->rows = b.rows;
     for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
         free(b.blocks[k].ids);
         free(b.blocks[k].joined.at);

@@ -14,11 +14,18 @@ typedef struct tri_bad_list {
     tri_bad_row row[TRI_BAD_DESCRIBED];
 } tri_bad_list;
 
+/* What was built. */
+typedef struct tri_built {
+    int64_t rows;    /* kept */
+    int64_t cut[2];  /* of them, those whose text has more windows than are kept; 0 where texts are not windowed */
+    tri_bad_list bad;
+} tri_built;
+
 /* Writes numbers, labels and tokens of a table. Memory does not grow with the texts: rows are read, written and
- * released in pieces. *rows: how many were kept. Bad rows are added to `bad` (or, with the policy fail, are an
+ * released in pieces. Bad rows are listed in *built, which is zeroed before (or, with the policy fail, are an
  * error). */
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
-                              tri_store_writer *writer, tri_bad_list *bad, int64_t *rows);
+                              tri_store_writer *writer, tri_built *built);
 void tri__bad_list_free(tri_bad_list *bad);
 
 #endif

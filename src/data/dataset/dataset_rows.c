@@ -36,7 +36,7 @@ static tri_status load(const tri_store *store, tri_section section, size_t eleme
 }
 
 /* Checks that starts increase from 0 to the number of ids, by 1 to max_len each. */
-static tri_status check_starts(const tri_store *store, const int64_t *start, tri_section ids, int max_len) {
+static tri_status check_starts(const tri_store *store, const int64_t *start, tri_section ids, int64_t max_len) {
     int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t));
     int bad = start[0] != 0 || start[store->rows] != tokens;
     for (int64_t row = 0; row < store->rows; row++) {
@@ -121,6 +121,11 @@ void tri__dataset_drop(tri_dataset *data) {
     for (int t = 0; t < 2; t++) free(data->text[t].start);
     free(data->labels);
     *data = (tri_dataset){0};
+}
+
+tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row) {
+    const int64_t *start = data->text[text].start;
+    return tri__windows_packed(&data->windows, start[row + 1] - start[row]);
 }
 
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids) {

@@ -8,7 +8,7 @@
 /* Limits that rows must obey: kernels index by ids, labels and positions without bounds checks. */
 typedef struct tri_row_limits {
     int vocabulary[2];       /* ids are below it */
-    int max_len;             /* tokens of a text, from 1 */
+    int64_t max_len;         /* ids of a text, from 1 */
     int n_classes;           /* labels are below it */
     int n_texts, width, need_labels;
 } tri_row_limits;

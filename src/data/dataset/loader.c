@@ -79,7 +79,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         int p = into->part[i] - loader->spec.first_part;
         if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
         for (int t = 0; t < data->n_texts; t++)
-            batch->tokens += data->text[t].start[row + 1] - data->text[t].start[row];
+            batch->tokens += tri__dataset_packed(data, t, row).tokens;
         batch->weight += loader->spec.class_weights ? loader->spec.class_weights[data->labels ? data->labels[row] : 0]
                                                     : 1.0;
     }
@@ -166,6 +166,8 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
                                      .n_columns = spec->sampler->data->n_columns,
                                      .rows = spec->maxima.rows,
                                      .tokens = {spec->maxima.tokens[0], spec->maxima.tokens[1]},
+                                     .sequences = {spec->maxima.windows[0], spec->maxima.windows[1]},
+                                     .windows = spec->sampler->data->windows,
                                      .position_base = {spec->position_base[0], spec->position_base[1]},
                                      .granule = spec->granule};
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;

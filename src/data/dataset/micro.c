@@ -17,6 +17,8 @@ static int64_t rounded(const tri_micro_spec *spec, int64_t tokens) {
     return (tokens + granule - 1) / granule * granule;
 }
 
+static int is_windowed(const tri_micro_spec *spec) { return spec->windows.most > 1; }
+
 void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *out) {
     size_t rows = (size_t)spec->rows;
     tri_micro micro = {0};
@@ -25,7 +27,11 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
         micro.ids[t] = tri__carve(base, at, tokens * sizeof *micro.ids[t]);
         micro.pos[t] = tri__carve(base, at, tokens * sizeof *micro.pos[t]);
         micro.key[t] = tri__carve(base, at, 2 * tokens * sizeof *micro.key[t]);
-        micro.seq[t] = tri__carve(base, at, (rows + 1) * sizeof *micro.seq[t]);
+        size_t sequences = is_windowed(spec) ? (size_t)spec->sequences[t] : rows;
+        micro.seq[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.seq[t]);
+        if (!is_windowed(spec)) continue;
+        micro.win[t] = tri__carve(base, at, (rows + 1) * sizeof *micro.win[t]);
+        micro.keyw[t] = tri__carve(base, at, 2 * sequences * sizeof *micro.keyw[t]);
     }
     if (spec->n_columns)
         micro.numbers = tri__carve(base, at, rows * (size_t)spec->n_columns * sizeof *micro.numbers);
@@ -37,25 +43,51 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
 
 void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro) {
     micro->n = 0;
-    for (int t = 0; t < spec->n_texts; t++) micro->tokens[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
+    for (int t = 0; t < spec->n_texts; t++) {
+        micro->tokens[t] = micro->windows[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
+        if (is_windowed(spec)) micro->win[t][0] = 0;
+    }
 }
 
 int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t length) {
-    TRI_ASSERT(micro->tokens[text] + length <= spec->tokens[text]);
+    tri_packed packed = tri__windows_packed(&spec->windows, length);
+    TRI_ASSERT(micro->tokens[text] + packed.tokens <= spec->tokens[text]);
+    TRI_ASSERT(!is_windowed(spec) || micro->windows[text] + packed.windows <= spec->sequences[text]);
     return micro->ids[text] + micro->tokens[text];
 }
 
-void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row) {
+/* The next `length` tokens are sequence `index`; first: the place of its first token. */
+static void add_sequence(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t index, int64_t length,
+                         int64_t row, int64_t first) {
     int64_t at = micro->tokens[text];
     int32_t next = spec->position_base[text], pad = next - 1; /* -1 is not a token's id */
     for (int64_t i = 0; i < length; i++) {
         micro->pos[text][at + i] = micro->ids[text][at + i] == pad ? pad : next++;
         micro->key[text][2 * (at + i)] = (int32_t)row;
-        micro->key[text][2 * (at + i) + 1] = (int32_t)i;
+        micro->key[text][2 * (at + i) + 1] = (int32_t)(first + i);
     }
     micro->tokens[text] = at + length;
-    micro->seq[text][micro->n + 1] = (int32_t)(at + length);
+    micro->seq[text][index + 1] = (int32_t)(at + length);
     micro->squares[text] += (double)length * (double)length;
+}
+
+/* The windows of a text. */
+static void add_windows(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row) {
+    const tri_windows *w = &spec->windows;
+    int64_t n = tri__windows_packed(w, length).windows;
+    tri__windows_expand(w, text, length, micro->ids[text] + micro->tokens[text]);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t index = micro->windows[text]++, first = k * w->max_len;
+        add_sequence(spec, micro, text, index, k + 1 < n ? w->max_len : length - k * w->stride, row, first);
+        micro->keyw[text][2 * index] = (int32_t)row;
+        micro->keyw[text][2 * index + 1] = (int32_t)first;
+    }
+    micro->win[text][micro->n + 1] = (int32_t)micro->windows[text];
+}
+
+void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row) {
+    if (is_windowed(spec)) add_windows(spec, micro, text, length, row);
+    else add_sequence(spec, micro, text, micro->n, length, row, 0);
 }
 
 float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro) {

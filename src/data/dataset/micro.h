@@ -2,18 +2,23 @@
 #ifndef TRI_DATA_DATASET_MICRO_H
 #define TRI_DATA_DATASET_MICRO_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "data/dataset/windows.h"
 
-/* One microbatch: only real tokens. T = tokens of a text, n = samples. Unused texts have NULL arrays. Arrays indexed by
- * token are zero-padded up to the granule. */
+#include <stddef.h>
+
+/* One microbatch: only real tokens. T = tokens of a text, n = samples, W = windows of a text; a sample has one sequence
+ * of each text, or one for each window of it. Unused texts have NULL arrays. Arrays indexed by token are zero-padded up
+ * to the granule. */
 typedef struct tri_micro {
     int64_t n, tokens[2];
+    int64_t windows[2];       /* 0 where texts are not windowed */
     double squares[2];        /* sum over sequences of length squared */
     int32_t *ids[2];          /* [T] */
     int32_t *pos[2];          /* [T] rows of the position table, from position_base on (see there) */
-    int32_t *key[2];          /* [T, 2] data row, place in the sequence */
-    int32_t *seq[2];          /* [n + 1] first token of each sequence, and T */
+    int32_t *key[2];          /* [T, 2] data row, place in the sequence, plus max_len for each window before it */
+    int32_t *seq[2];          /* [n + 1], or [W + 1]: first token of each sequence, and T */
+    int32_t *win[2];          /* [n + 1] first window of each sample, and W; NULL: texts are not windowed */
+    int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
     int32_t *labels;          /* [n]; zeros when the data has none */
     int32_t *keyn;            /* [n, 2] data row, 0 */
@@ -24,6 +29,8 @@ typedef struct tri_micro {
 typedef struct tri_micro_spec {
     int n_texts, n_columns;
     int64_t rows, tokens[2];  /* the most that it holds */
+    int64_t sequences[2];     /* likewise, of windows; only where texts are windowed */
+    tri_windows windows;      /* how texts are windowed */
     int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
                            * the position pad id */
     int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
@@ -36,9 +43,9 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
 
 /* To fill: clear; for each row each text's ids, then the row; pad. */
 void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro);
-/* Where the ids of the next row's text go, `length` of them; aborts if there is no room. */
+/* Where the ids of the next row's text go, `length` of them; aborts if there is no room for its windows. */
 int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t length);
-/* Takes those ids: positions, keys, and the sequence's end. */
+/* Takes those ids: windows, positions, keys, and the sequences' ends. */
 void tri__micro_text(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row);
 /* Where the next row's numbers go; NULL without columns. */
 float *tri__micro_numbers(const tri_micro_spec *spec, const tri_micro *micro);

@@ -22,7 +22,7 @@ tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int6
     size_t largest = (size_t)(batch < data->n ? batch : data->n);
     sampler->order = malloc(((size_t)data->n + 1) * sizeof *sampler->order);
     sampler->part = malloc((largest + 1) * sizeof *sampler->part);
-    sampler->heap = malloc((largest + (size_t)parts) * sizeof(entry));
+    sampler->heap = malloc((largest + 2 * (size_t)parts) * sizeof(entry));
     if (sampler->order && sampler->part && sampler->heap) return TRI_OK;
     tri__sampler_close(sampler);
     return tri__fail(TRI_RESOURCE, "out of memory for the order of %lld rows", (long long)data->n);
@@ -78,10 +78,6 @@ static void sift_down(entry *heap, int64_t n, int64_t at) {
     heap[at] = moved;
 }
 
-static int64_t row_tokens(const tri_dataset *data, int text, int64_t row) {
-    return data->text[text].start[row + 1] - data->text[text].start[row];
-}
-
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part) {
     const tri_dataset *data = sampler->data;
     TRI_ASSERT(n <= sampler->batch && n <= data->n);
@@ -93,7 +89,7 @@ void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, in
     for (int p = 0; p < sampler->parts; p++) parts[p] = (entry){0, p, p};
     for (int64_t i = 0; i < n; i++) {
         int64_t tokens = 0;
-        for (int t = 0; t < data->n_texts; t++) tokens += row_tokens(data, t, rows[i]);
+        for (int t = 0; t < data->n_texts; t++) tokens += tri__dataset_packed(data, t, rows[i]).tokens;
         left[i] = (entry){-tokens, rows[i], i};
     }
     for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(left, n, i);
@@ -110,20 +106,25 @@ static void raise_to(int64_t *maximum, int64_t value) {
     if (value > *maximum) *maximum = value;
 }
 
-/* Sums rows and tokens per part, in the split's scratch memory, which is free by then. */
+/* Sums rows, tokens and windows per part, in the split's scratch memory, which is free by then. */
 static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
-    entry *sum = sampler->heap; /* [parts] tokens of either text, rows */
-    memset(sum, 0, (size_t)sampler->parts * sizeof *sum);
+    entry *sum = sampler->heap, *windows = sum + sampler->parts; /* [parts] of either text, rows */
+    memset(sum, 0, 2 * (size_t)sampler->parts * sizeof *sum);
     for (int64_t i = 0; i < n; i++) {
-        entry *of = &sum[sampler->part[i]];
-        of->value++;
-        of->major += row_tokens(sampler->data, 0, rows[i]);
-        if (sampler->data->n_texts > 1) of->minor += row_tokens(sampler->data, 1, rows[i]);
+        int part = sampler->part[i];
+        tri_packed first = tri__dataset_packed(sampler->data, 0, rows[i]), second = {0};
+        if (sampler->data->n_texts > 1) second = tri__dataset_packed(sampler->data, 1, rows[i]);
+        sum[part].value++;
+        sum[part].major += first.tokens, sum[part].minor += second.tokens;
+        windows[part].major += first.windows, windows[part].minor += second.windows;
     }
     for (int p = 0; p < sampler->parts; p++) {
         raise_to(&out->rows, sum[p].value);
         raise_to(&out->tokens[0], sum[p].major);
         raise_to(&out->tokens[1], sum[p].minor);
+        if (sampler->data->windows.most < 2) continue;
+        raise_to(&out->windows[0], windows[p].major);
+        raise_to(&out->windows[1], windows[p].minor);
     }
 }
 

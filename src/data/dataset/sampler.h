@@ -14,7 +14,7 @@ typedef struct tri_sampler {
     int64_t *order;    /* [n] rows of the epoch below */
     int64_t epoch;     /* the epoch of `order`; -1: none */
     int32_t *part;     /* [batch] scratch: the parts of a batch's rows */
-    void *heap;        /* [batch + parts] scratch of the split */
+    void *heap;        /* [batch + 2 * parts] scratch of the split */
 } tri_sampler;
 
 tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle,
@@ -27,9 +27,11 @@ int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const
  * the fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's
  * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
-/* The largest microbatch of epochs [0, epochs): rows, and tokens of each text, each maximised separately. */
+/* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each text, each maximised
+ * separately. */
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];
+    int64_t windows[2]; /* 0 where texts are not windowed */
 } tri_sampler_maxima;
 void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
 

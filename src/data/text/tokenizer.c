@@ -111,6 +111,13 @@ static int specials(const tri_template *template) {
     return n;
 }
 
+void tri__tokenizer_specials(const tri_tokenizer *tokenizer, int *before, int *after) {
+    const tri_template *template = &tokenizer->one;
+    *before = 0;
+    while (*before < template->n && template->part[*before].id >= 0) ++*before;
+    *after = specials(template) - *before;
+}
+
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids) {
     TRI_ASSERT(max_len >= 1);
     const tri_template *template = &tokenizer->one;

@@ -19,6 +19,8 @@ int tri__tokenizer_size(const tri_tokenizer *tokenizer);
  * side that the folder configures. `ids` holds max_len. Thread-safe, linear time. Returns the count; -1 (TRI_RESOURCE
  * recorded) if out of memory. */
 int tri__tokenizer_encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int max_len, int32_t *ids);
+/* Special tokens that the template puts before a text, and after it. */
+void tri__tokenizer_specials(const tri_tokenizer *tokenizer, int *before, int *after);
 /* A pair, truncated longest first, as in Hugging Face; types [max_len] or NULL: 0 and 1 (BERT), all 0 (RoBERTa).
  * Returns likewise. */
 int tri__tokenizer_encode_pair(const tri_tokenizer *tokenizer, const char *a, size_t a_length, const char *b,
