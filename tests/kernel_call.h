@@ -141,6 +141,10 @@ static inline void fill_integers(kernel_call *k, int arg) {
         fill_keys(k, out);
         return;
     }
+    if (strcmp(name, "blocks") == 0) {
+        memcpy(out, k->at.blocks, k->bytes[arg]);
+        return;
+    }
     static const char limits[][2][8] = {{"ids", "V"}, {"pos", "P"}, {"labels", "C"}};
     int64_t limit = 0;
     for (int i = 0; i < 3; i++)
@@ -153,7 +157,8 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
 }
 
-/* attention_din and attention_din_db read what attention wrote, attention_first_din what attention_first did: `op`. */
+/* attention_din and attention_din_db read what attention wrote, attention_first_din what attention_first did, and so
+ * on: `op`. */
 static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
@@ -176,7 +181,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .id = 0xABCD0123u,
                          .heads = (int32_t)at->dim[0],
                          .head0 = 3,
-                         .max_len = 301,
+                         .max_len = KERNEL_LONGEST,
+                         .block = at->blocks ? (int32_t)at->pattern->block : 0,
                          .row0 = 3,
                          .pad = 6,
                          .pad_position = 3,
@@ -214,6 +220,9 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
         fill_attention(k, TRI_OP_attention);
     if (at->op == TRI_OP_attention_first_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_first);
+    if (at->op == TRI_OP_attention_sparse_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_sparse);
+    if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
+        fill_attention(k, TRI_OP_attention_sparse_first);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }

@@ -1,9 +1,10 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and five more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and six more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
+ *   W   the number of a pattern of block-sparse attention below; it gives K
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
@@ -11,6 +12,7 @@
 #define TESTS_KERNEL_CASES_H
 
 #include "layout/coded.h"
+#include "model/pattern.h"
 #include "program/op.h"
 
 #include <stdio.h>
@@ -25,6 +27,8 @@ typedef struct kernel_case {
     tri_op op;
     int64_t dim[26];        /* by letter */
     const int32_t *lengths; /* ended by 0; NULL without L */
+    const tri_pattern *pattern;
+    const int32_t *blocks;  /* [K] its words; NULL where attention is not block-sparse */
 } kernel_case;
 
 enum { MAX_SEQUENCES = 12 };
@@ -41,10 +45,33 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {600, 257, 3, 256},
 };
 
+/* Patterns of sequences of up to KERNEL_LONGEST tokens, and how many heads may have layouts. */
+enum { KERNEL_LONGEST = 301, KERNEL_HEADS = 6 };
+static const tri_pattern kernel_patterns[] = {
+    {.mode = TRI_PATTERN_WINDOW, .block = 16, .window = 16},
+    {.mode = TRI_PATTERN_BIGBIRD, .block = 16, .num_random_blocks = 1, .num_sliding_window_blocks = 1,
+     .num_global_blocks = 1, .different_layout_per_head = 1, .seed = 9},
+    {.mode = TRI_PATTERN_OFFSETS, .block = 32, .offsets = {{0, -2}, 2}, .global_block_indices = {{3}, 1}},
+    {.mode = TRI_PATTERN_WINDOW, .block = 64, .window = 1},
+    {.mode = TRI_PATTERN_OFFSETS, .block = 16, .offsets = {{-1, 2}, 2}, .global_block_indices = {{0}, 1}},
+};
+enum { KERNEL_PATTERNS = sizeof kernel_patterns / sizeof *kernel_patterns };
+
+/* Made on first use, and kept. */
+static inline tri_blocks kernel_blocks(int64_t number) {
+    static tri_blocks made[KERNEL_PATTERNS];
+    static tri_arena arena[KERNEL_PATTERNS];
+    if (made[number].word) return made[number];
+    if (tri__arena_open(&arena[number], 1 << 20) != TRI_OK) abort();
+    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], KERNEL_LONGEST, KERNEL_HEADS);
+    return made[number];
+}
+
 /* Ragged on purpose: around vector widths, tiles and the columns of real models; some large enough for several
  * threads. */
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
+#define SPARSE "attention_sparse attention_sparse_din attention_sparse_first attention_sparse_first_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
@@ -72,6 +99,10 @@ static const kernel_grid kernel_grids[] = {
     {ATTENTION, "L=7 A=3 E=32"},
     {ATTENTION, "L=0,4 X=3 A=2 E=20"},
     {"attention_first attention_first_din", "L=9 A=2 E=20,64"},
+    {SPARSE, "L=0,1,2,4 W=0 A=1,3 E=1,20,32"},
+    {SPARSE, "L=5,6,7 W=0,1,2,3,4 A=2 E=16,20"},
+    {SPARSE, "L=7 W=1 A=3 E=64"},
+    {SPARSE, "L=0,4 W=1 X=3 A=2 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
@@ -104,6 +135,11 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
     else DIM('M') *= DIM('T');
+    at->blocks = NULL;
+    if (tri__op_arg(at->op, "blocks") >= 0) {
+        tri_blocks blocks = kernel_blocks(DIM('W'));
+        at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word, DIM('K') = blocks.n;
+    }
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM
     visit(at, context);

@@ -98,19 +98,30 @@ static void double_relu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
 }
 
+/* The key blocks that a query of a head attends to, by its place in its sequence. */
+static void double_present(const kernel_call *k, int64_t h, int64_t query, uint8_t present[static KERNEL_LONGEST]) {
+    const tri_pattern *p = k->at.pattern;
+    if (!k->at.blocks) return;
+    int layout = (int)((k->attr.head0 + h) % tri__pattern_layouts(p, KERNEL_HEADS));
+    tri__pattern_row(p, layout, tri__pattern_rows(p, KERNEL_LONGEST), query / p->block, present);
+}
+
 /* One query row of one head, into row `to`: scores without subtracting the maximum, as they are small here. */
 static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
                           int64_t to) {
     int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
-    const double *query = v[2] + row * 3 * H + at;
+    const double *query = v[2] + row * 3 * H + at, *keys = v[tri__op_arg(k->at.op, "key")];
     double sum = 0;
+    uint8_t present[KERNEL_LONGEST];
+    double_present(k, h, row - begin, present);
     for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] = 0;
     for (int64_t t = begin; t < end; t++) {
+        if (k->at.blocks && !present[(t - begin) / k->at.pattern->block]) continue;
         const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
         double score = 0;
         for (int64_t c = 0; c < d; c++) score += query[c] * other[c] / sqrt((double)d);
-        int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)v[4][2 * t + 1];
-        double factor = mask_factor(k, (int64_t)v[4][2 * row], (int64_t)v[4][2 * row + 1], feature);
+        int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)keys[2 * t + 1];
+        double factor = mask_factor(k, (int64_t)keys[2 * row], (int64_t)keys[2 * row + 1], feature);
         sum += exp(score);
         for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] += exp(score) * factor * value[c];
     }
@@ -132,6 +143,9 @@ static void double_attention_first(const kernel_call *k, double *const *v) {
         for (int64_t h = 0; h < extent(k, 'A'); h++)
             double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
 }
+
+static void double_attention_sparse(const kernel_call *k, double *const *v) { double_attention(k, v); }
+static void double_attention_sparse_first(const kernel_call *k, double *const *v) { double_attention_first(k, v); }
 
 static void double_pool_first(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H');
@@ -426,7 +440,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
     ROW(embed),      ROW(norm),          ROW(dropout),         ROW(add),        ROW(dropout_add_norm),
     ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
-    ROW(relu),       ROW(attention),     ROW(attention_first), ROW(pool_first), ROW(pool_mean),
+    ROW(relu),       ROW(attention),     ROW(attention_first), ROW(attention_sparse),
+    ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),

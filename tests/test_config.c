@@ -45,6 +45,7 @@ static const char *const model_list[] = {"label_name",
                                          "windows=1",
                                          "stride=128",
                                          "extend_positions=no",
+                                         "attention",
                                          "pooling=pooler",
                                          "primary_encoder",
                                          "secondary_encoder",
@@ -485,6 +486,9 @@ static void test_encoder_parse(void **state) {
         {"{\"vocab_size\": 99999999999}", "out of range"},
         {"{\"layer_norm_eps\": 0}", "layer_norm_eps: 0 is out of range"},
         {"{\"hidden_dropout_prob\": 1}", "hidden_dropout_prob: 1 is out of range"},
+        {"{\"attention_pattern\": {\"mode\": \"window\", \"window\": 100}}", NULL},
+        {"{\"attention_pattern\": \"bigbird\"}", NULL},
+        {"{\"attention_pattern\": \"bigbrid\"}", "cfg: attention_pattern: \"bigbrid\" is not a pattern"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_encoder e, before;

@@ -67,7 +67,7 @@ static void show_norm_din(context *all, kernel_call *k) {
 /* Attention between rows that score alike, where row t of the value (or of dctx) is the unit vector of t's place: entry
  * c of row t is then the weight between t and the row at place c. Sequences are no longer than a head is wide. */
 static void show_attention(context *all, kernel_call *k) {
-    int backward = k->at.op != TRI_OP_attention;
+    int backward = k->at.op != TRI_OP_attention && k->at.op != TRI_OP_attention_sparse;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads;
     set_all(k, "qkv", 0);
     if (backward) set_all(k, "dctx", 0);
@@ -104,7 +104,7 @@ static void show_attention(context *all, kernel_call *k) {
 /* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv
  * is its weight. */
 static void show_first(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_first_din;
+    int backward = k->at.op == TRI_OP_attention_first_din || k->at.op == TRI_OP_attention_sparse_first_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
             N = k->at.dim['N' - 'A'];
     const int32_t *key = keys(k), *seq = k->call.t[tri__op_arg(k->at.op, "seq")].data; /* [T,2] [N+1] */
@@ -144,6 +144,10 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_attention_din_db] = show_attention,
         [TRI_OP_attention_first] = show_first,
         [TRI_OP_attention_first_din] = show_first,
+        [TRI_OP_attention_sparse] = show_attention,
+        [TRI_OP_attention_sparse_din] = show_attention,
+        [TRI_OP_attention_sparse_first] = show_first,
+        [TRI_OP_attention_sparse_first_din] = show_first,
     };
     context *all = opaque;
     kernel_call k;
@@ -158,13 +162,14 @@ static void test_masks(void **state) {
     static const kernel_grid grids[] = {
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
         {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
+        {SPARSE, "L=1,2,4 W=0 A=1,3 E=17"}, /* two blocks at most, which attend to each other */
     };
     static const char *const devices[] = {"cpu", "reference"};
     static const float rates[] = {0.1f, 0.3f, 0.5f, 0.9f};
     for (int i = 0; i < 8; i++) {
         context all = {.p = rates[i % 4]};
         tri__device_find(devices[i / 4])->kernels(&all.table);
-        kernel_cases(grids, 2, mask_case, &all);
+        kernel_cases(grids, 3, mask_case, &all);
         double p = (double)rates[i % 4], n = (double)all.decided;
         assert_true(n > 100000);
         assert_true(fabs((double)all.kept / n - (1 - p)) < 0.01);

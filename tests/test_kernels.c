@@ -184,6 +184,7 @@ static void test_not_a_number_shows(void **state) {
          "T=5 H=7,64"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
+        {SPARSE, "L=4,6 W=1 A=2 E=8"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},
@@ -193,7 +194,7 @@ static void test_not_a_number_shows(void **state) {
     for (int i = 0; i < 2; i++) {
         tri_kernel_table table;
         tri__device_find(devices[i])->kernels(&table);
-        kernel_cases(grids, 7, try_not_a_number, &table);
+        kernel_cases(grids, sizeof grids / sizeof *grids, try_not_a_number, &table);
     }
 }
 

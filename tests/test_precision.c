@@ -88,6 +88,7 @@ static const kernel_grid grids[] = {
     {"quantize_din", "T=0,1,17 I=3,20,100"},
     {QUANTIZED, "T=0,1,17 O=1,20 I=3,20,64"},
     {ATTENTION, "L=0,1,2,4 A=1,3 E=4,20"},
+    {SPARSE, "L=0,4,6 W=1 A=3 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 X=0,3 H=3,20"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},

@@ -57,6 +57,21 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
     return TRI_OK;
 }
 
+/* --attention, which both encoders share, replaces an encoder's own pattern. Random blocks are drawn from the run's
+ * seed, which is recorded with the pattern. */
+static tri_status choose_pattern(const tri_settings *s, int branch, const tri_log *log, tri_encoder *e) {
+    tri_pattern *p = &e->pattern;
+    if (s->model.attention) {
+        tri_pattern own = *p;
+        TRI_TRY(tri__pattern_load(s->model.attention, p));
+        if (own.mode != TRI_PATTERN_DENSE && memcmp(&own, p, sizeof own) != 0)
+            tri__say(log, TRI_LOG_INFO, "attention %s: instead of the %s encoder's attention_pattern, mode %s",
+                     s->model.attention, tri__branch_name(branch), tri__pattern_mode_name(own.mode));
+    }
+    if (tri__pattern_is_random(p) && p->seed < 0) p->seed = s->seed;
+    return TRI_OK;
+}
+
 /* A branch's own folder ("": none), and the folder of its vocabulary. TRI_NOINPUT when there is neither. */
 static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log,
                                char own[static TRI_PATH_MAX], char vocabulary[static TRI_PATH_MAX]) {
@@ -159,6 +174,7 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     if (found != TRI_OK && (need_tokenizers || !tri__encoder_preset(name, e))) return found;
     TRI_TRY(find_encoder(a->folder[branch], name, branch ? m->secondary_encoder : m->primary_encoder, key, e, &fixed));
     if (vocabulary[0]) TRI_TRY(load_vocabulary(vocabulary, branch, fixed, log, a));
+    TRI_TRY(choose_pattern(s, branch, log, e));
     if (s->tiny) shrink(s, branch, log, a);
     if (m->extend_positions == TRI_EXTEND_COPY) extend(m->max_sen_len, branch, log, e);
     TRI_TRY(tri__encoder_check(e, key, m->max_sen_len));

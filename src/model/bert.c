@@ -117,6 +117,23 @@ static int embeddings(branch *b) {
     return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");
 }
 
+/* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,
+ * qkv, key. */
+static void attend(branch *b, tri_attr attr, int all, const int slot[static 4]) {
+    tri_forward *f = b->f;
+    const tri_blocks *present = &f->model->blocks[b->index];
+    if (!present->word) {
+        if (all) TRI_BUILD(&f->build, attention, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
+        else TRI_BUILD(&f->build, attention_first, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
+        return;
+    }
+    int blocks = tri__forward_input(f, (tri_field)(TRI_FIELD_blocks0 + b->index));
+    attr.block = (int32_t)b->e->pattern.block;
+    attr.keys = (float)(all ? present->keys : present->first_keys);
+    if (all) TRI_BUILD(&f->build, attention_sparse, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
+    else TRI_BUILD(&f->build, attention_sparse_first, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
+}
+
 /* Tokens of x become queries, keys and values; the result has b->rows. */
 static int attention(branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
@@ -138,8 +155,7 @@ static int attention(branch *b, int x, const char *layer) {
     if (p > 0)
         attr.p = p, attr.max_len = (int32_t)f->model->max_len,
         attr.id = tri__random_id(f->build.program->slot[ctx].name);
-    if (b->rows.sym == tokens.sym) TRI_BUILD(&f->build, attention, attr, ctx, lse, qkv, b->seq, key);
-    else TRI_BUILD(&f->build, attention_first, attr, ctx, lse, qkv, b->seq, key);
+    attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
     snprintf(name, sizeof name, "%s.attention.output.dense", layer);
     return tri__forward_linear(f, ctx, b->rows, H, H, "attn", name);
 }

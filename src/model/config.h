@@ -3,6 +3,7 @@
 #define TRI_MODEL_CONFIG_H
 
 #include "base/option.h"
+#include "model/pattern.h"
 
 typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
 
@@ -24,6 +25,7 @@ typedef struct tri_model_config {
     tri_reals class_weights;
     int64_t max_sen_len, windows, stride;
     int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
+    char *attention;                              /* pattern of both encoders: its name or a file; NULL: their own */
     int pooling;                                  /* tri_pooling */
     tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
 } tri_model_config;
@@ -41,6 +43,7 @@ typedef struct tri_encoder {
     int64_t pad_token_id;  /* -1: none (BERT only). Its word row, and RoBERTa's position row of that number, begin as
                             * zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
+    tri_pattern pattern;   /* attention_pattern: which keys a query attends to */
 } tri_encoder;
 
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
@@ -54,7 +57,7 @@ void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
 /* Gives the position table at least max_len usable rows; returns how many it had, 0 if those were enough. */
 int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len);
-/* Checks divisibility by heads, max_len within the position table, sizes above 0. */
+/* Checks divisibility by heads, max_len within the position table, sizes above 0, the pattern of attention. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
 tri_json *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */

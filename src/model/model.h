@@ -45,6 +45,7 @@ typedef struct tri_network {
     tri_arena *arena;
     int n_texts;               /* 1, or 2 with a secondary text */
     tri_encoder encoder[2];
+    tri_blocks blocks[2];      /* of the encoders' attention */
     int n_columns;             /* of the table; 0: no tabular branch */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;

@@ -118,6 +118,11 @@ tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_enco
         tri_status status = tri__option_set_json(row, &parsed, row->name, value);
         if (status != TRI_OK) return tri__fail_in(status, "%s", origin);
     }
+    const tri_json *pattern = tri__json_get(json, "attention_pattern");
+    if (pattern) {
+        tri_status status = tri__pattern_parse(pattern, "attention_pattern", &parsed.pattern);
+        if (status != TRI_OK) return tri__fail_in(status, "%s", origin);
+    }
     *encoder = parsed;
     return TRI_OK;
 }
@@ -155,7 +160,8 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
             "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, with --windows N "
             "--stride S for longer texts, or repeat the position embeddings: --extend-positions copy",
             origin, (long long)max_len, (long long)(positions < 0 ? 0 : positions));
-    return TRI_OK;
+    tri_status status = tri__pattern_check(&e->pattern, "attention_pattern", max_len, e->num_attention_heads);
+    return status == TRI_OK ? TRI_OK : tri__fail_in(status, "%s", origin);
 }
 
 tri_json *tri__encoder_json(const tri_encoder *encoder) {
@@ -168,5 +174,7 @@ tri_json *tri__encoder_json(const tri_encoder *encoder) {
     for (const tri_option *row = rows; row->name; row++)
         tri__json_set_new(json, row->name, tri__option_json(row, encoder));
     if (encoder->pad_token_id < 0) tri__json_set_new(json, "pad_token_id", tri__json_null());
+    if (encoder->pattern.mode != TRI_PATTERN_DENSE)
+        tri__json_set_new(json, "attention_pattern", tri__pattern_json(&encoder->pattern));
     return json;
 }

@@ -16,7 +16,11 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
                          .no_decay = no_decay};
-    for (int branch = 0; branch < model->n_texts; branch++) tri__bert_params(model, branch);
+    for (int branch = 0; branch < model->n_texts; branch++) {
+        tri__bert_params(model, branch);
+        model->blocks[branch] = tri__pattern_blocks(arena, &encoder[branch].pattern, model->max_len,
+                                                    encoder[branch].num_attention_heads);
+    }
     if (n_columns > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};

@@ -108,7 +108,8 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         share = share_of(t, TRI_SLOT(instr, linear, w));
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
-    case TRI_OP_attention: case TRI_OP_attention_first: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_attention: case TRI_OP_attention_first:
+    case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
     case TRI_OP_embed:
         return (rule){WHOLE, share_of(t, TRI_SLOT(instr, embed, word)) == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
     case TRI_OP_norm: same = t->placed[TRI_SLOT(instr, norm, x)]; return (rule){same, same};

@@ -24,6 +24,8 @@ static const tri_attr_row tri__attr_rows[] = {
     {"pad_position", TRI_ATTR_INT, offsetof(tri_attr, pad_position)},
     {"part", TRI_ATTR_INT, offsetof(tri_attr, part)},
     {"max_len", TRI_ATTR_INT, offsetof(tri_attr, max_len)},
+    {"block", TRI_ATTR_INT, offsetof(tri_attr, block)},
+    {"keys", TRI_ATTR_REAL, offsetof(tri_attr, keys)},
     {"field", TRI_ATTR_INT, offsetof(tri_attr, field)},
     {"max_norm", TRI_ATTR_REAL, offsetof(tri_attr, max_norm)},
     {"beta1", TRI_ATTR_REAL, offsetof(tri_attr, beta1)},

@@ -125,6 +125,8 @@ typedef struct tri_attr {
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
     int32_t part;       /* input, tokens_whole_din: which run of rows, each as long as the output */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
+    int32_t block;      /* attention_sparse: tokens of a block */
+    float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */
     float beta1, beta2; /* optimizers; sgd: beta1 is the momentum */
@@ -159,7 +161,9 @@ typedef struct tri_attr {
     X(copy_inv, "1 / sum of the label weights of this copy's samples, 0 if that is 0 [1,1] f64")     \
     X(win0, "first window of each sample's primary text, and W0 [N+1,1] i32")                        \
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
-    X(win1, "the same for the secondary text") X(keyw1, "")
+    X(win1, "the same for the secondary text") X(keyw1, "")                                          \
+    X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
+    X(blocks1, "the same for the secondary text")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -107,6 +107,15 @@ static void extents(const tri_program *program, const tri_instr *instr, const tr
     }
 }
 
+/* Pairs of query and key where blocks are left out. Queries are all tokens or, if the operation has samples, first
+ * tokens alone. */
+static void leave_out(const tri_instr *instr, tri_dims *dims) {
+    double *pairs = &dims->of['Q' - 'A'], tokens = dims->of['T' - 'A'], samples = dims->of['N' - 'A'];
+    double queries = samples > 0 ? samples : tokens;
+    if (samples > 0) *pairs = tokens;
+    if (queries * (double)instr->attr.keys < *pairs) *pairs = queries * (double)instr->attr.keys;
+}
+
 tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, const tri_counts *counts,
                            tri_dims *dims) {
     const tri_op_row *row = tri__op_row(instr->op);
@@ -120,6 +129,7 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
     for (int k = 0; k < row->n_args; k++)
         if (instr->slot[k] >= 0 && row->arg[k].dims[0] == 'T')
             dims->of['Q' - 'A'] = counts->squares[program->slot[instr->slot[k]].rows.sym];
+    if (instr->attr.keys > 0) leave_out(instr, dims);
     return TRI_OK;
 }
 

@@ -13,7 +13,8 @@ enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
     int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ||
-                  instr->op == TRI_OP_attention_din_db;
+                  instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||
+                  instr->op == TRI_OP_attention_sparse_din;
     return attends ? rate * h->attention : rate;
 }
 
