@@ -10,6 +10,7 @@ digest() { "$trident" digest "$1" 2>/dev/null; }
 run "${common[@]}" --output-dir whole --nproc-per-node 2 --check-replicas 5 --profile wait=4,warmup=1,active=3
 expect_code 0
 expect_text "$out" "steps 6 to 8 (2 alone, 1 sync), "
+expect_text "$err" "copies take their own steps at 1.41 times the learning rate"
 
 # A signal at any step: the copies' own weights and moments are in the checkpoint.
 "$trident" "${common[@]}" --output-dir asked --nproc-per-node 2 >"$out" 2>"$err" &
@@ -27,7 +28,8 @@ expect "the weights of the undisturbed run" test "$(digest asked)" = "$(digest w
 # What is evaluated within the run is what eval takes from its checkpoint.
 run eval --checkpoint whole/checkpoint-144 --data-path data/valid.csv --json
 expect_code 0
-valid=$(grep '"event":"epoch"' whole/metrics.jsonl | tail -n 1 | sed -n 's/.*"valid":{[^}]*"loss":\([0-9.e-]*\).*/\1/p')
+grep '"event":"epoch"' whole/metrics.jsonl | tail -n 1 >last
+valid=$(json_number valid_loss last)
 loss=$(json_number loss "$out")
 expect "its loss is the validation's ($loss, $valid)" is "$loss" '<' "$(awk "BEGIN { print $valid + 1e-5 }")"
 expect "its loss is the validation's ($loss, $valid)" is "$loss" '>' "$(awk "BEGIN { print $valid - 1e-5 }")"

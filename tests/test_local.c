@@ -106,6 +106,8 @@ static void reference_open(diloco *d) {
         char folder[16];
         snprintf(folder, sizeof folder, "copy%d", c);
         d->session[c] = open_session(folder, options);
+        if (d->session[c]->settings->optimizer != TRI_SGD) /* a copy has 1/n of the batch */
+            d->session[c]->engine.in.optimizer.inner_lr_factor = sqrt(d->copies);
     }
     numbers_open(&d->anchor, d->session[0]);
     numbers_open(&d->mean, d->session[0]);
@@ -137,7 +139,7 @@ typedef struct job {
     int ranks, until, forks;
     int evaluate;              /* 1: after every step */
     const char *output;
-    const char *option[12];    /* ended by NULL */
+    const char *option[14];    /* ended by NULL */
     tri_result scores[16];     /* of the evaluation after each step */
     double spoil;              /* not 0: factor of rank 1's gradients in the third step */
     int64_t skipped[4];        /* steps without an update, by rank */
@@ -248,9 +250,9 @@ static void as_one_process(void **state) {
         {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 2, .option = {"--optimizer=lamb"}},
         {.copies = 2, .replicas = 2, .n_mb = 1, .ranks = 4, .limit = 2e-6, .option = {"--optimizer=sgd"},
          .extra = {"--shard=hybrid", "--shard-size=2"}},
-        {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 2, .limit = 2e-4,
+        {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 2, .limit = 3e-4,
          .extra = {"--compress-gradients=int8", "--error-feedback=yes"}},
-        {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 4, .limit = 2e-4,
+        {.copies = 2, .replicas = 1, .n_mb = 1, .ranks = 4, .limit = 3e-4,
          .extra = {"--tp-size=2", "--compress-gradients=bf16"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -261,8 +263,8 @@ static void as_one_process(void **state) {
         snprintf(parts, sizeof parts, "--num-microbatches=%d", at->n_mb);
         job j = {.ranks = at->ranks, .until = 7, .evaluate = 1, .output = "as-one",
                  .option = {"--sync-every=3", "--max-steps=7", "--resume=never", "--threads=1", "--check-replicas=1",
-                            parts}};
-        int n = 6;
+                            parts, "--outer-lr=0.7", "--outer-momentum=0.9"}};
+        int n = 8;
         for (int k = 0; k < 3 && at->extra[k]; k++) j.option[n++] = at->extra[k];
         if (at->option[0]) j.option[n++] = at->option[0];
         reference(&d);

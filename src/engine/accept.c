@@ -61,6 +61,7 @@ static tri_status check_unused(const tri_settings *s) {
                 {FIELD(model.stride), s->model.windows > 1, "--stride", "--windows above 1"},
                 {FIELD(outer_lr), local, "--outer-lr", of_local},
                 {FIELD(outer_momentum), local, "--outer-momentum", of_local},
+                {FIELD(inner_lr_factor), local, "--inner-lr-factor", of_local},
                 {FIELD(error_feedback), codes, "--error-feedback", of_codes},
                 {FIELD(compress_scope), codes || s->compress_weights, "--compress-scope", of_codes}};
 #undef FIELD

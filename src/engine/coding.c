@@ -52,10 +52,19 @@ static void say_whole_gradients(const tri_plan_in *in, const tri_log *log) {
              kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
 }
 
+static void say_inner_rate(const tri_plan_in *in, const tri_log *log) {
+    const tri_optimizing *how = &in->optimizer;
+    if (how->sync_every > 1 && in->mesh.dp > 1)
+        tri__say(log, TRI_LOG_INFO,
+                 "--sync-every %lld: copies take their own steps at %.3g times the learning rate (--inner-lr-factor)",
+                 (long long)how->sync_every, how->inner_lr_factor);
+}
+
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
     const tri_compression *how = &in->compression;
     counted n = {0};
     say_whole_gradients(in, log);
+    say_inner_rate(in, log);
     if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
     if (in->mesh.dp == 1)
         tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",

@@ -8,6 +8,7 @@
 #include "engine/staging.h"
 #include "plan/step_kinds.h"
 
+#include <math.h>
 #include <string.h>
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
@@ -55,6 +56,18 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
+/* A copy of n has 1/n of the batch: where noise dominates, its gradient is sqrt(n) times as noisy, and an optimizer
+ * that divides by the gradient's magnitude goes 1/sqrt(n) as far along the mean. With sqrt(n) times the rate, the mean
+ * of the copies has the drift and the noise of steps on the whole batch. SGD does not divide: its mean has them as it
+ * is. */
+static double inner_factor(const tri_settings *s, const tri_place *place) {
+    tri_sharding shards = sharding_of(s, place);
+    if (s->sync_every == 1) return 1;
+    if (s->inner_lr_factor > 0) return s->inner_lr_factor;
+    if (s->optimizer == TRI_SGD) return 1;
+    return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
+}
+
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
     int is_sgd = s->optimizer == TRI_SGD;
     tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
@@ -71,7 +84,8 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .local_step_clipper = 1,
                             .sync_every = s->sync_every,
                             .outer_lr = s->outer_lr,
-                            .outer_momentum = s->outer_momentum};
+                            .outer_momentum = s->outer_momentum,
+                            .inner_lr_factor = inner_factor(s, place)};
     tri__step_kinds_resolve(&how, s->warmup_steps);
     return how;
 }

@@ -58,6 +58,7 @@ typedef struct tri_optimizing {
     int64_t var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper; /* 0/1 Adam's intervals */
     int64_t sync_every;       /* replicas step alone, and meet every so many steps; 1: never alone */
     double outer_lr, outer_momentum; /* of the step that they take together */
+    double inner_lr_factor;   /* multiplies the learning rate of those that they take alone */
 } tri_optimizing;
 
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;

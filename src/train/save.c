@@ -4,7 +4,6 @@
 
 #include "checkpoint/folders.h"
 #include "plan/step_kinds.h"
-#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +29,7 @@ static tri_json *rate_json(const tri_session *s) {
     const tri_settings *set = s->settings;
     return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (tri_json_int)set->warmup_steps,
                           "steps", (tri_json_int)s->steps, "next",
-                          tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step));
+                          tri__session_rate(s));
 }
 
 /* The position is in samples, so that it is the same for any split of the batch. */

@@ -368,6 +368,12 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     return TRI_OK;
 }
 
+double tri__session_rate(const tri_session *s) {
+    const tri_settings *set = s->settings;
+    return s->engine.in.optimizer.inner_lr_factor *
+           tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
+}
+
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and a query is a driver call */
 
 static tri_status update(tri_session *s) {
@@ -376,7 +382,7 @@ static tri_status update(tri_session *s) {
     const tri_settings *set = s->settings;
     double t = (double)(s->at.step + 1 - s->at.skipped), /* steps that updated the momentum, and the variance */
            t_variance = (double)(tri__variance_steps(&s->engine.in.optimizer, s->at.step + 1) - s->at.skipped_variance);
-    s->last.learning_rate = tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
+    s->last.learning_rate = tri__session_rate(s);
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));

@@ -85,6 +85,7 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
                              tri_session **out);
 /* probs: where the rows' probabilities go, [rows, classes], which the caller frees; NULL: not wanted. */
 tri_status tri__session_scores(tri_session *session, tri_scores *scores, float **probs);
+double tri__session_rate(const tri_session *session);    /* the learning rate of the next step */
 double tri__session_seconds(const tri_session *session); /* of the run so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
