@@ -120,7 +120,7 @@ def write(path, full, late, bounded):
             root = np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS)
             p = (decayed - (lr * np.clip(m / c1 / root, -1, 1) if bounded else lr / c1 * m / root)).astype(F32)
             continue
-        used, c = m != 0, F64(coef(COPIES * sum(squares(x) for x in g)))
+        used, c = m != 0, F64(coef(sum(squares(x) for x in g)))
         rows = []
         for i in range(COPIES):
             fed = (e[i].astype(F64) + (b1 / COPIES * m.astype(F64) + (1 - b1) * c * g[i].astype(F64))).astype(F32)

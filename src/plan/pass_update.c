@@ -77,14 +77,15 @@ static int emit_squares(tri_updating *up, const normed *of) {
 }
 
 /* The norm, and from it the factor that clips and whether the step is applied. */
-static void emit_clip(tri_updating *up, const normed *of, int sums) {
+static void emit_clip(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
-    TRI_BUILD(&up->build, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm, .members = of->copies}),
+    TRI_BUILD(&up->build, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}),
               up->coef, pass->out.apply, pass->out.norm, sums, -1);
 }
 
-/* Where steps exist in which gradients are not summed over copies, these have the norm's upper bound: n copies' sum has
- * a norm of at most sqrt(n * sum of their squared norms). */
+/* Where steps exist in which gradients are not summed over copies, nobody knows the norm of their sum. Copies see other
+ * samples: what differs between them is nearly uncorrelated, so that squared norms add up, as those of one sample each
+ * do. (The upper bound, sqrt(n) times as much, would clip by that much too hard wherever noise outweighs the mean.) */
 static void emit_norm(tri_updating *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
@@ -99,10 +100,10 @@ static void emit_norm(tri_updating *up) {
     up->coef = tri__build_slot(b, TRI_MEM_RESULT, TRI_F32, one, 1, "grad.coef");
     pass->out.apply = tri__build_slot(b, TRI_MEM_RESULT, TRI_I32, one, 1, "apply");
     pass->out.norm = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, one, 1, "grad.norm");
-    emit_clip(up, &whole, sums);
+    emit_clip(up, sums);
     tri__local_agree(up, sums);
     b->gates = tri__step_gates(how) & ~tri__sum_gates(how);
-    if (has_each) emit_clip(up, &each, emit_squares(up, &each));
+    if (has_each) emit_clip(up, emit_squares(up, &each));
     b->gates = 0;
 }
 

@@ -133,7 +133,7 @@ typedef struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed; clip: whose are not */
+    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed */
     float rate;         /* outer_step: its learning rate */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */

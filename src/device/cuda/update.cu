@@ -51,10 +51,10 @@ static void sumsq(const tri_call *call) {
 
 /* sums [n], added in order: n is the number of a model's units. */
 static __global__ void clip_kernel(float *coef, int32_t *apply, double *norm, const double *sums, int64_t n,
-                                   const float *scale, float max_norm, int members) {
+                                   const float *scale, float max_norm) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += sums[i];
-    double by = scale ? *scale : 1.0, length = sqrt((members ? members : 1) * sum) / by;
+    double by = scale ? *scale : 1.0, length = sqrt(sum) / by;
     *coef = (float)((max_norm > 0 && length > max_norm ? max_norm / (length + 1e-6) : 1.0) / by);
     *apply = isfinite(length);
     *norm = length;
@@ -64,8 +64,7 @@ static void clip(const tri_call *call) {
     OPERANDS(clip);
     clip_kernel<<<1, 1, 0, stream(call)>>>(
         data<float>(call, ARG(coef)), data<int32_t>(call, ARG(apply)), data<double>(call, ARG(norm)),
-        data<double>(call, ARG(sums)), call->t[ARG(sums)].cols, data<float>(call, ARG(scale)), call->attr->max_norm,
-        call->attr->members);
+        data<double>(call, ARG(sums)), call->t[ARG(sums)].cols, data<float>(call, ARG(scale)), call->attr->max_norm);
     launched(call, "clip");
 }
 

@@ -31,7 +31,7 @@ static void clip(const tri_call *call) {
     const double *sums = f64(call, ARG(sums)); /* [K] */
     double sum = 0, scale = f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1, max_norm = call->attr->max_norm;
     for (int64_t i = 0; i < call->t[ARG(sums)].cols; i++) sum += sums[i];
-    double norm = sqrt((call->attr->members ? call->attr->members : 1) * sum) / scale;
+    double norm = sqrt(sum) / scale;
     *f32(call, ARG(coef)) = (float)((max_norm > 0 && norm > max_norm ? max_norm / (norm + 1e-6) : 1) / scale);
     *(int32_t *)call->t[ARG(apply)].data = isfinite(norm);
     *f64(call, ARG(norm)) = norm;
