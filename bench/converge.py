@@ -41,14 +41,16 @@ VARIANTS = {
     "int4, error feedback": "--compress-gradients int4 --error-feedback",
     "zero3, weights int8": "--shard zero3 --compress-gradients int8 --compress-weights int8",
     "onebit-adam": "--optimizer onebit-adam",
+    "zero-one-adam": "--optimizer zero-one-adam",
+    "onebit-lamb": "--optimizer onebit-lamb",
     "sync 8": "--sync-every 8",
     "sync 32, int8": "--sync-every 32 --compress-gradients int8",
     "lamb": "--optimizer lamb",
     "onebit-lamb": "--optimizer onebit-lamb",
 }
 LAMB_RATE = 10  # times AdamW's: LAMB's steps are a share of each tensor's norm
-LONG = ("onebit-adam",)  # their variance is not stable in less than 1,250 steps
-BESIDE = ("adamw", "int8", "lamb")  # trained beside them
+LONG = ("onebit-adam", "onebit-lamb")  # their variance is not stable in less than 1,250 steps
+BESIDE = ("adamw", "int8", "zero-one-adam", "sync 8", "sync 32, int8", "lamb")  # trained beside them
 
 
 def reviews(folder, trident, batch=64, epochs=1, rate=1e-3):

@@ -144,7 +144,8 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
     return tri__fail(TRI_USAGE,
                      "--optimizer %s: the run has %lld steps, and its variance is stable, and can be frozen, after "
                      "1 / (1 - %g) = %lld (--adam-beta2): give a longer run (%lld steps or more), --full-steps N to "
-                     "freeze it earlier at the expense of the loss, or --compress-gradients int8 instead",
+                     "freeze it earlier at the expense of the loss, --optimizer zero-one-adam, or "
+                     "--compress-gradients int8 with another optimizer",
                      onebit_name(s), (long long)steps, how.beta2, (long long)window, (long long)(5 * window + 3) / 4);
 }
 
