@@ -277,7 +277,7 @@ static void double_lamb_refresh(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = (m[i] - b1 * v[5][i]) / (1 - b1), root = sqrt(v[6][i] / hyper[2]) + eps;
         v[0][i] = b2 * v[0][i] + (1 - b2) * g * g;
-        double r = m[i] / hyper[1] / root, step = r + (double)k->attr.decay * v[3][i];
+        double r = fmin(1, fmax(-1, m[i] / hyper[1] / root)), step = r + (double)k->attr.decay * v[3][i];
         squares[0] += r * r, squares[1] += step * step;
         if (m[i] != 0) v[1][0] = fmax(v[1][0], root / (sqrt(v[0][i] / hyper[3]) + eps));
     }
@@ -295,8 +295,10 @@ static void double_lamb_factor(const kernel_call *k, double *const *v) {
 
 /* p, m, v, hyper, average, factor */
 static void double_lamb_frozen(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] -= v[3][0] * v[4][0] * v[5][0] * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        double r = v[1][i] / v[3][1] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps);
+        v[0][i] -= v[3][0] * v[4][0] * v[5][0] * (fmin(1, fmax(-1, r)) + (double)k->attr.decay * v[0][i]);
+    }
 }
 
 /* m, g, coef */

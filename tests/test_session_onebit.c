@@ -196,6 +196,7 @@ static void other_meshes(void **state) {
         {.zero_one = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
         {.lamb = 1, .shard = 1, .pp = 1, .tp = 2, .mb = 1},
         {.lamb = 1, .shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
+        {.lamb = 1, .shard = 2, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
     };
     int all = soak_count("SOAK_STEPS", 0) > 0;
     full_runs full = run_full();

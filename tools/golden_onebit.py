@@ -1,5 +1,5 @@
-"""Writes tests/golden/onebit.json, onebit_lamb.json and zero_one.json: 1-bit Adam, 1-bit LAMB and 0/1 Adam in numpy, all
-copies in one process, which test_onebit compares with.
+"""Writes tests/golden/onebit.json, onebit_lamb.json and zero_one.json: 1-bit Adam, 1-bit LAMB and 0/1 Adam in numpy,
+all copies in one process, which test_onebit compares with.
 
     .venv/bin/python tools/golden_onebit.py [FOLDER]
 
@@ -175,7 +175,7 @@ class LambParameter:
         root = np.sqrt(v[self.cut].astype(F64)) / np.sqrt(c2) + F64(EPS)
         now = np.sqrt(self.fresh.astype(F64)) / np.sqrt(c) + F64(EPS)
         most = np.max((root / now)[m[self.cut] != 0], initial=0)
-        r = self.direction(m, v, c1, c2)
+        r = np.clip(self.direction(m, v, c1, c2), -1, 1)
         step = r + F64(DECAY) * self.p.astype(F64)
         part = min(1, np.sqrt(squares(r) / squares(step)))
         last = F64(self.factor or 1)
@@ -185,7 +185,7 @@ class LambParameter:
 
 
 def write_lamb(path, moments):
-    """1-bit LAMB (Li et al., 2021) on the parameters of SIZES, all of which decay. moments: before each step, and last."""
+    """1-bit LAMB (Li et al., 2021) on the parameters of SIZES, all of which decay. moments: as `write` returns them."""
     b1, b2 = F64(BETA1), F64(BETA2)
     parameters = [LambParameter(slice(int(end) - size, int(end)), first_weights())
                   for end, size in zip(np.cumsum(SIZES), SIZES)]

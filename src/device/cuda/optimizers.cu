@@ -90,9 +90,13 @@ static void sgd(const tri_call *call) {
     EACH_TYPE(call, ARG(g), sgd_of);
 }
 
-/* LAMB's direction. c1: its inverse. */
+static __device__ __forceinline__ float limited(float r) { return fminf(fmaxf(r, -1), 1); }
+
+/* LAMB's direction; LIMITED: that of a decoded momentum. c1: its inverse. */
+template <bool LIMITED = false>
 static __device__ __forceinline__ float direction(float p, float m, float v, float c1, float root, const moments &a) {
-    return fmaf(a.decay, p, m * c1 / (sqrtf(v) * root + a.eps));
+    float r = m * c1 / (sqrtf(v) * root + a.eps);
+    return fmaf(a.decay, p, LIMITED ? limited(r) : r);
 }
 
 enum {
@@ -171,7 +175,7 @@ static void lamb_moments(const tri_call *call) {
     EACH_TYPE(call, ARG(g), lamb_moments_of);
 }
 
-struct lamb_update {
+template <bool LIMITED> struct lamb_update {
     struct now {
         float by, c1, root;   /* by: lr * ratio */
     };
@@ -191,14 +195,14 @@ struct lamb_update {
         float P[N], M[N], V[N];
         load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V);
 #pragma unroll
-        for (int k = 0; k < N; k++) P[k] = fmaf(-s.by, direction(P[k], M[k], V[k], s.c1, s.root, a), P[k]);
+        for (int k = 0; k < N; k++) P[k] = fmaf(-s.by, direction<LIMITED>(P[k], M[k], V[k], s.c1, s.root, a), P[k]);
         store<N>(p + i, P);
     }
 };
 
 static void lamb_step(const tri_call *call) {
     OPERANDS(lamb_step);
-    lamb_update f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),     data<float>(call, ARG(v)),
+    lamb_update<false> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),     data<float>(call, ARG(v)),
                      data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), NULL, NULL, moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "lamb_step");
@@ -206,7 +210,7 @@ static void lamb_step(const tri_call *call) {
 
 static void lamb_frozen(const tri_call *call) {
     OPERANDS(lamb_frozen);
-    lamb_update f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
+    lamb_update<true> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
                      data<float>(call, ARG(hyper)), NULL,                      data<float>(call, ARG(average)),
                      data<float>(call, ARG(factor)), moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
@@ -276,7 +280,7 @@ static __device__ __forceinline__ void refresh_at(const refresh_args &f, int64_t
     for (int k = 0; k < N; k++) {
         float g = fmaf(-f.a.beta1, O[k], M[k]) / (1.0f - f.a.beta1);
         if (apply) F[k] = fmaf(f.a.beta2, F[k], (1.0f - f.a.beta2) * g * g);
-        float root = sqrtf(V[k]) * c[1] + f.a.eps, now = sqrtf(F[k]) * c[2] + f.a.eps, r = M[k] * c[0] / root;
+        float root = sqrtf(V[k]) * c[1] + f.a.eps, now = sqrtf(F[k]) * c[2] + f.a.eps, r = limited(M[k] * c[0] / root);
         double prelim = r, step = fmaf(f.a.decay, P[k], r);
         out.sum[0] = fma(prelim, prelim, out.sum[0]), out.sum[1] = fma(step, step, out.sum[1]);
         if (M[k] != 0) out.most = fmaxf(out.most, root / now);

@@ -9,7 +9,8 @@
  * As DeepSpeed's OnebitLamb, but that moments are corrected for their beginning at 0, as in lamb.c, that the average
  * begins with the first ratio, not at 0, and that ratios have no bounds of their own; parameters that do not decay have
  * the ratio 1. DeepSpeed scales momenta of all parameters to one size, for their common scale; here every 256 elements
- * have theirs. Masked elements (signs.h) have no say in factors. */
+ * have theirs. Masked elements (signs.h) have no say in factors, and an element's step without decay is at most the
+ * rate times the ratio, as every element of a block has the block's scale as momentum, whatever its variance. */
 #include "plan/optimizer/lamb.h"
 #include "plan/signs.h"
 

@@ -141,7 +141,7 @@ static void lamb_frozen(const tri_call *call) {
     float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
     run.ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
-    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_step);
+    each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_frozen);
 }
 
 const tri_kernel_row tri__cpu_optimizer_fast[] = {

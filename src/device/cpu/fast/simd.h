@@ -125,6 +125,7 @@ typedef struct tri_simd {
     void (*sgd)(const tri_update_run *run, int64_t n);          /* m NULL: no momentum */
     void (*lamb_moments)(const tri_update_run *run, int64_t n); /* g NULL: m and v stay */
     void (*lamb_step)(const tri_update_run *run, int64_t n);
+    void (*lamb_frozen)(const tri_update_run *run, int64_t n);
     void (*lamb_refresh)(const tri_update_run *run, int64_t n); /* g NULL: fresh stays */
     void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
     /* Blocks of layout/coded.h; encode and decode are indexed by tri_code. */

@@ -128,6 +128,21 @@ static __attribute__((noinline)) void lamb_step_whole(const tri_update_run *a, i
 
 static void lamb_step(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_step_whole); }
 
+/* m / (c1 * root), of a decoded momentum: within -1 and 1. */
+INLINE vf frozen_direction(const tri_update_run *a, vf m, vf root) {
+    return vec_min(all(1.0f), vec_max(all(-1.0f), m / (a->c1 * root)));
+}
+
+static __attribute__((noinline)) void lamb_frozen_whole(const tri_update_run *a, int64_t n) {
+    float inverse = 1 / sqrtf(a->c2), rate = a->lr * a->ratio;
+    for (int64_t i = 0; i < n; i += VEC) {
+        vf p = load(a->p + i), root = vec_sqrt(load(a->v + i)) * inverse + a->eps;
+        store(a->p + i, p - rate * (frozen_direction(a, load(a->m + i), root) + p * a->decay));
+    }
+}
+
+static void lamb_frozen(const tri_update_run *a, int64_t n) { by_vectors(a, n, lamb_frozen_whole); }
+
 /* The momentum's last gradient, (m - beta1 g) / (1 - beta1) with g the momentum before, enters the variance v. */
 static __attribute__((noinline)) void refresh_whole(const tri_update_run *a, int64_t n) {
     float inverse = (float)(1 / (1 - (double)a->beta1)), fresh2 = (float)(1 - (double)a->beta2);
@@ -143,7 +158,7 @@ static void frozen_sums(const tri_update_run *a, int64_t n) {
     vd sums[2][2] = {{{0}}};
     vf top = {0};
     BY_VECTORS(n, vf m = get(a->m + i, left); vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
-               vf now = vec_sqrt(get(a->fresh + i, left)) * inverse_now + a->eps; vf r = m / (a->c1 * root);
+               vf now = vec_sqrt(get(a->fresh + i, left)) * inverse_now + a->eps; vf r = frozen_direction(a, m, root);
                add_squares(sums[0], r); add_squares(sums[1], r + get(a->p + i, left) * a->decay);
                top = vec_max(top, masked(root / now, m != 0)));
     for (int k = 0; k < 2; k++) {

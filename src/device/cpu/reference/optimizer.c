@@ -101,6 +101,8 @@ static void lamb_average(const tri_call *call) {
     }
 }
 
+static double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
+
 static void lamb_refresh(const tri_call *call) {
     OPERANDS(lamb_refresh);
     const tri_attr *attr = call->attr;
@@ -113,15 +115,13 @@ static void lamb_refresh(const tri_call *call) {
         double g = (m[i] - b1 * old[i]) / (1 - b1);
         if (*i32(call, ARG(apply))) fresh[i] = (float)(b2 * fresh[i] + (1 - b2) * g * g);
         double root = sqrt(v[i]) / sqrt(hyper[2]) + attr->eps, now = sqrt(fresh[i]) / sqrt(hyper[3]) + attr->eps;
-        double r = m[i] / (double)hyper[1] / root, step = r + (double)attr->decay * p[i];
+        double r = within(m[i] / (double)hyper[1] / root, -1, 1), step = r + (double)attr->decay * p[i];
         squares[0] += r * r, squares[1] += step * step;
         if (m[i] != 0 && root / now > most) most = root / now;
     }
     *f64(call, ARG(most)) = most;
     for (int i = 0; i < 2 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
 }
-
-static double within(double x, double least, double most) { return x < least ? least : x > most ? most : x; }
 
 static void lamb_factor(const tri_call *call) {
     OPERANDS(lamb_factor);
@@ -144,8 +144,8 @@ static void lamb_frozen(const tri_call *call) {
     double ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
-        double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
-        p[i] = (float)(p[i] - hyper[0] * ratio * r);
+        double r = within(direction(call->attr, hyper, m[i], v[i]), -1, 1);
+        p[i] = (float)(p[i] - hyper[0] * ratio * (r + (double)call->attr->decay * p[i]));
     }
 }
 
