@@ -87,22 +87,34 @@ static void gather_run(const tri_call *call, run *r) {
     int as_is = !r->e && !r->in.mask, is_signs = call->attr->code == TRI_CODE_SIGNS;
     if (as_is && r->in.x) r->t = r->in.x;
     else if (as_is && r->in.half && !is_signs) r->t = NULL;
-    else r->t = r->sum, tri__simd()->coded_take(&r->in, r->blocks, r->sum, is_signs ? NULL : r->largest);
+    else r->t = r->sum;
+    if (r->t == r->sum && !(as_is && r->in.x) && !is_signs)
+        tri__simd()->coded_take(&r->in, r->blocks, r->sum, r->largest);
 }
 
-/* Scales of all blocks; returns whether all are finite, and all errors can be kept. */
-static int scale_run(tri_code code, run *r) {
+/* Block k of the run in signs: its scale. */
+static float code_signs(run *r, int64_t k, uint8_t *payload) {
+    int64_t at = k * BLOCK;
+    double sums[16];
+    tri_coded_in in = {.x = r->in.x ? r->in.x + at : NULL,
+                       .half = r->in.half ? r->in.half + at : NULL,
+                       .e = r->in.e ? r->in.e + at : NULL,
+                       .mask = r->in.mask ? r->in.mask + at : NULL,
+                       .factor = r->in.factor};
+    int64_t open = tri__simd()->coded_signs(&in, r->sum + at, payload + k * tri__code_payload(TRI_CODE_SIGNS), sums);
+    return tri__code_mean(sums, (double)(in.mask ? open : at_most(r->n - at, BLOCK)));
+}
+
+/* Scales of all blocks, and the payload of signs; returns whether all are finite, and all errors can be kept. */
+static int scale_run(tri_code code, run *r, uint8_t *payload) {
     const tri_simd *simd = tri__simd();
     int finite = 1;
     if (code == TRI_CODE_SIGNS) memset(r->largest, 0, sizeof r->largest);
     else if (!r->t) simd->coded_largest_bf16(r->blocks, r->in.half, r->largest);
     else if (r->t != r->sum || r->t == r->in.x) simd->coded_largest(r->blocks, r->t, r->largest);
     for (int64_t k = 0; k < r->blocks; k++) {
-        double sums[16];
-        if (code == TRI_CODE_SIGNS) {
-            int64_t open = simd->coded_sums(r->t + k * BLOCK, r->in.mask ? r->in.mask + k * BLOCK : NULL, sums);
-            r->scale[k] = tri__code_mean(sums, (double)(r->in.mask ? open : at_most(r->n - k * BLOCK, BLOCK)));
-        } else r->scale[k] = code == TRI_CODE_BF16 ? 1 : tri__code_scale(code, r->largest[k]);
+        if (code == TRI_CODE_SIGNS) r->scale[k] = code_signs(r, k, payload);
+        else r->scale[k] = code == TRI_CODE_BF16 ? 1 : tri__code_scale(code, r->largest[k]);
         finite = finite && tri__code_finite(code, r->largest[k], r->scale[k]);
     }
     return finite;
@@ -142,8 +154,9 @@ static void pack_run(const tri_call *call, const tri_coded_row *row, int64_t blo
     OPERANDS(pack);
     tri_code code = row->code;
     gather_run(call, r);
-    if (scale_run(code, r)) encode_run(code, r, 0, r->blocks, 1, tri__coded_payload(row, block));
-    else encode_singly(code, r, tri__coded_payload(row, block));
+    uint8_t *payload = tri__coded_payload(row, block);
+    if (scale_run(code, r, payload)) encode_run(code, r, 0, r->blocks, 1, payload);
+    else encode_singly(code, r, payload);
     if (code != TRI_CODE_BF16) memcpy(row->scale + block, r->scale, (size_t)r->blocks * sizeof(float));
     if (r->e == r->part[1]) memcpy(f32(call, ARG(e)) + r->at, r->e, (size_t)r->n * sizeof(float));
 }
@@ -199,6 +212,7 @@ static void decode_run(const tri_coded_row *row, int64_t block, int64_t blocks, 
                                   scale[i / BLOCK]);
         if (to == TRI_TO_BF16) ((uint16_t *)y)[i] = tri__to_bf16(value);
         else if (to == TRI_TO_F16) ((uint16_t *)y)[i] = tri__to_f16(value);
+        else if (to == TRI_TO_MOMENTUM) tri__simd()->coded_replace(1, &value, wide + i);
         else wide[i] = to == TRI_TO_SUM ? wide[i] + value : value;
     }
 }
@@ -235,8 +249,9 @@ static void sum_run(const tri_call *call, int64_t block, int64_t n) {
     }
     if (in_place) return;
     void *y = at_element(call, ARG(y), block * BLOCK);
-    if (add) widen(type, n, y, buffer[1]);
-    for (int64_t i = 0; add && i < n; i++) total[i] = buffer[1][i] + total[i];
+    float *before = type == TRI_F32 ? y : buffer[1];
+    if (add && type != TRI_F32) widen(type, n, y, before);
+    for (int64_t i = 0; add && i < n; i++) total[i] += before[i];
     narrow(type, n, total, y);
 }
 
@@ -262,7 +277,7 @@ static void momentum(const tri_call *call) {
         const float *g = whole(call, ARG(g), at, n, buffer);
         memcpy(value, m, (size_t)n * sizeof *m);
         tri__simd()->momentum(n, value, m, g, change, fresh);
-        tri__simd()->coded_replace(n, value, TRI_LEAST_MOMENTUM, m);
+        tri__simd()->coded_replace(n, value, m);
     }
 }
 
@@ -293,8 +308,10 @@ static void momentum_out(const tri_call *call) {
         run r;
         for (int64_t block = at.first; block < at.end; block += r.blocks) {
             next_run(&at, block, &r);
-            decode_run(&row, block, r.blocks, r.sum, TRI_TO_F32);
-            tri__simd()->coded_replace(r.n, r.sum, TRI_LEAST_MOMENTUM, f32(call, ARG(m)) + r.at);
+            float *m = f32(call, ARG(m)) + r.at;
+            int in_place = r.n >= BLOCK;
+            decode_run(&row, block, r.blocks, in_place ? m : r.sum, in_place ? TRI_TO_MOMENTUM : TRI_TO_F32);
+            if (!in_place) tri__simd()->coded_replace(r.n, r.sum, m);
         }
     }
 }

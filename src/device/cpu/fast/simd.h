@@ -81,12 +81,12 @@ typedef struct tri_coded_out {
     const float *scale;   /* [blocks] */
     uint8_t *payload;
     float *e;             /* [blocks,256] (t - what the payload stands for) * after; may be NULL */
-    const float *mask;    /* [blocks,256] signs: where it is 0, e is; may be NULL */
+    const float *mask;    /* [blocks,256] of signs: where it is 0, e is; may be NULL */
     float after;
 } tri_coded_out;
 
-/* What becomes of expanded numbers: stored, added, or rounded to 16 bits. */
-typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_BF16, TRI_TO_F16 } tri_coded_to;
+/* What becomes of expanded numbers: stored, added, stored as a momentum where that is not 0, or rounded to 16 bits. */
+typedef enum tri_coded_to { TRI_TO_F32, TRI_TO_SUM, TRI_TO_MOMENTUM, TRI_TO_BF16, TRI_TO_F16 } tri_coded_to;
 
 typedef struct tri_simd {
     const char *name;
@@ -129,16 +129,17 @@ typedef struct tri_simd {
     void (*lamb_refresh)(const tri_update_run *run, int64_t n); /* g NULL: fresh stays */
     void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
     /* Blocks of layout/coded.h; encode and decode are indexed by tri_code. */
-    void (*coded_take)(const tri_coded_in *in, int64_t blocks, float *t, float *most); /* most: may be NULL */
+    void (*coded_take)(const tri_coded_in *in, int64_t blocks, float *t, float *most);
     void (*coded_largest)(int64_t blocks, const float *t, float *most); /* of |t|; NaN if one is */
     void (*coded_largest_bf16)(int64_t blocks, const uint16_t *t, float *most);
-    /* Of a block: sums[k] of |t[i]| over i = k, k + 16, ...; returns how many are not masked. mask: may be NULL */
-    int64_t (*coded_sums)(const float *t, const float *mask, double sums[16]);
-    void (*encode[6])(const tri_coded_out *out);
+    /* A block in signs: what is coded, unless that is x alone, its payload, and sums[k] of sizes over i = k, k + 16,
+     * ...; returns how many are not masked, where there is a mask */
+    int64_t (*coded_signs)(const tri_coded_in *in, float *t, uint8_t *payload, double sums[16]);
+    void (*encode[6])(const tri_coded_out *out); /* signs: e alone */
     void (*decode[6])(int64_t blocks, const uint8_t *payload, const float *scale, void *y, tri_coded_to to);
     void (*coded_to_half)(int64_t n, const float *x, uint16_t *y, int is_bf16); /* n: a multiple of 256; else f16 */
     void (*coded_from_f16)(int64_t n, const uint16_t *x, float *y);             /* the same */
-    void (*coded_replace)(int64_t n, const float *value, float least, float *m);
+    void (*coded_replace)(int64_t n, const float *value, float *m); /* as TRI_TO_MOMENTUM */
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */

@@ -2,11 +2,14 @@
  * (device/cpu/coded.h): what is added is rounded before, unless it is exact, as scale * q is. Blocks are finite; so no
  * quotient exceeds the code's largest number by as much as half a step, and nothing is clamped. */
 
+#include "device/cpu/coded.h"
+
 enum { CODED = 256 };
 typedef double vdd __attribute__((vector_size(8 * VEC)));
 
 #ifndef TRI_SIMD_OWN_CODED
 #define size_of vec_abs
+INLINE vf vec_inverse(vf v) { return 1.0f / v; }
 /* 4 vectors of signed bytes as floats; of the low and of the high halves of bytes; bytes in bits 20 .. 26, their signs
  * in bit 31. */
 INLINE void get_int8(const uint8_t *from, vf q[4]) {
@@ -38,11 +41,12 @@ INLINE void put_e4m3(uint8_t *to, const vf v[8], vf value[8]) {
     }
     put_bytes(to, byte), put_bytes(to + 4 * VEC, byte + 4);
 }
-/* Bit i of 32: element i of t is negative. */
-INLINE uint32_t negative(const float *t) {
-    uint32_t bits = 0;
-    EACH_OF(j, 32 / VEC) bits |= (uint32_t)vec_bits(load(t + j * VEC) < 0) << j * VEC;
-    return bits;
+/* Bit i: element i of some vectors is negative. */
+enum { SIGNED = VEC == 16 ? 4 : 32 / VEC };
+INLINE void put_negative(uint8_t *to, const vf v[SIGNED]) {
+    uint64_t bits = 0;
+    EACH_OF(j, SIGNED) bits |= (uint64_t)(uint32_t)vec_bits(v[j] < 0) << j * VEC;
+    memcpy(to, &bits, SIGNED * VEC / 8);
 }
 /* The sign bits of elements i to i + 4 VEC - 1. */
 INLINE void get_signs(const uint8_t *payload, int64_t i, vi sign[4]) {
@@ -86,52 +90,98 @@ INLINE float top_of(const vi top[4]) {
     return value;
 }
 
-/* 4 vectors of t = x + factor * e, 0 where the mask is; what is NULL is left out. scaled: the factor is not 1. top:
- * NULL, or the largest magnitudes so far. */
-INLINE void take_some(const tri_coded_in *in, int64_t at, int scaled, float *t, vi *top) {
-    vf sum[4] = {{0}};
+/* 4 vectors of x + factor * e, 0 where the mask is; what is NULL is left out. scaled: the factor is not 1. open: how
+ * many are not masked so far, less than 0; may be NULL. */
+INLINE void take_some(const tri_coded_in *in, int64_t at, int scaled, vf sum[4], vi *open) {
+    EACH(j, 4) sum[j] = all(0);
     if (in->half) get_bf16(in->half + at, sum), get_bf16(in->half + at + 2 * VEC, sum + 2);
     EACH(j, 4) {
         int64_t i = at + j * VEC;
         if (in->x) sum[j] = load(in->x + i);
         if (in->e) sum[j] = sum[j] + (scaled ? rounded(load(in->e + i) * in->factor) : load(in->e + i));
-        if (in->mask) sum[j] = masked(sum[j], load(in->mask + i) != 0);
+        if (!in->mask) continue;
+        vi is_open = load(in->mask + i) != 0;
+        sum[j] = masked(sum[j], is_open);
+        if (open) open[j] += is_open;
     }
-    EACH(j, 4) store(t + at + j * VEC, sum[j]);
-    if (top) EACH(j, 4) top[j] = vec_max_i(top[j], (vi)size_of(sum[j]));
 }
 
-INLINE void take_all(tri_coded_in in, int64_t blocks, int scaled, float *t, float *most) {
-    for (int64_t b = 0; most && b < blocks; b++) {
-        vi top[4] = {{0}};
-        for (int64_t i = 0; i < CODED; i += 4 * VEC) take_some(&in, b * CODED + i, scaled, t, top);
-        most[b] = top_of(top);
-    }
-    for (int64_t i = 0; !most && i < blocks * CODED; i += 4 * VEC) take_some(&in, i, scaled, t, NULL);
-}
-
-/* Functions of their own for what may be NULL: loops then have no tests. */
-static void coded_take(const tri_coded_in *in, int64_t blocks, float *t, float *most) {
-    tri_coded_in of = *in;
-#define TAKE(x_, half_, e_, mask_) \
+/* take(in, scaled) for each combination of what may be NULL: loops then have no tests. */
+#define FOR_EACH_KIND(of, take)                                                                                 \
+    do {                                                                                                        \
+        if (of.x && of.e && of.mask) KIND(of, take, of.x, NULL, of.e, of.mask);                                 \
+        else if (of.x && of.e) KIND(of, take, of.x, NULL, of.e, NULL);                                          \
+        else if (of.x && of.mask) KIND(of, take, of.x, NULL, NULL, of.mask);                                    \
+        else if (of.x) KIND(of, take, of.x, NULL, NULL, NULL);                                                  \
+        else if (of.half && of.e && of.mask) KIND(of, take, NULL, of.half, of.e, of.mask);                      \
+        else if (of.half && of.e) KIND(of, take, NULL, of.half, of.e, NULL);                                    \
+        else if (of.half && of.mask) KIND(of, take, NULL, of.half, NULL, of.mask);                              \
+        else if (of.half) KIND(of, take, NULL, of.half, NULL, NULL);                                            \
+        else if (of.mask) KIND(of, take, NULL, NULL, of.e, of.mask);                                            \
+        else KIND(of, take, NULL, NULL, of.e, NULL);                                                            \
+    } while (0)
+#define KIND(of, take, x_, half_, e_, mask_)                                                                    \
     do {                                                                                                        \
         tri_coded_in that = {.x = x_, .half = half_, .e = e_, .mask = mask_, .factor = of.factor};              \
-        if (that.e && that.factor != 1) take_all(that, blocks, 1, t, most);                                     \
-        else take_all(that, blocks, 0, t, most);                                                                \
+        if (that.e && that.factor != 1) take(that, 1);                                                          \
+        else take(that, 0);                                                                                     \
     } while (0)
-    if (of.x) {
-        if (of.e && of.mask) TAKE(of.x, NULL, of.e, of.mask);
-        else if (of.e) TAKE(of.x, NULL, of.e, NULL);
-        else TAKE(of.x, NULL, NULL, of.mask);
-    } else if (of.half) {
-        if (of.e && of.mask) TAKE(NULL, of.half, of.e, of.mask);
-        else if (of.e) TAKE(NULL, of.half, of.e, NULL);
-        else if (of.mask) TAKE(NULL, of.half, NULL, of.mask);
-        else TAKE(NULL, of.half, NULL, NULL);
-    } else if (of.mask) TAKE(NULL, NULL, of.e, of.mask);
-    else TAKE(NULL, NULL, of.e, NULL);
+
+INLINE void take_all(tri_coded_in in, int64_t blocks, int scaled, float *t, float *most) {
+    for (int64_t b = 0; b < blocks; b++) {
+        vi top[4] = {{0}};
+        for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+            vf sum[4];
+            take_some(&in, b * CODED + i, scaled, sum, NULL);
+            EACH(j, 4) store(t + b * CODED + i + j * VEC, sum[j]);
+            EACH(j, 4) top[j] = vec_max_i(top[j], (vi)size_of(sum[j]));
+        }
+        most[b] = top_of(top);
+    }
+}
+static void coded_take(const tri_coded_in *in, int64_t blocks, float *t, float *most) {
+    tri_coded_in of = *in;
+#define TAKE(that, scaled) take_all(that, blocks, scaled, t, most)
+    FOR_EACH_KIND(of, TAKE);
 #undef TAKE
 }
+
+/* One pass over a block: its numbers (t may be NULL), their signs, sums[k] = sum of their sizes over i = k, k + 16,
+ * ...; returns how many are not masked. */
+INLINE int64_t signs_of(tri_coded_in in, int scaled, float *t, uint8_t *payload, double sums[16]) {
+    enum { LANES = 16 / VEC };
+    vd low[LANES] = {{0}}, high[LANES] = {{0}};
+    vi open[4] = {{0}};
+    int32_t lane[VEC];
+    int64_t count = 0;
+    for (int64_t i = 0; i < CODED; i += SIGNED * VEC) {
+        vf v[SIGNED];
+        for (int j = 0; j < SIGNED; j += 4) take_some(&in, i + j * VEC, scaled, v + j, open);
+        if (t) EACH_OF(j, SIGNED) store(t + i + j * VEC, v[j]);
+        put_negative(payload + i / 8, v);
+        EACH_OF(j, SIGNED) {
+            vf size = size_of(v[j]);
+            low[j % LANES] += vec_low_double(size);
+            high[j % LANES] += vec_high_double(size);
+        }
+    }
+    EACH(j, LANES) {
+        store_d(sums + j * VEC, low[j]);
+        store_d(sums + j * VEC + VEC / 2, high[j]);
+    }
+    open[0] += open[1] + open[2] + open[3];
+    memcpy(lane, &open[0], sizeof lane);
+    for (int i = 0; i < VEC; i++) count -= lane[i];
+    return count;
+}
+static int64_t coded_signs(const tri_coded_in *in, float *t, uint8_t *payload, double sums[16]) {
+    tri_coded_in of = *in;
+#define SIGNS(that, scaled) return signs_of(that, scaled, that.e || that.mask || that.half ? t : NULL, payload, sums)
+    FOR_EACH_KIND(of, SIGNS);
+#undef SIGNS
+}
+#undef KIND
+#undef FOR_EACH_KIND
 
 static void coded_largest(int64_t blocks, const float *t, float *most) {
     for (int64_t b = 0; b < blocks; b++, t += CODED) {
@@ -158,32 +208,6 @@ static void coded_largest_bf16(int64_t blocks, const uint16_t *t, float *most) {
     }
 }
 
-/* sums[k] = sum of |t[i]| over i = k, k + 16, ... of a block; returns how many elements are not masked. */
-INLINE int64_t sums_of(const float *t, const float *mask, double sums[16]) {
-    enum { LANES = 16 / VEC };
-    vd low[LANES] = {{0}}, high[LANES] = {{0}};
-    vi open[LANES] = {{0}};
-    int32_t lane[VEC];
-    int64_t count = 0;
-    for (int64_t i = 0; i < CODED; i += 16)
-        EACH(j, LANES) {
-            vf size = size_of(load(t + i + j * VEC));
-            low[j] += vec_low_double(size);
-            high[j] += vec_high_double(size);
-            if (mask) open[j] -= (vi)(load(mask + i + j * VEC) != 0);
-        }
-    EACH(j, LANES) {
-        store_d(sums + j * VEC, low[j]);
-        store_d(sums + j * VEC + VEC / 2, high[j]);
-        memcpy(lane, &open[j], sizeof lane);
-        for (int i = 0; i < VEC; i++) count += lane[i];
-    }
-    return count;
-}
-static int64_t coded_sums(const float *t, const float *mask, double sums[16]) {
-    return mask ? sums_of(t, mask, sums) : sums_of(t, NULL, sums);
-}
-
 /* How a block is coded: what is known when loops are compiled. */
 typedef struct coding {
     int half, error, scaled; /* from bf16; e is wanted; after is not 1 */
@@ -194,7 +218,6 @@ typedef struct block {
     const uint16_t *half;
     uint8_t *payload;
     float *e;
-    const float *mask;
     float scale, inverse, after;
 } block;
 
@@ -264,18 +287,6 @@ INLINE void encode_fp8(const block *b, coding how) {
     }
 }
 
-INLINE void encode_signs(const block *b, coding how) {
-    for (int64_t i = 0; i < CODED; i += 32) {
-        uint32_t bits = negative(b->t + i);
-        memcpy(b->payload + i / 8, &bits, sizeof bits);
-    }
-    for (int64_t i = 0; how.error && i < CODED; i += VEC) {
-        vf t = load(b->t + i), value = (vf)((vi)all(b->scale) | ((vi)(t < 0) & INT32_MIN));
-        vf left = how.scaled ? (t - value) * b->after : t - value;
-        store(b->e + i, b->mask ? masked(left, load(b->mask + i) != 0) : left);
-    }
-}
-
 /* The run's blocks. Loops are compiled for each way. */
 #define CODE_RUN(code, payload_, how)                                                                           \
     for (int64_t k = 0; k < out->blocks; k++) {                                                                 \
@@ -283,8 +294,7 @@ INLINE void encode_signs(const block *b, coding how) {
         encode_##code(&(block){.t = out->t + k * CODED, .half = (how).half ? out->half + k * CODED : NULL,       \
                                .payload = out->payload + k * (payload_), .scale = scale,                        \
                                .inverse = scale ? 1 / scale : 0, .after = out->after,                           \
-                               .e = (how).error ? out->e + k * CODED : NULL,                                    \
-                               .mask = (how).error && out->mask ? out->mask + k * CODED : NULL},                \
+                               .e = (how).error ? out->e + k * CODED : NULL},                                   \
                       how);                                                                                     \
     }
 #define ENCODE(code, payload_)                                                                                  \
@@ -303,11 +313,39 @@ ENCODE(bf16, 512)
 ENCODE(int8, 256)
 ENCODE(int4, 128)
 ENCODE(fp8, 256)
-ENCODE(signs, 32)
 #undef ENCODE
 #undef CODE_RUN
 
-/* 4 vectors to element i of y: stored, added, or rounded to 16 bits. */
+/* Signs are there already: e alone. */
+INLINE void errors_of_signs(const float *t, const float *mask, float scale, float after, int scaled, float *e) {
+    for (int64_t i = 0; i < CODED; i += 4 * VEC) {
+        vf left[4];
+        EACH(j, 4) {
+            vf v = load(t + i + j * VEC), value = (vf)((vi)all(scale) | ((vi)(v < 0) & INT32_MIN));
+            left[j] = scaled ? (v - value) * after : v - value;
+            if (mask) left[j] = masked(left[j], load(mask + i + j * VEC) != 0);
+        }
+        EACH(j, 4) store(e + i + j * VEC, left[j]);
+    }
+}
+static void code_signs(const tri_coded_out *out) {
+    for (int64_t k = 0; out->e && k < out->blocks; k++) {
+        const float *t = out->t + k * CODED, *mask = out->mask ? out->mask + k * CODED : NULL;
+        float scale = out->scale[k], *e = out->e + k * CODED;
+        if (mask && out->after == 1) errors_of_signs(t, mask, scale, 1, 0, e);
+        else if (out->after == 1) errors_of_signs(t, NULL, scale, 1, 0, e);
+        else if (mask) errors_of_signs(t, mask, scale, out->after, 1, e);
+        else errors_of_signs(t, NULL, scale, out->after, 1, e);
+    }
+}
+
+/* A momentum: value, at least TRI_LEAST_MOMENTUM in size, where it was not 0. */
+INLINE vf replaced(vf old, vf value) {
+    vi size = vec_max_i((vi)size_of(value), (vi)all(TRI_LEAST_MOMENTUM)), sign = all_i(INT32_MIN);
+    return (vf)chosen(chosen((vi)value, size, sign), (vi)old, old != 0);
+}
+
+/* 4 vectors to element i of y. */
 INLINE void put_values(void *y, int64_t i, tri_coded_to to, const vf value[4]) {
     float *wide = y;
     uint16_t *half = y;
@@ -324,7 +362,11 @@ INLINE void put_values(void *y, int64_t i, tri_coded_to to, const vf value[4]) {
         return;
     }
     vf sum[4];
-    EACH(j, 4) sum[j] = to == TRI_TO_SUM ? load(wide + i + j * VEC) + value[j] : value[j];
+    EACH(j, 4) {
+        if (to == TRI_TO_SUM) sum[j] = load(wide + i + j * VEC) + value[j];
+        else if (to == TRI_TO_MOMENTUM) sum[j] = replaced(load(wide + i + j * VEC), value[j]);
+        else sum[j] = value[j];
+    }
     EACH(j, 4) store(wide + i + j * VEC, sum[j]);
 }
 
@@ -392,6 +434,7 @@ INLINE void decode_signs(const uint8_t *payload, float scale, void *y, tri_coded
             if (to == TRI_TO_BF16) decode_##code(from, scale[k], half, TRI_TO_BF16);                            \
             else if (to == TRI_TO_F16) decode_##code(from, scale[k], half, TRI_TO_F16);                         \
             else if (to == TRI_TO_SUM) decode_##code(from, scale[k], wide, TRI_TO_SUM);                         \
+            else if (to == TRI_TO_MOMENTUM) decode_##code(from, scale[k], wide, TRI_TO_MOMENTUM);               \
             else decode_##code(from, scale[k], wide, TRI_TO_F32);                                               \
         }                                                                                                       \
     }
@@ -418,15 +461,8 @@ static void coded_from_f16(int64_t n, const uint16_t *x, float *y) {
     for (int64_t i = 0; i < n; i += VEC) store(y + i, vec_f16(x + i));
 }
 
-/* m = value, at least `least` in size, where m is not 0. */
-INLINE vf replaced(vf old, vf value, float least) {
-    vf size = vec_abs(value);
-    vi small = size < least, open = old != 0;
-    vi fresh = ((vi)all(least) & small) | ((vi)size & ~small) | ((vi)value & INT32_MIN);
-    return (vf)((fresh & open) | ((vi)old & ~open));
-}
-static void coded_replace(int64_t n, const float *value, float least, float *m) {
-    BY_VECTORS(n, put(m + i, left, replaced(get(m + i, left), get(value + i, left), least)));
+static void coded_replace(int64_t n, const float *value, float *m) {
+    BY_VECTORS(n, put(m + i, left, replaced(get(m + i, left), get(value + i, left))));
 }
 
 /* Whole vectors only, and not inlined, as adamw_whole. e += kept * m + fresh * g where m is not 0, in double. */
@@ -455,7 +491,7 @@ static void momentum(int64_t n, float *e, const float *m, const float *g, double
 static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = 1 / a->c1, inverse = 1 / sqrtf(a->c2);
     for (int64_t i = 0; i < n; i += VEC) {
-        vf m = load(a->m + i), step = rate * m / (vec_sqrt(load(a->v + i)) * inverse + a->eps);
+        vf m = load(a->m + i), step = rate * m * vec_inverse(vec_sqrt(load(a->v + i)) * inverse + a->eps);
         step = a->lr * vec_min(all(1.0f), vec_max(all(-1.0f), step));
         store(a->p + i, load(a->p + i) * decayed - masked(step, m != 0));
     }

@@ -5,6 +5,13 @@
 /* Compilers would clear the sign in place, and copy before. */
 INLINE vf size_of(vf v) { return (vf)vabsq_f32((float32x4_t)v); }
 
+/* To a unit or two in the last place: a root and a quotient would take longer than memory does. */
+INLINE vf vec_inverse(vf v) {
+    float32x4_t x = (float32x4_t)v, y = vrecpeq_f32(x);
+    y = vmulq_f32(y, vrecpsq_f32(x, y));
+    return (vf)vmulq_f32(y, vrecpsq_f32(x, y));
+}
+
 INLINE void put_bytes(uint8_t *to, const vi v[4]) {
     uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
     uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
@@ -91,18 +98,19 @@ INLINE void put_f16(uint16_t *to, const vf v[2]) {
     vst1q_u16(to, (uint16x8_t)vcvt_high_f16_f32(low, (float32x4_t)v[1]));
 }
 
-/* Bit i of 32: element i of t is negative. */
-INLINE uint32_t negative(const float *t) {
+/* Bit i: element i of 8 vectors is negative. */
+enum { SIGNED = 8 };
+INLINE void put_negative(uint8_t *to, const vf v[SIGNED]) {
     static const uint8_t place[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     uint16x8_t pair[4];
     uint8x16_t bits[2];
     EACH(j, 4) {
-        uint32x4_t a = vcltzq_f32(vld1q_f32(t + 8 * j)), b = vcltzq_f32(vld1q_f32(t + 8 * j + 4));
+        uint32x4_t a = vcltzq_f32((float32x4_t)v[2 * j]), b = vcltzq_f32((float32x4_t)v[2 * j + 1]);
         pair[j] = vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b);
     }
     EACH(j, 2) bits[j] = vandq_u8(vuzp1q_u8((uint8x16_t)pair[2 * j], (uint8x16_t)pair[2 * j + 1]), vld1q_u8(place));
     uint8x16_t sums = vpaddq_u8(bits[0], bits[1]);
     sums = vpaddq_u8(sums, sums);
     sums = vpaddq_u8(sums, sums);
-    return vgetq_lane_u32((uint32x4_t)sums, 0);
+    vst1q_lane_u32((uint32_t *)(void *)to, (uint32x4_t)sums, 0);
 }
