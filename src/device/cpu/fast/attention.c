@@ -1,5 +1,6 @@
 /* attention.c - attention over packed sequences: each head of each sequence is one work item that writes its own
- * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. */
+ * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. The rows of
+ * block-sparse attention are the same but for one more operand, before the keys: the present blocks. */
 #include "device/cpu/fast/call.h"
 
 #include <string.h>
@@ -16,10 +17,15 @@ typedef struct span {
     int64_t sequences, heads, d;
     int64_t need;                  /* scratch floats per thread */
     int threads;
+    int key;                       /* the operand */
+    const int32_t *blocks;         /* layout/blocks.h; NULL: all keys */
 } span;
 
 static span span_of(const tri_call *call, int seq, int64_t h) {
     span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads};
+    int blocks = tri__op_arg(call->op, "blocks");
+    s.key = tri__op_arg(call->op, "key");
+    s.blocks = blocks < 0 ? NULL : i32(call, blocks);
     s.d = h / s.heads;
     s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
     return s;
@@ -35,10 +41,13 @@ static void fit_threads(span *s, int64_t (*work)(int64_t, int64_t), int64_t byte
     if (fit < s->threads) s->threads = fit < 1 ? 1 : (int)fit;
 }
 
-/* The fields of work item i that both directions use. */
-static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv, int key, int64_t h) {
-    int64_t t0 = s->seq[i / s->heads], head = i % s->heads;
-    tri_drop drop = drop_of(call, key);
+/* The fields of work item i that both directions use; *blocks: its present blocks. */
+static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv, int64_t h, tri_head_blocks *blocks) {
+    int64_t t0 = s->seq[i / s->heads], head = i % s->heads, number = call->attr->head0 + head;
+    tri_drop drop = drop_of(call, s->key);
+    if (s->blocks)
+        *blocks = (tri_head_blocks){tri__blocks_of_queries(s->blocks, number), tri__blocks_of_keys(s->blocks, number),
+                                    call->attr->block};
     int64_t len = s->seq[i / s->heads + 1] - t0, place0 = 0;
     if (drop.threshold && len > 0) {
         drop.key += 2 * t0;
@@ -46,7 +55,7 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
     }
     const float *q = f32(call, qkv) + t0 * 3 * h + head * s->d;
     return (tri_head){.drop = drop, .len = len, .d = s->d,
-                      .feature0 = (call->attr->head0 + head) * (int64_t)call->attr->max_len + place0,
+                      .feature0 = number * (int64_t)call->attr->max_len + place0, .blocks = s->blocks ? blocks : NULL,
                       .ld = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
                       .work = (float *)call->work + s->need * omp_get_thread_num()};
 }
@@ -70,14 +79,16 @@ static void attention(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    fit_threads(&s, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+    void (*run)(const tri_head *) = s.blocks ? simd->head_sparse : simd->head;
+    fit_threads(&s, s.blocks ? simd->head_sparse_work : simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
         head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
-        if (head.len > 0) simd->head(&head);
+        if (head.len > 0) run(&head);
     }
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
     clear_rest(call, ARG(lse), s.seq[s.sequences]);
@@ -88,10 +99,13 @@ static void attention_din(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    fit_threads(&s, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
+    void (*run)(const tri_head *) = s.blocks ? simd->head_sparse_din : simd->head_din;
+    fit_threads(&s, s.blocks ? simd->head_sparse_din_work : simd->head_din_work,
+                bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
         head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
         head.dctx = f32(call, ARG(dctx)) + t0 * h + a * s.d;
@@ -100,7 +114,7 @@ static void attention_din(const tri_call *call) {
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = adds(call, ARG(dqkv));
-        if (head.len > 0) simd->head_din(&head);
+        if (head.len > 0) run(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
@@ -112,7 +126,8 @@ static void attention_first(const tri_call *call) {
     span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
         head.ctx = f32(call, ARG(ctx)) + i * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
         simd->head_first(&head);
@@ -126,7 +141,8 @@ static void attention_first_din(const tri_call *call) {
     span s = span_of(call, ARG(seq), h);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
-        tri_head head = head_of(call, &s, i, ARG(qkv), ARG(key), h);
+        tri_head_blocks blocks;
+        tri_head head = head_of(call, &s, i, ARG(qkv), h, &blocks);
         head.ctx = f32(call, ARG(ctx)) + i * s.d;
         head.dctx = f32(call, ARG(dctx)) + i * s.d;
         head.lse = f32(call, ARG(lse)) + i;
@@ -144,5 +160,9 @@ const tri_kernel_row tri__cpu_attention_fast[] = {
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},
     {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din},
+    {.op = TRI_OP_attention_sparse, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
+    {.op = TRI_OP_attention_sparse_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
+    {.op = TRI_OP_attention_sparse_first, .dtype = TRI_F32, .run = attention_first},
+    {.op = TRI_OP_attention_sparse_first_din, .dtype = TRI_F32, .run = attention_first_din},
     {.run = NULL},
 };

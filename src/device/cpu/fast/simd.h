@@ -3,6 +3,8 @@
 #ifndef TRI_DEVICE_CPU_FAST_SIMD_H
 #define TRI_DEVICE_CPU_FAST_SIMD_H
 
+#include "layout/blocks.h"
+
 #include <stdint.h>
 
 enum {
@@ -51,6 +53,12 @@ typedef struct tri_update_run {
                                     [3], of r^2 and of (r + decay * p)^2, added to; the largest, if it is larger */
 } tri_update_run;
 
+/* Which blocks of a head are present. */
+typedef struct tri_head_blocks {
+    tri_block_lists keys, queries; /* key blocks of each block of queries; query blocks of each block of keys */
+    int64_t block;                 /* tokens */
+} tri_head_blocks;
+
 /* One head of one sequence: rows of qkv, ctx and their gradients have strides `ld` and `ld_ctx` floats. */
 typedef struct tri_head {
     tri_drop drop;               /* key at the sequence's first row */
@@ -63,6 +71,7 @@ typedef struct tri_head {
     float *dq, *dk, *dv;         /* [len,d], ld */
     int acc;
     float *work;
+    const tri_head_blocks *blocks; /* NULL: all keys */
 } tri_head;
 
 /* Numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not all of them. */
@@ -144,8 +153,13 @@ typedef struct tri_simd {
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
     void (*head_din)(const tri_head *head);
-    /* The same for the first query alone: ctx, lse and dctx have one row. Its gradient sets dq of the other rows to
-     * 0. */
+    /* The same over present blocks. */
+    int64_t (*head_sparse_work)(int64_t len, int64_t d);
+    void (*head_sparse)(const tri_head *head);
+    int64_t (*head_sparse_din_work)(int64_t len, int64_t d);
+    void (*head_sparse_din)(const tri_head *head);
+    /* The same for the first query alone, over all keys or present blocks: ctx, lse and dctx have one row. Its gradient
+     * sets dq of the other rows to 0. */
     void (*head_first)(const tri_head *head);
     void (*head_first_din)(const tri_head *head);
 } tri_simd;

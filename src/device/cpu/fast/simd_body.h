@@ -9,6 +9,8 @@
 #include "device/cpu/fast/simd_coded.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
+#include "device/cpu/fast/simd_head_sparse.h"
+#include "device/cpu/fast/simd_head_sparse_din.h"
 #include "device/cpu/fast/simd_head_first.h"
 
 /* The fields after the name are for large products. */
@@ -24,6 +26,8 @@
         .coded_from_f16 = coded_from_f16, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
-        .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_first = head_first, \
+        .head = head, .head_din_work = head_din_work, .head_din = head_din, \
+        .head_sparse_work = head_sparse_work, .head_sparse = head_sparse, \
+        .head_sparse_din_work = head_sparse_din_work, .head_sparse_din = head_sparse_din, .head_first = head_first, \
         .head_first_din = head_first_din \
     }

@@ -89,11 +89,12 @@ INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, int place, i
     }
 }
 
-INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, const vf *max, vf *sum) {
+/* `len` rows of scores, the first of which is of the key with feature `feature0`. */
+INLINE void soften_dropped(const tri_head *h, float *s, int64_t feature0, int64_t len, int64_t q0, int64_t n,
+                           const vf *max, vf *sum) {
     query_starts starts;
     philox_keys keys = keys_of(&h->drop);
     vi threshold = (vi)all_u(h->drop.threshold);
-    int64_t len = h->len, feature0 = h->feature0;
     start_queries(&h->drop, q0, n, &starts);
     for (int64_t group = feature0 / 8; group * 8 < feature0 + len; group++) {
         uint64_t wide = (uint64_t)factor_b * ((uint32_t)group ^ keys.group);
@@ -109,33 +110,42 @@ INLINE void soften_dropped(const tri_head *h, float *s, int64_t q0, int64_t n, c
     }
 }
 
-/* Turns scores s [len,HR], in powers of 2, of queries from q0 into weights, except for the factor: 1 / sum and
- * dropout's scale. */
-static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
-    int64_t len = h->len, n = len - q0 < HR ? len - q0 : HR;
-    vf max[HV], sum[HV];
-    EACH(j, HV) max[j] = load(s + j * VEC), sum[j] = (vf){0};
-    for (int64_t i = 1; i < len; i++) EACH(j, HV) max[j] = vec_max(max[j], load(s + i * HR + j * VEC));
-    if (h->drop.threshold) {
-        soften_dropped(h, s, q0, n, max, sum);
-    } else {
-        vf e[MANY];
-        int64_t i = 0;
-        for (; i + 2 <= len; i += 2) {
-            soften_rows(s + i * HR, max, sum, 2, e);
-            EACH(j, 2 * HV) store(s + i * HR + j * VEC, e[j]);
-        }
-        for (; i < len; i++) {
-            soften_rows(s + i * HR, max, sum, 1, e);
-            EACH(j, HV) store(s + i * HR + j * VEC, e[j]);
-        }
+INLINE void soften_all(float *s, int64_t len, const vf *max, vf *sum) {
+    vf e[MANY];
+    int64_t i = 0;
+    for (; i + 2 <= len; i += 2) {
+        soften_rows(s + i * HR, max, sum, 2, e);
+        EACH(j, 2 * HV) store(s + i * HR + j * VEC, e[j]);
     }
+    for (; i < len; i++) {
+        soften_rows(s + i * HR, max, sum, 1, e);
+        EACH(j, HV) store(s + i * HR + j * VEC, e[j]);
+    }
+}
+
+INLINE void largest_scores(const float *s, int64_t len, vf *max) {
+    EACH(j, HV) max[j] = load(s + j * VEC);
+    for (int64_t i = 1; i < len; i++) EACH(j, HV) max[j] = vec_max(max[j], load(s + i * HR + j * VEC));
+}
+
+/* The factor of the weights of n queries from q0: 1 / sum and dropout's scale; and lse. */
+INLINE void end_softmax(const tri_head *h, int64_t q0, int64_t n, const vf *max, const vf *sum, float factor[HR]) {
     float top[HR], total[HR];
     EACH(j, HV) store(top + j * VEC, max[j]), store(total + j * VEC, sum[j]);
     for (int64_t i = 0; i < n; i++) {
         factor[i] = h->drop.scale / total[i];
         if (h->lse) h->lse[(q0 + i) * h->ld_lse] = top[i] * (1 / log2_e) + logf(total[i]);
     }
+}
+
+/* Turns scores s [len,HR], in powers of 2, of queries from q0 into weights, except for the factor. */
+static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
+    int64_t len = h->len, n = len - q0 < HR ? len - q0 : HR;
+    vf max[HV], sum[HV] = {{0}};
+    largest_scores(s, len, max);
+    if (h->drop.threshold) soften_dropped(h, s, h->feature0, len, q0, n, max, sum);
+    else soften_all(s, len, max, sum);
+    end_softmax(h, q0, n, max, sum, factor);
 }
 
 /* Parts of the scratch space: keys, values, a panel of queries, scores, and the result of a panel. */

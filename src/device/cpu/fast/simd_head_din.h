@@ -50,18 +50,18 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum_of(sum);
 }
 
-/* One or two rows of a panel from query i; decisions start at the panel's first key. */
-INLINE void slope_rows(const tri_head *h, float *const w[PARTS], int64_t i, int rows, const vi *exists,
-                       uint32_t threshold, const uint16_t *decision) {
-    float *weight = w[WEIGHT] + i * HR, *slope = w[SLOPE] + i * HR;
+/* One or two rows of a panel, weights and dp, from query i; decisions, `stride` a query, start at the panel's first
+ * key. */
+INLINE void slope_rows(const tri_head *h, float *weight, float *slope, const float *mean, int64_t i, int rows,
+                       const vi *exists, uint32_t threshold, const uint16_t *decision, int64_t stride) {
     vf p[MANY];
     EACH(j, rows * HV) p[j] = load(weight + j * VEC) - h->lse[(i + j / HV) * h->ld_lse] * log2_e;
     vec_exp2(p, rows * HV);
     EACH(j, rows * HV) {
-        vi keep = threshold ? kept(decision + (i + j / HV) * DECISIONS + j % HV * VEC, threshold) : exists[j % HV];
+        vi keep = threshold ? kept(decision + (i + j / HV) * stride + j % HV * VEC, threshold) : exists[j % HV];
         p[j] = masked(p[j], exists[j % HV]);
         store(weight + j * VEC, masked(p[j], keep));
-        store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - w[MEAN][i + j / HV]));
+        store(slope + j * VEC, p[j] * (masked(load(slope + j * VEC), keep) - mean[i + j / HV]));
     }
 }
 
@@ -74,16 +74,19 @@ static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, co
     vi exists[HV];
     for (int j = 0; j < HR; j++) lane[j] = j < n ? -1 : 0;
     EACH(j, HV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
-    for (; i + 2 <= len; i += 2) slope_rows(h, w, i, 2, exists, threshold, decision);
-    for (; i < len; i++) slope_rows(h, w, i, 1, exists, threshold, decision);
+    for (; i + 2 <= len; i += 2)
+        slope_rows(h, w[WEIGHT] + i * HR, w[SLOPE] + i * HR, w[MEAN], i, 2, exists, threshold, decision, DECISIONS);
+    for (; i < len; i++)
+        slope_rows(h, w[WEIGHT] + i * HR, w[SLOPE] + i * HR, w[MEAN], i, 1, exists, threshold, decision, DECISIONS);
     memset(w[WEIGHT] + len * HR, 0, (size_t)(depth - len) * HR * 4);
     memset(w[SLOPE] + len * HR, 0, (size_t)(depth - len) * HR * 4);
 }
 
-/* Transposes a panel's score gradients [len,HR] into [len / HR][STRETCH,HR], from row `at` of each block. */
-static void turn_slopes(int64_t len, const float *slope, float *turned, int64_t at) {
-    for (int64_t i = 0; i < len; i += 4) {
-        float *block = turned + i / HR * STRETCH * HR + at * HR + i % HR;
+/* Transposes a panel's score gradients of n queries from `begin`, a multiple of 4, [n,HR], into [len / HR][stretch,HR],
+ * from row `at` of each of the blocks. */
+INLINE void turn_slopes(int64_t begin, int64_t n, const float *slope, float *turned, int64_t at, int stretch) {
+    for (int64_t i = 0; i < n; i += 4) {
+        float *block = turned + (begin + i) / HR * stretch * HR + at * HR + (begin + i) % HR;
         for (int j = 0; j < HR; j += 4) {
             tri_vec4 r[4];
             for (int u = 0; u < 4; u++) r[u] = *(const tri_vec4_any *)(slope + (i + u) * HR + j);
@@ -106,7 +109,7 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc);
     multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);
     turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld, h->ld, h->acc);
-    turn_slopes(h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch);
+    turn_slopes(0, h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch, STRETCH);
 }
 
 static void head_din(const tri_head *h) {

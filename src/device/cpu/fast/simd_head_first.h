@@ -1,5 +1,6 @@
-/* simd_head_first.h - attention of one head over one sequence for its first query alone, and its gradient. Bound by
- * reading keys and values once: blocks of keys stay in the L1 cache between the score and the sum. */
+/* simd_head_first.h - attention of one head over one sequence for its first query alone, and its gradient; over all
+ * keys or over those of present blocks. Bound by reading keys and values once: pieces of up to BLOCK keys stay in the
+ * L1 cache between the score and the sum. */
 
 enum { BLOCK = 256 }; /* keys */
 
@@ -35,11 +36,28 @@ INLINE void add_rows(const first_block *b, const float *weight, const float *y, 
     }
 }
 
-/* Scores of the block's keys, and their dropout decisions. */
-static void open_block(const tri_head *h, const philox_keys *rounds, int64_t begin, first_block *b) {
+/* The first query's keys from `from` on: *begin, and how many follow it, at most BLOCK; 0: there are none. */
+static int64_t keys_from(const tri_head *h, int64_t from, int64_t *begin) {
+    int64_t end = h->len;
+    *begin = from;
+    if (h->blocks) {
+        tri_block_lists lists = h->blocks->keys;
+        int64_t block = h->blocks->block, k = lists.at[0];
+        while (k < lists.at[1] && (lists.of[k] + 1) * block <= from) k++;
+        if (k == lists.at[1]) return 0;
+        if (lists.of[k] * block > from) *begin = lists.of[k] * block;
+        for (k++; k < lists.at[1] && lists.of[k] == lists.of[k - 1] + 1; k++) continue;
+        if ((lists.of[k - 1] + 1) * block < end) end = (lists.of[k - 1] + 1) * block;
+    }
+    int64_t n = end - *begin;
+    return n < 0 ? 0 : n < BLOCK ? n : BLOCK;
+}
+
+/* Scores of n keys from `begin`, and their dropout decisions. */
+static void open_block(const tri_head *h, const philox_keys *rounds, int64_t begin, int64_t n, first_block *b) {
     int64_t first = h->feature0 + begin;
     b->begin = begin;
-    b->n = h->len - begin < BLOCK ? h->len - begin : BLOCK;
+    b->n = n;
     b->decided = b->decision + first % 8;
     dots(b, h->q, h->k, h, log2_e / sqrtf((float)h->d), b->weight);
     if (h->drop.threshold)
@@ -64,11 +82,12 @@ static void head_first(const tri_head *h) {
     philox_keys rounds = keys_of(&h->drop);
     first_block b = {.weight = {0}};
     float top = -INFINITY, total = 0;
-    for (int64_t begin = 0; begin < h->len; begin += BLOCK) {
-        open_block(h, &rounds, begin, &b);
+    int any = 0;
+    for (int64_t begin = 0, n = 0; (n = keys_from(h, begin + n, &begin)) > 0; any = 1) {
+        open_block(h, &rounds, begin, n, &b);
         float before = top;
         for (int64_t i = 0; i < b.n; i++) top = b.weight[i] > top ? b.weight[i] : top;
-        float shrink = begin ? exp2f(before - top) : 0;
+        float shrink = any ? exp2f(before - top) : 0;
         total = total * shrink + soften_block(h, &b, top);
         add_rows(&b, b.weight, h->v, h, shrink, 1, h->ctx);
     }
@@ -91,6 +110,15 @@ static void slope_block(const tri_head *h, first_block *b, float mean) {
     }
 }
 
+/* Rows [begin, end) of dk and dv, and of dq but for the first, which the first query does not attend to. */
+static void clear_rows(const tri_head *h, int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end && !h->acc; t++) {
+        if (t > 0) memset(h->dq + t * h->ld, 0, (size_t)h->d * sizeof(float));
+        memset(h->dk + t * h->ld, 0, (size_t)h->d * sizeof(float));
+        memset(h->dv + t * h->ld, 0, (size_t)h->d * sizeof(float));
+    }
+}
+
 /* Row t of dq, dk and dv, except dq of the first row. */
 INLINE void put_row(const tri_head *h, int64_t t, float weight, float slope) {
     float *dq = h->dq + t * h->ld, *dk = h->dk + t * h->ld, *dv = h->dv + t * h->ld;
@@ -103,11 +131,15 @@ static void head_first_din(const tri_head *h) {
     philox_keys rounds = keys_of(&h->drop);
     first_block b = {.weight = {0}};
     float mean = dot(h->dctx, h->ctx, h->d), scale = 1 / sqrtf((float)h->d);
-    for (int64_t begin = 0; begin < h->len; begin += BLOCK) {
-        open_block(h, &rounds, begin, &b);
+    int64_t done = 0;
+    int any = 0;
+    for (int64_t begin = 0, n; (n = keys_from(h, done, &begin)) > 0; done = begin + n, any = 1) {
+        clear_rows(h, done, begin);
+        open_block(h, &rounds, begin, n, &b);
         dots(&b, h->dctx, h->v, h, h->drop.scale, b.slope);
         slope_block(h, &b, mean);
-        add_rows(&b, b.slope, h->k, h, h->acc || begin ? 1 : 0, scale, h->dq);
+        add_rows(&b, b.slope, h->k, h, h->acc || any ? 1 : 0, scale, h->dq);
         for (int64_t i = 0; i < b.n; i++) put_row(h, begin + i, b.weight[i], b.slope[i] * scale);
     }
+    clear_rows(h, done, h->len);
 }
