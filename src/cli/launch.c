@@ -218,7 +218,9 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
     const char *between = world->nodes.n > 1 ? ", mpi between machines" : "";
     fprintf(cli->err, "launcher   %s: %d ranks, %d on this machine\n", tri__launcher_text(launch->launcher),
             world->size, world->segment.n);
-    fprintf(cli->err, "mesh       pp=%d tp=%d dp=%d\n", mesh.pp, mesh.tp, mesh.dp);
+    fprintf(cli->err, "mesh       pp=%d tp=%d ", mesh.pp, mesh.tp);
+    if (mesh.cp > 1) fprintf(cli->err, "cp=%d ", mesh.cp);
+    fprintf(cli->err, "dp=%d\n", tri__mesh_readers(&mesh));
     if (!cli->reloads) /* batches of a server are counted in tokens */
         fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size,
                 (long long)tri__settings_global_batch(s));

@@ -197,8 +197,9 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     TRI_TRY(check_kinds(settings));
-    if (global && settings->batch_size != (global + mesh.dp - 1) / mesh.dp)
+    int readers = tri__mesh_readers(&mesh);
+    if (global && settings->batch_size != (global + readers - 1) / readers)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",
-                         (long long)global, (long long)settings->batch_size, mesh.dp, mesh.dp == 1 ? "" : "s");
+                         (long long)global, (long long)settings->batch_size, readers, readers == 1 ? "" : "s");
     return check_microbatches(settings);
 }

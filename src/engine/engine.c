@@ -16,7 +16,7 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
     tri_settings over = *s; /* only read */
     over.world_size = world ? tri_world_size(world) : size;
     TRI_TRY(tri__settings_mesh(&over, &place->mesh));
-    place->replica = tri__mesh_coords(&place->mesh, place->rank).dp;
+    place->replica = tri__mesh_reader(&place->mesh, place->rank);
     place->batch = tri__settings_global_batch(&over);
     return TRI_OK;
 }

@@ -65,7 +65,7 @@ const float *tri__infer_probs(const tri_engine *engine, int part) {
 /* at: [replicas * microbatches] scratch: the next sample of each part. */
 static void collect(const tri_engine *engine, const tri_batch *batch, int64_t *at, float *probs) {
     int64_t classes = engine->model.n_classes;
-    memset(at, 0, (size_t)(engine->place.mesh.dp * engine->in.n_mb_infer) * sizeof *at);
+    memset(at, 0, (size_t)(tri__mesh_readers(&engine->place.mesh) * engine->in.n_mb_infer) * sizeof *at);
     for (int64_t i = 0; i < batch->n; i++) {
         int part = batch->part_of[i];
         memcpy(probs + batch->row[i] * classes, tri__infer_probs(engine, part) + at[part]++ * classes,
@@ -103,7 +103,7 @@ static void close_evaluation(evaluation *e) {
 
 static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_t batch) {
     tri_engine *engine = e->engine;
-    int replicas = engine->place.mesh.dp, n_mb = engine->in.n_mb_infer;
+    int replicas = tri__mesh_readers(&engine->place.mesh), n_mb = engine->in.n_mb_infer;
     TRI_TRY(tri__sampler_open(&e->sampler, data, batch * replicas, replicas * n_mb, 0, 0));
     e->feed = calloc((size_t)n_mb, sizeof *e->feed);
     e->at = calloc((size_t)(replicas * n_mb), sizeof *e->at);

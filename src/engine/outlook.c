@@ -53,7 +53,7 @@ void tri__sample_rows(tri_arena *arena, tri_sampler *sampler, const tri_engine *
 
 /* Without data: every microbatch is the largest. */
 static tri_sampled largest_rows(const tri_engine *engine, const tri_program *p) {
-    double parts = (double)p->n_mb * p->mesh.dp;
+    double parts = (double)p->n_mb * tri__mesh_readers(&p->mesh);
     tri_sampled out = {.samples = (double)engine->place.batch};
     for (int text = 0; text < engine->model.n_texts; text++) {
         double tokens = (double)p->max.of[TRI_SYM_T0 + text] * parts;
@@ -86,7 +86,7 @@ static void keep_largest(const tri_counts *counts, int dp, int n_mb, tri_counts 
 /* The mean time over sampled batches. */
 static tri_status time_program(tri_arena *arena, const tri_classes *ranks, tri_costs costs, const tri_sampled *rows,
                                tri_timeline *middle, double *seconds) {
-    int dp = ranks->mesh.dp, n_mb = ranks->at[0].program->n_mb, n = rows->counts ? rows->n : 1;
+    int dp = tri__mesh_readers(&ranks->mesh), n_mb = ranks->at[0].program->n_mb, n = rows->counts ? rows->n : 1;
     double all = instructions(ranks);
     int ragged = rows->parts == dp * n_mb && all < MOST_RAGGED;
     while (n > 1 && all * n > MOST_SAMPLED) n--;
@@ -129,7 +129,7 @@ static int numbers_of(const tri_planned *train) {
 
 static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, const tri_sampled *train,
                               const tri_outlook *run) {
-    int dp = engine->in.mesh.dp;
+    int dp = tri__mesh_readers(&engine->in.mesh);
     return (tri_run_facts){.ranks = tri__mesh_world(&engine->in.mesh),
                            .threads = run->threads,
                            .workers = engine->workers,

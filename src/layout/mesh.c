@@ -12,22 +12,32 @@ static const char *const axis_names[] = {
 
 const char *tri__axis_name(tri_axis axis) { return axis_names[axis]; }
 
-tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp) {
-    if (world < 1 || pp < 1 || tp < 1 || dp < 0)
-        return tri__fail(TRI_USAGE, "mesh sizes must be positive: %d ranks, pp %d, tp %d, dp %d", world, pp, tp, dp);
-    int64_t inner = (int64_t)pp * tp;
-    if (dp == 0) {
-        if (world % inner)
+/* "pp 2 x tp 1 x dp 4", with cp where it is above 1. */
+static void list_sizes(tri_mesh_sizes of, char out[static 80]) {
+    char dp[16] = "?", cp[32] = "";
+    if (of.dp) snprintf(dp, sizeof dp, "%d", of.dp);
+    if (of.cp > 1) snprintf(cp, sizeof cp, " x cp %d", of.cp);
+    snprintf(out, 80, "pp %d x tp %d%s x dp %s", of.pp, of.tp, cp, dp);
+}
+
+tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes of) {
+    char sizes[80];
+    list_sizes(of, sizes);
+    if (world < 1 || of.pp < 1 || of.tp < 1 || of.cp < 1 || of.dp < 0)
+        return tri__fail(TRI_USAGE, "mesh sizes must be positive: %d ranks, pp %d, tp %d, cp %d, dp %d", world, of.pp,
+                         of.tp, of.cp, of.dp);
+    double inner = (double)of.pp * of.tp * of.cp;
+    if (of.dp == 0) {
+        if (inner > world || world % (int)inner)
             return tri__fail(TRI_USAGE,
-                             "%d ranks = pp %d x tp %d x dp ?: no whole number fits; take sizes whose product divides "
-                             "%d, or %lld ranks",
-                             world, pp, tp, world, (long long)((world / inner + 1) * inner));
-        dp = (int)(world / inner);
+                             "%d ranks = %s: no whole number fits; take sizes whose product divides "
+                             "%d, or %.0f ranks",
+                             world, sizes, world, ((int)(world / inner) + 1) * inner);
+        of.dp = (int)(world / inner);
     }
-    if (inner > world || inner * dp != world)
-        return tri__fail(TRI_USAGE, "%d ranks asked for, but pp %d x tp %d x dp %d = %.0f", world, pp, tp, dp,
-                         (double)inner * dp);
-    *mesh = (tri_mesh){.pp = pp, .tp = tp, .dp = dp};
+    if (inner * of.dp != world)
+        return tri__fail(TRI_USAGE, "%d ranks asked for, but %s = %.0f", world, sizes, inner * of.dp);
+    *mesh = (tri_mesh){.pp = of.pp, .tp = of.tp, .dp = of.dp * of.cp, .cp = of.cp};
     return TRI_OK;
 }
 
@@ -103,6 +113,14 @@ int tri__mesh_rank(const tri_mesh *mesh, tri_coords at) {
         rank = rank * mesh->size[axis] + at.of[axis];
     }
     return rank;
+}
+
+int tri__mesh_reader(const tri_mesh *mesh, int rank) {
+    return tri__mesh_coords(mesh, rank).dp / tri__mesh_cp(mesh);
+}
+
+int tri__mesh_context(const tri_mesh *mesh, int rank) {
+    return tri__mesh_coords(mesh, rank).dp % tri__mesh_cp(mesh);
 }
 
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes) {

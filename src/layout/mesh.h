@@ -2,7 +2,11 @@
  *
  * With the default order, outermost first pp, tp, dp: rank = pp * (TP * DP) + tp * DP + dp. Another order permutes the
  * axes in that formula; coordinates keep their meaning. A new axis is a row of TRI_AXES and a field of the two
- * structs. */
+ * structs.
+ *
+ * Ranks along dp hold the same weights. Context parallelism is a factor of that axis: runs of cp consecutive places
+ * take the same samples, and each rank of a run some of their tokens. So sums of gradients, shards and all that concerns
+ * weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). */
 #ifndef TRI_LAYOUT_MESH_H
 #define TRI_LAYOUT_MESH_H
 
@@ -28,6 +32,7 @@ typedef struct tri_mesh {
         int size[TRI_AXIS_COUNT]; /* by tri_axis; their product is the world size */
     };
     uint8_t order[TRI_AXIS_COUNT]; /* tri_axis, outermost first, each once; all 0: the default order */
+    int cp;                        /* ranks that share each sequence's tokens; divides dp; 0 is 1 */
 } tri_mesh;
 
 typedef union tri_coords {
@@ -37,8 +42,13 @@ typedef union tri_coords {
     int of[TRI_AXIS_COUNT]; /* by tri_axis */
 } tri_coords;
 
-/* In the default order. dp = 0: world / (pp * tp). Refuses sizes that do not multiply to `world`, with the numbers. */
-tri_status tri__mesh_make(tri_mesh *mesh, int world, int pp, int tp, int dp);
+/* The sizes that users give. */
+typedef struct tri_mesh_sizes {
+    int pp, tp, cp;
+    int dp;        /* groups that take different samples; 0: world / (pp * tp * cp) */
+} tri_mesh_sizes;
+/* In the default order. Refuses sizes that do not multiply to `world`, with the numbers. */
+tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes sizes);
 /* `text`: all axes, outermost first ("pp,dp,tp"), or "auto": the default unless its tensor groups cross nodes of
  * `per_node` ranks, then pp,dp,tp, with which fewest do. TRI_USAGE when an axis is missing, unknown or repeated. */
 tri_status tri__mesh_set_order(tri_mesh *mesh, const char *text, int per_node);
@@ -48,8 +58,14 @@ const char *tri__mesh_order(const tri_mesh *mesh,
 const char *tri__axis_name(tri_axis axis);                                              /* "pp" */
 
 int tri__mesh_world(const tri_mesh *mesh);
+static inline int tri__mesh_cp(const tri_mesh *mesh) { return mesh->cp > 1 ? mesh->cp : 1; }
+/* Groups of replicas that take different samples, of which each has tri__mesh_cp ranks. */
+static inline int tri__mesh_readers(const tri_mesh *mesh) { return mesh->dp / tri__mesh_cp(mesh); }
 tri_coords tri__mesh_coords(const tri_mesh *mesh, int rank);
 int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
+/* The group of samples that a rank takes, and its place among the ranks that share their tokens. */
+int tri__mesh_reader(const tri_mesh *mesh, int rank);
+int tri__mesh_context(const tri_mesh *mesh, int rank);
 
 /* The group of `rank` along a set of axes: all ranks that agree with it on the other axes, into ranks
  * [tri__mesh_group_size]. They are in the order of their coordinates on the set's axes, the outermost axis of the

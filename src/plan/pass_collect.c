@@ -27,12 +27,14 @@ static void transfer(collect *c, tri_op op, tri_attr group, int y, int x) {
 
 tri_status tri__pass_collect(tri_pass *pass) {
     const tri_mesh *mesh = &pass->in->mesh;
+    int readers = tri__mesh_readers(mesh), cp = tri__mesh_cp(mesh); /* ranks that share tokens compute the same */
     int root = pass->stages->pipeline.rank[pass->stages->head], own = pass->out.probs;
     collect c = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
-    if (own < 0 || mesh->dp > 1) pass->out.probs = probs_of(&c, mesh->dp, "probs.all");
+    if (own < 0 || readers > 1) pass->out.probs = probs_of(&c, readers, "probs.all");
     int all = pass->out.probs;
-    if (own >= 0 && mesh->dp > 1)
-        transfer(&c, TRI_OP_all_gather_post, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP)}, all, own);
+    if (own >= 0 && readers > 1)
+        transfer(&c, TRI_OP_all_gather_post,
+                 (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .across = cp > 1 ? cp : 0}, all, own);
     if (mesh->pp > 1)
         transfer(&c, TRI_OP_broadcast_post, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = root}, all,
                  own >= 0 ? all : -1);

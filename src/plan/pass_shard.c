@@ -260,8 +260,9 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
         open_blocks(&s, &pass);
         *n = s.n;
     }
-    /* a replica of a server has parts of its own number; a copy that steps alone owns parts of units, not of blocks */
-    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass);
+    /* a replica of a server has parts of its own number; a copy that steps alone owns parts of units, not of blocks;
+     * ranks that share tokens have runs of them */
+    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass) || tri__mesh_cp(&pass.in->mesh) > 1;
     if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;

@@ -57,7 +57,7 @@ static int map_weight(tensor *t, int view) {
 
 static tri_rows rows_as(const tensor *t, const tri_slot *like, placement as) {
     tri_rows rows = like->rows;
-    if (as == TOKENS) rows.div = t->n;
+    if (as == TOKENS) rows.div = t->n * (rows.div ? rows.div : 1);
     return rows;
 }
 
@@ -110,6 +110,10 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
     case TRI_OP_attention: case TRI_OP_attention_first:
     case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own: case TRI_OP_rows_swap:
+        return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_ranks_sum: same = t->placed[TRI_SLOT(instr, ranks_sum, x)]; return (rule){same, same};
+    case TRI_OP_ranks_copy: same = t->placed[TRI_SLOT(instr, ranks_copy, x)]; return (rule){same, same};
     case TRI_OP_embed:
         return (rule){WHOLE, share_of(t, TRI_SLOT(instr, embed, word)) == TRI_SHARE_ROWS ? PARTIAL : WHOLE};
     case TRI_OP_norm: same = t->placed[TRI_SLOT(instr, norm, x)]; return (rule){same, same};

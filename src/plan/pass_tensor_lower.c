@@ -1,10 +1,11 @@
-/* pass_tensor_lower.c - pass: turns exchange operations between ranks of the tp axis (ops.def: tokens_, ranks_) into
- * transfers.
+/* pass_tensor_lower.c - pass: turns exchange operations between ranks that share layers or tokens (ops.def: tokens_,
+ * ranks_, rows_) into transfers.
  *
  *   tokens_gather, tokens_whole, tokens_scatter_din    all_gather
  *   tokens_scatter, tokens_gather_din                  reduce_scatter
  *   ranks_sum, ranks_copy_din                          all_reduce in place
  *   ranks_copy, ranks_sum_din                          nothing: both operands become one slot
+ *   rows_swap, rows_swap_din                           all_to_all
  *
  * A post moves ahead of the gradients of weights before it, and the wait is just before the first use, so those
  * gradients overlap the transfer. A gradient that others add to is received in a separate slot and added. In a sum over
@@ -19,6 +20,7 @@ typedef struct pending_collective {
     int add;                 /* the slot that the result is added to; -1 */
     int post, wait;          /* instructions of the old list before which they go; or its end */
     int16_t unit, mb;
+    tri_attr group;          /* of ranks */
 } pending_collective;
 
 typedef struct lower {
@@ -74,14 +76,22 @@ static tri_op post_of(tri_op op) {
     case TRI_OP_tokens_gather: case TRI_OP_tokens_whole: case TRI_OP_tokens_scatter_din: return TRI_OP_all_gather_post;
     case TRI_OP_tokens_scatter: case TRI_OP_tokens_gather_din: return TRI_OP_reduce_scatter_post;
     case TRI_OP_ranks_sum: case TRI_OP_ranks_copy_din: return TRI_OP_all_reduce_post;
+    case TRI_OP_rows_swap: case TRI_OP_rows_swap_din: return TRI_OP_all_to_all_post;
     default: return TRI_OP_COUNT;
     }
+}
+
+/* Ranks that share layers, where no others are named. */
+static tri_attr group_of(const tri_instr *instr) {
+    if (!instr->attr.axes) return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)};
+    return (tri_attr){.axes = instr->attr.axes, .within = instr->attr.within};
 }
 
 static void plan_pending(lower *l, int at) {
     const tri_instr *instr = &l->from[at];
     pending_collective h = {
-        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb};
+        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb,
+        .group = group_of(instr)};
     if (h.op == TRI_OP_COUNT) return;
     int y = instr->slot[0], x = instr->slot[1];
     h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
@@ -102,8 +112,7 @@ static void plan_pending(lower *l, int at) {
 
 static void emit_post(lower *l, const pending_collective *h) {
     l->to.unit = h->unit, l->to.mb = h->mb;
-    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x},
-                                 (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)});
+    tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, h->group);
     post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
 }
 
@@ -153,7 +162,8 @@ tri_status tri__pass_tensor_lower(tri_pass *pass) {
     join_names(&l);
     int place = tri__mesh_coords(&program->mesh, program->rank).tp;
     for (int i = 0; i < l.n; i++) {
-        if (place > 0 && (l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter)) drop_bias(&l, i);
+        int sums = l.from[i].op == TRI_OP_ranks_sum || l.from[i].op == TRI_OP_tokens_scatter;
+        if (place > 0 && sums && !l.from[i].attr.axes) drop_bias(&l, i);
         plan_pending(&l, i);
     }
     write_list(&l);

@@ -9,8 +9,10 @@
 
 static int is_training(const tri_pass *pass) { return pass->training; }
 static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
+static int shares_tokens(const tri_pass *pass) { return tri__mesh_cp(&pass->in->mesh) > 1; }
+static int shares_any(const tri_pass *pass) { return shares_layers(pass) || shares_tokens(pass); }
 static int collects(const tri_pass *pass) {
-    return !pass->training && (pass->in->mesh.pp > 1 || pass->in->mesh.dp > 1);
+    return !pass->training && (pass->in->mesh.pp > 1 || tri__mesh_readers(&pass->in->mesh) > 1);
 }
 static int is_fed(const tri_pass *pass) {
     return !pass->training && pass->in->fed && pass->in->mesh.pp * pass->in->mesh.tp * pass->in->mesh.dp > 1;
@@ -42,6 +44,9 @@ static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass
 const tri_pass_row tri__passes[] = {
     {PASS(forward, TENSOR),
      .does = "the model writes its operations: one microbatch, one device"},
+    {PASS(context, TENSOR),
+     .does = "splits the tokens of each text over ranks, which exchange heads for attention",
+     .when = shares_tokens, .needs = "--cp-size above 1"},
     {PASS(tensor, TENSOR),
      .does = "splits operations over ranks that share layers, as operations that have adjoints",
      .when = shares_layers, .needs = "--tp-size above 1"},
@@ -56,8 +61,8 @@ const tri_pass_row tri__passes[] = {
     {PASS(prune, TENSOR),
      .does = "leaves out optional outputs that nothing reads"},
     {PASS(tensor_lower, TENSOR),
-     .does = "turns operations between ranks of a layer into transfers, posted early, waited for late",
-     .when = shares_layers, .needs = "--tp-size above 1"},
+     .does = "turns operations between ranks that share layers or tokens into transfers, posted early, waited for late",
+     .when = shares_any, .needs = "--tp-size or --cp-size above 1"},
     {PASS(turns, TENSOR),
      .does = "interleaves the two encoders, unit by unit",
      .when = has_lanes, .needs = LANES_NEED},
@@ -66,6 +71,9 @@ const tri_pass_row tri__passes[] = {
     {PASS(collect, STAGE),
      .does = "prediction: brings the probabilities of all replicas to every rank",
      .when = collects, .needs = "prediction with --pp-size or --dp-size above 1"},
+    {PASS(context_place, REPLICA),
+     .does = "this rank's runs of tokens and its heads",
+     .when = shares_tokens, .needs = "--cp-size above 1"},
     {PASS(shard, REPLICA),
      .does = "data parallelism: sums of gradients, gathers of sharded weights"},
     {PASS(compress, REPLICA),

@@ -26,7 +26,8 @@ static int short_granule(const tri_plan_in *in) {
 }
 
 int tri__plan_granule(const tri_plan_in *in) {
-    if (in->mesh.tp > 1 && in->sequence_parallel) return in->mesh.tp;
+    int shared = tri__mesh_cp(&in->mesh) * (in->mesh.tp > 1 && in->sequence_parallel ? in->mesh.tp : 1);
+    if (shared > 1) return shared;
     int granule = in->target->granule > 1 && in->mesh.pp * in->mesh.tp * in->mesh.dp == 1 ? short_granule(in) : 1;
     return granule > 0 ? granule : 1;
 }
@@ -58,7 +59,7 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
     TRI_TRY(check_float_layers(arena, in));
     in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
     in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
-    int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = in->mesh.dp > 1 ? TRI_SHARD_GRANULE : 1;
+    int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = tri__mesh_readers(&in->mesh) > 1 ? TRI_SHARD_GRANULE : 1;
     *samples = (*samples + granule - 1) / granule * granule; /* replicas' probabilities are equal shards: `collect` */
     if (in->mesh.pp > 1) return tri__stages_plan(arena, in, stages);
     tri__stages_one(arena, in, stages);

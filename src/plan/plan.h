@@ -288,6 +288,8 @@ tri_status tri__passes_run(tri_pass *pass, tri_scope scope, const tri_pass_row *
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages);
 
 tri_status tri__pass_forward(tri_pass *pass);
+tri_status tri__pass_context(tri_pass *pass);
+tri_status tri__pass_context_place(tri_pass *pass);
 tri_status tri__pass_tensor(tri_pass *pass);
 tri_status tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_recompute(tri_pass *pass);

@@ -60,8 +60,8 @@ static int is_share(tri_checker *c, const tri_slot *whole, const tri_slot *part,
         return whole->rows.add == 1 && part->rows.add == 1 && part->rows.sym == TRI_SYM_NONE &&
                part->cols == shard.end.at - shard.begin.at;
     }
-    return part->rows.sym == whole->rows.sym && part->rows.div == n && !whole->rows.div && !part->rows.add &&
-           !whole->rows.add && part->cols == whole->cols;
+    return part->rows.sym == whole->rows.sym && part->rows.div == n * (whole->rows.div ? whole->rows.div : 1) &&
+           !part->rows.add && !whole->rows.add && part->cols == whole->cols;
 }
 
 /* The control: a small record that the hosts of all ranks sum. */
@@ -76,12 +76,15 @@ static tri_status check_control(tri_checker *c, const tri_instr *instr) {
     return TRI_OK;
 }
 
-/* Both ends of an exchange of all with all have a row for each member. */
+/* Both ends of an exchange of all with all have a row for each member, or counted rows, of which each has an equal
+ * run. */
 static tri_status check_rows(tri_checker *c, tri_ends ends, int n) {
     const tri_slot *y = &c->program->slot[ends.y], *x = &c->program->slot[ends.x];
     for (int k = 0; k < 2; k++) {
         const tri_slot *slot = k ? x : y;
-        if (slot->rows.sym != TRI_SYM_NONE || slot->rows.add != n || slot->cols != y->cols)
+        int is_counted = slot->rows.sym != TRI_SYM_NONE && slot->rows.sym == y->rows.sym && !slot->rows.div &&
+                         !slot->rows.add;
+        if ((!is_counted && (slot->rows.sym != TRI_SYM_NONE || slot->rows.add != n)) || slot->cols != y->cols)
             return tri__defect(c, "%s does not have a row, as long as those of %s, for each member", slot->name,
                                y->name);
     }

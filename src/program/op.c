@@ -86,7 +86,9 @@ int tri__op_is_lowered(tri_op op) {
     case TRI_OP_ranks_copy:
     case TRI_OP_ranks_copy_din:
     case TRI_OP_ranks_sum:
-    case TRI_OP_ranks_sum_din: return 1;
+    case TRI_OP_ranks_sum_din:
+    case TRI_OP_rows_swap:
+    case TRI_OP_rows_swap_din: return 1;
     default: return 0;
     }
 }

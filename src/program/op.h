@@ -123,7 +123,9 @@ typedef struct tri_attr {
     int32_t row0;       /* embed: number of the first word that this rank holds */
     int32_t pad;        /* embed: 1 + the padding word, whose row gets no gradient; 0: none */
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
-    int32_t part;       /* input, tokens_whole_din: which run of rows, each as long as the output */
+    int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
+                           heads_own: which run of columns */
+    int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse: tokens of a block */
     float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
@@ -133,7 +135,8 @@ typedef struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed */
+    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed; heads_part, heads_join:
+                           ranks that divide the heads */
     float rate;         /* outer_step: its learning rate */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */

@@ -107,8 +107,9 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
 static void print_mesh(FILE *out, const tri_program *program) {
     const tri_mesh *mesh = &program->mesh, plain = {.pp = mesh->pp, .tp = mesh->tp, .dp = mesh->dp};
     char order[TRI_MESH_ORDER_TEXT], usual[TRI_MESH_ORDER_TEXT];
-    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d", mesh->pp, mesh->tp, mesh->dp, program->rank,
-            program->n_mb);
+    fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d", mesh->pp, mesh->tp, tri__mesh_readers(mesh),
+            program->rank, program->n_mb);
+    if (mesh->cp > 1) fprintf(out, " cp=%d", mesh->cp);
     if (strcmp(tri__mesh_order(mesh, order), tri__mesh_order(&plain, usual)) != 0) fprintf(out, " order=%s", order);
     fputc('\n', out);
 }

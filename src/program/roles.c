@@ -118,7 +118,7 @@ static void number(finder *f) {
 }
 
 static const char *replica_of(const finder *f, int rank) {
-    return (const char *)f->facts->replica + (size_t)tri__mesh_coords(&f->ranks->mesh, rank).dp * f->facts->bytes;
+    return (const char *)f->facts->replica + (size_t)tri__mesh_reader(&f->ranks->mesh, rank) * f->facts->bytes;
 }
 
 /* The groups of each role's first rank, which those of all its other ranks must equal. */

@@ -104,7 +104,7 @@ static tri_status compute(served *v) {
     double begin = tri__clock();
     const tri_settings *s = &v->opened.settings;
     tri_counts max;
-    int replicas = v->opened.place.mesh.dp;
+    int replicas = tri__mesh_readers(&v->opened.place.mesh);
     TRI_TRY(tri__largest_of(v->data, s->batch_size * replicas, replicas * tri__infer_microbatches(s, 0), s->max_tokens,
                             s->model.max_sen_len, &max));
     TRI_TRY(tri__opened_load(&v->opened, &max, v->data->digest));

@@ -59,7 +59,7 @@ static tri_status count_ranks(tri_settings *s) {
 }
 
 int64_t tri__settings_replicas(const tri_settings *s) {
-    int64_t left = s->world_size / (s->pp_size * s->tp_size);
+    int64_t left = s->world_size / (s->pp_size * s->tp_size * s->cp_size);
     return s->dp_size ? s->dp_size : left > 1 ? left : 1;
 }
 
@@ -102,6 +102,7 @@ tri_status tri__settings_launched(tri_settings *s, int world, int local) {
 }
 
 tri_status tri__settings_mesh(const tri_settings *s, tri_mesh *mesh) {
-    TRI_TRY(tri__mesh_make(mesh, (int)s->world_size, (int)s->pp_size, (int)s->tp_size, (int)s->dp_size));
+    const tri_mesh_sizes sizes = {(int)s->pp_size, (int)s->tp_size, (int)s->cp_size, (int)s->dp_size};
+    TRI_TRY(tri__mesh_make(mesh, (int)s->world_size, sizes));
     return tri__mesh_set_order(mesh, s->mesh_order, (int)s->nproc_per_node);
 }

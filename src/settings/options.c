@@ -188,6 +188,8 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,serve,plan,choose,simulate,bench,mesh", .help = "pipeline stages"),
     ROW(INT, tp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "ranks that share each layer (tensor parallelism)"),
+    ROW(INT, cp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,plan,simulate,mesh",
+        .help = "ranks that share the tokens of each text (context parallelism)"),
     ROW(INT, dp_size, ROUNDING, .value = "0", .min = 0, .max = 1 << 20,
         .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "replicas; 0: what the other axes leave"),

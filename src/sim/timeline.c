@@ -201,7 +201,7 @@ static tri_status simulate(tri_simulation *s) {
 static tri_costs costs_of(const tri_costs *costs, const tri_mesh *mesh, int rank, const tri_program *p) {
     tri_costs own = *costs;
     if (costs->n_counts <= p->n_mb) return own;
-    own.counts += tri__mesh_coords(mesh, rank).dp * p->n_mb;
+    own.counts += tri__mesh_reader(mesh, rank) * p->n_mb;
     own.n_counts = p->n_mb;
     return own;
 }

@@ -182,7 +182,7 @@ tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine,
                                 const tri_row_source *rows, const tri_log *log, tri_json **out) {
     viewed v = {.settings = s, .engine = engine, .all = all, .log = log, .out = out};
     tri_sampler train = {0}, valid = {0};
-    int dp = engine->in.mesh.dp, parts = engine->in.n_mb_infer * dp;
+    int dp = tri__mesh_readers(&engine->in.mesh), parts = engine->in.n_mb_infer * dp;
     tri_status status = TRI_OK;
     if (rows->data) {
         status = tri__sampler_open(&train, rows->data, engine->place.batch, engine->n_mb * dp, 1, (uint32_t)s->seed);
@@ -231,7 +231,7 @@ static tri_status simulate_printed(tri_arena *arena, const tri_program_sets *set
     if (!(line.seconds > 0))
         return tri__fail(TRI_DATA, "%s:%d: nothing is computed in this step", step->first.path,
                          step->first.parsed->line);
-    double samples = (double)first->max.of[TRI_SYM_N] * first->n_mb * first->mesh.dp;
+    double samples = (double)first->max.of[TRI_SYM_N] * first->n_mb * tri__mesh_readers(&first->mesh);
     TRI_TRY(describe(job->settings, arena, &step->classes, samples, &hardware, &line, NULL, job->out));
     if (!start) return TRI_OK;
     TRI_TRY(tri__timeline(arena, &start->classes, &costs, &line));

@@ -44,7 +44,7 @@ void tri__prediction_make(const tri_predicted_run *run, const tri_log *log, tri_
     tri_sampler valid = {0};
     prediction_job job = {.run = run, .out = out};
     double begin = tri__clock();
-    int dp = engine->in.mesh.dp;
+    int dp = tri__mesh_readers(&engine->in.mesh);
     *out = (tri_run_prediction){0};
     if (run->valid && tri__sampler_open(&valid, run->valid, run->settings->batch_size * dp, dp * engine->in.n_mb_infer,
                                         0, 0) == TRI_OK)

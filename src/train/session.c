@@ -83,7 +83,7 @@ static tri_status load_tables(void *context) {
 
 static tri_status plan_steps(tri_session *s) {
     const tri_settings *set = s->settings;
-    int parts = (int)set->num_microbatches * s->place.mesh.dp;
+    int parts = (int)set->num_microbatches * tri__mesh_readers(&s->place.mesh);
     TRI_TRY(tri__sampler_open(&s->sampler, s->train, s->place.batch, parts, 1, (uint32_t)set->seed));
     s->batches = tri__sampler_batches(&s->sampler);
     s->steps = s->batches * set->epochs;
@@ -98,11 +98,11 @@ static tri_status plan_steps(tri_session *s) {
 static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
     tri_counts max, max_infer;
+    int readers = tri__mesh_readers(&s->place.mesh);
     TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
     max_infer = max;
     if (s->valid)
-        TRI_TRY(tri__largest_of(s->valid, set->batch_size * s->place.mesh.dp,
-                                s->place.mesh.dp * tri__infer_microbatches(set, 1), 0,
+        TRI_TRY(tri__largest_of(s->valid, set->batch_size * readers, readers * tri__infer_microbatches(set, 1), 0,
                                 set->model.max_sen_len, &max_infer));
     if (s->place.world) tri__world_doing(s->place.world, TRI_DOING_PLAN, -1);
     TRI_TRY(tri__engine_plan(set, &s->place, &s->assets, s->preprocess->width, 1, &max, &max_infer, &s->engine));
@@ -245,9 +245,10 @@ static double copy_inv(const tri_session *s) {
     const tri_batch *batch = s->batch;
     const tri_reals *weights = &s->settings->model.class_weights;
     int size = s->engine.in.sharding.kind == TRI_SHARD_HYBRID ? s->engine.in.sharding.size : 1;
+    size /= tri__mesh_cp(&s->place.mesh); /* ranks that share tokens take the same samples */
     int first = s->place.replica / size * size * s->engine.n_mb, end = first + size * s->engine.n_mb;
     double sum = 0;
-    if (!s->engine.plan.train.anchor) return 0;
+    if (!s->engine.plan.train.anchor || s->inv == 0) return 0;
     for (int64_t i = 0; i < batch->n; i++)
         if (first <= batch->part_of[i] && batch->part_of[i] < end)
             sum += weights->n ? weights->at[s->train->labels[batch->row[i]]] : 1;
@@ -262,7 +263,7 @@ static tri_status next_batch(tri_session *s, int *more) {
     if (!s->batch) return TRI_OK;
     if (s->batch->weight <= 0)
         return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
-    s->inv = 1 / s->batch->weight;
+    s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);

@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 #define TRI_CPU_FAMILIES(X) \
-    X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(attention_sparse) X(pool) \
+    X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(attention_sparse) X(heads) X(pool) \
     X(fusion) X(loss) X(update) X(optimizer) X(outer) X(quantized) X(coded)
 
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];

@@ -1,24 +1,27 @@
-/* pool.cu - one row per packed sequence: its first token, or the mean of its tokens. No sequence is empty. Also a
- * rank's own rows of a matrix that all ranks have. */
+/* pool.cu - one row per packed sequence: its first token, or the mean of its tokens, of which this rank may have a run.
+ * No sequence is empty. Also a rank's own rows of a matrix that all ranks have. */
 #include "device/cuda/map.cuh"
 
 enum { THREADS = 256 };
 
 /* One block per sequence; a thread handles every 256th column. */
-template <typename T> static __global__ void pool_kernel(int64_t cols, T *y, const T *x, const int32_t *seq, int mean) {
-    int64_t s = blockIdx.x, begin = seq[s], end = mean ? seq[s + 1] : begin + 1;
+template <typename T>
+static __global__ void pool_kernel(int64_t rows, int64_t first, int64_t cols, T *y, const T *x, const int32_t *seq,
+                                   int mean) {
+    int64_t s = blockIdx.x, length = mean ? seq[s + 1] - seq[s] : 1, begin = seq[s] - first, end = begin + length;
+    begin = max(begin, (int64_t)0), end = min(end, rows);
     for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
         float sum = 0;
         for (int64_t t = begin; t < end; t++) sum += wide(x[t * cols + c]);
-        y[s * cols + c] = narrow<T>(mean ? sum / (float)(end - begin) : sum);
+        y[s * cols + c] = narrow<T>(mean ? sum / (float)length : sum);
     }
 }
 
 /* One block per token. Its sequence is found by bisection; rows after the last are padding. */
 template <typename T>
-static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *dy, const int32_t *seq, int mean,
-                                       int add) {
-    int64_t t = blockIdx.x, low = 0, high = n; /* the last s with seq[s] <= t is in [low, high] */
+static __global__ void pool_din_kernel(int64_t n, int64_t first, int64_t cols, T *dx, const T *dy, const int32_t *seq,
+                                       int mean, int add) {
+    int64_t row = blockIdx.x, t = first + row, low = 0, high = n; /* the last s with seq[s] <= t is in [low, high] */
     while (low < high) {
         int64_t middle = (low + high + 1) / 2;
         if (seq[middle] <= t) low = middle;
@@ -29,15 +32,16 @@ static __global__ void pool_din_kernel(int64_t n, int64_t cols, T *dx, const T *
     float factor = takes && mean ? 1.0f / (float)(seq[low + 1] - seq[low]) : 1.0f;
     for (int64_t c = threadIdx.x; c < cols; c += THREADS) {
         float value = takes ? wide(dy[low * cols + c]) * factor : 0.0f;
-        dx[t * cols + c] = narrow<T>(value + (add ? wide(dx[t * cols + c]) : 0.0f));
+        dx[row * cols + c] = narrow<T>(value + (add ? wide(dx[row * cols + c]) : 0.0f));
     }
 }
 
 template <typename T> static void pool(const tri_call *call) {
     OPERANDS(pool_first); /* same order as pool_mean */
     if (elements(call, ARG(y)) == 0) return;
+    int64_t rows = call->t[ARG(x)].rows;
     pool_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)),
+        rows, call->attr->part * rows, call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)),
         call->op == TRI_OP_pool_mean);
     launched(call, "pool");
 }
@@ -46,7 +50,7 @@ template <typename T> static void pool_din(const tri_call *call) {
     OPERANDS(pool_first_din); /* same order as pool_mean_din */
     if (elements(call, ARG(dx)) == 0) return;
     pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(dy)].rows, call->t[ARG(dx)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
+        call->t[ARG(dy)].rows, call->attr->part * call->t[ARG(dx)].rows, call->t[ARG(dx)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
         data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
     launched(call, "pool_din");
 }

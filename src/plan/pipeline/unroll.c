@@ -268,7 +268,7 @@ static void open_unroll(unroll *u, tri_pass *pass, int n_mb) {
     const tri_program *from = pass->program;
     *u = (unroll){.pass = pass, .from = from, .to = tri__build_like(arena, from), .stages = pass->stages};
     u->to.program->n_mb = n_mb;
-    u->collects = !pass->training && n_mb * pass->in->mesh.pp * pass->in->mesh.dp > 1;
+    u->collects = !pass->training && n_mb * pass->in->mesh.pp * tri__mesh_readers(&pass->in->mesh) > 1;
     size_t n = (size_t)from->n_slots, all = (size_t)n_mb * n, n_stages = (size_t)pass->stages->pipeline.n_stages;
     u->shared = tri__arena_alloc(arena, n * sizeof *u->shared);
     u->own = tri__arena_alloc(arena, all * sizeof *u->own);

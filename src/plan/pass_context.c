@@ -1,0 +1,179 @@
+/* pass_context.c - passes: context parallelism: ranks share the tokens of each text.
+ *
+ * Runs of cp replicas take the same samples. Each has an equal run of the packed tokens, wherever sequences begin, and
+ * computes everything of its tokens but attention, for which the ranks exchange tokens for heads (Jacobs et al., 2023):
+ *
+ *   qkv [T/cp, 3H]   heads_part, rows_swap   -> [T, 3H/cp]: all tokens of this rank's heads
+ *   attention                                -> [T, H/cp]
+ *   ctx [T, H/cp]    rows_swap, heads_join   -> [T/cp, H]
+ *
+ * So all ranks have equal work, whatever the lengths of sequences. A sample's pooled row is the sum of what ranks have
+ * of it; from there on all of them compute the same, but the loss counts on the first only (its factor is 0 on the
+ * others), so that gradients are plain sums over all replicas: nothing later knows of cp. So it is with the last layer,
+ * where only first tokens are used: all ranks have these few rows.
+ *
+ * The template is the same for all ranks of a run. `context_place` writes what differs: which run of the inputs and of
+ * pooled rows is this rank's, and which heads. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+typedef struct context {
+    tri_pass *pass;
+    tri_builder to;      /* the program itself: instructions are written anew, slots are added */
+    int n;
+    int whole[TRI_FIELD_COUNT]; /* slots of whole fields, where attention reads them; -1: none yet */
+    int *field;          /* [slots] the field that fills it; -1 */
+} context;
+
+static tri_attr group_of(const context *c) {
+    return (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = c->n};
+}
+
+static int is_tokens(tri_rows rows) { return rows.sym == TRI_SYM_T0 || rows.sym == TRI_SYM_T1; }
+
+static tri_rows all_of(tri_rows rows) {
+    rows.div = 0;
+    return rows;
+}
+
+/* A slot of all tokens of this rank's heads, like `like`. */
+static int heads_slot(context *c, int like, const char *suffix) {
+    const tri_slot s = c->to.program->slot[like];
+    return tri__build_slot(&c->to, s.mem, s.dtype, all_of(s.rows), s.cols / c->n, "%s.%s", s.name, suffix);
+}
+
+/* The whole of a field of which other operations read this rank's run. */
+static int whole_field(context *c, int own) {
+    if (own < 0) return -1;
+    int *slot = &c->whole[c->field[own]];
+    if (*slot >= 0) return *slot;
+    const tri_slot s = c->to.program->slot[own];
+    *slot = tri__build_slot(&c->to, s.mem, s.dtype, all_of(s.rows), s.cols, "%s.all", s.name);
+    TRI_BUILD(&c->to, input, ((tri_attr){.field = c->field[own]}), *slot);
+    return *slot;
+}
+
+/* All tokens of this rank's heads. */
+static int qkv_of_heads(context *c, int qkv) {
+    int parts = heads_slot(c, qkv, "parts"), heads = heads_slot(c, qkv, "heads");
+    TRI_BUILD(&c->to, heads_part, ((tri_attr){.members = c->n, .groups = 3}), parts, qkv);
+    TRI_BUILD(&c->to, rows_swap, group_of(c), heads, parts);
+    return heads;
+}
+
+/* The ranks' addends `own`, summed into y. All compute the same from the sum, but only the first rank's loss counts: its
+ * gradient is the sum of all ranks'. */
+static void sum_up(context *c, int y, int own) {
+    const tri_slot s = c->to.program->slot[y];
+    int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
+    TRI_BUILD(&c->to, ranks_sum, group_of(c), sum, own);
+    TRI_BUILD(&c->to, ranks_copy, group_of(c), y, sum);
+}
+
+static int *operand(tri_instr *instr, const char *name) { return &instr->slot[tri__op_arg(instr->op, name)]; }
+
+/* All attention is alike: dense or sparse; of first tokens, whose results all ranks have, or of all. */
+static void attention(context *c, const tri_instr *from, int first) {
+    tri_instr instr = *from;
+    int ctx = *operand(&instr, "ctx"), *key = operand(&instr, "key"), *qkv = operand(&instr, "qkv");
+    tri_slot *sums = &c->to.program->slot[*operand(&instr, "lse")];
+    sums->rows = all_of(sums->rows), sums->cols /= c->n;
+    instr.attr.heads /= c->n;
+    *key = whole_field(c, *key), *qkv = qkv_of_heads(c, *qkv);
+    int out = *operand(&instr, "ctx") = heads_slot(c, ctx, "heads");
+    tri__build(&c->to, instr.op, instr.slot, instr.attr);
+    if (first) {
+        const tri_slot s = c->to.program->slot[ctx];
+        int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
+        TRI_BUILD(&c->to, heads_own, (tri_attr){0}, own, out);
+        sum_up(c, ctx, own);
+        return;
+    }
+    int back = heads_slot(c, ctx, "parts");
+    TRI_BUILD(&c->to, rows_swap, group_of(c), back, out);
+    TRI_BUILD(&c->to, heads_join, ((tri_attr){.members = c->n, .groups = 1}), ctx, back);
+}
+
+/* Each rank's rows of a sequence, summed. */
+static void pool(context *c, const tri_instr *instr) {
+    int y = TRI_SLOT(instr, pool_first, y); /* same order as pool_mean */
+    const tri_slot s = c->to.program->slot[y];
+    int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
+    tri__build(&c->to, instr->op,
+               (const int[TRI_MAX_ARGS]){own, instr->slot[1], instr->slot[2], -1, -1, -1, -1, -1, -1, -1}, instr->attr);
+    sum_up(c, y, own);
+}
+
+static void rewrite(context *c, const tri_instr *instr) {
+    c->to.unit = instr->unit, c->to.mb = instr->mb;
+    switch (instr->op) {
+    case TRI_OP_attention: case TRI_OP_attention_sparse: attention(c, instr, 0); return;
+    case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attention(c, instr, 1); return;
+    case TRI_OP_pool_first:
+    case TRI_OP_pool_mean: /* or of windows, of which all ranks have all */
+        if (is_tokens(c->to.program->slot[TRI_SLOT(instr, pool_first, x)].rows)) {
+            pool(c, instr);
+            return;
+        }
+    }
+    tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
+}
+
+static tri_status check_sizes(const tri_plan_in *in) {
+    int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
+    for (int b = 0; b < in->model->n_texts; b++) {
+        long long heads = in->model->encoder[b].num_attention_heads;
+        if (heads % all)
+            return tri__fail(TRI_USAGE,
+                             "--cp-size %d: the %s encoder's %lld attention heads cannot be shared by %d ranks (cp %d x "
+                             "tp %d) evenly; take sizes whose product divides %lld",
+                             cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads);
+    }
+    return TRI_OK;
+}
+
+tri_status tri__pass_context(tri_pass *pass) {
+    tri_program *program = pass->program;
+    const tri_instr *from = program->instr;
+    int n_from = program->n_instrs;
+    TRI_TRY(check_sizes(pass->in));
+    context c = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n = tri__mesh_cp(&pass->in->mesh)};
+    for (int field = 0; field < TRI_FIELD_COUNT; field++) c.whole[field] = -1;
+    c.field = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *c.field);
+    for (int s = 0; s < program->n_slots; s++) {
+        c.field[s] = -1;
+        if (is_tokens(program->slot[s].rows)) program->slot[s].rows.div = c.n;
+    }
+    for (int i = 0; i < n_from; i++)
+        if (from[i].op == TRI_OP_input) c.field[TRI_SLOT(&from[i], input, y)] = from[i].attr.field;
+    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
+    for (int i = 0; i < n_from; i++) rewrite(&c, &from[i]);
+    return TRI_OK;
+}
+
+/* The slot of which an operation handles this rank's run; -1: none. */
+static int run_of(const tri_instr *instr) {
+    switch (instr->op) {
+    case TRI_OP_input: return TRI_SLOT(instr, input, y);
+    case TRI_OP_pool_first: case TRI_OP_pool_mean: return TRI_SLOT(instr, pool_first, x);
+    case TRI_OP_pool_first_din: case TRI_OP_pool_mean_din: return TRI_SLOT(instr, pool_first_din, dx);
+    default: return -1;
+    }
+}
+
+tri_status tri__pass_context_place(tri_pass *pass) {
+    tri_program *program = pass->program;
+    int cp = tri__mesh_cp(&pass->in->mesh), place = tri__mesh_context(&pass->in->mesh, pass->in->rank);
+    size_t bytes = (size_t)program->n_instrs * sizeof *program->instr;
+    program->instr = memcpy(tri__arena_alloc(pass->arena, bytes), program->instr, bytes); /* shared by all replicas */
+    program->cap_instrs = program->n_instrs;
+    for (int i = 0; i < program->n_instrs; i++) {
+        tri_instr *instr = &program->instr[i];
+        int slot = run_of(instr), runs = slot < 0 ? 0 : program->slot[slot].rows.div;
+        instr->attr.part += place * (runs / cp); /* ranks that share layers have runs of it */
+        if (instr->attr.heads) instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
+        if (instr->op == TRI_OP_heads_own || instr->op == TRI_OP_heads_own_din) instr->attr.part = place;
+    }
+    return TRI_OK;
+}
