@@ -105,6 +105,9 @@ static const kernel_grid kernel_grids[] = {
     {SPARSE, "L=0,4 W=1 X=3 A=2 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
+    {"pool_first pool_first_din pool_mean pool_mean_din", "L=2,4 X=-2 Z=0,1 H=20"}, /* runs of the tokens */
+    {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5,17 D=3,9,60,180"},
+    {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60,100"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
@@ -121,6 +124,11 @@ static const kernel_grid kernel_grids[] = {
 enum { KERNEL_GRIDS = sizeof kernel_grids / sizeof *kernel_grids };
 
 typedef void kernel_visit(const kernel_case *at, void *context);
+
+/* Pooling of run Z of the tokens, of which there are T; X below 0: fewer than the sequences have. */
+static inline int kernel_case_pools(const kernel_case *at) {
+    return at->op >= TRI_OP_pool_first && at->op <= TRI_OP_pool_mean_din;
+}
 
 /* Derives dependent extents, and visits the case. */
 static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *visit, void *context) {
@@ -140,6 +148,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         tri_blocks blocks = kernel_blocks(DIM('W'));
         at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word, DIM('K') = blocks.n;
     }
+    if (at->op >= TRI_OP_heads_part && at->op <= TRI_OP_heads_join_din) /* three ranks: kernel_call.h's members */
+        DIM('T') = 3 * DIM('R'), DIM('G') = DIM('D') / 3;
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM
     visit(at, context);

@@ -149,7 +149,10 @@ static void double_attention_sparse_first(const kernel_call *k, double *const *v
 
 static void double_pool_first(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H');
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][(int64_t)v[2][i / H] * H + i % H];
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        int64_t t = (int64_t)v[2][i / H] - k->attr.part * extent(k, 'T');
+        v[0][i] = t >= 0 && t < extent(k, 'T') ? v[1][t * H + i % H] : 0;
+    }
 }
 
 static void double_pool_mean(const kernel_call *k, double *const *v) {
@@ -157,8 +160,31 @@ static void double_pool_mean(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t begin = (int64_t)v[2][i / H], end = (int64_t)v[2][i / H + 1];
         v[0][i] = 0;
-        for (int64_t t = begin; t < end; t++) v[0][i] += v[1][t * H + i % H] / (double)(end - begin);
+        for (int64_t t = begin; t < end; t++)
+            if (t / extent(k, 'T') == k->attr.part)
+                v[0][i] += v[1][t % extent(k, 'T') * H + i % H] / (double)(end - begin);
     }
+}
+
+/* Element i of the narrow matrix, in the wide one. */
+static int64_t double_wide_at(const kernel_call *k, int64_t i) {
+    int64_t G = extent(k, 'G'), each = G / k->attr.groups, row = i / G, group = i % G / each;
+    int64_t rank = row / extent(k, 'R'), t = row % extent(k, 'R');
+    return t * extent(k, 'D') + (group * k->attr.members + rank) * each + i % each;
+}
+
+static void double_heads_part(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][double_wide_at(k, i)];
+}
+
+static void double_heads_join(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][double_wide_at(k, i)] = v[1][i];
+}
+
+static void double_heads_own(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H'), C = extent(k, 'C');
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] = i % H / C == k->attr.part ? v[1][i / H * C + i % H % C] : 0;
 }
 
 static void double_concat(const kernel_call *k, double *const *v) {
@@ -444,6 +470,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(attention_sparse),
     ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean),
+    ROW(heads_part), ROW(heads_join),    ROW(heads_own),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),

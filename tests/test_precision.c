@@ -90,6 +90,8 @@ static const kernel_grid grids[] = {
     {ATTENTION, "L=0,1,2,4 A=1,3 E=4,20"},
     {SPARSE, "L=0,4,6 W=1 A=3 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 X=0,3 H=3,20"},
+    {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5 D=9,60"},
+    {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},

@@ -62,8 +62,8 @@ static int qkv_of_heads(context *c, int qkv) {
     return heads;
 }
 
-/* The ranks' addends `own`, summed into y. All compute the same from the sum, but only the first rank's loss counts: its
- * gradient is the sum of all ranks'. */
+/* The ranks' addends `own`, summed into y. All compute the same from the sum, but only the first rank's loss counts:
+ * its gradient is the sum of all ranks'. */
 static void sum_up(context *c, int y, int own) {
     const tri_slot s = c->to.program->slot[y];
     int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
@@ -125,10 +125,11 @@ static tri_status check_sizes(const tri_plan_in *in) {
     for (int b = 0; b < in->model->n_texts; b++) {
         long long heads = in->model->encoder[b].num_attention_heads;
         if (heads % all)
-            return tri__fail(TRI_USAGE,
-                             "--cp-size %d: the %s encoder's %lld attention heads cannot be shared by %d ranks (cp %d x "
-                             "tp %d) evenly; take sizes whose product divides %lld",
-                             cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads);
+            return tri__fail(
+                TRI_USAGE,
+                "--cp-size %d: the %s encoder's %lld attention heads cannot be shared by %d ranks (cp %d x "
+                "tp %d) evenly; take sizes whose product divides %lld",
+                cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads);
     }
     return TRI_OK;
 }

@@ -1,7 +1,7 @@
-/* heads.c - heads of all tokens of a rank's run, against all tokens of a rank's heads: the layouts that ranks of context
- * parallelism exchange. A row of the wide matrix [R, members * G] is `groups` times all heads side by side; run k of the
- * narrow one [members * R, G] has the k-th part of them. Also a rank's heads, with zeros for the other ranks', to be
- * summed. */
+/* heads.c - heads of all tokens of a rank's run, against all tokens of a rank's heads: the layouts that ranks of
+ * context parallelism exchange. A row of the wide matrix [R, members * G] is `groups` times all heads side by side; run
+ * k of the narrow one [members * R, G] has the k-th part of them. Also a rank's heads, with zeros for the other ranks',
+ * to be summed. */
 #include "device/cpu/reference/reference.h"
 
 /* Where the element (t, c) of the wide matrix is in the narrow one. */
