@@ -24,6 +24,8 @@ cp "$out" other.txt
 run check 0.txt other.txt
 expect_code 65
 expect_text "$err" "ranks 0 and 1 differ in transfer"
+plan --world-size 2 --compress-gradients int8 --error-feedback --device cuda --hardware h200x8 --check # all kernels
+expect_code 0
 plan --world-size 2 --print-after compress
 expect_code 0
 expect_text "$out" "--compress-gradients or --compress-weights"
