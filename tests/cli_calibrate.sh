@@ -9,7 +9,7 @@ run calibrate --seconds 1.5 -o here.json --quiet
 expect_code 0
 expect_text "$out" "product" "attention" "GFLOP/s" "written to" "here.json"
 for key in '"device": "cpu"' '"kernels": \[' '"target": {' '"measured": \[' '"date": "20' '"op": "linear_dw"' \
-    '"op": "adamw"' '"adds": true'; do
+    '"op": "adamw"' '"adds": true' '"op": "pack"' '"code": "int8"'; do
     expect "the file has $key" grep -q "$key" here.json
 done
 run simulate "${layout[@]}" --hardware here.json --json
@@ -17,6 +17,8 @@ expect_code 0
 expect_text "$out" '"hardware":"here.json"'
 sed 's/"threads": 1/"threads": -1/' here.json >bad.json
 refuses 65 "bad.json: kernels[" ".threads has to be a whole number" -- simulate "${layout[@]}" --hardware bad.json
+sed 's/"code": "int8"/"code": "int9"/' here.json >bad.json
+refuses 65 "bad.json: kernels[" ".code has to be a code: bf16, int8," -- simulate "${layout[@]}" --hardware bad.json
 sed 's/"device": "cpu"/"device": "gpu"/' "$project/src/sim/cpu.json" >bad.json
 refuses 65 "bad.json: device: there is no device gpu" -- simulate "${layout[@]}" --hardware bad.json
 head -c 5000 here.json >cut.json

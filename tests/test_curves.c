@@ -19,7 +19,7 @@ static tri_hardware clockwork(tri_kernel_curve *curve, int n) {
 }
 
 static double seconds(const tri_hardware *h, tri_op op, tri_dtype dtype, int threads, double a, double b, double c) {
-    return tri__curve_seconds(h, &(tri_kernel_call){op, dtype, threads, 0, {a, b, c}});
+    return tri__curve_seconds(h, &(tri_kernel_call){.op = op, .dtype = dtype, .threads = threads, .size = {a, b, c}});
 }
 
 /* Twice the roofline at 16 columns, eight times at 64: four times half-way between their logarithms. Outside of them
@@ -49,6 +49,29 @@ static void between_threads(void **state) {
     NEAR(seconds(&h, TRI_OP_add, TRI_F32, 16, 1, 16, 0), 32);
 }
 
+/* Each code has its curves; pack that keeps errors has its own, and takes the other's where it has none. */
+static void codes(void **state) {
+    (void)state;
+    tri_kernel_curve curve[] = {
+        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .n = 2, .point = fast},
+        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_INT8, .adds = 1, .n = 2, .point = two},
+        {.op = TRI_OP_pack, .dtype = TRI_F32, .threads = 1, .code = TRI_CODE_FP8, .n = 2, .point = two}};
+    const tri_hardware h = clockwork(curve, 3);
+    const struct {
+        tri_code code;
+        int adds;
+        double want;
+    } cases[] = {{TRI_CODE_INT8, 0, 64}, {TRI_CODE_INT8, 1, 128}, {TRI_CODE_FP8, 0, 128}, {TRI_CODE_FP8, 1, 128},
+                 {TRI_CODE_SIGNS, 0, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        NEAR(tri__curve_seconds(&h, &(tri_kernel_call){.op = TRI_OP_pack,
+                                                       .threads = 1,
+                                                       .adds = cases[i].adds,
+                                                       .size = {1, 16},
+                                                       .code = cases[i].code}),
+             cases[i].want);
+}
+
 /* Attention of ragged sequences takes twice as long as of equal ones of the same work: half-way between, sqrt(2). */
 static void ragged(void **state) {
     (void)state;
@@ -58,7 +81,8 @@ static void ragged(void **state) {
     const tri_hardware h = clockwork(&curve, 1);
     const double raggedness[] = {1, 2, 4, 9}, want[] = {100, 100 * sqrt(2), 200, 200};
     for (int i = 0; i < 4; i++) {
-        const tri_kernel_call call = {TRI_OP_attention, TRI_F32, 1, 0, {64, 16, 2, 8, raggedness[i]}};
+        const tri_kernel_call call = {
+            .op = TRI_OP_attention, .dtype = TRI_F32, .threads = 1, .size = {64, 16, 2, 8, raggedness[i]}};
         NEAR(tri__curve_seconds(&h, &call), want[i]);
     }
 }
@@ -124,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(between_points),
         cmocka_unit_test(between_threads),
+        cmocka_unit_test(codes),
         cmocka_unit_test(ragged),
         cmocka_unit_test(tiles),
         cmocka_unit_test(siblings),

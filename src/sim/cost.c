@@ -41,7 +41,7 @@ typedef struct timed {
 } timed;
 
 static size_t place_of(const tri_kernel_call *call) {
-    double mix = (double)call->op * 31 + (double)call->dtype * 7 + call->adds;
+    double mix = (double)call->op * 31 + (double)call->dtype * 7 + call->adds + 3 * (double)call->code;
     for (int k = 0; k < TRI_SIZES; k++) mix = mix * 1.7 + call->size[k];
     return (size_t)fmod(mix, REMEMBERED);
 }
@@ -54,7 +54,7 @@ static double curve_of(const tri_costs *costs, const tri_program *program, const
     if (!h->n_kernels) return -1;
     memset(&call, 0, sizeof call); /* calls are compared by their bytes */
     call.op = (tri_op)instr->op, call.dtype = tri__instr_dtype(program, instr);
-    call.adds = tri__instr_adds(instr), call.threads = threads_of(costs, program);
+    call.adds = tri__instr_adds(instr), call.threads = threads_of(costs, program), call.code = tri__instr_code(instr);
     tri__instr_sizes(program, instr, counts, call.size);
     timed *at = &known[place_of(&call)];
     if (at->seconds == 0 || memcmp(&at->call, &call, sizeof call) != 0)

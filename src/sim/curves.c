@@ -79,7 +79,7 @@ static void nearest(const tri_hardware *h, tri_op op, const tri_kernel_call *cal
     found[0] = found[1] = NULL;
     for (int i = 0; i < h->n_kernels; i++) {
         const tri_kernel_curve *c = &h->kernel[i];
-        if (c->op != op || c->dtype != call->dtype || c->adds != adds) continue;
+        if (c->op != op || c->dtype != call->dtype || c->adds != adds || c->code != call->code) continue;
         if (c->threads <= call->threads && (!found[0] || c->threads > found[0]->threads)) found[0] = c;
         if (c->threads >= call->threads && (!found[1] || c->threads < found[1]->threads)) found[1] = c;
     }

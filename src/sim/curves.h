@@ -10,6 +10,7 @@ typedef struct tri_kernel_call {
     tri_dtype dtype;
     int threads, adds;
     double size[TRI_SIZES];
+    tri_code code;
 } tri_kernel_call;
 
 /* By the curve of the operation or, if it has none of this type, of one that does the same kind of work. -1: there is

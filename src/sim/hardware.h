@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "layout/coded.h"
 #include "layout/dtype.h"
 #include "program/target.h"
 
@@ -27,7 +28,8 @@ typedef struct tri_kernel_curve {
     tri_op op;
     tri_dtype dtype;       /* as tri__instr_dtype */
     int threads;           /* of the rank, while other ranks use the remaining cores; 0: the device has no threads */
-    int adds;              /* 1: of calls that add to their output */
+    int adds;              /* 1: of calls that add to their output; of pack: that keep errors */
+    tri_code code;         /* of operations on coded numbers; of others none */
     int tile[2];           /* products with several threads: rows and columns of the output that one thread computes at
                               a time; 0: not divided that way */
     int n;

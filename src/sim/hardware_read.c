@@ -183,15 +183,26 @@ static tri_status read_tile(const source *s, row_at at, const tri_json *row, int
     return tri__fail(TRI_DATA, "%s: kernels[%zu].tile has to be two whole numbers, rows and columns", s->name, at.row);
 }
 
+static tri_status read_code(const source *s, row_at at, const tri_json *row, tri_code *code) {
+    const tri_json *value = tri__json_get(row, "code");
+    const char *name = tri__json_string_value(value);
+    *code = TRI_CODE_NONE;
+    if (!value) return TRI_OK;
+    for (int k = TRI_CODE_BF16; k < TRI_CODE_COUNT && name; k++)
+        if (strcmp(name, tri__code_name((tri_code)k)) == 0) *code = (tri_code)k;
+    if (*code != TRI_CODE_NONE) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: kernels[%zu].code has to be a code: bf16, int8, int4, fp8, signs", s->name, at.row);
+}
+
 static tri_status read_kernel(const source *s, row_at at, const tri_json *row, tri_kernel_curve *curve) {
-    static const char *const known[] = {"op", "dtype", "threads", "adds", "tile", "points"};
+    static const char *const known[] = {"op", "dtype", "threads", "adds", "code", "tile", "points"};
     const char *op = tri__json_string_value(tri__json_get(row, "op")), *names[TRI_SIZES],
                *dtype = tri__json_string_value(tri__json_get(row, "dtype"));
     int op_at = op ? tri__op_find(op) : -1, dtype_at = dtype ? tri__dtype_find(dtype) : -1;
     const tri_json *points, *adds = tri__json_get(row, "adds");
     if (!tri__json_is_object(row))
         return tri__fail(TRI_DATA, "%s: kernels[%zu] has to be an object {...}", s->name, at.row);
-    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 6));
+    TRI_TRY(tri__hardware_refuse(s->name, "kernels", row, known, 7));
     if (op_at < 0 || tri__op_queue((tri_op)op_at) != TRI_QUEUE_COMPUTE)
         return tri__fail(TRI_DATA, "%s: kernels[%zu].op has to be an operation that computes", s->name, at.row);
     if (dtype_at < 0)
@@ -201,6 +212,7 @@ static tri_status read_kernel(const source *s, row_at at, const tri_json *row, t
     if (adds && !tri__json_is_boolean(adds))
         return tri__fail(TRI_DATA, "%s: kernels[%zu].adds has to be true or false", s->name, at.row);
     curve->adds = tri__json_is_true(adds);
+    TRI_TRY(read_code(s, at, row, &curve->code));
     TRI_TRY(read_tile(s, at, row, curve->tile));
     /* Attention without raggedness: files from before it was measured, when all sequences were equally long. */
     int sizes = tri__op_sizes(curve->op, names), attends = tri__op_is_attention(curve->op);

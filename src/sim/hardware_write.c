@@ -52,6 +52,7 @@ static tri_json *kernels_json(const tri_hardware *h) {
         tri_json *row = tri__json_pack("{s:s, s:s, s:i, s:o}", "op", tri__op_row(curve->op)->name, "dtype",
                                        tri__dtype_name(curve->dtype), "threads", curve->threads, "points", points);
         if (row && curve->adds) tri__json_set_new(row, "adds", tri__json_boolean(1));
+        if (row && curve->code) tri__json_set_new(row, "code", tri__json_string(tri__code_name(curve->code)));
         if (row && (curve->tile[0] || curve->tile[1]))
             tri__json_set_new(row, "tile", tri__json_pack("[i, i]", curve->tile[0], curve->tile[1]));
         tri__json_append_new(rows, row);

@@ -56,14 +56,20 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
         size[0] = rows, size[1] = squares / rows, size[2] = heads, size[3] = cols / heads;
         size[4] = squares / rows * (extent(&dims, "S") - 1) / rows; /* seq has a number more than sequences */
     } else {
-        size[0] = rows, size[1] = cols;
+        size[0] = op == TRI_OP_unpack_sum ? dims.of['M' - 'A'] : rows, size[1] = cols;
         if (op == TRI_OP_embed_dw) size[2] = instr->acc & 1 ? 1 : extent(&dims, "V");
     }
     for (int k = 0; k < n; k++) size[k] = fmax(1, size[k]);
     return n;
 }
 
-int tri__instr_adds(const tri_instr *instr) { return instr->acc & 1; }
+int tri__instr_adds(const tri_instr *instr) {
+    return instr->op == TRI_OP_pack ? TRI_SLOT(instr, pack, e) >= 0 : instr->acc & 1;
+}
+
+tri_code tri__instr_code(const tri_instr *instr) {
+    return tri__op_arg((tri_op)instr->op, "q") == NOT_FOUND ? TRI_CODE_NONE : (tri_code)instr->attr.code;
+}
 
 /* The output of y = x w^T is [rows, out], that of a gradient of x [rows, in], of w [out, in]. */
 double tri__product_imbalance(const tri_kernel_curve *curve, const double *size) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "study/calibrate_async.h"
+#include "study/calibrate_codes.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <sys/resource.h>
 
 enum { MOST_RANKS = 64, MOST_STEPS = 8, FEWEST_STEPS = 2, MOST_RUNS = 16 };
+#define CODES_SHARE 0.08 /* of the time, for coded numbers */
 #define SWITCHES 30 /* a second and core, involuntary: more of them are another process */
 
 /* width, heads, layers, words, tokens, length, microbatches: small models first, because the last ones are left out
@@ -50,6 +52,7 @@ typedef struct crew {
     int ranks, threads, steps;
     double seconds;            /* that the steps may take */
     int disturbed, repeated;   /* the last step; steps */
+    int code_sizes;            /* that ranks time, where they code numbers */
     pthread_barrier_t together;
     tri_status status[MOST_RANKS];
     tri_words words[MOST_RANKS];
@@ -149,6 +152,27 @@ static void *be_rank(void *data) {
     return NULL;
 }
 
+static int coders_go_on(void *data) { return go_on(data); }
+
+/* Times coding and expanding instead; one rank's times count. */
+static void *be_coder(void *data) {
+    const member *m = data;
+    crew *c = m->crew;
+    tri_code_timing timing = {.device = c->asked->device,
+                              .rank = m->rank,
+                              .ranks = c->ranks,
+                              .threads = c->threads,
+                              .seconds = c->seconds,
+                              .sizes = &c->code_sizes,
+                              .status = &c->status[m->rank],
+                              .go_on = coders_go_on,
+                              .crew = c};
+    pin(c, m->rank);
+    tri__time_codes(&timing, m->rank ? NULL : c->samples);
+    if (c->status[m->rank] != TRI_OK) tri__words_keep(&c->words[m->rank]);
+    return NULL;
+}
+
 static tri_status first_failure(const crew *c) {
     for (int i = 0; i < c->ranks; i++) {
         if (c->status[i] == TRI_OK) continue;
@@ -159,14 +183,14 @@ static tri_status first_failure(const crew *c) {
 }
 
 /* Fresh threads for each model, so that those of OpenMP are on the same cores. */
-static tri_status run_crew(crew *c) {
+static tri_status run_crew(crew *c, void *(*be)(void *)) {
     member members[MOST_RANKS];
     int started = 0;
     if (pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) return tri__fail(TRI_RESOURCE, "out of memory");
     pthread_mutex_init(&c->adding, NULL);
     for (; started < c->ranks; started++) {
         members[started] = (member){.crew = c, .rank = started};
-        if (pthread_create(&members[started].thread, NULL, be_rank, &members[started])) break;
+        if (pthread_create(&members[started].thread, NULL, be, &members[started])) break;
     }
     TRI_ASSERT(started == c->ranks); /* those that started wait for all */
     for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
@@ -204,7 +228,7 @@ static tri_status run_models(const tri_calibration *asked, const run_kind *kind,
         if (i > 2 && (2 + FEWEST_STEPS) * work / rate > rest) continue; /* later ones may be shorter */
         if (tri__trial_bytes(&c.at) * c.ranks > 0.5 * (double)tri__memory_available()) continue;
         c.seconds = rest / (MODELS - i) / 2; /* later ones take longer */
-        TRI_TRY(run_crew(&c));
+        TRI_TRY(run_crew(&c, be_rank));
         rate = fmax(rate, work * (c.steps + c.repeated + 2) / (tri__clock() - now));
         *repeated += c.repeated;
     }
@@ -223,8 +247,27 @@ static int list_kinds(const tri_calibration *asked, run_kind kind[static MOST_RU
         kind[n++] = (run_kind){.threads = threads, .quantize = TRI_I8, .seconds = 0.25};
     }
     for (int i = 0; i < n; i++) all += kind[i].seconds;
-    for (int i = 0; i < n; i++) kind[i].seconds *= asked->seconds / all;
+    for (int i = 0; i < n; i++) kind[i].seconds *= (1 - CODES_SHARE) * asked->seconds / all;
     return n;
+}
+
+/* Coding and expanding numbers, which a rank alone never does. */
+static tri_status run_codes(const tri_calibration *asked, tri_samples *samples) {
+    int runs = 0;
+    for (int threads = 1; threads <= asked->cores; threads *= 2) runs++;
+    for (int threads = 1; threads <= asked->cores; threads *= 2) {
+        int ranks = asked->cores / threads;
+        crew c = {.asked = asked,
+                  .ranks = ranks < MOST_RANKS ? ranks : MOST_RANKS,
+                  .threads = threads,
+                  .seconds = CODES_SHARE * asked->seconds / runs,
+                  .samples = samples};
+        if (asked->stop) TRI_TRY(tri__stop_check(asked->stop, "the machine was being measured"));
+        tri__say(asked->log, TRI_LOG_INFO, "kernels: coded numbers, %d thread%s a rank, %.1f s", threads,
+                 threads == 1 ? "" : "s", c.seconds);
+        TRI_TRY(run_crew(&c, be_coder));
+    }
+    return TRI_OK;
 }
 
 static tri_status run_kinds(const tri_calibration *asked, tri_samples *samples) {
@@ -240,7 +283,7 @@ static tri_status run_kinds(const tri_calibration *asked, tri_samples *samples) 
         tri__say(asked->log, TRI_LOG_WARN,
                  "other processes used the cores meanwhile: %d step%s repeated; measure on an idle machine", repeated,
                  repeated == 1 ? " was" : "s were");
-    return TRI_OK;
+    return run_codes(asked, samples);
 }
 
 typedef struct keeping {

@@ -18,6 +18,7 @@ static int compare(const tri_sample *a, const tri_sample *b) {
     if (a->dtype != b->dtype) return a->dtype < b->dtype ? -1 : 1;
     if (a->threads != b->threads) return a->threads < b->threads ? -1 : 1;
     if (a->adds != b->adds) return a->adds < b->adds ? -1 : 1;
+    if (a->code != b->code) return a->code < b->code ? -1 : 1;
     for (int k = 0; k < TRI_SIZES; k++)
         if (a->size[k] != b->size[k]) return a->size[k] < b->size[k] ? -1 : 1;
     return 0;
@@ -39,34 +40,41 @@ static tri_sample *find(tri_samples *all, const tri_sample *like) {
     return &all->at[all->n++];
 }
 
+tri_status tri__samples_put(tri_samples *samples, const tri_sample *like, double *seconds, int n) {
+    tri_sample *at = find(samples, like);
+    if (!at) return tri__fail(TRI_RESOURCE, "out of memory");
+    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    at->seconds += seconds[(n - 1) / 2];
+    at->spread += (seconds[3 * n / 4] - seconds[n / 4]) / 2;
+    at->n++;
+    return TRI_OK;
+}
+
 tri_status tri__samples_add(tri_samples *samples, const tri_program *program, const tri_counts *counts, int threads,
                             const tri_time *times, int steps) {
     int n = program->n_instrs;
-    double *sorted = malloc((size_t)steps * sizeof *sorted);
-    if (!sorted) return tri__fail(TRI_RESOURCE, "out of memory");
-    for (int i = 0; i < n; i++) {
+    double *took = malloc((size_t)steps * sizeof *took);
+    tri_status status = took ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < n && status == TRI_OK; i++) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue((tri_op)instr->op) != TRI_QUEUE_COMPUTE) continue;
         tri_sample like = {.op = (tri_op)instr->op,
                            .dtype = tri__instr_dtype(program, instr),
                            .threads = threads,
-                           .adds = tri__instr_adds(instr)};
+                           .adds = tri__instr_adds(instr),
+                           .code = tri__instr_code(instr)};
         tri__instr_sizes(program, instr, counts, like.size);
         for (int s = 0; s < steps; s++)
-            sorted[s] = times[(size_t)s * (size_t)n + (size_t)i].end - times[(size_t)s * (size_t)n + (size_t)i].begin;
-        qsort(sorted, (size_t)steps, sizeof *sorted, by_value);
-        tri_sample *at = find(samples, &like);
-        if (!at) break;
-        at->seconds += sorted[(steps - 1) / 2];
-        at->spread += (sorted[3 * steps / 4] - sorted[steps / 4]) / 2;
-        at->n++;
+            took[s] = times[(size_t)s * (size_t)n + (size_t)i].end - times[(size_t)s * (size_t)n + (size_t)i].begin;
+        status = tri__samples_put(samples, &like, took, steps);
     }
-    free(sorted);
-    return samples->at ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    free(took);
+    return status;
 }
 
 static int same_curve(const tri_sample *a, const tri_sample *b) {
-    return a->op == b->op && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds;
+    return a->op == b->op && a->dtype == b->dtype && a->threads == b->threads && a->adds == b->adds &&
+           a->code == b->code;
 }
 
 void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *out) {
@@ -78,7 +86,8 @@ void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *o
         tri_kernel_curve *curve = &out->kernel[out->n_kernels++];
         for (end = i; end < samples->n && same_curve(first, &samples->at[end]);) end++;
         *curve = (tri_kernel_curve){
-            .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds, .n = end - i};
+            .op = first->op, .dtype = first->dtype, .threads = first->threads, .adds = first->adds,
+            .code = first->code, .n = end - i};
         curve->point = tri__arena_alloc(arena, (size_t)curve->n * sizeof *curve->point);
         for (int k = 0; k < curve->n; k++) {
             const tri_sample *from = &samples->at[i + k];

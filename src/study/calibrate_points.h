@@ -10,6 +10,7 @@ typedef struct tri_sample {
     tri_op op;
     tri_dtype dtype;
     int threads, adds;
+    tri_code code;
     double size[TRI_SIZES];
     double seconds, spread;    /* sums over instructions */
     int n;
@@ -26,6 +27,8 @@ typedef struct tri_samples {
  * some find their operands in a cache and others do not. Not thread-safe. */
 tri_status tri__samples_add(tri_samples *samples, const tri_program *program, const tri_counts *counts, int threads,
                             const tri_time *times, int steps);
+/* Adds one call by its times, [n], which are sorted. */
+tri_status tri__samples_put(tri_samples *samples, const tri_sample *like, double *seconds, int n);
 /* The curves of all samples, in order of operation, type, threads and size; in the arena. */
 void tri__samples_curves(tri_samples *samples, tri_arena *arena, tri_hardware *out);
 /* The rates of large calls, from the curves of one thread: f32, half, attention, bytes, launch, and the peaks of all
