@@ -112,6 +112,10 @@ sed '/^program/,$!d' "$out" >program.txt
 run check program.txt
 expect_code 0
 
+run plan "${windowed[@]:0:4}" --windows 4 --stride 9 # without data: the most that there can be
+expect_code 0
+expect_text "$out" "8 samples, 1,024 + 1,024 tokens in 32 + 32 windows"
+
 refuses 2 windows 0 1024 -- train "${steps[@]}" --data-path data --output-dir never --windows 0
 refuses 2 stride 0 -- train "${steps[@]}" --data-path data --output-dir never --windows 2 --stride 0
 refuses 2 "stride 31" "32 tokens" "at most 30" -- \

@@ -20,6 +20,9 @@ static void open_job(tiny *t, const job *j) {
     tiny_open(t, "cpu", 2, 3, 0.1, 2);
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     t->encoder[1].num_attention_heads = 4; /* two ranks share a layer */
+    t->config.windows = 1 + j->half;
+    for (int b = 0; b < 2 && j->half; b++) t->in.max.of[TRI_SYM_W0 + b] = 2 * t->in.max.of[TRI_SYM_N];
+    t->in.max_infer = t->in.max;
     tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = j->mesh;
     t->in.sharding = (tri_sharding){.kind = j->kind,

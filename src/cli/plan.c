@@ -104,12 +104,16 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
 /* serves: the plan has no step of training. */
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int serves, int check) {
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
-    char count[4][32];
-    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens\n\n",
+    char count[6][32], windows[80] = "";
+    if (tri__json_get(largest, "primary_windows"))
+        snprintf(windows, sizeof windows, " in %s + %s windows",
+                 tri__text_count(whole(largest, "primary_windows"), count[4]),
+                 tri__text_count(whole(largest, "secondary_windows"), count[5]));
+    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
             whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
             whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
-            tri__text_count(whole(largest, "secondary_tokens"), count[3]));
+            tri__text_count(whole(largest, "secondary_tokens"), count[3]), windows);
     const tri_json *ranks = tri__json_get(facts, "ranks");
     int beside = tri__json_size(ranks) == 1 && !serves;
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));

@@ -24,6 +24,11 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                             tri__program_json(all->of[TRI_INFER].at[0].program), "start",
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (max->of[TRI_SYM_W0]) {
+        tri_json *largest = tri__json_get(*facts, "largest_microbatch");
+        tri__json_set_new(largest, "primary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W0]));
+        tri__json_set_new(largest, "secondary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W1]));
+    }
     return s->print_program == TRI_PRINT_NONE
                ? TRI_OK
                : tri__view_programs(s, engine, &all->of[s->print_kind], program);
