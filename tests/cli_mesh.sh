@@ -21,6 +21,13 @@ expect_text "$out" '"order":"dp,tp,pp"' \
     '{"rank":14,"pp":0,"tp":1,"dp":3,"node":0,"local_rank":14,"groups":{"pp":[14,15],"tp":[12,14],"dp":[2,6,10,14]}'\
 ',"first":{"pp":14,"tp":12,"dp":2},"previous":null,"next":15}'
 
+# Ranks that share tokens are neighbours of the dp axis.
+run mesh --world-size 8 --cp-size 2 --tp-size 2
+expect_text "$out" "8 ranks: pp 1 x tp 2 x cp 2 x dp 2" "pp=0/1 tp=1/2 dp=1/2 cp=0/2" "{6, 7}"
+run mesh --world-size 8 --cp-size 3
+expect_code 2
+expect_text "$err" "8 ranks = pp 1 x tp 1 x cp 3 x dp ?"
+
 # Tensor groups that cross machines are announced with the order that avoids it, and auto takes it.
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8
 expect_code 0

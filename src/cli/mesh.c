@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/text.h"
+#include "program/transfer.h"
 #include "report/table.h"
 
 #include <stdlib.h>
@@ -38,9 +39,12 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
         int first[TRI_AXIS_COUNT];
         for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
             first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
-        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d\t%d\t%d\t%d\t%s\t%s", rank, rank / g->per_node,
-                            at.pp, g->mesh.pp, at.tp, g->mesh.tp, at.dp, g->mesh.dp, first[TRI_AXIS_PP],
-                            first[TRI_AXIS_TP], first[TRI_AXIS_DP],
+        char cp[32] = "";
+        if (g->mesh.cp > 1) snprintf(cp, sizeof cp, " cp=%d/%d", tri__mesh_context(&g->mesh, rank), g->mesh.cp);
+        tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d%s\t%d\t%d\t%d\t%s\t%s", rank,
+                            rank / g->per_node, at.pp, g->mesh.pp, at.tp, g->mesh.tp, tri__mesh_reader(&g->mesh, rank),
+                            tri__mesh_readers(&g->mesh), cp, first[TRI_AXIS_PP], first[TRI_AXIS_TP],
+                            first[TRI_AXIS_DP],
                             rank_text(tri__mesh_previous(&g->mesh, rank), previous),
                             rank_text(tri__mesh_next(&g->mesh, rank), next));
     }
@@ -59,6 +63,17 @@ static const char *members_text(const int *members, int n, char out[static 256])
     return out;
 }
 
+/* Ranks that share tokens: runs of the dp axis. */
+static void add_context_groups(const grid *g, tri_text_table *table) {
+    const tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = g->mesh.cp};
+    char text[256];
+    for (int rank = 0; rank < g->world && g->mesh.cp > 1; rank++) {
+        if (tri__mesh_context(&g->mesh, rank)) continue;
+        int n = tri__transfer_members(&g->mesh, rank, &group, g->members);
+        tri__text_table_add(table, "cp\t%d\t%d\t%s", rank, n, members_text(g->members, n, text));
+    }
+}
+
 static tri_status print_groups(const tri_cli *cli, const grid *g) {
     tri_text_table table = {0};
     char text[256];
@@ -70,18 +85,20 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
             tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n,
                                 members_text(g->members, n, text));
         }
+    add_context_groups(g, &table);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
 }
 
 static tri_status print_tables(const tri_cli *cli, const grid *g) {
-    char order[TRI_MESH_ORDER_TEXT];
+    char order[TRI_MESH_ORDER_TEXT], cp[32] = "";
     int machines = (g->world + g->per_node - 1) / g->per_node;
+    if (g->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %d", g->mesh.cp);
     fprintf(cli->out,
-            "%d rank%s: pp %d x tp %d x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
-            g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, g->mesh.dp, tri__mesh_order(&g->mesh, order),
-            machines, machines == 1 ? "" : "s", g->per_node);
+            "%d rank%s: pp %d x tp %d%s x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
+            g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, cp, tri__mesh_readers(&g->mesh),
+            tri__mesh_order(&g->mesh, order), machines, machines == 1 ? "" : "s", g->per_node);
     TRI_TRY(print_ranks(cli, g));
     fputc('\n', cli->out);
     return print_groups(cli, g);
@@ -96,7 +113,9 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
     tri_coords at = tri__mesh_coords(&g->mesh, rank);
     fprintf(out, "{\"rank\":%d", rank);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
-        fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), at.of[axis]);
+        fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis),
+                axis == TRI_AXIS_DP ? tri__mesh_reader(&g->mesh, rank) : at.of[axis]);
+    if (g->mesh.cp > 1) fprintf(out, ",\"cp\":%d", tri__mesh_context(&g->mesh, rank));
     fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
         int n = group_of(g, rank, axis);
@@ -124,7 +143,9 @@ static tri_status print_json(const tri_cli *cli, const grid *g) {
                          tri__text_count(members, count));
     fprintf(cli->out, "{\"world_size\":%d", g->world);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
-        fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis), g->mesh.size[axis]);
+        fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis),
+                axis == TRI_AXIS_DP ? tri__mesh_readers(&g->mesh) : g->mesh.size[axis]);
+    if (g->mesh.cp > 1) fprintf(cli->out, ",\"cp\":%d", g->mesh.cp);
     fprintf(cli->out, ",\"order\":\"%s\",\"nproc_per_node\":%d,\"tensor_groups_crossing\":%d,\"ranks\":[",
             tri__mesh_order(&g->mesh, order), g->per_node, tri__mesh_crossing(&g->mesh, TRI_AXIS_TP, g->per_node));
     for (int rank = 0; rank < g->world; rank++) {

@@ -7,7 +7,9 @@
 
 static const double inv = 1; /* the factor of the loss, which nothing reads */
 
-int tri__engine_parts(const tri_engine *engine) { return tri__mesh_readers(&engine->place.mesh) * engine->in.n_mb_infer; }
+int tri__engine_parts(const tri_engine *engine) {
+    return tri__mesh_readers(&engine->place.mesh) * engine->in.n_mb_infer;
+}
 
 static double *part_of(double *record, int part) { return record + TRI_ORDERED_PARTS + part * TRI_SYM_COUNT; }
 

@@ -5,8 +5,8 @@
  * structs.
  *
  * Ranks along dp hold the same weights. Context parallelism is a factor of that axis: runs of cp consecutive places
- * take the same samples, and each rank of a run some of their tokens. So sums of gradients, shards and all that concerns
- * weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). */
+ * take the same samples, and each rank of a run some of their tokens. So sums of gradients, shards and all that
+ * concerns weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). */
 #ifndef TRI_LAYOUT_MESH_H
 #define TRI_LAYOUT_MESH_H
 

@@ -67,10 +67,11 @@ tri_status tri__local_check(const tri_pass *pass) {
                          every);
     int cp = tri__mesh_cp(&in->mesh), is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID;
     if (cp > 1 && (!is_hybrid || pass->sharding.size % cp))
-        return tri__fail(TRI_USAGE,
-                         "--sync-every %lld with --cp-size %d: ranks that share tokens step together: take --shard hybrid "
-                         "with a --shard-size that is a multiple of %d",
-                         every, cp, cp);
+        return tri__fail(
+            TRI_USAGE,
+            "--sync-every %lld with --cp-size %d: ranks that share tokens step together: take --shard hybrid "
+            "with a --shard-size that is a multiple of %d",
+            every, cp, cp);
     if (in->offload && in->target->ahead)
         return tri__fail(TRI_USAGE,
                          "--sync-every %lld with --offload on a device that copies: evaluations exchange the copies' "

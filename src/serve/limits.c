@@ -20,7 +20,9 @@ tri_status tri__batching_resolve(const tri_batching *asked, const tri_opened *o,
     return TRI_OK;
 }
 
-int tri__batching_parts(const tri_opened *o) { return tri__mesh_readers(&o->place.mesh) * tri__infer_microbatches(&o->settings, 0); }
+int tri__batching_parts(const tri_opened *o) {
+    return tri__mesh_readers(&o->place.mesh) * tri__infer_microbatches(&o->settings, 0);
+}
 
 int64_t tri__batching_tokens(const tri_batching *batching, const tri_opened *o) {
     return tri__part_tokens(batching->max_batch_tokens, tri__batching_parts(o), row_tokens(o));

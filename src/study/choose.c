@@ -340,6 +340,12 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
                                .threads = options->threads ? options->threads : tri__cores()},
                     .world = world};
     *out = (tri_choice){.global_batch = global_batch, .hardware = chooser->hardware, .nearest = {.index = -1}};
+    if (chooser->settings.cp_size > 1)
+        return tri__fail(
+            TRI_USAGE,
+            "--cp-size %lld: layouts in which ranks share tokens are not searched; leave it out, or compare "
+            "with trident simulate",
+            (long long)chooser->settings.cp_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
     TRI_TRY(tri__arena_guard(choose_guarded, &job));
     return out->n_best ? TRI_OK : refuse(&job.search, world);

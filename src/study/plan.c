@@ -119,7 +119,8 @@ static tri_status open_planning(const tri_settings *asked, const tri_log *log, c
     TRI_TRY(tri__assets_open(settings, settings->data_path != NULL, log, &p->assets));
     if (settings->data_path && !serves) TRI_TRY(tri__engine_try(settings, &place, &p->assets));
     TRI_TRY(tri__rows_open(settings, &p->assets, log, stop, beside, &p->rows));
-    TRI_TRY(tri__rows_largest(&p->rows, settings, place.batch, settings->num_microbatches * tri__mesh_readers(&place.mesh), &max));
+    TRI_TRY(tri__rows_largest(&p->rows, settings, place.batch,
+                              settings->num_microbatches * tri__mesh_readers(&place.mesh), &max));
     place.steps = tri__rows_steps(&p->rows, settings, place.batch);
     if (!serves) TRI_TRY(tri__accept_steps(settings, place.steps));
     TRI_TRY(tri__stop_check(stop, "the run was being prepared"));

@@ -143,7 +143,9 @@ static tri_json *timeline_json(const profile_job *job) {
 
 static tri_json *coords_json(const tri_place *place) {
     tri_coords at = tri__mesh_coords(&place->mesh, place->rank);
-    return tri__json_pack("{s:i, s:i, s:i}", "pp", at.pp, "tp", at.tp, "dp", at.dp);
+    return tri__json_pack("{s:i, s:i, s:i, s:i}", "pp", at.pp, "tp", at.tp, "cp",
+                          tri__mesh_context(&place->mesh, place->rank), "dp",
+                          tri__mesh_reader(&place->mesh, place->rank));
 }
 
 /* Steps of each kind among the recorded ones: {"full": 3}. */

@@ -41,8 +41,8 @@ template <typename T> static void pool(const tri_call *call) {
     if (elements(call, ARG(y)) == 0) return;
     int64_t rows = call->t[ARG(x)].rows;
     pool_kernel<T><<<(unsigned)call->t[ARG(y)].rows, THREADS, 0, stream(call)>>>(
-        rows, call->attr->part * rows, call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)), data<int32_t>(call, ARG(seq)),
-        call->op == TRI_OP_pool_mean);
+        rows, call->attr->part * rows, call->t[ARG(y)].cols, data<T>(call, ARG(y)), data<T>(call, ARG(x)),
+        data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean);
     launched(call, "pool");
 }
 
@@ -50,8 +50,8 @@ template <typename T> static void pool_din(const tri_call *call) {
     OPERANDS(pool_first_din); /* same order as pool_mean_din */
     if (elements(call, ARG(dx)) == 0) return;
     pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
-        call->t[ARG(dy)].rows, call->attr->part * call->t[ARG(dx)].rows, call->t[ARG(dx)].cols, data<T>(call, ARG(dx)), data<T>(call, ARG(dy)),
-        data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
+        call->t[ARG(dy)].rows, call->attr->part * call->t[ARG(dx)].rows, call->t[ARG(dx)].cols,
+        data<T>(call, ARG(dx)), data<T>(call, ARG(dy)), data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
     launched(call, "pool_din");
 }
 

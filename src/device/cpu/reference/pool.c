@@ -1,5 +1,5 @@
-/* pool.c - one row per packed sequence: its first token, or the mean of its tokens (no sequence is empty), of which this
- * rank may have a run; and a rank's own rows of a matrix that all ranks have. */
+/* pool.c - one row per packed sequence: its first token, or the mean of its tokens (no sequence is empty), of which
+ * this rank may have a run; and a rank's own rows of a matrix that all ranks have. */
 #include "device/cpu/reference/reference.h"
 
 /* The first of a rank's T rows among all. */
