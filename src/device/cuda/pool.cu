@@ -51,7 +51,8 @@ template <typename T> static void pool_din(const tri_call *call) {
     if (elements(call, ARG(dx)) == 0) return;
     pool_din_kernel<T><<<(unsigned)call->t[ARG(dx)].rows, THREADS, 0, stream(call)>>>(
         call->t[ARG(dy)].rows, call->attr->part * call->t[ARG(dx)].rows, call->t[ARG(dx)].cols,
-        data<T>(call, ARG(dx)), data<T>(call, ARG(dy)), data<int32_t>(call, ARG(seq)), call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
+        data<T>(call, ARG(dx)), data<T>(call, ARG(dy)), data<int32_t>(call, ARG(seq)),
+        call->op == TRI_OP_pool_mean_din, adds(call, ARG(dx)));
     launched(call, "pool_din");
 }
 
