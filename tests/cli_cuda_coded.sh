@@ -45,5 +45,7 @@ follows 1e-3 --nproc-per-node 4 --pp-size 2 --num-microbatches 4 --compress-grad
 # Signs of momenta near 0 differ, and with them the step.
 follows 1e-2 --nproc-per-node 2 --optimizer onebit-adam --full-steps 12
 follows 1e-2 --nproc-per-node 2 --optimizer onebit-adam --full-steps 12 --shard zero2
+follows 1e-2 --nproc-per-node 2 --optimizer onebit-lamb --full-steps 12
+follows 1e-2 --nproc-per-node 2 --optimizer onebit-lamb --full-steps 12 --shard zero2
 follows 1e-3 --nproc-per-node 2 --sync-every 4 --compress-gradients int8
 finish
