@@ -128,6 +128,8 @@ static const struct sibling {
     {TRI_OP_lamb_step, TRI_OP_adamw, 0.9},
     {TRI_OP_lamb_refresh, TRI_OP_adamw, 1.4},
     {TRI_OP_lamb_frozen, TRI_OP_adamw, 0.9},
+    {TRI_OP_adamw_frozen, TRI_OP_adamw, 0.87},
+    {TRI_OP_momentum_in, TRI_OP_adamw, 0.72},
     {TRI_OP_norm_din, TRI_OP_norm, 1},
 };
 

@@ -9,7 +9,6 @@ typedef double vdd __attribute__((vector_size(8 * VEC)));
 
 #ifndef TRI_SIMD_OWN_CODED
 #define size_of vec_abs
-INLINE vf vec_inverse(vf v) { return 1.0f / v; }
 /* 4 vectors of signed bytes as floats; of the low and of the high halves of bytes; bytes in bits 20 .. 26, their signs
  * in bit 31. */
 INLINE void get_int8(const uint8_t *from, vf q[4]) {
@@ -491,7 +490,7 @@ static void momentum(int64_t n, float *e, const float *m, const float *g, double
 static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int64_t n) {
     float decayed = (float)(1 - (double)a->lr * a->decay), rate = 1 / a->c1, inverse = 1 / sqrtf(a->c2);
     for (int64_t i = 0; i < n; i += VEC) {
-        vf m = load(a->m + i), step = rate * m * vec_inverse(vec_sqrt(load(a->v + i)) * inverse + a->eps);
+        vf m = load(a->m + i), step = rate * m / (vec_sqrt(load(a->v + i)) * inverse + a->eps);
         step = a->lr * vec_min(all(1.0f), vec_max(all(-1.0f), step));
         store(a->p + i, load(a->p + i) * decayed - masked(step, m != 0));
     }

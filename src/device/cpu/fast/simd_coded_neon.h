@@ -5,13 +5,6 @@
 /* Compilers would clear the sign in place, and copy before. */
 INLINE vf size_of(vf v) { return (vf)vabsq_f32((float32x4_t)v); }
 
-/* To a unit or two in the last place: a root and a quotient would take longer than memory does. */
-INLINE vf vec_inverse(vf v) {
-    float32x4_t x = (float32x4_t)v, y = vrecpeq_f32(x);
-    y = vmulq_f32(y, vrecpsq_f32(x, y));
-    return (vf)vmulq_f32(y, vrecpsq_f32(x, y));
-}
-
 INLINE void put_bytes(uint8_t *to, const vi v[4]) {
     uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
     uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
