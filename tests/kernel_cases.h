@@ -76,6 +76,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+     "scale scale_din skip skip_din "
      "gelu_din_db tanh tanh_din "
      "relu relu_din",
      ROWS " H=1,3,8,20,64,100,384"},
@@ -114,7 +115,7 @@ static const kernel_grid kernel_grids[] = {
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"adam sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,3,20,64,100,4096,4097,70000"},
     {"lamb_average lamb_factor", "K=0,1,3,64,300"},
-    {"accumulate sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
+    {"accumulate zero sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
     {"clip", "K=1,2,30"},
     {"momentum momentum_in adamw_frozen", "K=0,1,3,8,20,100,4095,4097,70000"},
     {"local_delta outer_step outer_take swap commit", "K=0,1,3,8,20,100,4095,16385,70000"},

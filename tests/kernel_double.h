@@ -212,6 +212,16 @@ static void double_accumulate(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][i] = v[1][i];
 }
 
+static void double_skip(const kernel_call *k, double *const *v) { double_accumulate(k, v); }
+
+static void double_zero(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0;
+}
+
+static void double_scale(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] * v[2][0];
+}
+
 static void double_sumsq(const kernel_call *k, double *const *v) {
     v[0][0] = 0;
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][0] += v[1][i] * v[1][i];
@@ -477,7 +487,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen),
     ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
-    ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),
+    ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),
+    ROW(zero),
 #undef ROW
 };
 

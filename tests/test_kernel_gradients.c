@@ -239,7 +239,7 @@ static void gradient_case(const kernel_case *at, void *opaque) {
 static const kernel_grid gradient_grids[] = {
     {"embed embed_int8", "T=0,1,7 H=1,5 V=6 P=4 Y=2"},
     {"norm dropout_add_norm", "T=0,1,2,7 H=1,3,8,20"},
-    {"dropout add gelu tanh relu", "T=0,1,7 H=1,5,17"},
+    {"dropout add gelu tanh relu scale skip", "T=0,1,7 H=1,5,17"},
     {"linear linear_gelu", "T=0,1,7 O=1,5 I=1,3,9"},
     {"attention attention_first", "L=0,1,2,3,4 A=1,3 E=1,4"},
     {"pool_first pool_mean", "L=0,1,2,4 H=1,5"},
@@ -262,7 +262,7 @@ static const kernel_grid fused_grids[] = {
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"}};
 static const kernel_grid update_grids[] = {
-    {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
+    {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,9,1000"},
     {"momentum momentum_in adamw_frozen local_delta outer_step outer_take swap commit", "K=0,1,9,1000"},
     {"clip", "K=1,2,30"},

@@ -75,6 +75,7 @@ static void try_case(const kernel_case *at, void *context) {
 /* Ragged, and no rows at all. */
 static const kernel_grid grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
+     "scale scale_din skip skip_din "
      "gelu_din_db tanh tanh_din relu "
      "relu_din",
      "T=0,1,5,17,64 H=3,20,100"},
@@ -96,7 +97,7 @@ static const kernel_grid grids[] = {
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
     {"cast", "R=0,1,17 C=1,64,2100"},
-    {"accumulate sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
+    {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,20,4097"},
     {"clip", "K=1,30"},
     {"momentum momentum_in adamw_frozen", "K=0,1,20,4097"},

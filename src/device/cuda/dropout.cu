@@ -1,4 +1,5 @@
-/* dropout.cu - dropout, with the decisions of base/random.h, and the sum of a residual connection. */
+/* dropout.cu - dropout, with the decisions of base/random.h, the sum of a residual connection, and the factor of what
+ * is added to it. */
 #include "device/cuda/map.cuh"
 
 /* y = x * keep. A thread handles the 8 features of one draw; N is 8 if they are aligned, else 1. */
@@ -44,10 +45,46 @@ template <typename T> static void add_din(const tri_call *call) {
     map1<same_op, T, T>(call, ARG(db), ARG(dy), "add_din");
 }
 
+/* y = s * x, or y += s * x. A thread handles N elements, 8 if they are aligned. */
+template <typename T, int N>
+static __global__ void scale_kernel(int64_t n, T *y, const T *x, const float *s, int add) {
+    int64_t i = ((int64_t)blockIdx.x * MAP_THREADS + threadIdx.x) * N;
+    float factor = *s;
+    if (i + N <= n) {
+        float v[N];
+        load<N>(x + i, v);
+#pragma unroll
+        for (int k = 0; k < N; k++) v[k] *= factor;
+        put<N>(y + i, v, add);
+    } else
+        for (; i < n; i++) {
+            float v[1] = {wide(x[i]) * factor};
+            put<1>(y + i, v, add);
+        }
+}
+
+/* Both directions: y = s * x, dx = s * dy. */
+template <typename T> static void scale(const tri_call *call) {
+    OPERANDS(scale);
+    T *y = data<T>(call, ARG(y));               /* [T,H] */
+    const T *x = data<T>(call, ARG(x));         /* [T,H] */
+    const float *s = data<float>(call, ARG(s)); /* [1] */
+    int64_t n = elements(call, ARG(y));
+    int add = adds(call, ARG(y));
+    if (n == 0) return;
+    if (aligned(y) && aligned(x))
+        scale_kernel<T, WIDE><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(n, y, x, s, add);
+    else
+        scale_kernel<T, 1><<<blocks_for(n, MAP_THREADS), MAP_THREADS, 0, stream(call)>>>(n, y, x, s, add);
+    launched(call, "scale");
+}
+
 const tri_kernel_row tri__cuda_dropout[] = {
     TRI_CUDA_ROWS(TRI_OP_dropout, dropout, {}),
     TRI_CUDA_ROWS(TRI_OP_dropout_din, dropout, {}),
     TRI_CUDA_ROWS(TRI_OP_add, add, {}),
     TRI_CUDA_ROWS(TRI_OP_add_din, add_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_scale, scale, {}),
+    TRI_CUDA_ROWS(TRI_OP_scale_din, scale, {}),
     {},
 };

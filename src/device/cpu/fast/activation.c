@@ -1,4 +1,4 @@
-/* activation.c - element by element: GELU in both directions, tanh, addition and its gradient. */
+/* activation.c - element by element: GELU in both directions, tanh, addition and its gradient, scaling. */
 #include "device/cpu/fast/call.h"
 
 #include <string.h>
@@ -60,11 +60,30 @@ static void add_din(const tri_call *call) {
         }
 }
 
+static void scale_one(int64_t n, float s, const float *x, float *y, int add) {
+    if (add)
+        for (int64_t i = 0; i < n; i++) y[i] += s * x[i];
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = s * x[i];
+}
+
+/* Both directions: y = s * x, dx = s * dy. */
+static void scale(const tri_call *call) {
+    OPERANDS(scale);
+    int64_t n = elements(call, ARG(x));
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK)
+        scale_one(chunk_size(n, i), *f32(call, ARG(s)), f32(call, ARG(x)) + i, f32(call, ARG(y)) + i,
+                  adds(call, ARG(y)));
+}
+
 const tri_kernel_row tri__cpu_activation_fast[] = {
     {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
     {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
     {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = hyperbolic_tangent},
     {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
     {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
+    {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
+    {.op = TRI_OP_scale_din, .dtype = TRI_F32, .run = scale},
     {.run = NULL},
 };

@@ -5,6 +5,7 @@
 
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14 }; /* floats */
 
+/* skip and skip_din have their operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     int64_t n = elements(call, ARG(y));
@@ -31,6 +32,14 @@ static void commit(const tri_call *call) {
                (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(float));
 }
 
+static void zero(const tri_call *call) {
+    OPERANDS(zero);
+    int64_t n = elements(call, ARG(y));
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
+    for (int64_t i = 0; i < n; i += CHUNK)
+        memset(f32(call, ARG(y)) + i, 0, (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(float));
+}
+
 static void sumsq(const tri_call *call) {
     OPERANDS(sumsq);
     const tri_simd *simd = tri__simd();
@@ -48,6 +57,9 @@ static void sumsq(const tri_call *call) {
 const tri_kernel_row tri__cpu_update_fast[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
+    {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_skip_din, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq, .work = {.fixed = BLOCKS * 8}},
     {.run = NULL},
 };

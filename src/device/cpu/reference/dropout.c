@@ -1,4 +1,5 @@
-/* dropout.c - dropout (decisions from base/random.h) and the sum of a residual connection. */
+/* dropout.c - dropout (decisions from base/random.h), the sum of a residual connection, and the factor of what is added
+ * to it. */
 #include "device/cpu/reference/reference.h"
 
 /* Both directions multiply by the same mask: y = x * keep, dx = dy * keep. */
@@ -29,10 +30,21 @@ static void add_din(const tri_call *call) {
     }
 }
 
+/* Both directions: y = s * x, dx = s * dy. */
+static void scale(const tri_call *call) {
+    OPERANDS(scale);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    double s = *f32(call, ARG(s));
+    int64_t n = call->t[ARG(y)].rows * call->t[ARG(y)].cols;
+    for (int64_t i = 0; i < n; i++) store(call, ARG(y), i, s * x[i]);
+}
+
 const tri_kernel_row tri__cpu_dropout_reference[] = {
     {.op = TRI_OP_dropout, .dtype = TRI_F32, .run = dropout},
     {.op = TRI_OP_dropout_din, .dtype = TRI_F32, .run = dropout},
     {.op = TRI_OP_add, .dtype = TRI_F32, .run = add},
     {.op = TRI_OP_add_din, .dtype = TRI_F32, .run = add_din},
+    {.op = TRI_OP_scale, .dtype = TRI_F32, .run = scale},
+    {.op = TRI_OP_scale_din, .dtype = TRI_F32, .run = scale},
     {.run = NULL},
 };

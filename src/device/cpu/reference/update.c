@@ -1,6 +1,7 @@
 /* update.c - the end of a step: the gradients' norm, and clipping. */
 #include "device/cpu/reference/reference.h"
 
+/* skip and skip_din have their operands in this order, too. */
 static void accumulate(const tri_call *call) {
     OPERANDS(accumulate);
     float *y = f32(call, ARG(y));       /* [K] */
@@ -15,6 +16,11 @@ static void commit(const tri_call *call) {
     const float *x = f32(call, ARG(x)); /* [K] */
     if (!*i32(call, ARG(apply))) return;
     for (int64_t i = 0; i < call->t[ARG(y)].cols; i++) y[i] = x[i];
+}
+
+static void zero(const tri_call *call) {
+    OPERANDS(zero);
+    clear(call, ARG(y));
 }
 
 static void sumsq(const tri_call *call) {
@@ -40,6 +46,9 @@ static void clip(const tri_call *call) {
 const tri_kernel_row tri__cpu_update_reference[] = {
     {.op = TRI_OP_accumulate, .dtype = TRI_F32, .run = accumulate},
     {.op = TRI_OP_commit, .dtype = TRI_F32, .run = commit},
+    {.op = TRI_OP_skip, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_skip_din, .dtype = TRI_F32, .run = accumulate},
+    {.op = TRI_OP_zero, .dtype = TRI_F32, .run = zero},
     {.op = TRI_OP_sumsq, .dtype = TRI_F32, .run = sumsq},
     {.op = TRI_OP_clip, .dtype = TRI_F32, .run = clip},
     {.run = NULL},
