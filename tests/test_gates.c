@@ -234,10 +234,10 @@ static tri_status run_kinds(tri_world *world, void *argument) {
     tri_feed feed = {.field[TRI_FIELD_hyper] = hyper};
     TRI_TRY(tri__exec_open(tri__device_find("cpu"), &both[rank], 1, 1, 1, 0, world, NULL, &exec));
     const float *s = tri__exec_slot(exec, 0, tri__program_find(both[rank], "s")); /* [4] */
-    feed.gates = TRI_GATE(full);
+    feed.gates.kind = TRI_GATE(full);
     TRI_TRY(tri__exec_run(exec, 0, 0, 8, 1, &feed, times));
     int right = s[0] == 2 && s[2] == 6 && s[3] == 1 && times[3].begin > 0 && times[7].end >= times[7].begin;
-    feed.gates = TRI_GATE(signs);
+    feed.gates.kind = TRI_GATE(signs);
     TRI_TRY(tri__exec_run(exec, 0, 0, 8, 2, &feed, NULL));
     right &= s[0] == 3 && s[2] == 9 && s[3] == (float)(1 + rank);
     hyper[1] = NAN; /* found where it is first read in a step of the kind */
@@ -293,7 +293,7 @@ static void lanes_keep_their_order_in_every_kind(void **state) {
         OK(tri__exec_open(&lane_device, &one, 1, 1, 1, 0, NULL, NULL, &exec));
         for (int step = 1; step <= 8; step++) {
             hyper[0] = (float)step;
-            feed.gates = step % 2 ? TRI_GATE(full) : TRI_GATE(signs);
+            feed.gates.kind = step % 2 ? TRI_GATE(full) : TRI_GATE(signs);
             OK(tri__exec_run(exec, 0, 0, p->n_instrs, (uint32_t)step, &feed, NULL));
             OK(tri__exec_finish(exec));
             float got = *(const float *)tri__exec_slot(exec, 0, tri__program_find(p, "s"));

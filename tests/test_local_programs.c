@@ -84,7 +84,7 @@ static tri_status nodes_steps(tiny *t, int steps, tri_exec *exec) {
     t->feed[0].field[TRI_FIELD_copy_inv] = &inv;
     for (int step = 1; step <= steps; step++) {
         t->hyper[0] = 1e-2f, t->hyper[1] = (float)(1 - pow(0.9, step)), t->hyper[2] = (float)(1 - pow(0.999, step));
-        t->feed[0].gates = step % NODES_EVERY ? TRI_GATE(alone) : TRI_GATE(sync);
+        t->feed[0].gates.kind = step % NODES_EVERY ? TRI_GATE(alone) : TRI_GATE(sync);
         TRI_TRY(tri__exec_run(exec, 0, 0, t->program[0]->n_instrs, (uint32_t)step, t->feed, NULL));
     }
     return TRI_OK;

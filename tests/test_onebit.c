@@ -125,10 +125,10 @@ static tri_status take_update(job *j, int rank, int step, tri_exec *exec) {
     t->hyper[0] = 1e-3f, t->hyper[1] = (float)(1 - pow((float)0.9, step + 1));
     t->hyper[2] = (float)(1 - pow((float)0.999, (double)tri__variance_steps(&t->in.optimizer, step + 1)));
     t->hyper[3] = (float)(1 - pow((float)0.999, step + 1));
-    t->feed[0].gates = tri__step_gate(&t->in.optimizer, step);
+    t->feed[0].gates.kind = tri__step_gate(&t->in.optimizer, step);
     for (int i = t->plan.train.update; i < p->n_instrs; i++) {
         TRI_TRY(tri__exec_run(exec, 0, i, i + 1, (uint32_t)step + 1, t->feed, NULL));
-        if (p->instr[i].op != TRI_OP_pack || !tri__is_open(&p->instr[i], t->feed[0].gates)) continue;
+        if (p->instr[i].op != TRI_OP_pack || !tri__is_open(&p->instr[i], &t->feed[0].gates)) continue;
         int q = TRI_SLOT(&p->instr[i], pack, q);
         uint32_t crc = crc_of(tri__exec_slot(exec, 0, q), (size_t)tri__slot_bytes(&p->slot[q], &p->max));
         *(packs++ ? &j->sums[rank][step] : &j->sent[rank][step]) = crc;

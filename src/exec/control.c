@@ -18,7 +18,7 @@ int tri__exec_control_of(const tri_program *program) {
 
 tri_status tri__exec_control(tri_exec *exec, int program, const tri_feed *feed) {
     int post = tri__exec_control_of(exec->program[program]);
-    TRI_ASSERT(post >= 0 && !exec->program[program]->instr[post].gates);
+    TRI_ASSERT(post >= 0 && tri__runs_always(&exec->program[program]->instr[post]));
     TRI_TRY(tri__exec_run_one(exec, program, post, 0, feed));
     return tri__exec_run_one(exec, program, tri__transfer_wait_of(exec->program[program], post), 0, feed);
 }

@@ -9,7 +9,7 @@
 /* The input of one microbatch: row counts and the fields that `input` instructions copy in. */
 typedef struct tri_feed {
     tri_counts counts;
-    uint32_t gates;                     /* of the first: the kind of the step, one bit; 0: the program has no kinds */
+    tri_open_gates gates;               /* of the first: what is open in the step */
     const void *field[TRI_FIELD_COUNT]; /* shapes: TRI_FIELDS in program/op.h */
 } tri_feed;
 
@@ -39,7 +39,7 @@ int64_t tri__exec_bytes(const tri_exec *exec); /* of all classes */
 const char *tri__exec_describe(const tri_exec *exec); /* the device, for people */
 
 /* Runs instructions [begin, end) of a program: 0 and n_instrs run all. feed[n_mb]; instructions of the whole step use
- * feed[0]. Instructions of other kinds of steps than feed[0].gates are left out. `times` [n_instrs], or NULL; valid
+ * feed[0]. Instructions that are not open by feed[0].gates are left out. `times` [n_instrs], or NULL; valid
  * after tri__exec_finish; of an instruction that is left out, begin = end. Fails when any rank fails; the outputs are
  * then invalid. Allocates nothing. On an asynchronous device everything has been queued on return and may still be in
  * flight. */

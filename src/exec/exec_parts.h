@@ -36,7 +36,7 @@ struct tri_exec {
     char *host[TRI_MEM_COUNT];  /* address on the host: the same, a copy, or NULL: an asynchronous device needs none */
     tri_time *times;            /* of a run that is in flight; NULL */
     int n_times, timed;         /* their number; their program */
-    uint32_t times_of;          /* the kind of their step */
+    tri_open_gates times_of;    /* what was open in their step */
     double *idle;               /* tri__exec_note_idle; NULL */
 };
 

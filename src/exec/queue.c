@@ -160,7 +160,8 @@ static void take_times(tri_exec *exec) {
     const tri_program *p = exec->program[exec->timed];
     timing->times(exec->context, exec->n_times, exec->times);
     for (int i = 0; i < exec->n_times && exec->groups.n; i++)
-        if (tri__is_post(p->instr[i].op) && !tri__on_host(p->instr[i].op) && tri__is_open(&p->instr[i], exec->times_of))
+        if (tri__is_post(p->instr[i].op) && !tri__on_host(p->instr[i].op) &&
+            tri__is_open(&p->instr[i], &exec->times_of))
             timing->transfer_time(exec->context, exec->bound[exec->timed][i].transfer->number, &exec->times[i]);
 }
 

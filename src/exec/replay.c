@@ -1,7 +1,7 @@
-/* replay.c - two runs queue the same work when they have the same instructions (the range, and the kind of the step)
- * and row counts: operands keep their addresses, and all other kernel arguments follow from these two. (An update has
- * no row counts: it is the same for all runs of a kind.) Inputs and the step are in the device's memory. Runs with
- * transfers or offload copies are not captured, because the host tracks those while they are in flight. */
+/* replay.c - two runs queue the same work when they have the same instructions (the range, the kind of the step and its
+ * open layers) and row counts: operands keep their addresses, and all other kernel arguments follow from these two. (An
+ * update has no row counts: it is the same for all runs of a kind.) Inputs and the step are in the device's memory.
+ * Runs with transfers or offload copies are not captured, because the host tracks those while they are in flight. */
 #include "exec/replay.h"
 #include "program/transfer.h"
 
@@ -9,8 +9,10 @@
 
 enum {
     KEY_HEAD = 4,
+    KEY_LAYERS = TRI_MAX_LAYERS / 64,
     KEY_EACH = TRI_SYM_COUNT - 1
-}; /* words: program, begin, end, the kind of the step; then the counts of each microbatch */
+}; /* words: program, begin, end, the kind of the step; its closed layers, if it may have any; then the counts of each
+      microbatch */
 
 static int counted(const tri_program *program) {
     int end = 0;
@@ -29,7 +31,7 @@ tri_status tri__replay_open(const tri_program *const *programs, int n, tri_repla
     for (int i = 0; i < n; i++)
         if (programs[i]->n_mb > most) most = programs[i]->n_mb;
     *out = (tri_replay){.counted = calloc((size_t)n, sizeof *out->counted),
-                         .key = calloc((size_t)(KEY_HEAD + most * KEY_EACH), sizeof *out->key)};
+                         .key = calloc((size_t)(KEY_HEAD + KEY_LAYERS + most * KEY_EACH), sizeof *out->key)};
     if (!out->counted || !out->key) return tri__fail(TRI_RESOURCE, "out of memory for an executor's runs");
     for (int i = 0; i < n; i++) out->counted[i] = counted(programs[i]);
     return TRI_OK;
@@ -48,7 +50,9 @@ tri_capture tri__replay_ask(tri_replay *replay, const tri_program *const *progra
     replay->key[n++] = program;
     replay->key[n++] = begin;
     replay->key[n++] = end;
-    replay->key[n++] = feed->gates;
+    replay->key[n++] = feed->gates.kind;
+    for (int i = 0; i < KEY_LAYERS && programs[program]->n_layers; i++)
+        replay->key[n++] = (int64_t)feed->gates.closed[i];
     for (int mb = 0; mb < programs[program]->n_mb && begin < replay->counted[program]; mb++)
         for (int sym = 1; sym < TRI_SYM_COUNT; sym++) replay->key[n++] = feed[mb].counts.of[sym];
     return graphs->begin(context, replay->key, n);

@@ -20,7 +20,7 @@ const tri_feed *tri__exec_feed_of(const tri_instr *instr, const tri_feed *feed) 
 }
 
 int tri__exec_opens(const tri_exec *exec, int program, int i, const tri_feed *feed) {
-    return tri__is_open(&exec->program[program]->instr[i], feed->gates);
+    return tri__is_open(&exec->program[program]->instr[i], &feed->gates);
 }
 
 static void run_input(const tri_exec *exec, const tri_bound *b, const tri_program *p, const tri_instr *instr,
@@ -82,7 +82,8 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
                          tri_time *times) {
     const tri_program *p = exec->program[program];
     if (begin == end) return TRI_OK;
-    TRI_ASSERT(!p->gates || (feed->gates & p->gates && !(feed->gates & (feed->gates - 1)))); /* one kind */
+    uint32_t kind = feed->gates.kind;
+    TRI_ASSERT(!p->gates || (kind & p->gates && !(kind & (kind - 1)))); /* one kind */
     if (exec->device->async) return tri__exec_queue(exec, program, begin, end, step, feed, times);
     for (int i = begin; i < end; i++) {
         if (times) TRI_TRY(run_timed(exec, program, i, step, feed, &times[i]));

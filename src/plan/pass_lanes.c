@@ -28,7 +28,7 @@ static void find_waits(const tri_pass *pass, const tri_slot_bytes *of, int *behi
         int other = tri__lane_order_missing(order, instr);
         TRI_ASSERT(other < 0 || !tri__ends(instr->op) || tri__begins(program->instr[other].op)); /* its own post */
         instr->await = tri__ends(instr->op) ? -1 : other;
-        if (!tri__ends(instr->op) || !instr->gates) tri__lane_order_follow(order, instr->lane, other);
+        if (!tri__ends(instr->op) || tri__runs_always(instr)) tri__lane_order_follow(order, instr->lane, other);
         tri__lane_order_add(order, instr, i);
         if (behind) behind[i] = tri__lane_order_behind(order, instr->lane);
     }

@@ -43,6 +43,13 @@ static const char **keep_units(tri_arena *arena, const tri_program *made) {
     return unit;
 }
 
+static tri_layer_gate *keep_layers(tri_arena *arena, const tri_program *made) {
+    tri_layer_gate *layer = tri__arena_alloc(arena, (size_t)made->n_layers * sizeof *layer);
+    for (int i = 0; i < made->n_layers; i++)
+        layer[i] = (tri_layer_gate){tri__arena_copy(arena, made->layer[i].name), made->layer[i].keep};
+    return layer;
+}
+
 /* A copy of an array, or `like` if equal. */
 static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_like, size_t element) {
     size_t bytes = (size_t)n * element;
@@ -57,6 +64,8 @@ static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_
     *kept = *made;
     if (!like) like = &none;
     kept->title = strcmp(like->title, made->title) == 0 ? like->title : tri__arena_copy(arena, made->title);
+    kept->layer = tri__same_layers(made, like) ? like->layer : keep_layers(arena, made);
+    kept->cap_layers = kept->n_layers;
     kept->unit = same_units(made, like) ? like->unit : keep_units(arena, made);
     for (int s = 0; s < made->n_slots; s++) {
         const char **name = &made->slot[s].name, *known = s < like->n_slots ? like->slot[s].name : "";

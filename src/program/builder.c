@@ -32,6 +32,7 @@ tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
     build.program->n_mb = from->n_mb, build.program->max = from->max;
     build.program->gates = from->gates;
     memcpy(build.program->share, from->share, sizeof from->share);
+    build.program->layer = from->layer, build.program->n_layers = build.program->cap_layers = from->n_layers;
     tri__build_units(&build, from);
     return build;
 }
@@ -88,6 +89,10 @@ int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows 
     return push_view(builder, parent, at, rows, cols, name);
 }
 
+void tri__build_as(tri_builder *builder, const tri_instr *like) {
+    builder->unit = like->unit, builder->mb = like->mb, builder->gates = like->gates, builder->layer = like->layer;
+}
+
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr) {
     tri_program *program = builder->program;
     tri_instr *instr = TRI_PUSH(builder->arena, program->instr, program->n_instrs, program->cap_instrs);
@@ -95,6 +100,7 @@ tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_att
                          .unit = (int16_t)builder->unit,
                          .mb = (int16_t)builder->mb,
                          .gates = builder->gates,
+                         .layer = builder->layer,
                          .await = -1,
                          .attr = attr};
     int n = tri__op_row(op)->n_args;

@@ -8,7 +8,8 @@ typedef struct tri_builder {
     tri_arena *arena;
     tri_program *program;
     int unit, mb;   /* of everything added from now on */
-    uint32_t gates; /* of instructions added from now on */
+    uint32_t gates; /* of instructions added from now on, as is their layer's gate */
+    int layer;
 } tri_builder;
 
 tri_program *tri__program_new(tri_arena *arena, const char *title);
@@ -24,6 +25,8 @@ int tri__build_view(tri_builder *builder, int parent, int64_t at, int64_t rows, 
 /* A view with any rows: counted ones, at most as many as fit into the parent. */
 int tri__build_rows_view(tri_builder *builder, int parent, int64_t at, tri_rows rows, int64_t cols, const char *format,
                          ...) __attribute__((format(printf, 6, 7)));
+/* Unit, microbatch and gates of everything added from now on are those of `like`. */
+void tri__build_as(tri_builder *builder, const tri_instr *like);
 /* Appends an instruction; `slots` in the order of the operation's row, -1 for omitted operands. */
 tri_instr *tri__build(tri_builder *builder, tri_op op, const int *slots, tri_attr attr);
 #define TRI_BUILD(builder, op, attr, ...) \

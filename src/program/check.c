@@ -15,6 +15,9 @@
  * and each half is proven separately.
  *
  * Where steps are of several kinds (gates), each kind has its dry run: what only another kind writes holds no value.
+ * Where steps leave layers out, the dry runs are those with all layers open, with all closed, and with each closed
+ * alone: a layer hands on its output and the gradient of its input only, which it writes whether open or closed, so
+ * layers that close together leave behind what each leaves alone (check_layers.c).
  *
  * How the programs of several ranks fit together: check_ranks.c. */
 #include "program/check_parts.h"
@@ -33,13 +36,25 @@ int tri__check_rank(const tri_checker *c, int member, int copy) {
     return tri__mesh_rank(&p->mesh, at);
 }
 
+/* The kind of the step that runs dry and its closed layers, for messages; nothing where all steps are the same. */
+static void describe_step(const tri_checker *c, char *text, size_t size) {
+    const tri_program *p = c->program;
+    int closed = 0, last = 0;
+    size_t used = 0;
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
+        if (c->now.kind >> gate & 1)
+            used = (size_t)snprintf(text, size, ", in a step of kind %s", tri__gate_name((tri_gate)gate));
+    for (int k = 0; k < p->n_layers; k++)
+        if (!tri__layer_is_open(&c->now, k)) closed++, last = k;
+    if (closed && used < size)
+        snprintf(text + used, size - used, ", with %s closed", closed == 1 ? p->layer[last].name : "all layers");
+}
+
 tri_status tri__defect(const tri_checker *c, const char *format, const char *a, const char *b) {
     char what[256];
     const tri_program *p = c->program;
     size_t used = (size_t)snprintf(what, sizeof what, format, a, b);
-    for (int gate = 0; gate < TRI_GATE_COUNT && used < sizeof what; gate++)
-        if (c->kind >> gate & 1)
-            snprintf(what + used, sizeof what - used, ", in a step of kind %s", tri__gate_name((tri_gate)gate));
+    if (used < sizeof what) describe_step(c, what + used, sizeof what - used);
     if (c->origin) {
         char at[TRI_ORIGIN_TEXT];
         int ended = c->line >= p->n_instrs;
@@ -338,10 +353,9 @@ static tri_status open_slots(tri_checker *c) {
     return TRI_OK;
 }
 
-/* The dry run of a step of one kind: instructions of other kinds are left out. */
-static tri_status check_kind(tri_checker *c, uint32_t kind) {
+/* The dry run of one step: instructions of other kinds, and of closed layers, are left out. */
+static tri_status check_step(tri_checker *c) {
     const tri_program *p = c->program;
-    c->kind = kind;
     c->line = p->n_instrs;
     TRI_TRY(open_slots(c));
     TRI_TRY(check_slots(c));
@@ -349,7 +363,7 @@ static tri_status check_kind(tri_checker *c, uint32_t kind) {
         if (p->slot[s].parent < 0 && (p->slot[s].mem == TRI_MEM_PARAM || p->slot[s].mem == TRI_MEM_STATE))
             write_slot(c, s);
     for (c->line = 0; c->line < p->n_instrs; c->line++)
-        if (tri__is_open(&p->instr[c->line], kind)) TRI_TRY(check_instr(c, &p->instr[c->line]));
+        if (tri__is_open(&p->instr[c->line], &c->now)) TRI_TRY(check_instr(c, &p->instr[c->line]));
     return check_end(c);
 }
 
@@ -360,20 +374,24 @@ static tri_status check_gates(tri_checker *c) {
     for (c->line = 0; c->line < p->n_instrs; c->line++)
         if (p->instr[c->line].gates & ~p->gates)
             return tri__defect(c, "it runs in a kind of step that the program does not have%s%s", "", "");
+    for (c->line = 0; c->line < p->n_instrs; c->line++)
+        if (p->instr[c->line].layer > p->n_layers || p->instr[c->line].layer < -p->n_layers)
+            return tri__defect(c, "it belongs to a layer that the program has no gate of%s%s", "", "");
     for (int gate = 0; gate < TRI_GATE_COUNT; gate++) shares += p->gates >> gate & 1 ? p->share[gate] : 0;
     return p->gates && fabs(shares - 1) > 1e-6
                ? tri__defect(c, "the shares of its kinds of steps are not 1%s%s", "", "")
                : TRI_OK;
 }
 
-/* Each kind of step by itself. Lanes keep their order for all instructions at once: those that are left out still hold
- * their places in it. */
+/* Each kind of step by itself, with all layers open, all closed, and each closed alone. Lanes keep their order for all
+ * instructions at once: those that are left out still hold their places in it. */
 static tri_status check_program(tri_checker *c) {
-    uint32_t kind[TRI_GATE_COUNT];
-    int n = tri__program_kinds(c->program, kind);
+    c->now = (tri_open_gates){0};
     TRI_TRY(check_gates(c));
     c->post = tri__arena_alloc(c->arena, (size_t)c->program->n_instrs * sizeof *c->post);
-    for (int i = 0; i < n; i++) TRI_TRY(check_kind(c, kind[i]));
+    for (int i = 0; tri__program_case(c->program, i, &c->now); i++) TRI_TRY(check_step(c));
+    c->now = (tri_open_gates){0};
+    TRI_TRY(tri__check_layers(c));
     return check_order(c);
 }
 
@@ -401,6 +419,8 @@ static tri_status check_alike(const tri_classes *r) {
                              first->n_mb, p->n_mb);
         if (p->gates != first->gates)
             return tri__fail(TRI_INTERNAL, "ranks %d and %d plan different kinds of steps", first->rank, p->rank);
+        if (!tri__same_layers(p, first))
+            return tri__fail(TRI_INTERNAL, "ranks %d and %d plan gates of different layers", first->rank, p->rank);
     }
     return TRI_OK;
 }

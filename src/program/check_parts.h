@@ -41,7 +41,7 @@ typedef struct tri_checker {
     const tri_class *class; /* NULL: the program's rank alone */
     tri_check_members of;
     int varies;        /* a comparison is not the same for all members */
-    uint32_t kind;     /* of the step that runs dry; 0: all steps are the same */
+    tri_open_gates now; /* the step that runs dry */
     tri_arena *arena;
     int *root_of;      /* [n_slots] */
     tri_linear_range *range; /* [n_slots] a slot's elements of its root */
@@ -68,6 +68,9 @@ int tri__check_compare(tri_checker *c, tri_linear a, tri_linear b);
 int tri__check_rank(const tri_checker *c, int member, int copy);
 /* Fails at the current line: a format with two %s. */
 tri_status tri__defect(const tri_checker *c, const char *format, const char *a, const char *b);
+
+/* check_layers.c: what a closed layer leaves behind is its input. */
+tri_status tri__check_layers(tri_checker *c);
 
 /* check_transfer.c: the ends of posts, copies between memories, and waits. */
 tri_status tri__check_post(tri_checker *c, const tri_instr *instr);

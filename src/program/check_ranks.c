@@ -2,7 +2,7 @@
  * complete when all its members have posted it, a wait blocks until then, and nothing is buffered. The members' posts
  * are compared; ranks in a deadlock are named. One rank of each role runs for all of them; why that is enough:
  * program/roles.h. Linear in the instructions, since a sum's operand is written shortly before it. Each kind of step
- * has its dry run. */
+ * has its dry run, and so have steps that leave layers out. */
 #include "program/check.h"
 #include "program/meet.h"
 
@@ -30,7 +30,7 @@ typedef struct dry {
     int *asleep;         /* [meetings] head of the list of roles that wait for it, linked by runner.sleeper; -1 */
     int n_asleep, cap_asleep;
     runner *run;         /* [roles] */
-    uint32_t kind;       /* of the step; 0: all are the same */
+    tri_open_gates now;  /* the step */
     const tri_origin *origin; /* NULL: planned */
 } dry;
 
@@ -62,12 +62,12 @@ static const char *post_text(const dry *d, int role, int line, char text[static 
 }
 
 /* Whether a transfer's operand is itself a sum over ranks: then the order of the two sums matters. */
-static int is_summed(const tri_program *p, int line, uint32_t kind) {
+static int is_summed(const tri_program *p, int line, const tri_open_gates *now) {
     int whole = tri__transfer_whole(&p->instr[line]), root = tri__slot_root(p, whole);
     for (int i = line - 1; i >= 0; i--) {
         const tri_instr *instr = &p->instr[i];
         const tri_op_row *row = tri__op_row(instr->op);
-        if (!tri__is_open(instr, kind)) continue;
+        if (!tri__is_open(instr, now)) continue;
         for (int k = 0; k < row->n_args && instr->op != TRI_OP_wait; k++)
             if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&
                 tri__slot_root(p, instr->slot[k]) == root)
@@ -83,7 +83,7 @@ static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
     const tri_slot *s = &p->slot[tri__transfer_whole(a)], *t = &q->slot[tri__transfer_whole(b)];
     int pair = a->op == TRI_OP_send_post || a->op == TRI_OP_recv_post;
     if (pair ? a->op == b->op : a->op != b->op || a->attr.root != b->attr.root) return 0;
-    if (a->op == TRI_OP_all_reduce_post && is_summed(p, a_line, d->kind) != is_summed(q, b_line, d->kind))
+    if (a->op == TRI_OP_all_reduce_post && is_summed(p, a_line, &d->now) != is_summed(q, b_line, &d->now))
         return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
     if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols)
@@ -141,7 +141,7 @@ static tri_status run_until_asleep(dry *d, int role, int *ready, int *n_ready) {
     const tri_program *p = d->meetings.program[role];
     for (int *at = &d->run[role].at; *at < p->n_instrs; ++*at) {
         const tri_instr *instr = &p->instr[*at];
-        if (!tri__is_open(instr, d->kind)) continue;
+        if (!tri__is_open(instr, &d->now)) continue;
         if (tri__is_post(instr->op)) TRI_TRY(post(d, role, instr, ready, n_ready));
         else if (instr->op == TRI_OP_wait && !wait(d, role, instr)) return TRI_OK;
     }
@@ -194,12 +194,11 @@ typedef struct together_job {
 static tri_status check_together(tri_arena *arena, void *data) {
     const together_job *job = data;
     const tri_classes *ranks = job->ranks;
-    uint32_t kind[TRI_GATE_COUNT];
-    int n = tri__program_kinds(ranks->at[0].program, kind); /* check.c proved that all ranks have the same */
+    tri_open_gates now;
     tri_roles roles;
     tri__roles_find(&roles, arena, ranks, &(tri_role_facts){0});
-    for (int i = 0; i < n; i++) {
-        dry d = {.arena = arena, .origin = job->origin, .roles = roles, .kind = kind[i]};
+    for (int i = 0; tri__program_case(ranks->at[0].program, i, &now); i++) { /* all ranks have the same: check.c */
+        dry d = {.arena = arena, .origin = job->origin, .roles = roles, .now = now};
         tri__meetings_open(&d.meetings, arena, ranks, &d.roles);
         d.run = tri__arena_alloc(arena, (size_t)d.roles.n * sizeof *d.run);
         TRI_TRY(run_dry(&d));

@@ -135,7 +135,7 @@ tri_status tri__check_wait(tri_checker *c, const tri_instr *instr) {
     for (int i = 0; i < c->n_flights; i++) {
         if (c->flight[i].ends.y != ends.y || c->flight[i].ends.x != ends.x ||
             c->flight[i].copies != (instr->op == TRI_OP_copy_wait) ||
-            c->program->instr[c->flight[i].line].gates != instr->gates)
+            !tri__same_gates(&c->program->instr[c->flight[i].line], instr))
             continue;
         c->post[c->line] = c->flight[i].line;
         c->flight[i] = c->flight[--c->n_flights];

@@ -104,11 +104,19 @@ static int same_texts(const char *const *a, const char *const *b, int n) {
     return 1;
 }
 
+int tri__same_layers(const tri_program *a, const tri_program *b) {
+    int same = a->n_layers == b->n_layers;
+    for (int k = 0; k < a->n_layers && same && a->layer != b->layer; k++)
+        same = a->layer[k].keep == b->layer[k].keep && strcmp(a->layer[k].name, b->layer[k].name) == 0;
+    return same;
+}
+
 /* Equal except for the rank and the slots. */
 static int same_frame(const tri_program *a, const tri_program *b) {
     return strcmp(a->title, b->title) == 0 && memcmp(&a->mesh, &b->mesh, sizeof a->mesh) == 0 && a->n_mb == b->n_mb &&
            memcmp(&a->max, &b->max, sizeof a->max) == 0 && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0 &&
            a->gates == b->gates && memcmp(a->share, b->share, sizeof a->share) == 0 && a->offload == b->offload &&
+           tri__same_layers(a, b) &&
            a->n_units == b->n_units && a->n_slots == b->n_slots &&
            a->n_instrs == b->n_instrs && same_texts(a->unit, b->unit, a->n_units) &&
            (a->instr == b->instr || memcmp(a->instr, b->instr, (size_t)a->n_instrs * sizeof *a->instr) == 0);

@@ -200,7 +200,7 @@ const char *tri__lane_order_fault(tri_arena *arena, const tri_program *program, 
         const tri_instr *instr = &program->instr[*line];
         tri__lane_order_follow(order, instr->lane, instr->await);
         int begun = tri__ends(instr->op) && program->instr[post[*line]].lane != instr->lane ? post[*line] : -1;
-        if (!instr->gates) tri__lane_order_follow(order, instr->lane, begun); /* a gated wait may not run */
+        if (tri__runs_always(instr)) tri__lane_order_follow(order, instr->lane, begun); /* a gated wait may not run */
         *other = tri__lane_order_missing(order, instr);
         if (*other >= 0 && *other != begun) return "it shares bytes with %s, of the other lane, and may overtake it";
         tri__lane_order_add(order, instr, *line);

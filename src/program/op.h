@@ -166,7 +166,8 @@ typedef struct tri_attr {
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
-    X(blocks1, "the same for the secondary text")
+    X(blocks1, "the same for the secondary text")                                                          \
+    X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -232,11 +232,21 @@ static tri_status parse_gates(parser *p, char *text, uint32_t *gates) {
     return *gates ? TRI_OK : bad(p, "expected kinds of steps after", "gates=");
 }
 
+static tri_status parse_layer(parser *p, const char *name, int sign, tri_instr *instr) {
+    int layer = tri__layer_find(p->build.program, name);
+    if (layer < 0) return bad(p, "not a layer that steps leave out", name);
+    if (instr->layer) return bad(p, "a second layer, where one is expected", name);
+    instr->layer = sign * (layer + 1);
+    return TRI_OK;
+}
+
 static tri_status parse_attr(parser *p, char *word, tri_instr *instr) {
     tri_attr *attr = &instr->attr;
     char *value = strchr(word, '=');
     *value++ = 0;
     if (strcmp(word, "gates") == 0) return parse_gates(p, value, &instr->gates);
+    if (strcmp(word, "when") == 0) return parse_layer(p, value, 1, instr);
+    if (strcmp(word, "unless") == 0) return parse_layer(p, value, -1, instr);
     for (int i = 0; i < TRI_ATTR_ROWS; i++) {
         const tri_attr_row *row = &tri__attr_rows[i];
         if (strcmp(row->name, word) != 0) continue;
@@ -385,6 +395,24 @@ static tri_status parse_kinds(parser *p) {
     return TRI_OK;
 }
 
+/* "primary.layer.3 keep=0.8": a layer that steps leave out. */
+static tri_status parse_layer_gate(parser *p) {
+    tri_program *program = p->build.program;
+    char *name = next_word(p);
+    const char *value = "";
+    double keep = 0;
+    if (!name) return bad(p, "expected a name after", "layer");
+    TRI_TRY(check_name(p, name));
+    TRI_TRY(next_value(p, "keep", &value));
+    TRI_TRY(parse_real(p, value, &keep));
+    if (keep < 0 || keep > 1) return bad(p, "not a share of all steps", value);
+    if (tri__layer_find(program, name) >= 0) return bad(p, "a layer that already has a gate", name);
+    if (program->n_layers == TRI_MAX_LAYERS) return bad(p, "too many layers with gates", name);
+    *TRI_PUSH(p->build.arena, program->layer, program->n_layers, program->cap_layers) =
+        (tri_layer_gate){tri__arena_copy(p->build.arena, name), keep};
+    return TRI_OK;
+}
+
 static tri_status parse_bytes(parser *p) {
     for (char *word; (word = next_word(p));) {
         char *value = strchr(word, '=');
@@ -435,8 +463,9 @@ static tri_status parse_line(parser *p) {
     static const struct {
         const char *word;
         tri_status (*parse)(parser *);
-    } kinds[] = {{"program", parse_title}, {"mesh", parse_mesh}, {"max", parse_max},   {"kinds", parse_kinds},
-                 {"bytes", parse_bytes}, {"offload", parse_offload}, {"unit", parse_unit}, {"slot", parse_slot},
+    } kinds[] = {{"program", parse_title},   {"mesh", parse_mesh},        {"max", parse_max},
+                 {"kinds", parse_kinds},     {"layer", parse_layer_gate}, {"bytes", parse_bytes},
+                 {"offload", parse_offload}, {"unit", parse_unit},        {"slot", parse_slot},
                  {"view", parse_view}};
     char *word = next_word(p);
     if (!word || *word == '#') return TRI_OK;

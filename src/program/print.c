@@ -5,8 +5,10 @@
  * An operand that is added to has + in front; an omitted one is _. Attributes, lanes and memory classes that are 0 are
  * not printed, nor are offsets and class sizes before the memory pass, nor the default order of the mesh's axes.
  * `gates=full+turn` before the microbatch: runs only in steps of these kinds, whose shares of all steps the header has
- * (`kinds full=0.2 ...`). `lane 1` and `after 12` at the end: runs on lane 1, after instruction 12 (of the other lane)
- * is done. A file may hold several programs: each begins with its line `program`. */
+ * (`kinds full=0.2 ...`). `when=primary.layer.3`: runs only in steps in which the gate of this layer is open;
+ * `unless=`: only where it is closed; the header has each layer's share of steps in which it is open (`layer
+ * primary.layer.3 keep=0.8`). `lane 1` and `after 12` at the end: runs on lane 1, after instruction 12 (of the other
+ * lane) is done. A file may hold several programs: each begins with its line `program`. */
 #include "program/attr.h"
 #include "program/text.h"
 
@@ -56,6 +58,10 @@ static void print_gates(FILE *out, uint32_t gates) {
     }
 }
 
+static void print_layer(FILE *out, const tri_program *program, int layer) {
+    if (layer) fprintf(out, " %s=%s", layer > 0 ? "when" : "unless", program->layer[abs(layer) - 1].name);
+}
+
 static void print_attr(FILE *out, const tri_attr *attr) {
     for (int i = 0; i < TRI_ATTR_ROWS; i++) {
         const tri_attr_row *row = &tri__attr_rows[i];
@@ -96,6 +102,7 @@ static void print_instr(FILE *out, const tri_program *program, const tri_instr *
     }
     print_attr(out, &instr->attr);
     print_gates(out, instr->gates);
+    print_layer(out, program, instr->layer);
     if (instr->mb >= 0) fprintf(out, "  mb %d", instr->mb);
     if (instr->unit >= 0) fprintf(out, "  %s", program->unit[instr->unit]);
     if (instr->lane) fprintf(out, "  lane %d", instr->lane);
@@ -146,6 +153,8 @@ void tri__program_print(const tri_program *program, FILE *out) {
         fprintf(out, " W0=%lld W1=%lld", (long long)max->of[TRI_SYM_W0], (long long)max->of[TRI_SYM_W1]);
     fputc('\n', out);
     print_kinds(out, program);
+    for (int k = 0; k < program->n_layers; k++)
+        fprintf(out, "layer %s keep=%.17g\n", program->layer[k].name, program->layer[k].keep);
     print_bytes(out, program);
     for (int i = 0; i < program->n_units; i++) fprintf(out, "unit %s\n", program->unit[i]);
     for (int i = 0; i < program->n_slots; i++) print_slot(out, program, &program->slot[i]);

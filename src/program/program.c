@@ -31,6 +31,22 @@ double tri__kind_share(const tri_program *program, uint32_t kind) {
     return 1;
 }
 
+int tri__layer_find(const tri_program *program, const char *name) {
+    for (int k = 0; k < program->n_layers; k++)
+        if (strcmp(program->layer[k].name, name) == 0) return k;
+    return -1;
+}
+
+int tri__program_case(const tri_program *program, int index, tri_open_gates *now) {
+    uint32_t kind[TRI_GATE_COUNT];
+    int n = tri__program_kinds(program, kind), layers = program->n_layers, of_layers = index / n;
+    if (of_layers > (layers > 1 ? 1 + layers : layers)) return 0; /* a single layer is all of them */
+    *now = (tri_open_gates){.kind = kind[index % n]};
+    for (int k = 0; k < layers; k++)
+        if (of_layers == 1 || of_layers == k + 2) tri__close_layer(now, k);
+    return 1;
+}
+
 const char *tri__mem_name(tri_mem mem) {
     static const char *const names[TRI_MEM_COUNT] = {"param", "grad", "state",  "act", "gather",
                                                      "comm",  "staging", "result", "host", "work"};
@@ -151,12 +167,17 @@ tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, con
     return tri__op_cost(instr->op, arg, instr->acc, &dims);
 }
 
+double tri__layer_share(const tri_program *program, const tri_instr *instr) {
+    if (!instr->layer) return 1;
+    double keep = program->layer[(instr->layer > 0 ? instr->layer : -instr->layer) - 1].keep;
+    return instr->layer > 0 ? keep : 1 - keep;
+}
+
 double tri__instr_share(const tri_program *program, const tri_instr *instr) {
-    double share = 0;
-    if (!instr->gates) return 1;
+    double share = instr->gates ? 0 : 1;
     for (int gate = 0; gate < TRI_GATE_COUNT; gate++)
         if (instr->gates >> gate & 1) share += program->share[gate];
-    return share;
+    return share * tri__layer_share(program, instr);
 }
 
 tri_cost tri__program_cost(const tri_program *program) {

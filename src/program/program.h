@@ -78,6 +78,20 @@ typedef enum tri_gate {
 } tri_gate;
 #define TRI_GATE(name) (1u << TRI_GATE_##name)
 
+/* A layer that some steps leave out: it has a gate, which every rank knows to be open or closed before the step. What a
+ * closed layer leaves behind is its input. Gates are independent of each other. */
+typedef struct tri_layer_gate {
+    const char *name; /* of its unit: primary.layer.3 */
+    double keep;      /* share of all steps in which it is open, for costs */
+} tri_layer_gate;
+enum { TRI_MAX_LAYERS = 128 }; /* of a program */
+
+/* What is open in a step: its kind, and the gates of its layers. */
+typedef struct tri_open_gates {
+    uint32_t kind;                        /* one bit; 0: all steps are the same */
+    uint64_t closed[TRI_MAX_LAYERS / 64]; /* bit k % 64 of word k / 64: the gate of layer k is closed */
+} tri_open_gates;
+
 typedef struct tri_instr {
     uint16_t op;                /* tri_op */
     uint16_t acc;               /* bit k: operand k is added to, not overwritten */
@@ -86,6 +100,8 @@ typedef struct tri_instr {
     int32_t slot[TRI_MAX_ARGS]; /* in the order of the operation's row; -1 where left out */
     int32_t lane;               /* which of TRI_LANES queues it runs on, where a device has several */
     uint32_t gates;             /* the kinds of steps in which it runs, TRI_GATE or-ed; 0: all */
+    int32_t layer;              /* runs only where the gate of layer k is open: k + 1; only where it is closed:
+                                   -(k + 1); 0: in both cases */
     int32_t await;              /* the earlier instruction of the other lane that must be done before it; -1: none,
                                    or one before it in its lane waits already */
     tri_attr attr;
@@ -102,6 +118,8 @@ typedef struct tri_program {
     int64_t bytes[TRI_MEM_COUNT]; /* the allocation of each class; set by the memory pass */
     uint32_t gates;        /* kinds of steps that occur, TRI_GATE or-ed; 0: all steps are the same */
     double share[TRI_GATE_COUNT]; /* of all steps, for costs; they sum to 1 where there are kinds */
+    tri_layer_gate *layer; /* layers that some steps leave out; the same on all ranks */
+    int n_layers, cap_layers;
     unsigned offload;      /* classes in the device's offload memory, 1 << tri_mem or-ed */
     const char **unit;
     tri_slot *slot;
@@ -110,8 +128,28 @@ typedef struct tri_program {
     int cap_units, cap_slots, cap_instrs;
 } tri_program;
 
-/* Whether an instruction runs in a step of kind `gate`, one bit; 0: all steps are the same. */
-static inline int tri__is_open(const tri_instr *instr, uint32_t gate) { return !instr->gates || instr->gates & gate; }
+static inline int tri__layer_is_open(const tri_open_gates *now, int layer) {
+    return !(now->closed[layer / 64] >> (layer % 64) & 1);
+}
+/* Whether an instruction runs in a step. */
+static inline int tri__is_open(const tri_instr *instr, const tri_open_gates *now) {
+    if (instr->gates && !(instr->gates & now->kind)) return 0;
+    if (!instr->layer) return 1;
+    return instr->layer > 0 ? tri__layer_is_open(now, instr->layer - 1) : !tri__layer_is_open(now, -instr->layer - 1);
+}
+/* Whether two instructions run in the same steps. */
+static inline int tri__same_gates(const tri_instr *a, const tri_instr *b) {
+    return a->gates == b->gates && a->layer == b->layer;
+}
+/* Whether an instruction runs in every step. */
+static inline int tri__runs_always(const tri_instr *instr) { return !instr->gates && !instr->layer; }
+static inline void tri__close_layer(tri_open_gates *now, int layer) {
+    now->closed[layer / 64] |= (uint64_t)1 << (layer % 64);
+}
+int tri__layer_find(const tri_program *program, const char *name); /* -1: none */
+/* The steps that a proof of a program looks at, one after the other: for each kind, all layers open, all closed, and
+ * each closed alone. Returns 0 when there is no case `index`. */
+int tri__program_case(const tri_program *program, int index, tri_open_gates *now);
 const char *tri__gate_name(tri_gate gate);
 int tri__gate_find(const char *name); /* -1: none */
 /* The kinds of a program's steps, one bit each; returns how many. Where all steps are the same there is one, 0. */
@@ -142,6 +180,8 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
 tri_dtype tri__instr_dtype(const tri_program *program, const tri_instr *instr);
 /* The cost of one instruction. */
 tri_cost tri__instr_cost(const tri_program *program, const tri_instr *instr, const tri_counts *counts);
+/* The share of all steps in which the gate of an instruction's layer lets it run. */
+double tri__layer_share(const tri_program *program, const tri_instr *instr);
 /* The share of all steps in which an instruction runs. */
 double tri__instr_share(const tri_program *program, const tri_instr *instr);
 /* The sum over a program whose microbatches are all as large as the largest: of the mean step, where kinds differ. */

@@ -41,7 +41,7 @@ tri_ends tri__transfer_ends(const tri_instr *instr) {
 static int belong(const tri_program *program, int post, int wait) {
     const tri_instr *a = &program->instr[post], *b = &program->instr[wait];
     if (!tri__begins(a->op) || b->op != (a->op == TRI_OP_copy_post ? TRI_OP_copy_wait : TRI_OP_wait)) return 0;
-    if (a->gates != b->gates) return 0;
+    if (!tri__same_gates(a, b)) return 0;
     tri_ends x = tri__transfer_ends(a), y = tri__transfer_ends(b);
     return x.y == y.y && x.x == y.x;
 }
@@ -118,11 +118,13 @@ double tri__transfer_sent(const tri_program *program, const tri_instr *post, con
 }
 
 void tri__kind_sent(const tri_program *program, uint32_t kind, double *bytes) {
+    const tri_open_gates now = {.kind = kind};
     for (int collective = 0; collective < TRI_COLLECTIVE_COUNT; collective++) bytes[collective] = 0;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
-        if (tri__is_post(instr->op) && tri__is_open(instr, kind))
-            bytes[tri__post_kind(instr->op)] += tri__transfer_sent(program, instr, &program->max);
+        if (tri__is_post(instr->op) && tri__is_open(instr, &now))
+            bytes[tri__post_kind(instr->op)] +=
+                tri__layer_share(program, instr) * tri__transfer_sent(program, instr, &program->max);
     }
 }
 

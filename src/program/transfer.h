@@ -41,7 +41,7 @@ int64_t tri__programs_shared_bytes(const tri_program *const *programs, int n);
 /* Bytes that a rank sends by a post, as the best algorithms send them, when the row counts are `counts`. */
 double tri__transfer_sent(const tri_program *program, const tri_instr *post, const tri_counts *counts);
 /* Bytes that a rank sends in a step of one kind by each kind of collective, as the best algorithms send them;
- * [TRI_COLLECTIVE_COUNT]. */
+ * [TRI_COLLECTIVE_COUNT]. Where steps leave layers out: in the mean of these steps. */
 void tri__kind_sent(const tri_program *program, uint32_t kind, double *bytes);
 /* The same of the mean step. */
 void tri__program_sent(const tri_program *program, double *bytes);

@@ -104,6 +104,7 @@ double *tri__program_seconds(tri_arena *arena, const tri_program *program, const
         seconds[i] = seconds_of(costs, program, instr, tri__costs_counts(costs, program, instr), known);
     }
     for (int u = 0; u < costs->n_measured; u++) scale_unit(program, &costs->measured[u], seconds);
+    for (int i = 0; i < program->n_instrs; i++) seconds[i] *= tri__layer_share(program, &program->instr[i]);
     return seconds;
 }
 

@@ -36,6 +36,8 @@ typedef struct tri_timeline {
     double seconds;        /* of the step: until the last rank ended. Where steps are of several kinds, this and all
                               figures of ranks are those of the most frequent one, `drawn` */
     double mean;           /* of all kinds of steps; the same where there is one */
+    double all_open, all_closed; /* where steps leave layers out, `seconds` and `mean` are those of the expected step;
+                              these of one with all layers open, and with all closed. 0: no step does */
     uint32_t drawn;
     tri_kind_time kind[TRI_GATE_COUNT]; /* [n_kinds]; none where all steps are the same */
     int n_kinds;

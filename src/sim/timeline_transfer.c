@@ -204,7 +204,9 @@ static void open_transfer(tri_simulation *s, const tri_sim_rank *r, const tri_in
     t->way = tri__transfer_way(s->hardware, kind, members, n, bytes);
     t->length = tri__on_host(instr->op) ? tri__control_seconds(s->hardware, members, n, bytes)
                                         : tri__transfer_seconds(s->hardware, kind, members, n, bytes);
-    t->work = t->way == TRI_WAY_SHARED ? tri__transfer_work(s->hardware, kind, members, n, bytes)
+    double share = tri__layer_share(p, instr);
+    t->length *= share;
+    t->work = t->way == TRI_WAY_SHARED ? share * tri__transfer_work(s->hardware, kind, members, n, bytes)
               : t->way == TRI_WAY_EACH ? own_work(s, t, n)
                                        : t->length;
     tri__sim_crossings(s, t, m, bytes);

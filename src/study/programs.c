@@ -66,6 +66,7 @@ static tri_status check_same(const tri_read_program *first, const tri_read_progr
                        : a->n_mb != b->n_mb                            ? "number of microbatches"
                        : memcmp(&a->max, &b->max, sizeof a->max) != 0  ? "largest microbatch"
                        : a->gates != b->gates                          ? "list of kinds of steps"
+                       : !tri__same_layers(a, b)                       ? "list of layers that steps leave out"
                                                                        : NULL;
     if (!what) return TRI_OK;
     return tri__fail(TRI_DATA, "%s:%d: has another %s than %s:%d", short_path(one->path), one->parsed->line, what,

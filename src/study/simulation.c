@@ -113,6 +113,9 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
                           line->seconds, "samples_per_second", samples / line->mean, "computing", busy / all, "exposed",
                           exposed / all, "waiting", 1 - (busy + exposed) / all, "predicted_bubble",
                           tri__timeline_idle(line), "ranks", ranks);
+    if (*out && line->all_open > 0)
+        lost |= tri__json_set_new(*out, "all_layers_seconds", tri__json_real(line->all_open)) |
+                tri__json_set_new(*out, "no_layers_seconds", tri__json_real(line->all_closed));
     if (*out && line->n_kinds) lost |= add_kinds(line, of, *out);
     return *out && !lost ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -124,10 +124,10 @@ static tri_json *legs_json(const profile_job *job) {
     return list;
 }
 
-static tri_json *flights_json(const tri_recorder *r, const tri_program *p, uint32_t gate) {
+static tri_json *flights_json(const tri_recorder *r, const tri_program *p, const tri_open_gates *now) {
     tri_json *list = tri__json_array();
     for (int i = 0; i < p->n_instrs; i++)
-        if (tri__begins(p->instr[i].op) && tri__is_open(&p->instr[i], gate))
+        if (tri__begins(p->instr[i].op) && tri__is_open(&p->instr[i], now))
             tri__json_append_new(list, tri__json_pack("[s, f, f]", tri__transfer_name(tri__transfer_kind(&p->instr[i])),
                                                       r->times[i].begin - r->zero,
                                                       r->times[r->partner[i]].end - r->zero));
@@ -138,7 +138,7 @@ static tri_json *timeline_json(const profile_job *job) {
     const tri_recorder *r = job->recorder;
     return tri__json_pack("{s:I, s:f, s:f, s:o, s:o}", "step", (tri_json_int)r->last_step, "begin",
                           r->begin - r->waited - r->zero, "end", r->end - r->zero, "legs", legs_json(job), "transfers",
-                          flights_json(r, program_of(job->session), job->session->feed[0].gates));
+                          flights_json(r, program_of(job->session), &job->session->feed[0].gates));
 }
 
 static tri_json *coords_json(const tri_place *place) {

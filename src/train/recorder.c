@@ -44,7 +44,7 @@ static tri_status find_partners(tri_recorder *r, const tri_program *p) {
         int slot = ends.y >= 0 ? ends.y : ends.x;
         if (tri__begins(instr->op)) open[slot] = i;
         else {
-            int post = p->instr[open[slot]].gates == instr->gates ? open[slot] : tri__transfer_post_of(p, i);
+            int post = tri__same_gates(&p->instr[open[slot]], instr) ? open[slot] : tri__transfer_post_of(p, i);
             r->partner[i] = post, r->partner[post] = i;
         }
     }
@@ -128,7 +128,7 @@ static const tri_counts *counts_of(const tri_session *session, const tri_instr *
 
 /* Whether an instruction runs in the current step. */
 static int runs(const tri_session *session, const tri_instr *instr) {
-    return tri__is_open(instr, session->feed[0].gates);
+    return tri__is_open(instr, &session->feed[0].gates);
 }
 
 static void add_operation(tri_recorder *r, const tri_session *session, int i) {
