@@ -1,11 +1,12 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
- * losses of 50 steps; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of
- * `bert` with other optimizers; losses with texts as windows. tools/golden.py writes the files; a folder given as
- * argument replaces tests/golden (make parity). */
+ * losses of 50 steps, also of steps that leave layers out; `quantized` through int8 products, with PyTorch's
+ * fake-quantise; losses and final weights of `bert` with other optimizers; losses with texts as windows.
+ * tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
 #include "engine/evaluate.h"
+#include "plan/layer_gates.h"
 #include "settings/learning_rate.h"
 
 #include <math.h>
@@ -205,12 +206,25 @@ static double run_step(golden *g, int64_t s, int update) {
     return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
 }
 
+/* Steps that leave layers out: the gates are those of tools/golden_layers.py, which draws them itself. */
+static void set_gates(golden *g, size_t s, const tri_json *closed) {
+    tri_open_gates expected = {0};
+    size_t i;
+    tri_json *layer;
+    tri__json_each(closed, i, layer) tri__close_layer(&expected, (int)tri__json_integer_value(layer));
+    tri__layer_gates_step(&g->engine.in.layer_drop, &g->engine.model, g->engine.seed, (int64_t)s, &g->feed.gates,
+                          g->engine.layer_scale);
+    assert_memory_equal(&g->feed.gates, &expected, sizeof expected);
+}
+
 /* run: the losses to expect. */
 static void check_losses(golden *g, const tri_json *run) {
     const tri_json *losses = get(run, "losses"), *batches = get(g->json, "batches"), *norms = get(run, "grad_norms");
+    const tri_json *closed = tri__json_get(run, "closed"); /* layers that each step leaves out */
     double worst = 0;
     for (size_t s = 0; s < tri__json_size(losses); s++) {
         pack(g, tri__json_at(batches, s % tri__json_size(batches)));
+        if (closed) set_gates(g, s, tri__json_at(closed, s));
         double loss = run_step(g, (int64_t)s, 1), want = tri__json_number_value(tri__json_at(losses, s));
         double norm = *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.norm);
         worst = larger(worst, fabs(loss - want));
@@ -302,6 +316,32 @@ static void windows(void **state) {
     free(g);
 }
 
+static void layers(void **state) {
+    (void)state;
+    static const char *const devices[] = {"reference", "cpu"};
+    char path[512];
+    tri_json *all, *run;
+    golden *g = malloc(sizeof *g);
+    size_t i;
+    assert_non_null(g);
+    snprintf(path, sizeof path, "%s/layers.json", folder);
+    OK(tri__json_load(path, TRI_DATA, &all));
+    assert_int_equal(tri__json_size(get(all, "runs")), 2);
+    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
+        tri_json *more = tri__json_object();
+        snprintf(path, sizeof path, "theta=%.17g,gamma=%.17g", real(run, "theta"), real(run, "gamma"));
+        tri__json_set_new(more, "layer_drop", tri__json_string(path));
+        tri__json_set_new(more, "seed", tri__json_integer((tri_json_int)real(run, "seed")));
+        open_golden(g, tri__json_string_value(get(run, "of")), NULL, more, devices[d]);
+        print_message("  %s with layers left out, on %s\n", tri__json_string_value(get(run, "of")), devices[d]);
+        check_losses(g, run);
+        close_golden(g);
+        tri__json_decref(more);
+    }
+    tri__json_decref(all);
+    free(g);
+}
+
 static void both(void **state) {
     compare(*state, "reference");
     compare(*state, "cpu");
@@ -316,6 +356,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),
+        cmocka_unit_test(layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

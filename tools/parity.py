@@ -30,6 +30,7 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import AutoModel, AutoTokenizer
 
 import golden
+import golden_layers
 import parity_folders
 import parity_logs
 import parity_quantized
@@ -55,6 +56,8 @@ def compare_golden(build, folder, seeds):
     for seed in seeds:
         for name in golden.CONFIGS:
             golden.make(name, folder, seed)
+        golden.make_optimizers(folder)
+        golden_layers.make(folder)
         report = run(os.path.join(build, "tests", "test_golden"), folder)
         print("\n".join(line for line in report.splitlines() if line.startswith("  ")))
 

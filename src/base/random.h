@@ -4,6 +4,8 @@
  *   dropout   key (seed, logical operation), counter (step, sample, position, feature / 8); decision feature % 8 is 16
  *             bits of the output: word (feature % 8) / 2, low half first. Dropped when below tri__random_threshold(p).
  *   weights   key (seed, parameter), counter (element / 4 low, high, 0, 1): 4 words, 4 normals by Box-Muller on pairs
+ *   gates     key (seed, xxh32 "gate primary.layer.3"), counter (step, 0, 0, 3): whether a step leaves a layer out
+ *             (plan/layer_gates.h)
  *   order     key (seed, xxh32 "epoch"), counter (i, epoch, 0, 2): the epoch's shuffle (sampler.h) */
 #ifndef TRI_BASE_RANDOM_H
 #define TRI_BASE_RANDOM_H

@@ -91,6 +91,7 @@ static tri_status add_given(const tri_settings *s, line *out) {
         const void *field;
     } rows[] = {{"optimizer", &s->optimizer},
                 {"sync_every", &s->sync_every},
+                {"layer_drop", &s->layer_drop},
                 {"compress_gradients", &s->compress_gradients},
                 {"compress_weights", &s->compress_weights},
                 {"compress_scope", &s->compress_scope}};

@@ -6,7 +6,9 @@
 #include "engine/inputs.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
+#include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
+#include "settings/forms.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,6 +92,13 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
     return how;
 }
 
+static tri_layer_drop layer_drop_of(const tri_settings *s, const tri_place *place) {
+    tri_layer_drop how = {.steps = place->steps ? place->steps : s->max_steps};
+    (void)tri__layer_drop_parse(s->layer_drop, &how.theta, &how.gamma); /* checked when it was given */
+    tri__layer_drop_resolve(&how);
+    return how;
+}
+
 /* Replicas that each machine has of one layer, side by side on the dp axis; -1: not as many on all. */
 static int run_of_replicas(const tri_settings *s, const tri_mesh *mesh) {
     int64_t per_node = s->nproc_per_node;
@@ -125,6 +134,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .max_grad_norm = s->max_grad_norm,
                          .sharding = sharding_of(s, place),
                          .recompute = (tri_recompute)s->recompute,
+                         .layer_drop = layer_drop_of(s, place),
                          .precision = dtypes[s->precision],
                          .quantize = quantized[s->quantize],
                          .float_layers = s->float_layers,
@@ -168,6 +178,10 @@ static tri_status plan_engine(void *data) {
                                              (size_t)s->model.num_classes * sizeof *engine->class_weights);
     for (int c = 0; c < s->model.num_classes; c++)
         engine->class_weights[c] = s->model.class_weights.n ? (float)s->model.class_weights.at[c] : 1;
+
+    int64_t layers = tri__model_layers(&engine->model);
+    engine->layer_scale = tri__arena_alloc(&engine->arena, (size_t)layers * sizeof *engine->layer_scale);
+    for (int64_t i = 0; i < layers; i++) engine->layer_scale[i] = 1;
 
     engine->in = tri__plan_input(s, p->place, &engine->model, &engine->target, p->train);
     engine->in.max = *p->max, engine->in.max_infer = *p->max_infer;

@@ -44,6 +44,7 @@ typedef struct tri_engine {
     int n_weights, n_optimizer, n_saved_weights, n_saved_optimizer;
     int state_at[TRI_MAX_STATES + 1]; /* pieces of the plan's state i: optimizer[state_at[i]] up to state_at[i + 1] */
     float *class_weights;          /* [n_classes] */
+    float *layer_scale;            /* [layers of the model] the field layer_scale: 1, until a step sets it */
     int draws; /* 1: the next upload draws the initial weights, in device memory */
     const tri_checkpoint *source;  /* the next upload reads weights from it, unit by unit; NULL */
     int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */

@@ -87,6 +87,7 @@ typedef struct branch {
     tri_rows sequences;       /* N, or W0 or W1 where texts are windowed */
     tri_field key;            /* random-number key of `rows` */
     int seq;                  /* [sequences+1,1] */
+    int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
     char prefix[64];          /* of logical names */
 } branch;
 
@@ -160,11 +161,27 @@ static int attention(branch *b, int x, const char *layer) {
     return tri__forward_linear(f, ctx, b->rows, H, H, "attn", name);
 }
 
+/* The sub-layer of a layer that steps leave out, in steps that do not: divided by the probability that it is kept, so
+ * that its mean is that of a layer that is always there, and predictions need no factor. As published (Zhang and He,
+ * 2020, and DeepSpeed's example of it), both sub-layers are divided, before the residual is added; dropout, which is
+ * linear, comes after the factor here. */
+static int scaled(branch *b, int x, const char *label) {
+    tri_forward *f = b->f;
+    int gate = f->build.layer - 1, all = tri__forward_input(f, TRI_FIELD_layer_scale);
+    int y = tri__forward_slot(f, b->rows, b->e->hidden_size, tri__arena_print(f->build.arena, "%s.scaled", label));
+    const char *unit = f->build.program->layer[gate].name;
+    if (b->scale < 0)
+        b->scale = tri__build_view(&f->build, all, gate, 1, 1, "%s.%s", f->build.program->slot[all].name, unit);
+    TRI_BUILD(&f->build, scale, (tri_attr){0}, y, x, b->scale);
+    return y;
+}
+
 /* norm(dropout(x) + residual) */
 static int residual(branch *b, int x, int res, const char *label, const char *name) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
     tri_arena *arena = f->build.arena;
+    if (f->build.layer) x = scaled(b, x, label);
     x = tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key,
                              tri__arena_print(arena, "%s.dropout", label));
     int sum = tri__forward_slot(f, b->rows, H, tri__arena_print(arena, "%s.sum", label));
@@ -190,7 +207,9 @@ static int layer(branch *b, int x, int64_t index) {
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
     snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
 
+    int gate = 1 + tri__layer_find(f->build.program, f->build.program->unit[f->build.unit]);
     int res = f->first_rows && index + 1 == b->e->num_hidden_layers ? take_first(b, x) : x;
+    f->build.layer = gate, b->scale = -1;
     int attn = attention(b, x, prefix);
     snprintf(name, sizeof name, "%s.attention.output.LayerNorm", prefix);
     int mid = residual(b, attn, res, "norm1", name);
@@ -202,7 +221,11 @@ static int layer(branch *b, int x, int64_t index) {
     snprintf(name, sizeof name, "%s.output.dense", prefix);
     int ff = tri__forward_linear(f, act, b->rows, H, I, "ff2", name);
     snprintf(name, sizeof name, "%s.output.LayerNorm", prefix);
-    return residual(b, ff, mid, "norm2", name);
+    int out = residual(b, ff, mid, "norm2", name);
+    f->build.layer = -gate;
+    if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);
+    f->build.layer = 0;
+    return out;
 }
 
 /* The mean over each sample's windows. */

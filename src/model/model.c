@@ -100,6 +100,12 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
     return part;
 }
 
+int64_t tri__model_layers(const tri_network *model) {
+    int64_t n = 0;
+    for (int text = 0; text < model->n_texts; text++) n += model->encoder[text].num_hidden_layers;
+    return n;
+}
+
 const tri_param *tri__model_find(const tri_network *model, const char *name) {
     for (int i = 0; i < model->n_params; i++)
         if (strcmp(model->param[i].name, name) == 0) return &model->param[i];
@@ -149,6 +155,9 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
     case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;
     case TRI_FIELD_loss_inv: case TRI_FIELD_copy_inv: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}; return;
+    case TRI_FIELD_layer_scale:
+        *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = tri__model_layers(model);
+        return;
     case TRI_FIELD_hyper: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = 4; return;
     case TRI_FIELD_loss_scale: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_control: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}, *cols = TRI_TOLD_COUNT; return;
@@ -167,7 +176,7 @@ int tri__forward_input(tri_forward *f, tri_field field) {
     int64_t cols;
     tri__field_shape(f->model, field, &dtype, &rows, &cols);
     int slot = tri__build_slot(&f->build, TRI_MEM_ACT, dtype, rows, cols, "%s", tri__field_name(field));
-    TRI_BUILD(&f->build, input, ((tri_attr){.field = field}), slot);
+    TRI_BUILD(&f->build, input, ((tri_attr){.field = field}), slot)->layer = 0; /* others may read it */
     return f->input[field] = slot;
 }
 

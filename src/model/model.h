@@ -63,6 +63,7 @@ typedef struct tri_network {
 /* Builds the tables of a Trimodal BERT: encoders as given, n_columns numbers a row. */
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_network *model);
+int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 /* One rank's share of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of split parameters.
  * Where n does not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the
@@ -73,7 +74,8 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
 typedef struct tri_forward {
     tri_builder build;
     const tri_network *model;
-    int training;                 /* 0: no dropout */
+    int training;                 /* 0: no dropout. Layers that have a gate in build.program->layer are left out where
+                                     it is closed */
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */

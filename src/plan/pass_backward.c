@@ -2,18 +2,24 @@
  *
  * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name,
  * any other the operand itself. A gradient's first contribution writes its slot, later ones add to it. Gradients that
- * nothing needs (of inputs) are not computed. */
+ * nothing needs (of inputs) are not computed. An operation of a layer that steps leave out has its adjoint in the same
+ * steps; so first contributions are counted for both cases, the open and the closed layer. */
 #include "plan/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Steps in which a contribution is made: those in which its layer's gate is open, closed; both where it has none. */
+enum { OPEN = 1, CLOSED = 2, ALWAYS = OPEN | CLOSED };
 
 typedef struct backward {
     tri_pass *pass;
     tri_builder build;
     int n_forward;         /* slots of the forward program, which may have gradients */
     int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
-    uint8_t *written;      /* [slots] 1: the gradient slot has its first contribution */
+    uint8_t *written;      /* [slots] whether the gradient slot has its first contribution, OPEN and CLOSED or-ed */
+    int *layer;            /* [slots] the gate of the layer of the last contribution that had one, as in tri_instr */
     uint8_t *is_input;     /* [n_forward] */
 } backward;
 
@@ -59,10 +65,31 @@ static int operand_of(const tri_instr *of, const char *name, int *gradient) {
     return k;
 }
 
+/* Appends an operation whose first n_out operands are its outputs; layer: its gate. */
+static void append(backward *b, const tri_instr *of, tri_op op, const int *slots, int n_out, int layer) {
+    int when = layer > 0 ? OPEN : layer < 0 ? CLOSED : ALWAYS;
+    unsigned acc = 0;
+    for (int k = 0; k < n_out; k++) {
+        if (slots[k] < 0) continue;
+        acc |= (unsigned)((b->written[slots[k]] & when) != 0) << k;
+        b->written[slots[k]] |= (uint8_t)when;
+        if (layer) b->layer[slots[k]] = abs(layer);
+    }
+    b->build.unit = of->unit, b->build.layer = layer;
+    tri__build(&b->build, op, slots, of->attr)->acc = (uint16_t)acc;
+}
+
+/* The gate on which it depends whether an operation that always runs is the first contribution to an output; 0: none.
+ * (First tokens of an encoder's last layer: their gradient is added to those of the layer, where it is open.) */
+static int split_of(const backward *b, const int *slots, int n_out) {
+    for (int k = 0; k < n_out; k++)
+        if (slots[k] >= 0 && b->written[slots[k]] && b->written[slots[k]] != ALWAYS) return b->layer[slots[k]];
+    return 0;
+}
+
 /* Appends one operation of an adjoint: `text` is "op outputs <- inputs". */
 static void emit(backward *b, const tri_instr *of, char *text) {
-    int slots[TRI_MAX_ARGS], n = 0, outputs = 1, wanted = 0;
-    unsigned acc = 0;
+    int slots[TRI_MAX_ARGS], n = 0, n_out = 0, outputs = 1, wanted = 0;
     char *save = NULL, *word = strtok_r(text, " ", &save);
     int op = tri__op_find(word);
     TRI_ASSERT(op >= 0);
@@ -76,19 +103,17 @@ static void emit(backward *b, const tri_instr *of, char *text) {
         slots[n] = forward;
         if (forward >= 0 && outputs && b->is_input[forward]) slots[n] = -1;
         else if (forward >= 0 && gradient) slots[n] = grad_of(b, forward);
-        if (outputs && slots[n] >= 0) {
-            wanted = 1;
-            acc |= (unsigned)b->written[slots[n]] << n;
-            b->written[slots[n]] = 1;
-        }
+        wanted |= outputs && slots[n] >= 0;
         n++;
+        n_out += outputs;
     }
     const tri_op_row *row = tri__op_row((tri_op)op);
     for (; n < row->n_args && row->arg[n].optional; n++) slots[n] = -1;
     TRI_ASSERT(n == row->n_args);
     if (!wanted) return;
-    b->build.unit = of->unit;
-    tri__build(&b->build, (tri_op)op, slots, of->attr)->acc = (uint16_t)acc;
+    int split = of->layer ? 0 : split_of(b, slots, n_out);
+    append(b, of, (tri_op)op, slots, n_out, split ? split : of->layer);
+    if (split) append(b, of, (tri_op)op, slots, n_out, -split);
 }
 
 tri_status tri__pass_backward(tri_pass *pass) {
@@ -96,6 +121,7 @@ tri_status tri__pass_backward(tri_pass *pass) {
     int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * n_forward + pass->model->n_units;
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
+    b.layer = tri__arena_alloc(pass->arena, (size_t)room * sizeof *b.layer);
     b.is_input = tri__arena_alloc(pass->arena, (size_t)n_forward);
     b.grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *b.grad);
     pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->unit_grad);

@@ -55,7 +55,7 @@ static tri_attr within_of(const compress *c) {
 
 /* What is appended now has the gates, the unit and the microbatch of the transfer that it replaces. */
 static void set_place(compress *c, const tri_instr *post) {
-    c->to.unit = post->unit, c->to.mb = post->mb, c->to.gates = post->gates;
+    tri__build_as(&c->to, post);
 }
 
 /* Begins a transfer among the ranks of a layer, in place; y: a view of `slot`. */

@@ -50,7 +50,7 @@ static int whole_field(context *c, int own) {
     if (*slot >= 0) return *slot;
     const tri_slot s = c->to.program->slot[own];
     *slot = tri__build_slot(&c->to, s.mem, s.dtype, all_of(s.rows), s.cols, "%s.all", s.name);
-    TRI_BUILD(&c->to, input, ((tri_attr){.field = c->field[own]}), *slot);
+    TRI_BUILD(&c->to, input, ((tri_attr){.field = c->field[own]}), *slot)->layer = 0; /* others may read it */
     return *slot;
 }
 
@@ -106,7 +106,7 @@ static void pool(context *c, const tri_instr *instr) {
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
-    c->to.unit = instr->unit, c->to.mb = instr->mb;
+    tri__build_as(&c->to, instr);
     switch (instr->op) {
     case TRI_OP_attention: case TRI_OP_attention_sparse: attention(c, instr, 0); return;
     case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attention(c, instr, 1); return;

@@ -1,4 +1,5 @@
 /* pass_forward.c - pass: the model writes its single-device operation list. */
+#include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 
 /* Nothing reads the last layer's other rows, unless all are pooled. With sequence parallelism ranks cannot split these
@@ -25,6 +26,7 @@ tri_status tri__pass_forward(tri_pass *pass) {
     program->rank = pass->in->rank;
     program->max = pass->training ? pass->in->max : pass->in->max_infer;
     if (pass->training) tri__step_kinds_set(&pass->in->optimizer, program);
+    if (pass->training) TRI_TRY(tri__layer_gates_set(pass->arena, &pass->in->layer_drop, pass->in->model, program));
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
                                   .model = pass->model,
                                   .training = pass->training,

@@ -25,17 +25,19 @@ typedef struct fuser {
 
 static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
 
-/* The instruction `ahead` places further, if it is of that operation. */
+/* The instruction `ahead` places further, if it is of that operation and runs in the same steps. */
 static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
     int i = f->at + ahead;
-    return i < f->program->n_instrs && f->program->instr[i].op == op ? &f->program->instr[i] : NULL;
+    const tri_instr *first = &f->program->instr[f->at], *instr = first + ahead;
+    return i < f->program->n_instrs && instr->op == op && instr->layer == first->layer ? instr : NULL;
 }
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
 
 /* An instruction without operands, with the unit and microbatch of `like`. */
 static tri_instr made(tri_op op, const tri_instr *like, tri_attr attr) {
-    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .await = -1, .attr = attr};
+    tri_instr instr = {.op = (uint16_t)op, .unit = like->unit, .mb = like->mb, .layer = like->layer, .await = -1,
+                       .attr = attr};
     for (int k = 0; k < TRI_MAX_ARGS; k++) instr.slot[k] = -1;
     return instr;
 }

@@ -36,6 +36,7 @@ typedef struct span {
     int writes, fetches, stores;
     int always;            /* 1: an instruction of it runs in all kinds of steps, so its copies do */
     uint32_t gates;        /* kinds of steps in which the others run */
+    int layer;             /* the gate that all its instructions have, as in tri_instr: its copies have it, too; 0 */
     int post;              /* the instruction before which it is fetched */
     int mb;                /* the microbatch whose row counts it has */
     int staging;           /* slot; -1: not made yet */
@@ -147,7 +148,7 @@ static void append_part(offload *o, const tri_instr *instr, int64_t from, int64_
         if (k < row->n_args && is_flat(instr, k))
             slots[k] = tri__build_view(&o->to, slots[k], from, 1, n, "%s.%d", o->to.program->slot[slots[k]].name, part);
     }
-    o->to.unit = instr->unit, o->to.mb = instr->mb, o->to.gates = instr->gates;
+    tri__build_as(&o->to, instr);
     tri_instr *made = tri__build(&o->to, instr->op, slots, instr->attr);
     made->acc = instr->acc;
 }
@@ -261,6 +262,7 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
                                          .next = -1,
                                          .before = before,
                                          .mb = instr->mb,
+                                         .layer = instr->layer,
                                          .staging = -1,
                                          .bytes = tri__range_count(t->part) * (int64_t)tri__dtype_bytes(root->dtype)};
         if (before >= 0) o->span[before].next = index;
@@ -271,9 +273,11 @@ static void use(offload *o, tile *t, int at, const tri_instr *instr, int k) {
     o->span[t->last].last = at;
     o->span[t->last].gates |= instr->gates;
     o->span[t->last].always |= !instr->gates;
+    if (o->span[t->last].layer != instr->layer) o->span[t->last].layer = 0;
     if (!tri__access_writes(tri__op_row(instr->op)->arg[k].access)) return;
     o->span[t->last].writes = 1;
-    if (!outlives_step(class_of(o, t))) know(o, t, range_of(o, instr->slot[k]));
+    /* what a closed layer writes, the open one writes in the same span */
+    if (!outlives_step(class_of(o, t)) && instr->layer >= 0) know(o, t, range_of(o, instr->slot[k]));
 }
 
 static void find_spans(offload *o) {
@@ -352,6 +356,7 @@ static void make_ends(offload *o, span *s, int index) {
 static void copy(offload *o, tri_op op, const span *s, int out) {
     int host = o->tile[s->tile].host;
     o->to.unit = o->to.program->slot[host].unit, o->to.mb = s->mb, o->to.gates = s->always ? 0 : s->gates;
+    o->to.layer = s->layer;
     tri__build(&o->to, op, (const int[TRI_MAX_ARGS]){out ? host : s->staging, out ? s->staging : host}, (tri_attr){0});
 }
 

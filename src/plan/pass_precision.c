@@ -102,7 +102,7 @@ static void append_adamw(precision *p, const tri_instr *instr) {
                                      [TRI_ARG(adamw_copy, hyper)] = TRI_SLOT(instr, adamw, hyper),
                                      [TRI_ARG(adamw_copy, coef)] = TRI_SLOT(instr, adamw, coef),
                                      [TRI_ARG(adamw_copy, apply)] = TRI_SLOT(instr, adamw, apply)};
-    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr)->gates = instr->gates;
+    tri__build(&p->to, TRI_OP_adamw_copy, slots, instr->attr);
 }
 
 /* Weights that an operation takes in fp32 whatever computes: an update, which works on their master. */
@@ -116,13 +116,13 @@ static void append_casts(precision *p, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
     for (int k = 0; k < row->n_args; k++)
         if (needs_master(p, instr, k) && tri__access_writes(row->arg[k].access))
-            TRI_BUILD(&p->to, cast, (tri_attr){0}, instr->slot[k], master_of(p, instr->slot[k]))->gates = instr->gates;
+            TRI_BUILD(&p->to, cast, (tri_attr){0}, instr->slot[k], master_of(p, instr->slot[k]));
 }
 
 static void append(precision *p, const tri_instr *instr) {
     tri_pass *pass = p->pass;
     int slots[TRI_MAX_ARGS];
-    p->to.unit = instr->unit, p->to.mb = instr->mb, p->to.gates = instr->gates;
+    tri__build_as(&p->to, instr);
     if (instr->op == TRI_OP_adamw && has_fewer_bits(p)) {
         append_adamw(p, instr);
         return;
@@ -134,8 +134,7 @@ static void append(precision *p, const tri_instr *instr) {
     if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0) slots[TRI_ARG(pack, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
-    tri_instr *made = tri__build(&p->to, instr->op, slots, instr->attr);
-    made->acc = instr->acc, made->gates = instr->gates;
+    tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     if (has_fewer_bits(p)) append_casts(p, instr);
     int filled = TRI_SLOT(instr, input, y);
     if (instr->op != TRI_OP_input || !p->computes[filled] || !has_fewer_bits(p)) return;

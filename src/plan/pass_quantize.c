@@ -175,7 +175,7 @@ static void append_other(quantizer *z, const tri_instr *instr) {
 }
 
 static void append(quantizer *z, const tri_instr *instr) {
-    z->to.unit = instr->unit, z->to.mb = instr->mb, z->to.gates = instr->gates;
+    tri__build_as(&z->to, instr);
     switch (instr->attr.bits ? instr->op : TRI_OP_COUNT) {
     case TRI_OP_linear: append_linear(z, instr); break;
     case TRI_OP_linear_gelu: append_linear_gelu(z, instr); break;

@@ -146,8 +146,7 @@ static void append(recompute *r, tri_builder *to, const tri_instr *instr, int re
             slots[k] = r->again[slot];
         }
     }
-    to->unit = instr->unit;
-    to->mb = instr->mb;
+    tri__build_as(to, instr);
     tri__build(to, instr->op, slots, instr->attr)->acc = instr->acc;
 }
 

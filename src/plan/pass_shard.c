@@ -70,24 +70,36 @@ int tri__sharder_unit(const tri_sharder *s, const tri_shard_block *block) {
     return block->n == 1 ? s->from->slot[s->weights.slot[block->first]].unit : -1;
 }
 
-void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
+/* Transfers of a unit that steps leave out are left out with it. */
+static void set_unit(tri_sharder *s, int unit, int mb) {
     s->to.unit = unit, s->to.mb = mb;
+    s->to.layer = unit < 0 ? 0 : 1 + tri__layer_find(s->to.program, s->to.program->unit[unit]);
+}
+
+void tri__sharder_post(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int unit, int mb) {
+    set_unit(s, unit, mb);
     tri_instr *instr = tri__build(&s->to, op, (const int[TRI_MAX_ARGS]){ends.y, ends.x}, group);
     instr->attr.id = tri__random_id(s->to.program->slot[tri__transfer_whole(instr)].name);
 }
 
 void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb) {
-    s->to.unit = unit, s->to.mb = mb;
+    set_unit(s, unit, mb);
     TRI_BUILD(&s->to, wait, (tri_attr){0}, ends.y, ends.x);
 }
 
-/* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. */
+int tri__sharder_closes(const tri_sharder *s, int unit) {
+    return tri__layer_find(s->from, s->pass->model->unit[unit].name) >= 0;
+}
+
+/* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. A
+ * layer that steps leave out is a block of its own. */
 static void make_blocks(tri_sharder *s) {
     const tri_network *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
     for (int u = 0; u < model->n_units; u++) {
         tri_shard_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
-        int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params;
+        int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params &&
+                    !tri__sharder_closes(s, u) && !tri__sharder_closes(s, u - 1);
         if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
             last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
             *last = (tri_shard_block){.first = u};
@@ -139,7 +151,7 @@ static void keep_weights(tri_sharder *s) {
 static void copy_instr(tri_sharder *s, const tri_instr *instr) {
     int slots[TRI_MAX_ARGS];
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = tri__sharder_map(s, instr->slot[k]);
-    s->to.unit = instr->unit, s->to.mb = instr->mb;
+    s->to.unit = instr->unit, s->to.mb = instr->mb, s->to.layer = instr->layer;
     tri__build(&s->to, instr->op, slots, instr->attr)->acc = (uint16_t)(s->reductions ? tri__reductions_acc(s, instr)
                                                                                       : instr->acc);
 }

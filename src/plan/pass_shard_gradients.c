@@ -93,7 +93,8 @@ static void fly(tri_sharder *s, tri_op op, tri_attr group, tri_ends ends, int un
 /* Steps in which gradients are summed over copies of the model; 0: all. */
 static uint32_t sum_gates(const tri_sharder *s) { return tri__sum_gates(&s->pass->in->optimizer); }
 
-/* Buckets of `none`: units by the end of their gradients, joined up to the bucket size. */
+/* Buckets of `none`: units by the end of their gradients, joined up to the bucket size. A layer that steps leave out is
+ * a bucket of its own. */
 
 typedef struct ending {
     int unit, last;
@@ -134,7 +135,9 @@ static void make_buckets(tri_sharder *s, const int *last) {
         int end = begin;
         while (end < model->n_units) {
             bytes += (double)model->unit[order[end].unit].count * element;
-            if (end > begin && bytes > limit) break;
+            if (end > begin && (bytes > limit || tri__sharder_closes(s, order[end].unit) ||
+                                tri__sharder_closes(s, order[begin].unit)))
+                break;
             end++;
         }
         close_bucket(s, order + begin, end - begin);

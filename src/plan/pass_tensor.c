@@ -70,8 +70,17 @@ static int map_input(tensor *t, int slot, placement needs) {
     if (needs == TOKENS) attr.part = t->place;
     *index = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, needs), s->cols, "%s%s", s->name,
                              needs == TOKENS ? ".own" : "");
-    TRI_BUILD(&t->to, input, attr, *index);
+    TRI_BUILD(&t->to, input, attr, *index)->layer = 0; /* others may read it */
     return *index;
+}
+
+/* A view of an input that all ranks have whole. */
+static int map_input_view(tensor *t, int view) {
+    const tri_slot *s = &t->from->slot[view];
+    if (t->map[view] < 0)
+        t->map[view] = tri__build_view(&t->to, map_input(t, s->parent, WHOLE), s->parent_at, s->rows.add, s->cols, "%s",
+                                       s->name);
+    return t->map[view];
 }
 
 /* Appends an exchange operation on `x`, into a slot like `like`, named with `suffix`. */
@@ -119,6 +128,8 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     case TRI_OP_norm: same = t->placed[TRI_SLOT(instr, norm, x)]; return (rule){same, same};
     case TRI_OP_dropout: same = t->placed[TRI_SLOT(instr, dropout, x)]; return (rule){same, same};
     case TRI_OP_add: same = t->placed[TRI_SLOT(instr, add, a)]; return (rule){same, same};
+    case TRI_OP_scale: same = t->placed[TRI_SLOT(instr, scale, x)]; return (rule){same, same};
+    case TRI_OP_skip: same = t->placed[TRI_SLOT(instr, skip, x)]; return (rule){same, same};
     case TRI_OP_gelu: same = t->placed[TRI_SLOT(instr, gelu, x)]; return (rule){same, same};
     default: return (rule){WHOLE, WHOLE};
     }
@@ -126,13 +137,15 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
 
 static int map_read(tensor *t, int slot, rule r) {
     if (slot < 0) return -1;
-    if (t->from->slot[slot].parent >= 0) return map_weight(t, slot);
+    int parent = t->from->slot[slot].parent;
+    if (parent >= 0) return t->filler[parent] >= 0 ? map_input_view(t, slot) : map_weight(t, slot);
     if (t->filler[slot] >= 0) return map_input(t, slot, r.needs);
     return bring(t, slot, r.needs, r.needs == WHOLE && r.gives == COLUMNS);
 }
 
 static int map_written(tensor *t, int slot, placement gives) {
     if (slot < 0) return -1;
+    if (t->map[slot] >= 0) return t->map[slot]; /* what a layer leaves behind, open or closed */
     const tri_slot *s = &t->from->slot[slot];
     int64_t cols = gives == COLUMNS ? s->cols / t->n : s->cols;
     t->placed[slot] = (uint8_t)gives;
@@ -154,7 +167,7 @@ static void rewrite(tensor *t, const tri_instr *instr) {
     const tri_op_row *row = tri__op_row(instr->op);
     rule r = rule_of(t, instr);
     int slots[TRI_MAX_ARGS];
-    t->to.unit = instr->unit, t->to.mb = instr->mb;
+    tri__build_as(&t->to, instr);
     for (int k = 0; k < row->n_args; k++)
         slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives)
                                                           : map_read(t, instr->slot[k], r);

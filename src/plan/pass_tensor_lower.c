@@ -19,7 +19,7 @@ typedef struct pending_collective {
     tri_ends ends;
     int add;                 /* the slot that the result is added to; -1 */
     int post, wait;          /* instructions of the old list before which they go; or its end */
-    int16_t unit, mb;
+    const tri_instr *of;     /* of the old list: its unit, microbatch and gates */
     tri_attr group;          /* of ranks */
 } pending_collective;
 
@@ -90,8 +90,7 @@ static tri_attr group_of(const tri_instr *instr) {
 static void plan_pending(lower *l, int at) {
     const tri_instr *instr = &l->from[at];
     pending_collective h = {
-        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .unit = instr->unit, .mb = instr->mb,
-        .group = group_of(instr)};
+        .op = post_of(instr->op), .add = -1, .post = at, .wait = at + 1, .of = instr, .group = group_of(instr)};
     if (h.op == TRI_OP_COUNT) return;
     int y = instr->slot[0], x = instr->slot[1];
     h.ends = h.op == TRI_OP_all_reduce_post ? (tri_ends){x, -1} : (tri_ends){y, x};
@@ -111,19 +110,19 @@ static void plan_pending(lower *l, int at) {
 }
 
 static void emit_post(lower *l, const pending_collective *h) {
-    l->to.unit = h->unit, l->to.mb = h->mb;
+    tri__build_as(&l->to, h->of);
     tri_instr *post = tri__build(&l->to, h->op, (const int[TRI_MAX_ARGS]){h->ends.y, h->ends.x}, h->group);
     post->attr.id = tri__random_id(l->to.program->slot[tri__transfer_whole(post)].name);
 }
 
 static void emit_wait(lower *l, const pending_collective *h) {
-    l->to.unit = h->unit, l->to.mb = h->mb;
+    tri__build_as(&l->to, h->of);
     TRI_BUILD(&l->to, wait, (tri_attr){0}, h->ends.y, h->ends.x);
     if (h->add >= 0) TRI_BUILD(&l->to, add_din, (tri_attr){0}, h->add, -1, h->ends.y)->acc = 1;
 }
 
 static void emit_instr(lower *l, const tri_instr *instr) {
-    l->to.unit = instr->unit, l->to.mb = instr->mb;
+    tri__build_as(&l->to, instr);
     if (instr->op == TRI_OP_ranks_sum_din && instr->acc) {
         TRI_BUILD(&l->to, add_din, (tri_attr){0}, instr->slot[0], -1, instr->slot[1])->acc = 1;
         return;

@@ -20,12 +20,18 @@ typedef struct grads {
     uint32_t gates;
 } grads;
 
+/* The unit of a slot, and its gate where steps leave it out. */
+static void set_unit(tri_builder *to, int slot) {
+    to->unit = to->program->slot[slot].unit;
+    to->layer = to->unit < 0 ? 0 : 1 + tri__layer_find(to->program, to->program->unit[to->unit]);
+}
+
 /* A view of elements `of` of a unit's gradients, as far as this rank has them; -1: none. */
 static int grads_of(tri_builder *to, const grads *from, int unit, tri_range of, const char *label) {
     tri_range held = from->part[unit], part = tri__range_both(held, of);
     int flat = from->slot[unit];
     if (!tri__range_count(part) || flat < 0) return -1;
-    to->unit = to->program->slot[flat].unit;
+    set_unit(to, flat);
     return tri__build_view(to, flat, part.begin - held.begin, 1, tri__range_count(part), "%s.%s",
                            to->program->slot[flat].name, label);
 }
@@ -37,7 +43,7 @@ static void transfer(tri_builder *to, tri_op op, tri_ends ends) {
 
 static void await_all(tri_builder *to, const tri_ends *ends, int n) {
     for (int i = 0; i < n; i++) {
-        to->unit = to->program->slot[ends[i].y].unit;
+        set_unit(to, ends[i].y);
         TRI_BUILD(to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
     }
 }

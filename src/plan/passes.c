@@ -23,6 +23,8 @@ static int recomputes(const tri_pass *pass) {
     return pass->training && pass->in->recompute != TRI_RECOMPUTE_NONE;
 }
 
+static int drops_layers(const tri_pass *pass) { return pass->training && pass->in->layer_drop.theta > 0; }
+
 /* Full recomputation is chosen to save memory: two open layers take 15 % more. */
 static int has_lanes(const tri_pass *pass) {
     return pass->in->target->lanes > 1 && pass->in->mesh.pp == 1 && pass->model->n_texts > 1 &&
@@ -82,6 +84,9 @@ const tri_pass_row tri__passes[] = {
     {PASS(tensor_sums, REPLICA),
      .does = "sums gradients that ranks of a layer form from their own tokens",
      .when = sums_layers, .needs = "training with --tp-size above 1"},
+    {PASS(layers, REPLICA),
+     .does = "gradients of layers that a step leaves out are 0",
+     .when = drops_layers, .needs = "training with --layer-drop"},
     {PASS(update, REPLICA),
      .does = "norm and clipping of gradients, the optimizer on what this rank owns, the control all-reduce",
      .when = is_training, .needs = "training"},

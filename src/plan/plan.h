@@ -61,6 +61,13 @@ typedef struct tri_optimizing {
     double inner_lr_factor;   /* multiplies the learning rate of those that they take alone */
 } tri_optimizing;
 
+/* Progressive layer dropping (layer_gates.h). Zeroed: none. */
+typedef struct tri_layer_drop {
+    double theta;             /* the share of layers that is kept in the end, at the deepest layer; 0: no dropping */
+    double gamma;             /* how fast it is reached; negative: by the number of steps */
+    int64_t steps;            /* of the run; 0: unknown */
+} tri_layer_drop;
+
 typedef enum tri_recompute { TRI_RECOMPUTE_NONE, TRI_RECOMPUTE_SELECTIVE, TRI_RECOMPUTE_FULL } tri_recompute;
 
 /* Branches may run side by side, each sending to the fusion stage directly; or all stages form a chain, where values
@@ -93,6 +100,7 @@ typedef struct tri_plan_in {
     tri_staging staging;
     int sequence_parallel;       /* with mesh.tp > 1: norms, dropout and residuals on shards of the tokens */
     tri_recompute recompute;
+    tri_layer_drop layer_drop;   /* of training */
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype quantize;          /* of the encoders' products: f32 (none), i8 or f8_e4m3 */
     tri_texts float_layers;      /* weights whose products are not quantised */
@@ -302,6 +310,7 @@ tri_status tri__pass_shard(tri_pass *pass);
 tri_status tri__pass_compress(tri_pass *pass);
 tri_status tri__pass_tensor_sums(tri_pass *pass);
 tri_status tri__pass_collect(tri_pass *pass);
+tri_status tri__pass_layers(tri_pass *pass);
 tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_local(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);

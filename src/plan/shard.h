@@ -54,6 +54,9 @@ void tri__sharder_wait(tri_sharder *s, tri_ends ends, int unit, int mb);
 int tri__sharder_unit(const tri_sharder *s,
                       const tri_shard_block *block); /* the program's unit for instructions on a block */
 
+/* Whether steps leave a unit of the model out: its transfers are its own, so that they are left out with it. */
+int tri__sharder_closes(const tri_sharder *s, int unit);
+
 /* pass_shard_weights.c: shards instead of weights, gathered before their use. `at` is an instruction of the old
  * program. */
 void tri__gathers_plan(tri_sharder *s);

@@ -3,6 +3,7 @@
  * counts. Our own options are not listed, unless others write a value in a form that our row does not accept. */
 #include "settings/foreign.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -32,6 +33,26 @@
     "ZeRO is --shard zero1, zero2 or zero3, its offload --offload optimizer,params, its 16 bits --precision bf16 or " \
     "fp16"
 #define OVERLAPPED "transfers overlap with computing by the plan"
+
+/* {"enabled": true, "theta": 0.5, "gamma": 0.001}; what is left out is DeepSpeed's default. */
+static tri_status read_layer_drop(const char *origin, const tri_json *value, char out[static TRI_FOREIGN_TEXT]) {
+    int enabled = 0;
+    double number[] = {1, 0.001};
+    const char *key;
+    tri_json *member;
+    tri__json_each_member(value, key, member) {
+        int k = strcmp(key, "theta") == 0 ? 0 : strcmp(key, "gamma") == 0 ? 1 : strcmp(key, "enabled") == 0 ? 2 : 3;
+        if (k == 3)
+            return tri__fail(TRI_USAGE, "%s: unknown key \"%.64s\"; it has enabled, theta and gamma", origin, key);
+        if (k == 2 ? !tri__json_is_boolean(member) : !tri__json_is_number(member))
+            return tri__fail(TRI_USAGE, "%s: %s is %s", origin, key, k == 2 ? "true or false" : "a number");
+        if (k == 2) enabled = tri__json_is_true(member);
+        else number[k] = tri__json_number_value(member);
+    }
+    if (enabled) snprintf(out, TRI_FOREIGN_TEXT, "theta=%.17g,gamma=%.17g", number[0], number[1]);
+    else snprintf(out, TRI_FOREIGN_TEXT, "none");
+    return TRI_OK;
+}
 
 const tri_foreign tri__foreign[] = {
     /* precision */
@@ -192,6 +213,7 @@ const tri_foreign tri__foreign[] = {
     TAKE("optimizer", "OneBitAdam", "optimizer", "onebit-adam"),
     TAKE("optimizer", "OneBitLamb", "optimizer", "onebit-lamb"),
     TAKE("optimizer", "ZeroOneAdam", "optimizer", "zero-one-adam"),
+    {.name = "progressive_layer_drop", .option = "layer_drop", .read = read_layer_drop},
     NOT("zero_stage", NULL, "there are the stages 0 to 3, which are --shard none, zero1, zero2 and zero3"),
     NOT("zero_optimization", NULL, DECLARED),
     SAME("gradient_clipping", "max_grad_norm"),

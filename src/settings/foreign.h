@@ -3,7 +3,9 @@
 #ifndef TRI_SETTINGS_FOREIGN_H
 #define TRI_SETTINGS_FOREIGN_H
 
-#include <stddef.h>
+#include "base/json.h"
+
+enum { TRI_FOREIGN_TEXT = 96 }; /* bytes of a value */
 
 typedef struct tri_foreign {
     const char *name;    /* with underscores; "ddp_*": any name that begins so */
@@ -11,6 +13,8 @@ typedef struct tri_foreign {
     const char *option;  /* our option that it maps to; NULL: held or refused */
     const char *to;      /* the value of our option; NULL: the given one */
     int held;            /* 1: always the case here; 0: refused */
+    /* an object of the configuration file, as the value of our option; NULL: it has no such form */
+    tri_status (*read)(const char *origin, const tri_json *value, char out[static TRI_FOREIGN_TEXT]);
     const char *words;   /* held, refused: why, and which option to use */
 } tri_foreign;
 

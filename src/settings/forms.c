@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,38 @@ tri_status tri__profile_parse(const char *text, tri_profile_steps *out) {
     }
     return out->active > 0 ? TRI_OK
                            : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
+}
+
+tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma) {
+    static const char *const names[] = {"theta=", "gamma="};
+    double *const fields[] = {theta, gamma};
+    int given[2] = {0};
+    *theta = 0, *gamma = -1;
+    if (strcmp(text, "none") == 0) return TRI_OK;
+    for (const char *at = text; *at;) {
+        char *end = NULL;
+        int k = strncmp(at, names[0], 6) == 0 ? 0 : strncmp(at, names[1], 6) == 0 ? 1 : 2;
+        if (k == 2 || given[k])
+            return tri__fail(TRI_USAGE, "--layer-drop %s: expected theta=T, or theta=T,gamma=G, each once; or none",
+                             text);
+        given[k] = 1;
+        *fields[k] = strtod(at + 6, &end);
+        if (end == at + 6 || (*end && *end != ',') || !isfinite(*fields[k]))
+            return tri__fail(TRI_USAGE, "--layer-drop %s: %s is followed by a number", text, names[k]);
+        at = end + (*end == ',');
+    }
+    if (!given[0] || !(*theta > 0) || *theta > 1)
+        return tri__fail(
+            TRI_USAGE,
+            "--layer-drop %s: theta is the share of steps that keep the last layer in the end: above 0, at "
+            "most 1, for example theta=0.5",
+            text);
+    if (given[1] && *gamma < 0)
+        return tri__fail(TRI_USAGE,
+                         "--layer-drop %s: gamma says how fast theta is reached, by exp(-gamma * step): 0 or more, for "
+                         "example gamma=0.001",
+                         text);
+    return TRI_OK;
 }
 
 /* A whole number at *at, which moves past it; -1 when there is none or it is larger than `most`. */

@@ -18,6 +18,9 @@ typedef struct tri_profile_steps {
 } tri_profile_steps;
 tri_status tri__profile_parse(const char *text, tri_profile_steps *out);
 
+/* --layer-drop: "theta=0.5,gamma=0.001"; "none": theta is 0. gamma is -1 where it is left out. */
+tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma);
+
 enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 /* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */
 tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]);

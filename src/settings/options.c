@@ -28,6 +28,11 @@ static tri_status check_profile(const char *text) {
     return tri__profile_parse(text, &steps);
 }
 
+static tri_status check_layer_drop(const char *text) {
+    double theta, gamma;
+    return tri__layer_drop_parse(text, &theta, &gamma);
+}
+
 static tri_status check_limit(const char *text) {
     int64_t bytes;
     return tri__memory_limit_parse(text, &bytes);
@@ -124,6 +129,10 @@ const tri_option tri__run_options[] = {
     ROW(REAL, inner_lr_factor, RUN, .value = "0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "sync_every: the learning rate of copies' own steps, in multiples of lr; 0: the square root of the "
                 "number of copies (sgd: 1)"),
+    ROW(TEXT, layer_drop, RUN, .value = "none", .check = check_layer_drop,
+        .commands = "train,plan,choose,simulate,bench", .heading = "optimisation",
+        .help = "theta=0.5,gamma=0.001: steps leave layers out, later ones more often (progressive layer dropping); "
+                "gamma left out: 100 / steps"),
     ROW(CHOICE, compress_gradients, RUN, .value = "none", .choices = "none|bf16|int8|int4|fp8",
         .commands = "train,plan,choose,simulate", .help = "code in which sums of gradients travel between replicas"),
     ROW(CHOICE, compress_weights, RUN, .value = "none", .choices = "none|bf16|int8",

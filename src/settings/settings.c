@@ -287,13 +287,17 @@ static const char *typed(const tri_json *value, char out[static 64]) {
 
 static tri_status read_key(tri_settings *settings, heard *h, const char *path, int line, const char *key,
                            const tri_json *value) {
-    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64];
+    char origin[ORIGIN_BYTES], where[ORIGIN_BYTES], number[64], form[TRI_FOREIGN_TEXT];
     const char *text = typed(value, number);
     meaning meant;
     snprintf(where, sizeof where, line ? "%s:%d" : "%s", path, line);
     snprintf(origin, sizeof origin, "%.400s: %.100s", where, key);
     TRI_TRY(interpret(settings, "config", origin, key, text ? text : "{...}", &meant));
     const tri_option *row = meant.at.row;
+    if (meant.foreign && meant.foreign->read && tri__json_is_object(value)) {
+        TRI_TRY(meant.foreign->read(origin, value, form));
+        meant.to = form;
+    }
     if (!row && !meant.foreign) {
         const char *near = nearest(settings, key, "config");
         if (near) return tri__fail(TRI_USAGE, "%s: unknown key \"%s\"; did you mean \"%s\"?", where, key, near);

@@ -10,6 +10,7 @@
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
 #include "engine/tune.h"
+#include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
 
@@ -225,7 +226,7 @@ static double step_flops(const tri_session *s) {
     const tri_program *p = s->engine.plan.train.program;
     double flops = 0;
     for (int i = 0; i < p->n_instrs; i++)
-        if (tri__is_open(&p->instr[i], s->feed[0].gates))
+        if (tri__is_open(&p->instr[i], &s->feed[0].gates))
             flops += tri__instr_cost(p, &p->instr[i], &s->feed[p->instr[i].mb < 0 ? 0 : p->instr[i].mb].counts).flops;
     return flops;
 }
@@ -271,7 +272,9 @@ static tri_status next_batch(tri_session *s, int *more) {
         s->feed[mb].field[TRI_FIELD_control] = s->told;
         s->feed[mb].field[TRI_FIELD_copy_inv] = &s->copy_inv;
     }
-    s->feed[0].gates = tri__step_gate(&s->engine.in.optimizer, s->at.step);
+    s->feed[0].gates.kind = tri__step_gate(&s->engine.in.optimizer, s->at.step);
+    tri__layer_gates_step(&s->engine.in.layer_drop, &s->engine.model, s->engine.seed, s->at.step, &s->feed[0].gates,
+                          s->engine.layer_scale);
     TRI_TRY(check_room(s));
     s->last = (tri_step){.steps = s->steps,
                          .samples = s->batch->n,

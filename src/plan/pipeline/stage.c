@@ -3,7 +3,7 @@
  *
  * A chain is cut from the units in the model's order. In a branch shape the ranks are split between the two encoders;
  * the table and the fusion follow the encoder that leaves the slowest stage faster. Costs are those of one microbatch's
- * template, or measured. */
+ * template, in the mean of all steps where some leave layers out, or measured. */
 #include "plan/pipeline/stage.h"
 
 #include <stdlib.h>
@@ -42,6 +42,7 @@ static void weigh(cutter *c, const tri_program *program) {
         if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
         tri_cost cost = tri__instr_cost(program, instr, &c->in->max);
         double time = by_rate ? cost.flops / target->flops + cost.bytes / target->bytes : cost.flops;
+        time *= tri__instr_share(program, instr);
         tri_stage_time *unit = &c->time[instr->unit];
         if (i <= loss) unit->forward += time;
         else if (tri__op_row(instr->op)->phase == TRI_PHASE_W) unit->weight += time;

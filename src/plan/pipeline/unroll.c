@@ -67,7 +67,10 @@ static int map_slot(unroll *u, int slot, int mb) {
     at.unit = s->unit;
     if (s->parent >= 0) {
         int parent = map_slot(u, s->parent, mb);
-        return *index = tri__build_view(&at, parent, s->parent_at, s->rows.add, s->cols, "%s", s->name);
+        const char *label = s->name + strlen(u->from->slot[s->parent].name); /* of a view of activations, which gets a
+                                                                                name for each microbatch */
+        return *index = tri__build_view(&at, parent, s->parent_at, s->rows.add, s->cols, "%s%s",
+                                        is_own(s) ? u->to.program->slot[parent].name : s->name, is_own(s) ? label : "");
     }
     if (is_own(s)) return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s#%d", s->name, mb);
     return *index = tri__build_slot(&at, s->mem, s->dtype, s->rows, s->cols, "%s", s->name);
@@ -214,7 +217,8 @@ static void append(unroll *u, int i, int mb) {
         if (mb > 0 && root >= 0 && row->arg[k].access == TRI_ACCESS_A && !is_own(&u->from->slot[root])) acc |= 1u << k;
     }
     u->to.unit = instr->unit, u->to.mb = mb;
-    tri__build(&u->to, instr->op, slots, instr->attr)->acc = (uint16_t)acc;
+    tri_instr *made = tri__build(&u->to, instr->op, slots, instr->attr);
+    made->acc = (uint16_t)acc, made->layer = instr->layer;
 }
 
 static void act(unroll *u, int action) {

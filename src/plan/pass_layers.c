@@ -1,0 +1,45 @@
+/* pass_layers.c - pass: gradients of layers that steps leave out. Where a layer is closed nothing writes the gradients
+ * of its weights, and no transfer sums them: they are set to 0, once a step, on every rank, and the update goes on as
+ * usual. The instruction stands before the first that uses them, so that memory is planned alike in both cases. */
+#include "plan/layer_gates.h"
+
+/* The slot with the gradients of a unit that steps leave out, which is a bucket or a block of its own. All of them,
+ * also where the update reads a shard: 1-bit optimizers read the others, and offload memory stores them as a whole. */
+static int gradients_of(const tri_pass *pass, int unit) {
+    return tri__slot_root(pass->program, pass->unit_grad[unit]);
+}
+
+static int uses(const tri_program *program, const tri_instr *instr, int root) {
+    for (int k = 0; k < TRI_MAX_ARGS; k++)
+        if (instr->slot[k] >= 0 && tri__slot_root(program, instr->slot[k]) == root) return 1;
+    return 0;
+}
+
+static int first_use(const tri_program *program, int root) {
+    int i = 0;
+    while (i < program->n_instrs && !uses(program, &program->instr[i], root)) i++;
+    return i;
+}
+
+tri_status tri__pass_layers(tri_pass *pass) {
+    tri_program *program = pass->program;
+    const tri_instr *from = program->instr;
+    int n = program->n_instrs, n_units = pass->model->n_units;
+    int *at = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *at),
+        *gate = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *gate);
+    tri_builder to = {.arena = pass->arena, .program = program, .mb = -1};
+    for (int u = 0; u < n_units; u++) {
+        gate[u] = 1 + tri__layer_find(program, pass->model->unit[u].name);
+        at[u] = gate[u] ? first_use(program, gradients_of(pass, u)) : -1;
+    }
+    program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
+    for (int i = 0; i <= n; i++) {
+        for (int u = 0; u < n_units; u++) {
+            if (at[u] != i) continue;
+            to.unit = program->slot[gradients_of(pass, u)].unit, to.layer = -gate[u];
+            TRI_BUILD(&to, zero, (tri_attr){0}, gradients_of(pass, u));
+        }
+        if (i < n) *TRI_PUSH(pass->arena, program->instr, program->n_instrs, program->cap_instrs) = from[i];
+    }
+    return TRI_OK;
+}
