@@ -169,7 +169,7 @@ static void add_step(tri_recorder *r, const tri_session *session) {
     }
     if (!r->kept++) r->first_step = session->at.step;
     r->last_step = session->at.step;
-    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += session->feed[0].gates >> gate & 1;
+    for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += session->feed[0].gates.kind >> gate & 1;
     r->seconds += r->end - r->begin + r->waited;
     r->loader += r->waited;
 }
