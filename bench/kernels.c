@@ -142,6 +142,7 @@ static void open_bench(bench *b, const shape *at, const tri_device *device, cons
     }
     b->work_bytes = (size_t)tri__workspace_bytes(&table->work[op][TRI_F32], b->call.t[0].rows, b->call.t[0].cols, 0);
     b->call.work = take(device, b->work_bytes);
+    b->call.op = (tri_op)op;
     b->call.acc = at->acc, b->call.attr = &b->attr, b->call.seed = 1, b->call.step = 2, b->call.threads = threads;
 }
 

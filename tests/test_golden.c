@@ -1,7 +1,8 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
- * losses of 50 steps, also of steps that leave layers out; `quantized` through int8 products, with PyTorch's
- * fake-quantise; losses and final weights of `bert` with other optimizers; losses with texts as windows.
- * tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
+ * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
+ * mask; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other
+ * optimizers; losses with texts as windows. tools/golden.py writes the files; a folder given as argument replaces
+ * tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -353,6 +354,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "bert"),
         cmocka_unit_test_prestate(both, "roberta"),
         cmocka_unit_test_prestate(both, "trimodal"),
+        cmocka_unit_test_prestate(both, "sparse"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),

@@ -83,6 +83,16 @@ CONFIGS = {
         "class_weights": [1.0, 2.0],
         "pooling": "cls",
     },
+    # Block-sparse attention, with layouts that heads have by turns; texts of one to five blocks.
+    "sparse": {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert", "max_sen_len": 75,
+        "primary_encoder": encoder("bert", 32, 48, 60, 76, attention_pattern={
+            "mode": "fixed", "block": 16, "different_layout_per_head": True, "num_local_blocks": 2,
+            "num_global_blocks": 1, "num_different_global_patterns": 2}),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
+        "pooling": "mean",
+    },
     # Products of 8 bits and a table.
     "quantized": {
         **COMMON, "primary_text_name": "text", "tab_field_list": ["a", "b"], "primary_tokenizer": "golden-bert",

@@ -26,6 +26,21 @@ def make_encoder(spec, pooling):
     return model_class(config, add_pooling_layer=pooling == "pooler")
 
 
+def fixed_layout(pattern, heads, length):
+    """Which blocks each head's queries attend to by an attention_pattern of mode fixed, all keys given: [heads, n, n]
+    of 0 or 1, for texts of up to `length` tokens."""
+    block, local, representatives = pattern["block"], pattern["num_local_blocks"], pattern["num_global_blocks"]
+    n = -(-length // block)
+    layout = torch.zeros(heads, n, n, dtype=torch.bool)
+    for head in range(heads):
+        first = local - (1 + head % pattern["num_different_global_patterns"]) * representatives
+        for window in range(0, n, local):
+            layout[head, window:window + local, window:window + local] = True
+            chosen = min(window + first, n - representatives) if window + local > n else window + first
+            layout[head, :, chosen:chosen + representatives] = True
+    return layout
+
+
 class Fusion(nn.Module):
     def __init__(self, width, hidden, classes, dropout):
         super().__init__()
@@ -79,7 +94,9 @@ class Trimodal(nn.Module):
         after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
         [samples, common]."""
         encoder = getattr(self, name)
-        out = encoder(input_ids=ids, attention_mask=mask)
+        pattern = self.config[f"{name}_encoder"].get("attention_pattern")
+        seen = mask if pattern is None else self.masked(name, pattern, ids, mask)
+        out = encoder(input_ids=ids, attention_mask=seen)
         if self.pooling == "pooler":
             pooled = out.pooler_output
         elif self.pooling == "cls":
@@ -92,6 +109,18 @@ class Trimodal(nn.Module):
         if windows is not None:
             pooled = torch.stack([part.mean(0) for part in pooled.split(windows)])
         return encoder.projection(pooled)
+
+    def masked(self, name, pattern, ids, mask):
+        """Dense attention's additive mask of a pattern: [batch, heads, length, length]."""
+        encoder = getattr(self, name)
+        heads, length = encoder.config.num_attention_heads, ids.shape[1]
+        layout = fixed_layout(pattern, heads, self.config["max_sen_len"])
+        block = torch.arange(length) // pattern["block"]
+        allowed = layout[:, block][:, :, block].unsqueeze(0).expand(len(ids), -1, -1, -1)
+        if mask is not None:
+            allowed = allowed & mask.bool()[:, None, None, :]
+        dtype = next(encoder.parameters()).dtype
+        return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
 
     def forward(self, texts, numbers=None):
         """texts: {branch: (ids, mask) or (ids, mask, windows)}; numbers: [batch, columns]. Returns logits

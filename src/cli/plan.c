@@ -203,6 +203,8 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     if (status != TRI_OK) goto done;
     status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status != TRI_OK) goto done;
+    status = tri__write_map(&settings);
+    if (status != TRI_OK) goto done;
     if (settings.print_after) {
         status = tri__study_passes(&settings, &log, &program);
         facts = tri__json_object();

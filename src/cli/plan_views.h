@@ -11,6 +11,8 @@ tri_status tri__print_timeline(const tri_cli *cli, const tri_json *simulation);
 /* The step as an SVG picture, to the file of --svg: a regular file is replaced, as by `predict --output`. Does nothing
  * without --svg. */
 tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation);
+/* The patterns of attention as an SVG picture, to the file of --attention-map. Does nothing without it. */
+tri_status tri__write_map(const tri_settings *settings);
 /* How each rank spends its time, and the activations it holds. */
 tri_status tri__print_spent(const tri_cli *cli, const tri_json *simulation);
 tri_status tri__print_params(const tri_cli *cli, const tri_json *params);

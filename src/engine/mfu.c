@@ -8,14 +8,16 @@
 #include <string.h>
 
 /* A layer's forward pass: query, key, value and output projections, the two feed-forward products, attention scores and
- * the weighted sum of values. */
-static double layer_flops(const tri_encoder *e, double tokens, double squares) {
+ * the weighted sum of values, over the pairs of a query and a key that it attends to. */
+static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     double h = (double)e->hidden_size;
-    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * squares * h;
+    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * pairs * h;
 }
 
 double tri__nominal_flops(const tri_network *model, int text, double tokens, double squares) {
     const tri_encoder *e = &model->encoder[text];
+    const tri_blocks *present = &model->blocks[text];
+    if (present->word && tokens * present->keys < squares) squares = tokens * present->keys;
     return 3 * (double)e->num_hidden_layers * layer_flops(e, tokens, squares);
 }
 

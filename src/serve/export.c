@@ -115,6 +115,14 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     return status;
 }
 
+/* Other programs know no pattern: they read its key of config.json over, and attend to all keys. */
+static void note_pattern(const tri_encoder *encoder, tri_json *facts) {
+    if (encoder->pattern.mode != TRI_PATTERN_DENSE)
+        tri__json_set_new(facts, "note",
+                          tri__json_string("config.json has attention_pattern, which transformers ignores: there the "
+                                           "encoder attends to all keys, and its outputs differ"));
+}
+
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
     tri_original e = {0};
     *facts = NULL;
@@ -131,6 +139,8 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
                                 (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
                                 e.assets.n_texts);
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
+        for (int branch = 0; branch < e.assets.n_texts && *facts; branch++)
+            note_pattern(&e.assets.encoder[branch], *facts);
     }
     tri__original_close(&e);
     return status;

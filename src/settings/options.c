@@ -311,6 +311,8 @@ const tri_option tri__run_options[] = {
     ROW(BOOL, timeline, UNRECORDED, .value = "false", .commands = "plan,simulate",
         .help = "draw the step: one row for each rank, what it computes when"),
     ROW(TEXT, svg, UNRECORDED, .commands = "plan,simulate", .help = "draw the step into this file as an SVG picture"),
+    ROW(TEXT, attention_map, UNRECORDED, .commands = "plan",
+        .help = "draw which keys queries attend to into this file as an SVG picture"),
     ROW(BOOL, csv, UNRECORDED, .value = "false", .commands = "plan",
         .help = "the pipeline's compute order, one line for each rank, in torchtitan's form"),
     ROW(BOOL, params, UNRECORDED, .value = "false", .commands = "plan",

@@ -62,6 +62,7 @@ typedef struct tri_settings {
     tri_texts program;             /* simulate: files */
     int timeline, csv, params;     /* plan: further views; simulate: timeline */
     char *svg;                     /* simulate, plan: the file for a picture of the timeline */
+    char *attention_map;           /* plan: the file for a picture of attention's patterns */
     double price_per_hour;         /* simulate: of one rank; 0: unknown */
     char *hardware;                /* simulate, plan: a name or a file */
     char *calibrated; /* what `trident calibrate` wrote for this device, for where no hardware is given: not
