@@ -70,8 +70,10 @@ static inline int is_mask(const kernel_call *k, int arg) {
     case TRI_OP_momentum: return arg == TRI_ARG(momentum, m);
     case TRI_OP_momentum_in: return arg == TRI_ARG(momentum_in, m);
     case TRI_OP_momentum_out: return arg == TRI_ARG(momentum_out, m);
+    case TRI_OP_momentum_alone: return arg == TRI_ARG(momentum_alone, m);
     case TRI_OP_adamw_frozen: return arg == TRI_ARG(adamw_frozen, m);
     case TRI_OP_lamb_refresh: return arg == TRI_ARG(lamb_refresh, m);
+    case TRI_OP_adamw_meet: return arg == TRI_ARG(adamw_meet, m);
     default: return 0;
     }
 }

@@ -230,7 +230,7 @@ static void double_sumsq(const kernel_call *k, double *const *v) {
 static void double_clip(const kernel_call *k, double *const *v) {
     double sum = 0;
     for (int64_t i = 0; i < operand_count(k, 3); i++) sum += v[3][i];
-    v[2][0] = sqrt(k->attr.members * sum) / v[4][0];
+    v[2][0] = sqrt(sum) / v[4][0];
     v[0][0] = fmin(1, (double)k->attr.max_norm / (v[2][0] + 1e-6)) / v[4][0];
     v[1][0] = 1;
 }
@@ -351,12 +351,31 @@ static void double_momentum_in(const kernel_call *k, double *const *v) {
         if (v[1][i] != 0) v[0][i] += b1 * v[1][i] / k->attr.members + (1 - b1) * v[3][0] * v[2][i];
 }
 
+/* e, m, g, hyper, coef */
+static void double_momentum_alone(const kernel_call *k, double *const *v) {
+    double b1 = k->attr.beta1, n = k->attr.members;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        if (v[1][i] == 0) continue;
+        v[1][i] = b1 * v[1][i] + (1 - b1) * n * v[4][0] * v[2][i];
+        v[0][i] += v[3][3] * v[1][i] / n;
+    }
+}
+
+static double double_frozen(const kernel_call *k, double p, double m, double s, const double *hyper, double lr) {
+    double step = m / hyper[1] / (sqrt(s / hyper[2]) + (double)k->attr.eps);
+    return p * (1 - lr * (double)k->attr.decay) - lr * fmin(fmax(step, -1), 1);
+}
+
 /* p, m, v, hyper */
 static void double_adamw_frozen(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        v[0][i] *= 1 - v[3][0] * (double)k->attr.decay;
-        v[0][i] -= v[3][0] * fmin(fmax(v[1][i] / v[3][1] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps), -1), 1);
-    }
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], v[3][0]);
+}
+
+/* anchor, p, m, v, hyper */
+static void double_adamw_meet(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[1][i] = v[0][i] = double_frozen(k, v[0][i], v[2][i], v[3][i], v[4], v[4][0] / v[4][3]);
 }
 
 /* d, anchor, p */
@@ -485,6 +504,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
     ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen),
+    ROW(momentum_alone), ROW(adamw_meet),
     ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),

@@ -57,10 +57,23 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
  */
 static inline int run_is_more(const char *name) {
     static const char *const prefix[] = {"error.", "error_sum.", "exp_avg_sq_fresh.", "lamb_coeff_freeze.",
-                                         "last_factor."};
+                                         "last_factor.", "local."};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return 1;
     return 0;
+}
+
+/* Of a state of which each copy of the model has its own, only the first copy's is kept: the piece without that dim. */
+static inline int run_takes_copy(const tri_network *model, int64_t at, tri_piece *piece) {
+    int param = 0, copy = (int)piece->slice.start[0];
+    for (int64_t before = 0; before < at; param++) before += model->param[param].count;
+    if (piece->shape.n == model->param[param].shape.n) return 1;
+    piece->shape.n--;
+    for (int d = 0; d < piece->shape.n; d++) {
+        piece->shape.dim[d] = piece->shape.dim[d + 1];
+        piece->slice.start[d] = piece->slice.start[d + 1], piece->slice.extent[d] = piece->slice.extent[d + 1];
+    }
+    return copy == 0;
 }
 
 /* Ranks own disjoint elements, so they can write concurrently. Names of pieces begin with one of the prefixes, or
@@ -77,7 +90,8 @@ static inline tri_status run_keep(run *run, tri_session *s) {
         for (int k = 0; k < 3 && at < 0; k++) at = run_piece_at(&e->model, piece->name, prefix[k]), kind = kinds[k];
         if (at < 0 && run_is_more(piece->name)) continue;
         if (at < 0) return tri__fail(TRI_INTERNAL, "no parameter is called %s", piece->name);
-        run_copy(run->state[kind] + at, piece);
+        tri_piece first = *piece;
+        if (run_takes_copy(&e->model, at, &first)) run_copy(run->state[kind] + at, &first);
     }
     return TRI_OK;
 }

@@ -358,8 +358,9 @@ static void test_mask(void **state) {
 static void test_no_step(void **state) {
     (void)state;
     static const tri_op ops[] = {TRI_OP_pack,        TRI_OP_unpack_sum,   TRI_OP_momentum,
-                                 TRI_OP_momentum_in, TRI_OP_momentum_out, TRI_OP_adamw_frozen};
-    for (int n = 0; n < 12; n++) {
+                                 TRI_OP_momentum_in, TRI_OP_momentum_out, TRI_OP_adamw_frozen,
+                                 TRI_OP_momentum_alone, TRI_OP_adamw_meet};
+    for (int n = 0; n < 16; n++) {
         tri_kernel_table table;
         tri__device_find(devices[n % 2])->kernels(&table);
         kernel_case at = {.op = ops[n / 2]};

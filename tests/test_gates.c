@@ -50,7 +50,15 @@ static void steps_have_their_kinds(void **state) {
      */
     tri_optimizing zero_one = {.kind = TRI_ZERO_ONE_ADAM, .steps = 19, .var_freeze_step = 8, .var_update_scaler = 2,
                                .local_step_scaler = 3, .local_step_clipper = 4, .sync_every = 1};
-    assert_string_equal(letters_of(&zero_one, 19, text), "vvsvsvsvssssasasaas");
+    assert_string_equal(letters_of(&zero_one, 19, text), "vvsvsvsvsssyayayaay");
+    static const int64_t windows[][3] = {{2, 2, 3},    {11, 11, 12}, {12, 12, 14},
+                                         {13, 12, 14}, {17, 16, 19}, {18, 16, 19}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        int64_t begin, end;
+        tri__step_window(&zero_one, windows[i][0], &begin, &end);
+        assert_int_equal(begin, windows[i][1]);
+        assert_int_equal(end, windows[i][2]);
+    }
     zero_one.local_step_clipper = 1;
     assert_string_equal(letters_of(&zero_one, 19, text), "vvsvsvsvsssssssssss");
 }

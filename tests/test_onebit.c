@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, FREEZE = 30, SCALER = 4, LATE = 9 };
+enum { MAX_RANKS = 4, COPIES = 3, STEPS = 50, FULL = 20, FREEZE = 30, SCALER = 4, LATE = 9, LOCAL_SCALER = 6 };
 enum { ELEMENTS = 5647, HEAP = 8 << 20 };
 enum { MAX_PARAMS = 64 };
 
@@ -49,6 +49,7 @@ typedef struct job {
     int dp, steps;
     tri_optimizer_kind kind;
     tiny rank[MAX_RANKS];
+    uint32_t local[MAX_RANKS][STEPS];                        /* and of its weights after a step */
     uint32_t sent[MAX_RANKS][STEPS], sums[MAX_RANKS][STEPS]; /* CRC-32 of what a rank sends to owners, and to all */
     float weights[ELEMENTS], m[MAX_RANKS][ELEMENTS], e[MAX_RANKS][ELEMENTS], s[ELEMENTS];
     float fresh[ELEMENTS], average[MAX_RANKS][MAX_PARAMS], factor[MAX_RANKS][MAX_PARAMS]; /* 1-bit LAMB's */
@@ -63,34 +64,42 @@ static const tri_state *state_of(const tiny *t, const char *prefix) {
     return NULL;
 }
 
+static int is_of(const job *j, int step, uint32_t kinds) {
+    return (tri__step_gate(&j->rank[0].in.optimizer, step) & kinds) != 0;
+}
+
 static int has_signs(const job *j, int step) {
-    return tri__step_gate(&j->rank[0].in.optimizer, step) & (TRI_GATE(turn) | TRI_GATE(signs)) ? 1 : 0;
+    return is_of(j, step, TRI_GATE(turn) | TRI_GATE(signs) | TRI_GATE(sync));
 }
 
-static void set_optimizer(tri_optimizing *how, tri_optimizer_kind kind) {
+static void set_optimizer(tri_optimizing *how, tri_optimizer_kind kind, int clipper) {
     how->kind = kind, how->steps = STEPS, how->full_steps = FULL;
-    how->var_freeze_step = FREEZE, how->var_update_scaler = SCALER, how->local_step_scaler = 1;
-    how->local_step_clipper = 1;
+    how->var_freeze_step = FREEZE, how->var_update_scaler = SCALER, how->local_step_scaler = LOCAL_SCALER;
+    how->local_step_clipper = clipper;
 }
 
-static void open_rank(tiny *t, int dp, int rank, tri_optimizer_kind kind, tri_sharding sharding) {
+static void open_rank(tiny *t, int dp, int rank, tri_optimizer_kind kind, int clipper, tri_sharding sharding) {
     tiny_open(t, "reference", 1, 0, 0, 1);
     tri__model_make(&t->arena, &t->config, t->encoder, 0, (tri_texts){NULL, 0}, &t->model); /* all decay */
     t->in.mesh.dp = dp, t->in.rank = rank, t->in.sharding = sharding;
-    set_optimizer(&t->in.optimizer, kind);
+    set_optimizer(&t->in.optimizer, kind, clipper);
     tiny_plan(t);
 }
 
-static void job_open(job *j, tri_optimizer_kind kind, int dp, int steps, tri_sharding sharding) {
+static void job_alone(job *j, tri_optimizer_kind kind, int clipper, int dp, int steps, tri_sharding sharding) {
     const tri_program *program[TRI_PROGRAMS][MAX_RANKS];
     memset(j, 0, sizeof *j);
     j->dp = dp, j->steps = steps, j->kind = kind, j->spoiled = -1;
     for (int r = 0; r < dp; r++) {
-        open_rank(&j->rank[r], dp, r, kind, sharding);
+        open_rank(&j->rank[r], dp, r, kind, clipper, sharding);
         for (int i = 0; i < TRI_PROGRAMS; i++) program[i][r] = j->rank[r].program[i];
     }
     for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(program[i], dp));
     assert_int_equal(j->rank[0].model.n_elements, ELEMENTS);
+}
+
+static void job_open(job *j, tri_optimizer_kind kind, int dp, int steps, tri_sharding sharding) {
+    job_alone(j, kind, 1, dp, steps, sharding);
 }
 
 static void job_close(job *j) {
@@ -101,7 +110,7 @@ static void job_close(job *j) {
 static void fill_gradients(const job *j, int rank, int step, tri_exec *exec) {
     const tiny *t = &j->rank[rank];
     const tri_state *error = state_of(t, "error.");
-    int is_full = !has_signs(j, step), late = j->kind == TRI_ZERO_ONE_ADAM ? LATE : 0;
+    int is_full = is_of(j, step, TRI_GATE(full) | TRI_GATE(variance)), late = j->kind == TRI_ZERO_ONE_ADAM ? LATE : 0;
     int64_t at = 0;
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
         char name[128];
@@ -124,7 +133,10 @@ static tri_status take_update(job *j, int rank, int step, tri_exec *exec) {
     int packs = 0;
     t->hyper[0] = 1e-3f, t->hyper[1] = (float)(1 - pow((float)0.9, step + 1));
     t->hyper[2] = (float)(1 - pow((float)0.999, (double)tri__variance_steps(&t->in.optimizer, step + 1)));
-    t->hyper[3] = (float)(1 - pow((float)0.999, step + 1));
+    int64_t begin, end;
+    tri__step_window(&t->in.optimizer, step, &begin, &end);
+    t->hyper[3] = j->kind == TRI_ZERO_ONE_ADAM ? 1 / (float)(end - begin) /* of rates that are the same in all steps */
+                                               : (float)(1 - pow((float)0.999, step + 1));
     t->feed[0].gates.kind = tri__step_gate(&t->in.optimizer, step);
     for (int i = t->plan.train.update; i < p->n_instrs; i++) {
         TRI_TRY(tri__exec_run(exec, 0, i, i + 1, (uint32_t)step + 1, t->feed, NULL));
@@ -147,7 +159,10 @@ static unsigned char *snapshot(tri_exec *exec, int64_t *bytes) {
     return copy;
 }
 
+static void each_weight(const tiny *t, tri_exec *exec, float *whole, int sets);
+
 static tri_status take_step(job *j, int rank, int step, tri_exec *exec) {
+    static _Thread_local float weights[ELEMENTS];
     int64_t bytes;
     fill_gradients(j, rank, step, exec);
     unsigned char *before = snapshot(exec, &bytes);
@@ -155,6 +170,8 @@ static tri_status take_step(job *j, int rank, int step, tri_exec *exec) {
     unsigned char *after = snapshot(exec, &bytes);
     for (int64_t i = 0; i < bytes && step == j->spoiled; i++) j->changed += before[i] != after[i];
     free(before), free(after);
+    each_weight(&j->rank[rank], exec, weights, 0);
+    j->local[rank][step] = crc_of(weights, sizeof weights);
     return status;
 }
 
@@ -184,8 +201,9 @@ static void each_weight(const tiny *t, tri_exec *exec, float *whole, int sets) {
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
         tri_range held = t->plan.train.param_part[u];
         float *p = tri__exec_slot(exec, 0, t->plan.train.param[u]); /* [held] */
+        float *anchor = t->plan.train.anchor ? tri__exec_slot(exec, 0, t->plan.train.anchor[u]) : p;
         for (int64_t k = held.begin; k < held.end; k++) {
-            if (sets) p[k - held.begin] = first_weight(at + k);
+            if (sets) p[k - held.begin] = anchor[k - held.begin] = first_weight(at + k);
             else whole[at + k] = p[k - held.begin];
         }
     }
@@ -238,6 +256,13 @@ static void expect_golden(const job *j, const tri_json *golden, const char *kind
                 fail_msg("%s: rank %d sends other signs of its sum in step %d", kind, r, step);
         }
     assert_int_equal(at, tri__json_size(sent));
+    const tri_json *local = tri__json_get(golden, "local");
+    size_t steps = 0;
+    for (int step = 0; step < STEPS; step++)
+        for (int r = 0; r < COPIES && is_of(j, step, TRI_GATE(alone)); r++, steps += r == COPIES)
+            if (j->local[r][step] != number(tri__json_at(local, steps), (size_t)r))
+                fail_msg("%s: copy %d has other weights after step %d, alone", kind, r, step);
+    assert_int_equal(steps, tri__json_size(local));
     if (j->kind != TRI_ONEBIT_LAMB) expect_crc(golden, "weights", j->weights);
     expect_crc(golden, "error_sum", j->s);
     for (int r = 0; r < COPIES; r++) {
@@ -252,14 +277,17 @@ static void the_simulation_s_bits(void **state) {
     (void)state;
     static const struct {
         tri_optimizer_kind kind;
+        int clipper, last; /* the last kind of shards */
         const char *file;
-    } cases[] = {{TRI_ONEBIT_ADAM, "tests/golden/onebit.json"}, {TRI_ZERO_ONE_ADAM, "tests/golden/zero_one.json"}};
+    } cases[] = {{TRI_ONEBIT_ADAM, 1, TRI_SHARD_ZERO3, "tests/golden/onebit.json"},
+                 {TRI_ZERO_ONE_ADAM, 1, TRI_SHARD_ZERO3, "tests/golden/zero_one.json"},
+                 {TRI_ZERO_ONE_ADAM, 4, TRI_SHARD_NONE, "tests/golden/zero_one_alone.json"}};
     job *j = malloc(sizeof *j);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_json *golden;
         OK(tri__json_load(cases[i].file, TRI_DATA, &golden));
-        for (int kind = TRI_SHARD_NONE; kind <= TRI_SHARD_ZERO3; kind++) {
-            job_open(j, cases[i].kind, COPIES, STEPS, (tri_sharding){.kind = kind, .prefetch = 1});
+        for (int kind = TRI_SHARD_NONE; kind <= cases[i].last; kind++) {
+            job_alone(j, cases[i].kind, cases[i].clipper, COPIES, STEPS, (tri_sharding){.kind = kind, .prefetch = 1});
             job_run(j, 0);
             expect_golden(j, golden, kind_names[kind]);
             job_close(j);
@@ -410,9 +438,11 @@ static void every_mesh_passes_the_checker(void **state) {
             if (kind == TRI_SHARD_ZERO2) in.sharding.wrap = TRI_WRAP_SIZE, in.sharding.wrap_min_params = 3000;
             in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH};
             in.precision = types[kind % 3], in.reduce_dtype = kind == TRI_SHARD_HYBRID ? TRI_BF16 : TRI_F32;
-            for (int one = 0; one < 3; one++) {
-                set_optimizer(&in.optimizer, kinds[one]);
-                snprintf(what, sizeof what, "%s pp %d tp %d dp %d %s", tri__optimizer_row(kinds[one])->name, in.mesh.pp,
+            int copies = kind == TRI_SHARD_NONE || (kind == TRI_SHARD_HYBRID && dp > 1);
+            for (int one = 0; one < 3 + copies; one++) {
+                tri_optimizer_kind which = kinds[one < 3 ? one : 2];
+                set_optimizer(&in.optimizer, which, one == 3 ? 4 : 1);
+                snprintf(what, sizeof what, "%s pp %d tp %d dp %d %s", tri__optimizer_row(which)->name, in.mesh.pp,
                          in.mesh.tp, dp, kind_names[kind]);
                 check_mesh(&in, &t, what);
             }

@@ -100,7 +100,7 @@ static const kernel_grid grids[] = {
     {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,20,4097"},
     {"clip", "K=1,30"},
-    {"momentum momentum_in adamw_frozen", "K=0,1,20,4097"},
+    {"momentum momentum_in momentum_alone adamw_frozen adamw_meet", "K=0,1,20,4097"},
     {"local_delta outer_step outer_take swap commit", "K=0,1,20,4097"},
     {CODED, "F=1,2,3,4,5 M=1,3 K=0,1,20,600,4097"},
 };

@@ -12,6 +12,7 @@ enum { SHARDS = 5, HYBRID = 4, STEPS = 8, FULL = 4, FIRST = 2 };
 
 typedef struct cell {
     int zero_one, lamb; /* the optimizer: 0/1 Adam, whose steps are vvsvsvss; 1-bit LAMB; else 1-bit Adam */
+    int alone;          /* 0/1 Adam whose steps are vvssayay */
     int shard, pp, tp, mb;
     const char *more; /* another option; NULL */
 } cell;
@@ -50,8 +51,10 @@ static run of_cell(const cell *c, int dp, char text[static 8][48]) {
     made.option[7] = c->zero_one ? "--optimizer=zero-one-adam"
                      : c->lamb   ? "--optimizer=onebit-lamb"
                                  : "--optimizer=onebit-adam";
-    made.option[8] = c->zero_one ? "--var-freeze-step=6" : c->more;
+    made.option[8] = c->alone ? "--var-freeze-step=3" : c->zero_one ? "--var-freeze-step=6" : c->more;
     made.option[9] = c->zero_one ? c->more : NULL;
+    if (c->alone) made.option[9] = "--local-step-scaler=1", made.option[10] = "--local-step-clipper=2";
+    if (c->alone) made.option[11] = c->more;
     return made;
 }
 
@@ -143,7 +146,7 @@ static void try_move(const cell *c, const run *whole, int from, const char *what
 
 static void try_cell(const cell *c, const full_runs *full, int n) {
     char text[8][48], what[128];
-    snprintf(what, sizeof what, "%s, %s, pp %d, tp %d, %d microbatches %s",
+    snprintf(what, sizeof what, "%s%s, %s, pp %d, tp %d, %d microbatches %s", c->alone ? "alone " : "",
              c->zero_one ? "0/1"
              : c->lamb   ? "LAMB"
                          : "1-bit",
@@ -154,7 +157,7 @@ static void try_cell(const cell *c, const full_runs *full, int n) {
     if (!c->more) expect_near(full->of[c->lamb], whole, turn_of(c), what);
     for (int k = 0; k < STEPS; k++)
         if (!(whole->loss[0][k] < 2)) fail_msg("%s: loss of step %d is %g", what, k + 1, whole->loss[0][k]);
-    int from = turn_of(c) - 1 + n % 4; /* before, at and after the first step with signs */
+    int from = c->alone ? 4 + n % 4 : turn_of(c) - 1 + n % 4; /* before, at and after the first step with signs */
     asked.steps = from, asked.save = 1;
     run *first = run_on(&asked);
     asked.steps = STEPS - from, asked.save = 0, asked.keep_going = 1;
@@ -191,6 +194,10 @@ static void other_meshes(void **state) {
         {.shard = 0, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},
         {.shard = 2, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.shard = 3, .pp = 1, .tp = 1, .mb = 1, .more = "--compress-weights=int8"},
+        {.zero_one = 1, .alone = 1, .shard = 0, .pp = 1, .tp = 1, .mb = 1},
+        {.zero_one = 1, .alone = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 4},
+        {.zero_one = 1, .alone = 1, .shard = 0, .pp = 2, .tp = 1, .mb = 4, .more = "--precision=bf16"},
+        {.zero_one = 1, .alone = 1, .shard = 0, .pp = 1, .tp = 2, .mb = 1, .more = "--precision=fp16"},
         {.zero_one = 1, .shard = 2, .pp = 1, .tp = 2, .mb = 1},
         {.zero_one = 1, .shard = 0, .pp = 1, .tp = 1, .mb = 4, .more = "--precision=fp16"},
         {.zero_one = 1, .shard = HYBRID, .pp = 1, .tp = 1, .mb = 1, .more = "--precision=bf16"},

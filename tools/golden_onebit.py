@@ -1,15 +1,17 @@
-"""Writes tests/golden/onebit.json, onebit_lamb.json and zero_one.json: 1-bit Adam, 1-bit LAMB and 0/1 Adam in numpy,
-all copies in one process, which test_onebit compares with.
+"""Writes tests/golden/onebit.json, onebit_lamb.json, zero_one.json and zero_one_alone.json: 1-bit Adam, 1-bit LAMB and
+0/1 Adam in numpy, all copies in one process, which test_onebit compares with.
 
     .venv/bin/python tools/golden_onebit.py [FOLDER]
 
 A vector of ELEMENTS weights is trained with made-up gradients, which differ between the copies and do not depend on the
 weights; some elements never have one. Steps that sum gradients are AdamW: of 1-bit Adam the first FULL; of 0/1 Adam
 those that update the variance. In the others momentum is exchanged as signs (Tang et al., 2021; Lu et al., 2022), in
-blocks of 256 with the mean magnitude as scale, with errors fed back on both sides. The arithmetic is that of ops.def
+blocks of 256 with the mean magnitude as scale, with errors fed back on both sides. In the last file copies step alone
+when the variance is frozen, and meet. The arithmetic is that of ops.def
 and src/layout/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends to
-the owners and to all, and at the end of weights, momentum and errors. onebit_lamb.json has 1-bit LAMB's weights, second
-variance, averages and factors; gradients do not depend on weights, so that its exchange is 1-bit Adam's.
+the owners and to all, and at the end of weights, momentum and errors; of copies that step alone also their weights.
+onebit_lamb.json has 1-bit LAMB's weights, second variance, averages and factors; gradients do not depend on weights, so
+that its exchange is 1-bit Adam's.
 """
 import json
 import os
@@ -20,6 +22,7 @@ import numpy as np
 
 F32, F64 = np.float32, np.float64
 ELEMENTS, COPIES, STEPS, FULL = 5647, 3, 50, 20
+LOCAL_SCALER, CLIPPER = 6, 4
 FREEZE, SCALER, LATE = 30, 4, 9  # 0/1 Adam's; some elements have gradients from step LATE on, which has signs
 BLOCK, GRANULE, ROW = 256, 16, 64
 SIZES = [640, 384, 32, 16, 16, *[256] * 4, 384, 384, 16, 16, 16, 24, *[16] * 6, *[256] * 4, 384, 384, 16, 16, 16, 24,
@@ -46,6 +49,20 @@ def gradient(copy, step, late):
     if step < late:
         none |= (K >= 3000) & (K < 3300)
     return np.where(none, F32(0), g).astype(F32)
+
+
+def windows(freeze):
+    """0/1 Adam's steps, from 0, in which copies step alone, or meet, with the steps of their window: meetings at an
+    interval of 2 that doubles every LOCAL_SCALER steps up to CLIPPER, and in the last step."""
+    found, begin, interval, left = {}, freeze + LOCAL_SCALER, 2, LOCAL_SCALER
+    for step in range(freeze + LOCAL_SCALER, STEPS):
+        if (step + 1) % interval == 0 or step == STEPS - 1:
+            found.update({at: (step + 1 - begin, at == step) for at in range(begin, step + 1)})
+            begin = step + 1
+        left -= 1
+        if not left and 2 * interval <= CLIPPER:
+            interval, left = 2 * interval, LOCAL_SCALER
+    return found
 
 
 def variance_steps():
@@ -98,13 +115,27 @@ def first_weights():
     return ((mix(9, 9, K) % np.uint64(4001)).astype(F32) - F32(2000)) / F32(8192)
 
 
-def write(path, full, late, bounded):
-    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too. Returns
-    momentum and variance before each step, and the last ones."""
+LEAST = F32(2.0**-100)
+
+
+def kept_apart(m):
+    return np.where(np.abs(m) < LEAST, np.copysign(LEAST, m), m).astype(F32)
+
+
+def frozen(p, m, v, rate, c1, c2):
+    move = m.astype(F64) / c1 / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
+    return (p.astype(F64) * (1 - rate * F64(DECAY)) - rate * np.clip(np.where(m != 0, move, 0), -1, 1)).astype(F32)
+
+
+def write(path, full, late, bounded, alone):
+    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too; alone: steps
+    of copies by themselves, with those of their window, and whether they meet. Returns momentum and variance before each
+    step, and the last ones."""
     p, moments = first_weights(), []
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
     e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)
-    size, cuts, sent, sums = row_bytes(ELEMENTS), parts(ELEMENTS), [], []
+    size, cuts, sent, sums, local = row_bytes(ELEMENTS), parts(ELEMENTS), [], [], []
+    own_m, own_p = [m] * COPIES, [p] * COPIES
     b1, b2, lr = F64(BETA1), F64(BETA2), F64(LR)
     for step in range(STEPS):
         moments.append((m, v))
@@ -121,9 +152,20 @@ def write(path, full, late, bounded):
             p = (decayed - (lr * np.clip(m / c1 / root, -1, 1) if bounded else lr / c1 * m / root)).astype(F32)
             continue
         used, c = m != 0, F64(coef(sum(squares(x) for x in g)))
-        rows = []
+        length, meets = alone.get(step, (1, True))
+        share, rows = F64(F32(1 / length)), []
+        for i in range(COPIES if step in alone else 0):
+            grown = kept_apart((b1 * own_m[i].astype(F64) + (1 - b1) * COPIES * c * g[i].astype(F64)).astype(F32))
+            own_m[i] = np.where(used, grown, own_m[i])
+            e[i] = np.where(used, (e[i].astype(F64) + share * own_m[i].astype(F64) / COPIES).astype(F32), e[i])
+            own_p[i] = frozen(own_p[i], own_m[i], v, lr, c1, c2)
+        if not meets:
+            local.append([zlib.crc32(x.tobytes()) for x in own_p])
+            continue
         for i in range(COPIES):
             fed = (e[i].astype(F64) + (b1 / COPIES * m.astype(F64) + (1 - b1) * c * g[i].astype(F64))).astype(F32)
+            if step in alone:
+                fed = e[i]
             t = np.where(used, fed, F32(0))
             rows.append([pack(t[cut], used[cut], size) for cut in cuts])
             e[i] = np.where(used, t - np.concatenate([value for _, value in rows[i]]), F32(0))
@@ -139,13 +181,11 @@ def write(path, full, late, bounded):
             told.append(zlib.crc32(row))
             owned.append(value)
         sums.append(told)
-        value = np.concatenate(owned)
-        least = F32(2.0**-100)
-        m = np.where(used, np.where(np.abs(value) < least, np.copysign(least, value), value), m).astype(F32)
-        move = m.astype(F64) / c1 / (np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS))
-        p = (decayed - lr * np.clip(np.where(used, move, 0), -1, 1)).astype(F32)
+        m = np.where(used, kept_apart(np.concatenate(owned)), m)
+        p = frozen(p, m, v, lr / share, c1, c2)
+        own_m, own_p = [m] * COPIES, [p] * COPIES
     made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': len(full), 'sent': sent, 'sums': sums,
-            'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
+            'local': local, 'weights': zlib.crc32(p.tobytes()), 'momentum': zlib.crc32(m.tobytes()),
             'error': [zlib.crc32(x.tobytes()) for x in e], 'error_sum': zlib.crc32(s.tobytes())}
     with open(path, 'w') as file:
         json.dump(made, file)
@@ -210,6 +250,7 @@ def write_lamb(path, moments):
 if __name__ == '__main__':
     here = os.path.dirname(os.path.abspath(__file__))
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, '../tests/golden')
-    signs = write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0, False)
+    signs = write(os.path.join(folder, 'onebit.json'), set(range(FULL)), 0, False, {})
     write_lamb(os.path.join(folder, 'onebit_lamb.json'), signs)
-    write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE, True)
+    write(os.path.join(folder, 'zero_one.json'), variance_steps(), LATE, True, {})
+    write(os.path.join(folder, 'zero_one_alone.json'), variance_steps(), LATE, True, windows(FREEZE))

@@ -58,6 +58,8 @@ static tri_status check_unused(const tri_settings *s) {
                 {FIELD(full_steps), signs, "--full-steps", of_signs},
                 {FIELD(var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
                 {FIELD(var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
+                {FIELD(local_step_scaler), zero_one, "--local-step-scaler", of_zero_one},
+                {FIELD(local_step_clipper), zero_one, "--local-step-clipper", of_zero_one},
                 {FIELD(model.stride), s->model.windows > 1, "--stride", "--windows above 1"},
                 {FIELD(outer_lr), local, "--outer-lr", of_local},
                 {FIELD(outer_momentum), local, "--outer-momentum", of_local},

@@ -60,11 +60,22 @@ static void say_inner_rate(const tri_plan_in *in, const tri_log *log) {
                  (long long)how->sync_every, how->inner_lr_factor);
 }
 
+/* 0/1 Adam: shards of all replicas are one copy. */
+static void say_together(const tri_plan_in *in, const tri_log *log) {
+    if (in->optimizer.kind != TRI_ZERO_ONE_ADAM || in->mesh.dp == 1 || in->optimizer.local_step_clipper > 1) return;
+    if (in->sharding.kind == TRI_SHARD_NONE) return;
+    if (in->sharding.kind == TRI_SHARD_HYBRID && in->sharding.size < in->mesh.dp) return;
+    tri__say(log, TRI_LOG_INFO,
+             "zero-one-adam: all replicas share one copy of the model, so none steps alone: every step exchanges, as "
+             "with --local-step-clipper 1");
+}
+
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
     const tri_compression *how = &in->compression;
     counted n = {0};
     say_whole_gradients(in, log);
     say_inner_rate(in, log);
+    say_together(in, log);
     if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
     if (in->mesh.dp == 1)
         tri__say(log, TRI_LOG_WARN, "--compress-%s: there is one replica, so nothing travels",

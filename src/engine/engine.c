@@ -70,6 +70,13 @@ static double inner_factor(const tri_settings *s, const tri_place *place) {
     return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
 }
 
+/* Whether there are copies of the model that could step alone, or one rank, for which it makes no difference. */
+static int has_copies(const tri_settings *s, const tri_place *place) {
+    tri_sharding how = sharding_of(s, place);
+    return how.kind == TRI_SHARD_NONE || place->mesh.dp == 1 ||
+           (how.kind == TRI_SHARD_HYBRID && how.size < place->mesh.dp);
+}
+
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
     int is_sgd = s->optimizer == TRI_SGD;
     tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer,
@@ -82,8 +89,8 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .full_steps = s->full_steps,
                             .var_freeze_step = s->var_freeze_step,
                             .var_update_scaler = s->var_update_scaler,
-                            .local_step_scaler = 1,
-                            .local_step_clipper = 1,
+                            .local_step_scaler = s->local_step_scaler,
+                            .local_step_clipper = has_copies(s, place) ? s->local_step_clipper : 1,
                             .sync_every = s->sync_every,
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum,

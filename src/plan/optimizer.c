@@ -97,6 +97,10 @@ static int view_of(tri_updating *up, int slot, tri_range held, tri_range part) {
                            up->pass->program->slot[slot].name, (long long)part.begin);
 }
 
+int tri__run_part(tri_updating *up, int slot, tri_range held, const tri_run *run) {
+    return view_of(up, slot, held, run->part);
+}
+
 int tri__run_weights(tri_updating *up, const tri_run *run) {
     const tri_planned *out = &up->pass->out;
     return view_of(up, out->param[run->unit], out->param_part[run->unit], run->part);

@@ -52,6 +52,8 @@ void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_ru
 int tri__run_weights(tri_updating *up, const tri_run *run);
 int tri__run_gradient(tri_updating *up, const tri_run *run);
 int tri__run_state(tri_updating *up, int state, const tri_run *run);
+/* The same of a slot that holds the elements `held` of the run's unit. */
+int tri__run_part(tri_updating *up, int slot, tri_range held, const tri_run *run);
 /* Betas, epsilon, and the decay of a run. */
 tri_attr tri__run_attr(const tri_updating *up, const tri_run *run);
 /* Appends `op`, adamw or adam, for a run; the optimizer's first two states are the moments. */

@@ -17,6 +17,7 @@
  * begins. */
 #include "plan/coded_transfer.h"
 #include "plan/local.h"
+#include "plan/step_kinds.h"
 
 #include <string.h>
 
@@ -54,11 +55,27 @@ tri_attr tri__copies_group(const tri_pass *pass) {
                       .across = pass->sharding.kind == TRI_SHARD_HYBRID ? pass->sharding.size : 0};
 }
 
+/* 0/1 Adam; the engine asks for no such steps where replicas share one copy. */
+static tri_status check_zero_one(const tri_pass *pass) {
+    const tri_plan_in *in = pass->in;
+    if (in->mesh.dp == 1 || !(tri__step_gates(&in->optimizer) & TRI_GATE(alone))) return TRI_OK;
+    if (pass->sharding.kind != TRI_SHARD_NONE && pass->sharding.kind != TRI_SHARD_HYBRID)
+        return tri__fail(TRI_USAGE, "zero-one-adam: all replicas share one copy of the model, and none can step alone: "
+                                    "take --local-step-clipper 1");
+    if (in->offload && in->target->ahead)
+        return tri__fail(TRI_USAGE,
+                         "--optimizer zero-one-adam with --offload on a device that copies: evaluations exchange the "
+                         "copies' weights with the common ones, which must both be in the device's memory: take "
+                         "--local-step-clipper 1, or leave out --offload");
+    return TRI_OK;
+}
+
 tri_status tri__local_check(const tri_pass *pass) {
     const tri_plan_in *in = pass->in;
     long long every = (long long)in->optimizer.sync_every;
     static const char *const names[] = {[TRI_SHARD_ZERO1] = "zero1", [TRI_SHARD_ZERO2] = "zero2",
                                         [TRI_SHARD_ZERO3] = "zero3", [TRI_SHARD_HYBRID] = "hybrid"};
+    if (pass->training && in->optimizer.kind == TRI_ZERO_ONE_ADAM) return check_zero_one(pass);
     if (!pass->training || every <= 1) return TRI_OK;
     if (in->mesh.dp == 1)
         return tri__fail(TRI_USAGE,
@@ -165,29 +182,38 @@ static int add_errors(meeting *m) {
     return index;
 }
 
+void tri__local_weights(tri_pass *pass, int copy, int copies) {
+    int n_units = pass->model->n_units, local = tri__add_state(pass, "local", "local.");
+    tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, copies, pass->out.param_part);
+    memcpy(pass->out.state[local].slot, pass->out.param, (size_t)n_units * sizeof *pass->out.param);
+    pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
+}
+
+void tri__local_anchor(tri_pass *pass, tri_builder *build) {
+    int n_units = pass->model->n_units;
+    pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
+    for (int u = 0; u < n_units; u++) {
+        build->unit = pass->program->slot[pass->out.param[u]].unit;
+        pass->out.anchor[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+                                              tri__range_count(pass->out.param_part[u]), "anchor.%s",
+                                              pass->model->unit[u].name);
+    }
+}
+
 static void add_states(meeting *m) {
     tri_pass *pass = m->pass;
     const tri_mesh *mesh = &pass->in->mesh;
     tri_attr group = tri__copies_group(pass);
-    int n_units = pass->model->n_units, copy = tri__transfer_place(mesh, pass->in->rank, &group);
+    int copy = tri__transfer_place(mesh, pass->in->rank, &group);
     m->copies = tri__transfer_size(mesh, &group);
     for (int s = 0; s < pass->out.n_states; s++) /* the optimizer's */
         if (pass->out.state[s].scope == TRI_STATE_SHARED)
             tri__state_of_copies(pass, s, TRI_STATE_AVERAGED, copy, m->copies, pass->out.state[s].held);
-    int local = tri__add_state(pass, "local", "local.");
-    tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, m->copies, pass->out.param_part);
-    memcpy(pass->out.state[local].slot, pass->out.param, (size_t)n_units * sizeof *pass->out.param);
-    pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
+    tri__local_weights(pass, copy, m->copies);
     m->momentum = add_owned(m, "outer_momentum", "outer_momentum.", 0);
     m->error = m->error_sum = -1;
     if (pass->in->compression.feedback) m->error = add_errors(m);
-    pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
-    for (int u = 0; u < n_units; u++) {
-        m->build.unit = pass->program->slot[pass->out.param[u]].unit;
-        pass->out.anchor[u] = tri__build_slot(&m->build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
-                                              tri__range_count(pass->out.param_part[u]), "anchor.%s",
-                                              pass->model->unit[u].name);
-    }
+    tri__local_anchor(pass, &m->build);
 }
 
 /* ---- A unit's exchange ---- */

@@ -182,20 +182,31 @@ void tri__signs_gather(tri_signs *s) {
     }
 }
 
+/* A view of elements `part` of a slot, which instructions of another kind of step may have made. */
+static int part_of(tri_signs *s, int slot, tri_range part, const char *label) {
+    tri_builder *to = &s->up->build;
+    const char *name = tri__arena_print(pass_of(s)->arena, "%s.%s.+%lld", to->program->slot[slot].name, label,
+                                        (long long)part.begin);
+    int known = tri__program_find(to->program, name);
+    if (known >= 0) return known;
+    return tri__build_view(to, slot, part.begin, 1, tri__range_count(part), "%s", name);
+}
+
 /* A view of elements `part` of a bucket's slot. */
 static int view_of(tri_signs *s, const tri_sign_bucket *b, int slot, tri_range part, const char *label) {
     if (part.begin == 0 && part.end == b->count) return slot;
-    tri_builder *to = &s->up->build;
-    return tri__build_view(to, slot, part.begin, 1, tri__range_count(part), "%s.%s.+%lld", to->program->slot[slot].name,
-                           label, (long long)part.begin);
+    return part_of(s, slot, part, label);
 }
 
 static const tri_attr code = {.code = TRI_CODE_SIGNS};
 
-/* A copy's part of the new momentum is added to what it has not sent yet; the signs of this go to the owners. */
-static void emit_out(tri_signs *s, const tri_sign_message *message) {
+/* Adds a copy's part of the next momentum, or its own momentum, to what it has to send. */
+static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gates, int alone) {
     tri_pass *pass = pass_of(s);
     tri_builder *to = &s->up->build;
+    uint32_t before = to->gates;
+    if (!gates) return;
+    to->gates = gates;
     const tri_sign_bucket *b = &s->bucket[message->bucket];
     tri_attr momentum = {.beta1 = (float)pass->in->optimizer.beta1, .members = s->n};
     for (int u = b->first; u < b->first + b->n; u++) {
@@ -207,10 +218,20 @@ static void emit_out(tri_signs *s, const tri_sign_message *message) {
         int e = view_of(s, b, b->e, here, "in"), m = view_of(s, b, b->m, here, "in");
         int g = pass->local_grad[u];
         if (tri__range_count(part) < tri__range_count(held))
-            g = tri__build_view(to, g, part.begin - held.begin, 1, tri__range_count(part), "%s.in.+%lld",
-                                to->program->slot[g].name, (long long)part.begin);
-        TRI_BUILD(to, momentum_in, momentum, e, m, g, s->up->coef, pass->out.apply);
+            g = part_of(s, g, (tri_range){part.begin - held.begin, part.end - held.begin}, "in");
+        if (alone) TRI_BUILD(to, momentum_alone, momentum, e, m, g, s->up->hyper, s->up->coef, pass->out.apply);
+        else TRI_BUILD(to, momentum_in, momentum, e, m, g, s->up->coef, pass->out.apply);
     }
+    to->gates = before;
+}
+
+/* The signs of what a copy has not sent yet go to the owners. */
+static void emit_out(tri_signs *s, const tri_sign_message *message, uint32_t own) {
+    tri_pass *pass = pass_of(s);
+    tri_builder *to = &s->up->build;
+    const tri_sign_bucket *b = &s->bucket[message->bucket];
+    emit_add(s, message, to->gates & ~own, 0);
+    emit_add(s, message, own, 1);
     to->unit = unit_of(s, b);
     int e = view_of(s, b, b->e, message->part, "out"), m = view_of(s, b, b->m, message->part, "out");
     TRI_BUILD(to, pack, code, message->out, e, -1, m, -1, pass->out.apply);
@@ -243,11 +264,13 @@ static void emit_in(tri_signs *s, const tri_sign_message *message) {
     TRI_BUILD(to, momentum_out, code, m, rows, pass_of(s)->out.apply);
 }
 
-void tri__signs_exchange(tri_signs *s) {
-    for (int i = 0; i < s->n_messages; i++) emit_out(s, &s->message[i]);
+void tri__signs_meet(tri_signs *s, uint32_t own) {
+    for (int i = 0; i < s->n_messages; i++) emit_out(s, &s->message[i], own);
     for (int i = 0; i < s->n_messages; i++) emit_sum(s, &s->message[i]);
     for (int i = 0; i < s->n_messages; i++) emit_in(s, &s->message[i]);
 }
+
+void tri__signs_exchange(tri_signs *s) { tri__signs_meet(s, 0); }
 
 enum { MEAN, VARIANCE }; /* states of Adam */
 

@@ -10,6 +10,9 @@
  *   q = signs of s, s -= q                      pack; then all_gather
  *   m = q                                       momentum_out: the owner too takes the value that travelled
  *
+ * Copies that step alone (0/1 Adam) add their own momenta to e_i instead, weighted by the share of the step's rate in
+ * that of all steps until they meet (momentum_alone), so that m is then the mean momentum since the last meeting.
+ *
  * So copies never drift, and what coding leaves out is sent later. A block of 256 elements has one scale, the mean of
  * their magnitudes: it contracts any vector (|x - q|^2 <= (1 - 1/256) |x|^2), all that the published proof asks for.
  * An element whose momentum is 0 when signs begin to travel has never had a gradient: it is masked from then on, since
@@ -54,6 +57,8 @@ void tri__signs_open(tri_signs *s, tri_updating *up, int m);
 void tri__signs_gather(tri_signs *s);
 /* Replaces m by that of the next step, with the gates of up->build. */
 void tri__signs_exchange(tri_signs *s);
+/* The same, where in steps of the kinds `own` copies add their own momenta: alone, or to meet. */
+void tri__signs_meet(tri_signs *s, uint32_t own);
 
 /* For a run of an optimizer whose first two states are the moments: the momentum of a single copy, which has nothing to
  * exchange; the weights' step with a variance that stays as it is. */

@@ -20,11 +20,18 @@ void tri__step_kinds_resolve(tri_optimizing *how, int64_t warmup) {
     if (!how->var_freeze_step) how->var_freeze_step = (steps + 1) / 2;
 }
 
+/* 0/1 Adam: whether a run comes that far. */
+static int steps_alone(const tri_optimizing *how) {
+    return how->local_step_clipper > 1 &&
+           (!how->steps || how->steps - how->var_freeze_step > how->local_step_scaler);
+}
+
 uint32_t tri__step_gates(const tri_optimizing *how) {
     if (how->kind == TRI_ONEBIT_ADAM || how->kind == TRI_ONEBIT_LAMB)
         return TRI_GATE(full) | TRI_GATE(turn) | TRI_GATE(signs);
     if (how->kind == TRI_ZERO_ONE_ADAM)
-        return TRI_GATE(variance) | TRI_GATE(signs) | (how->local_step_clipper > 1 ? TRI_GATE(alone) : 0);
+        return TRI_GATE(variance) | TRI_GATE(signs) |
+               (steps_alone(how) ? TRI_GATE(alone) | TRI_GATE(sync) : 0);
     return how->sync_every > 1 ? TRI_GATE(alone) | TRI_GATE(sync) : 0;
 }
 
@@ -65,12 +72,18 @@ static int64_t meetings_until(const tri_optimizing *how, int64_t n) {
     return count;
 }
 
+/* Of those, the ones at an interval of one step. */
+static int64_t together_until(const tri_optimizing *how, int64_t n) {
+    if (how->local_step_clipper == 1) return meetings_until(how, n);
+    return larger(0, smaller(n - how->var_freeze_step, how->local_step_scaler));
+}
+
 static int64_t zero_one_until(const tri_optimizing *how, uint32_t gate, int64_t n) {
     int64_t frozen = smaller(n, how->var_freeze_step), variance = variance_until(how, n),
-            meetings = meetings_until(how, n);
+            meetings = meetings_until(how, n), together = together_until(how, n);
     if (gate == TRI_GATE(variance)) return variance;
-    if (gate == TRI_GATE(signs)) return frozen - variance + meetings;
-    return n - frozen - meetings;
+    if (gate == TRI_GATE(signs)) return frozen - variance + together;
+    return gate == TRI_GATE(sync) ? meetings - together : n - frozen - meetings;
 }
 
 /* ---- All ---- */
@@ -110,6 +123,14 @@ int64_t tri__variance_steps(const tri_optimizing *how, int64_t step) {
     uint32_t gates = tri__step_gates(how);
     if (gates & TRI_GATE(full)) return tri__steps_of_kind(how, TRI_GATE(full), step);
     return gates & TRI_GATE(variance) ? tri__steps_of_kind(how, TRI_GATE(variance), step) : step;
+}
+
+void tri__step_window(const tri_optimizing *how, int64_t step, int64_t *begin, int64_t *end) {
+    uint32_t meets = how->kind == TRI_ZERO_ONE_ADAM ? TRI_GATE(alone) | TRI_GATE(sync) : 0;
+    *begin = step, *end = step + 1;
+    if (!(tri__step_gate(how, step) & meets)) return;
+    while (*begin > 0 && tri__step_gate(how, *begin - 1) == TRI_GATE(alone)) --*begin;
+    while (tri__step_gate(how, *end - 1) == TRI_GATE(alone)) ++*end;
 }
 
 void tri__step_kinds_set(const tri_optimizing *how, tri_program *program) {

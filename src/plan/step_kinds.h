@@ -3,8 +3,9 @@
  *
  *   1-bit Adam, 1-bit LAMB   full .. full, turn, signs .. signs: full_steps steps are full
  *   0/1 Adam                 until var_freeze_step, variance at an interval that doubles after var_update_scaler of
- *                            them, signs otherwise; then signs at an interval that doubles every local_step_scaler
- *                            steps up to local_step_clipper, alone between them. The last step is never alone
+ *                            them, signs otherwise; then signs for local_step_scaler steps, and after them sync at an
+ *                            interval of 2 steps that doubles every local_step_scaler steps up to local_step_clipper,
+ *                            alone between them. The last step is never alone
  *   sync_every               alone, and sync at every sync_every-th step and at the last one
  *   others                   no kinds */
 #ifndef TRI_PLAN_STEP_KINDS_H
@@ -31,6 +32,9 @@ int64_t tri__steps_of_kind(const tri_optimizing *how, uint32_t gate, int64_t ste
 uint32_t tri__sum_gates(const tri_optimizing *how);
 /* Steps before `step` that update the variance: its bias correction has this power of beta2. */
 int64_t tri__variance_steps(const tri_optimizing *how, int64_t step);
+/* The steps [begin, end) that end with the meeting at which what step `step` did is exchanged: it alone, unless it is
+ * an alone step or a sync of 0/1 Adam. */
+void tri__step_window(const tri_optimizing *how, int64_t step, int64_t *begin, int64_t *end);
 /* Sets a program's kinds and their shares of the run. */
 void tri__step_kinds_set(const tri_optimizing *how, tri_program *program);
 

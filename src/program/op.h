@@ -135,8 +135,8 @@ typedef struct tri_attr {
     float decay;        /* optimizers: weight decay of these elements; 0 for those that do not decay */
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
-    int32_t members;    /* momentum_in, outer_step: replicas or copies whose numbers are summed; heads_part, heads_join:
-                           ranks that divide the heads */
+    int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
+                           heads_part, heads_join: ranks that divide the heads */
     float rate;         /* outer_step: its learning rate */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
@@ -157,7 +157,8 @@ typedef struct tri_attr {
     X(keyn, "random-number key of each sample [N,2] i32: data row, 0")                             \
     X(class_weights, "[1,classes] f32")                                                            \
     X(loss_inv, "1 / sum of the global batch's label weights [1,1] f64")                           \
-    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^s, 1 - beta2^t; s: updates of v [1,4] f32")     \
+    X(hyper, "learning rate, 1 - beta1^t, 1 - beta2^s, 1 - beta2^t; s: updates of v [1,4] f32; 0/1 Adam's last is "  \
+             "this step's share of the rates until copies meet")                                                   \
     X(loss_scale, "factor of the loss, and so of gradients, with fp16 [1,1] f32")                  \
     X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
     X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")         \

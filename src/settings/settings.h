@@ -15,7 +15,7 @@ typedef struct tri_settings {
     int64_t warmup_steps;
     int optimizer, nesterov;       /* optimizer: index of its row's choices */
     double momentum, outer_lr, outer_momentum, inner_lr_factor;
-    int64_t full_steps, var_freeze_step, var_update_scaler, sync_every;
+    int64_t full_steps, var_freeze_step, var_update_scaler, local_step_scaler, local_step_clipper, sync_every;
     char *layer_drop;              /* as given; tri__layer_drop_parse parses it */
     int compress_gradients, compress_weights, compress_scope, error_feedback; /* choices: indices of their rows' */
     tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */

@@ -378,6 +378,17 @@ double tri__session_rate(const tri_session *s) {
            tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
 }
 
+/* Of the learning rates of the steps until copies meet, the part that is this step's: 1, unless they step alone. */
+static double rate_share(const tri_session *s) {
+    const tri_settings *set = s->settings;
+    int64_t begin, end;
+    double sum = 0;
+    tri__step_window(&s->engine.in.optimizer, s->at.step, &begin, &end);
+    for (int64_t step = begin; step < end; step++)
+        sum += tri__learning_rate(set->lr, set->warmup_steps, s->steps, step);
+    return sum > 0 ? s->last.learning_rate / sum : 1 / (double)(end - begin);
+}
+
 enum { USED_EVERY = 64 }; /* steps: it hardly changes, and a query is a driver call */
 
 static tri_status update(tri_session *s) {
@@ -390,7 +401,8 @@ static tri_status update(tri_session *s) {
     s->hyper[0] = (float)s->last.learning_rate;
     s->hyper[1] = (float)(1 - pow((float)set->adam_beta1, t)); /* the kernels' beta is a float */
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));
-    s->hyper[3] = (float)(1 - pow((float)set->adam_beta2, t));
+    s->hyper[3] = set->optimizer == TRI_ZERO_ONE_ADAM ? (float)rate_share(s)
+                                                      : (float)(1 - pow((float)set->adam_beta2, t));
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
     tri__session_tell(s);

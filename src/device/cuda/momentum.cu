@@ -70,6 +70,44 @@ static void momentum_in(const tri_call *call) {
     EACH_TYPE(call, ARG(g), momentum_in_of);
 }
 
+template <typename G> struct momentum_alone_update {
+    struct now {
+        double fresh, share;
+    };
+    float *e, *m;             /* [K] each */
+    const G *g;               /* [K] */
+    const float *hyper, *coef;
+    double kept, members;
+    __device__ __forceinline__ now begin() const {
+        return now{(1 - kept) * members * (double)*coef, (double)hyper[3] / members};
+    }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
+        float E[N], M[N], Gr[N];
+        load<N>(e + i, E), load<N>(m + i, M), load<N>(g + i, Gr);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (M[k] == 0) continue;
+            M[k] = kept_apart(__double2float_rn(kept * M[k] + s.fresh * Gr[k]));
+            E[k] = __double2float_rn(E[k] + s.share * M[k]);
+        }
+        store<N>(e + i, E), store<N>(m + i, M);
+    }
+};
+
+template <typename G> static void momentum_alone_of(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    momentum_alone_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),
+                                  data<G>(call, ARG(g)),         data<float>(call, ARG(hyper)),
+                                  data<float>(call, ARG(coef)), (double)call->attr->beta1,
+                                  (double)call->attr->members};
+    each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum_alone");
+}
+static void momentum_alone(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    EACH_TYPE(call, ARG(g), momentum_alone_of);
+}
+
 template <int CODE>
 static __global__ void __launch_bounds__(CODED_WARPS *WARP)
     momentum_out_kernel(coded_rows rows, float *m, const int32_t *apply) {
@@ -101,12 +139,14 @@ struct adamw_frozen_update {
     struct now {
         float decay, lr, rate, root; /* lr * decay; lr; 1 / c1; 1 / sqrt(c2) */
     };
-    float *p;                 /* [K] */
+    float *p, *copy;          /* [K] each; copy: what becomes of p as well; NULL */
     const float *m, *v;       /* [K] each */
     const float *hyper;
     float eps, decay;
+    int meets;                /* 1: with the rate of all steps since the last meeting */
     __device__ __forceinline__ now begin() const {
-        return now{hyper[0] * decay, hyper[0], 1 / hyper[1], rsqrtf(hyper[2])};
+        float lr = meets ? hyper[0] / hyper[3] : hyper[0];
+        return now{lr * decay, lr, 1 / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
         float P[N], M[N], V[N];
@@ -117,21 +157,34 @@ struct adamw_frozen_update {
             if (M[k] != 0) P[k] -= s.lr * fminf(fmaxf(s.rate * M[k] / (sqrtf(V[k]) * s.root + eps), -1), 1);
         }
         store<N>(p + i, P);
+        if (copy) store<N>(copy + i, P);
     }
 };
 
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
-    adamw_frozen_update f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
-                             data<float>(call, ARG(hyper)), call->attr->eps,           call->attr->decay};
+    adamw_frozen_update f = {data<float>(call, ARG(p)), nullptr,         data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)), data<float>(call, ARG(hyper)),
+                             call->attr->eps,           call->attr->decay, 0};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "adamw_frozen");
+}
+
+static void adamw_meet(const tri_call *call) {
+    OPERANDS(adamw_meet);
+    adamw_frozen_update f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<float>(call, ARG(m)),
+                             data<float>(call, ARG(v)),      data<float>(call, ARG(hyper)),
+                             call->attr->eps,                call->attr->decay,         1};
+    each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
+         aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_meet");
 }
 
 const tri_kernel_row tri__cuda_momentum[] = {
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum, momentum, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_in, momentum_in, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_momentum_alone, momentum_alone, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_momentum_out, momentum_out, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_adamw_frozen, adamw_frozen, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_adamw_meet, adamw_meet, {}),
     {},
 };

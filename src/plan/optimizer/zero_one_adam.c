@@ -2,10 +2,18 @@
  * intervals; the momentum travels as signs in those between them (plan/signs.h). Both take the step of adamw_frozen,
  * which is limited: a momentum that was decoded goes on into the next update of the variance.
  *
+ * When the variance is frozen, copies step alone (Lu et al., algorithm 1): each with its own gradient, which stands for
+ * that of all, its own momentum and weights. When they meet (gate sync), the mean momentum since the last meeting
+ * travels as signs, and each takes the step of all these steps along it from the weights of the last meeting, the
+ * anchor (pass_local.c), which are the same on all copies. Weights decay with that step's rate. Steps that are not
+ * alone end a window of one step.
+ *
  * The variance's bias correction counts its own updates (tri__variance_steps): after one of them it stands for that
  * gradient's squares, so that the first step with signs is no larger than AdamW's. An element whose first gradient is
  * in a step with signs stays masked until the next update of the variance. */
+#include "plan/local.h"
 #include "plan/signs.h"
+#include "plan/step_kinds.h"
 
 enum { M, V }; /* its states */
 
@@ -14,23 +22,39 @@ static void emit_variance(tri_updating *up, const tri_run *run) {
     int g = tri__run_gradient(up, run);
     TRI_BUILD(&up->build, lamb_moments, tri__run_attr(up, run), m, v, -1, p, g, up->hyper, up->coef,
               up->pass->out.apply); /* without LAMB's sums they are Adam's moments */
-    tri__run_frozen(up, run);
+}
+
+static void emit_meet(tri_updating *up, const tri_run *run) {
+    const tri_planned *out = &up->pass->out;
+    tri_attr all = tri__run_attr(up, run), attr = {.eps = all.eps, .decay = all.decay};
+    int anchor = tri__run_part(up, out->anchor[run->unit], out->param_part[run->unit], run);
+    int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
+    TRI_BUILD(&up->build, adamw_meet, attr, anchor, p, m, v, up->hyper, out->apply);
 }
 
 static void emit(tri_updating *up) {
     tri_signs signs;
     tri_pass *pass = up->pass;
-    int exchanges = pass->n_copies > 1;
+    uint32_t gates = tri__step_gates(&pass->in->optimizer), own = gates & (TRI_GATE(alone) | TRI_GATE(sync));
+    int exchanges = pass->n_copies > 1, meets = exchanges && own;
     tri__add_state(pass, "m", "exp_avg.");
     tri__add_state(pass, "v", "exp_avg_sq.");
     if (exchanges) tri__signs_open(&signs, up, M);
+    if (meets) {
+        tri__state_of_copies(pass, up->first + M, TRI_STATE_AVERAGED, signs.place, signs.n, pass->local_part);
+        tri__local_weights(pass, signs.place, signs.n);
+        tri__local_anchor(pass, &up->build);
+    }
     up->build.gates = TRI_GATE(variance);
     tri__each_run(up, emit_variance);
     if (exchanges) tri__signs_gather(&signs);
-    up->build.gates = TRI_GATE(signs);
-    if (exchanges) tri__signs_exchange(&signs);
+    up->build.gates = exchanges ? gates & (TRI_GATE(signs) | TRI_GATE(sync)) : gates & ~TRI_GATE(variance);
+    if (exchanges) tri__signs_meet(&signs, own);
     else tri__each_run(up, tri__run_momentum);
+    up->build.gates = meets ? TRI_GATE(alone) : gates;
     tri__each_run(up, tri__run_frozen);
+    up->build.gates = gates & ~TRI_GATE(alone);
+    if (meets) tri__each_run(up, emit_meet);
     up->build.gates = 0;
 }
 

@@ -265,6 +265,14 @@ static void unpack_sum(const tri_call *call) {
     if (K % BLOCK) sum_run(call, whole_blocks, K % BLOCK);
 }
 
+/* m, g: [n] each, at most RUN * BLOCK */
+static void add_gradient(int64_t n, float *m, const float *g, double change, double fresh) {
+    float value[RUN * BLOCK];
+    memcpy(value, m, (size_t)n * sizeof *m);
+    tri__simd()->momentum(n, value, m, g, change, fresh);
+    tri__simd()->coded_replace(n, value, m);
+}
+
 static void momentum(const tri_call *call) {
     OPERANDS(momentum);
     double change = (double)call->attr->beta1 - 1, fresh = -change * *f32(call, ARG(coef));
@@ -272,12 +280,25 @@ static void momentum(const tri_call *call) {
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
     for (int64_t at = 0; at < K; at += RUN * BLOCK) {
-        float buffer[RUN * BLOCK], value[RUN * BLOCK], *m = f32(call, ARG(m)) + at;
+        float buffer[RUN * BLOCK];
+        int64_t n = at_most(K - at, RUN * BLOCK);
+        add_gradient(n, f32(call, ARG(m)) + at, whole(call, ARG(g), at, n, buffer), change, fresh);
+    }
+}
+
+static void momentum_alone(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    double members = call->attr->members, change = (double)call->attr->beta1 - 1,
+           fresh = -change * members * *f32(call, ARG(coef)), share = f32(call, ARG(hyper))[3] / members;
+    int64_t K = elements(call, ARG(m));
+    if (!applies(call, ARG(apply))) return;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
+    for (int64_t at = 0; at < K; at += RUN * BLOCK) {
+        float buffer[RUN * BLOCK], *m = f32(call, ARG(m)) + at;
         int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
-        memcpy(value, m, (size_t)n * sizeof *m);
-        tri__simd()->momentum(n, value, m, g, change, fresh);
-        tri__simd()->coded_replace(n, value, m);
+        add_gradient(n, m, g, change, fresh);
+        tri__simd()->momentum(n, f32(call, ARG(e)) + at, m, g, share, 0);
     }
 }
 
@@ -316,29 +337,38 @@ static void momentum_out(const tri_call *call) {
     }
 }
 
+/* run: of all K elements; copy: [K] what becomes of p as well; NULL */
+static void step_frozen(const tri_call *call, const tri_update_run *run, float *copy, int64_t K) {
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
+    for (int64_t at = 0; at < K; at += CHUNK) {
+        tri_update_run a = *run;
+        int64_t n = at_most(K - at, CHUNK);
+        a.p += at, a.m += at, a.v += at, a.eps = call->attr->eps, a.decay = call->attr->decay;
+        tri__simd()->adamw_frozen(&a, n);
+        if (copy) memcpy(copy + at, a.p, (size_t)n * sizeof *copy);
+    }
+}
+
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    int64_t K = elements(call, ARG(p));
-    if (!applies(call, ARG(apply))) return;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
-    for (int64_t at = 0; at < K; at += CHUNK) {
-        tri_update_run a = {.p = f32(call, ARG(p)) + at,
-                       .m = f32(call, ARG(m)) + at,
-                       .v = f32(call, ARG(v)) + at,
-                       .lr = hyper[0],
-                       .c1 = hyper[1],
-                       .c2 = hyper[2],
-                       .eps = call->attr->eps,
-                       .decay = call->attr->decay};
-        tri__simd()->adamw_frozen(&a, at_most(K - at, CHUNK));
-    }
+    tri_update_run run = {.p = f32(call, ARG(p)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)), .lr = hyper[0],
+                          .c1 = hyper[1], .c2 = hyper[2]};
+    if (applies(call, ARG(apply))) step_frozen(call, &run, NULL, elements(call, ARG(p)));
+}
+
+static void adamw_meet(const tri_call *call) {
+    OPERANDS(adamw_meet);
+    const float *hyper = f32(call, ARG(hyper)); /* [4] */
+    tri_update_run run = {.p = f32(call, ARG(anchor)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)),
+                          .lr = hyper[0] / hyper[3], .c1 = hyper[1], .c2 = hyper[2]};
+    if (applies(call, ARG(apply))) step_frozen(call, &run, f32(call, ARG(p)), elements(call, ARG(p)));
 }
 
 #define ROWS(op_) \
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_coded_fast[] = {
-    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in), ROWS(momentum_out),
-    ROWS(adamw_frozen), {.run = NULL},
+    ROWS(pack), ROWS(unpack), ROWS(unpack_sum), ROWS(momentum), ROWS(momentum_in),
+    ROWS(momentum_alone), ROWS(momentum_out), ROWS(adamw_frozen), ROWS(adamw_meet), {.run = NULL},
 };

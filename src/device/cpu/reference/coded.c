@@ -5,6 +5,7 @@
 #include "device/cpu/reference/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = TRI_CODE_BLOCK };
 
@@ -130,6 +131,20 @@ static void momentum_in(const tri_call *call) {
         if (m[i] != 0) e[i] = (float)(e[i] + (kept * m[i] + fresh * load(call, ARG(g), i)));
 }
 
+static void momentum_alone(const tri_call *call) {
+    OPERANDS(momentum_alone);
+    float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)); /* [K] */
+    double kept = call->attr->beta1, members = call->attr->members, share = f32(call, ARG(hyper))[3],
+           fresh = (1 - kept) * members * *f32(call, ARG(coef));
+    int64_t K = call->t[ARG(e)].rows * call->t[ARG(e)].cols;
+    if (!applies(call, ARG(apply))) return;
+    for (int64_t i = 0; i < K; i++) {
+        if (m[i] == 0) continue;
+        m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
+        e[i] = (float)(e[i] + share * m[i] / members); /* the product is exact */
+    }
+}
+
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
     float *m = f32(call, ARG(m)); /* [K] */
@@ -143,17 +158,32 @@ static void momentum_out(const tri_call *call) {
     }
 }
 
-static void adamw_frozen(const tri_call *call) {
-    OPERANDS(adamw_frozen);
-    if (!applies(call, ARG(apply))) return;
-    float *p = f32(call, ARG(p));                                                               /* [K] */
-    const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
-    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2];
-    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+/* p, m, v: [K] each; hyper: [4] */
+static void step_frozen(const tri_call *call, float *p, const float *m, const float *v, const float *hyper, double lr,
+                        int64_t K) {
+    double c1 = hyper[1], c2 = hyper[2];
     for (int64_t i = 0; i < K; i++) {
         double step = m[i] != 0 ? m[i] / c1 / (sqrt(v[i]) / sqrt(c2) + call->attr->eps) : 0;
         p[i] = (float)(p[i] * (1 - lr * call->attr->decay) - lr * fmin(fmax(step, -1), 1));
     }
+}
+
+static void adamw_frozen(const tri_call *call) {
+    OPERANDS(adamw_frozen);
+    const float *hyper = f32(call, ARG(hyper)); /* [4] */
+    if (!applies(call, ARG(apply))) return;
+    step_frozen(call, f32(call, ARG(p)), f32(call, ARG(m)), f32(call, ARG(v)), hyper, hyper[0],
+                call->t[ARG(p)].rows * call->t[ARG(p)].cols);
+}
+
+static void adamw_meet(const tri_call *call) {
+    OPERANDS(adamw_meet);
+    float *anchor = f32(call, ARG(anchor));     /* [K] */
+    const float *hyper = f32(call, ARG(hyper)); /* [4] */
+    int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
+    if (!applies(call, ARG(apply))) return;
+    step_frozen(call, anchor, f32(call, ARG(m)), f32(call, ARG(v)), hyper, (double)hyper[0] / hyper[3], K);
+    memcpy(f32(call, ARG(p)), anchor, (size_t)K * sizeof *anchor);
 }
 
 #define ROWS(op_) \
@@ -161,5 +191,5 @@ static void adamw_frozen(const tri_call *call) {
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_coded_reference[] = {
     ROWS(pack),        ROWS(unpack),       ROWS(unpack_sum),   ROWS(momentum),
-    ROWS(momentum_in), ROWS(momentum_out), ROWS(adamw_frozen), {.run = NULL},
+    ROWS(momentum_in), ROWS(momentum_alone), ROWS(momentum_out), ROWS(adamw_frozen), ROWS(adamw_meet), {.run = NULL},
 };
