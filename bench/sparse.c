@@ -5,7 +5,7 @@
  *   sparse [--threads N] [--length T] [--heads A] [--head-size E] [--dropout P] [--seconds S] [--target X]
  *          [--device cpu|reference] [--window W] [--attention longformer|bigbird|fixed|FILE]
  *
- * W: tokens on each side; the default, 128, is a window of 256. */
+ * W: tokens of the window, half on each side; 256 if left out. */
 #include "base/arena.h"
 #include "device/device.h"
 #include "model/pattern.h"
@@ -103,7 +103,7 @@ static double number(const char *name, const char *text) {
 }
 
 static options read_options(int argc, char **argv) {
-    options is = {2, 4096, 4, 64, 128, 0.1, 2, 8, "cpu", "window"};
+    options is = {2, 4096, 4, 64, 256, 0.1, 2, 8, "cpu", "window"};
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *text = argv[i + 1];
         if (strcmp(name, "--threads") == 0) is.threads = (int64_t)number(name, text);
@@ -139,6 +139,7 @@ int main(int argc, char **argv) {
     device->kernels(&b.table);
     fill(&b);
     double sum[2] = {0}, median[2];
+    if (strcmp(b.is.attention, "window") == 0) printf("%lld tokens: ", (long long)b.is.window);
     printf(
         "%s of %lld tokens, blocks of %lld: %.0f keys a query, 1 / %.2f of all; %lld heads of %lld, dropout %g, %lld "
         "threads\n",

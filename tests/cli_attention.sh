@@ -17,7 +17,7 @@ encoder+=', "max_position_embeddings": 96'
 bigbird='"attention_pattern": {"mode": "bigbird", "different_layout_per_head": true}'
 make_config config.json '"max_sen_len": 96' '"warmup_steps": 0' \
     "\"primary_encoder\": {$encoder, $bigbird}" \
-    "\"secondary_encoder\": {$encoder, \"attention_pattern\": {\"mode\": \"window\", \"block\": 16, \"window\": 16}}"
+    "\"secondary_encoder\": {$encoder, \"attention_pattern\": {\"mode\": \"window\", \"block\": 16, \"window\": 32}}"
 common=(--config config.json --data-path data --batch-size 8 --max-steps 3 --threads 1 --quiet)
 
 # Errors, each with its numbers, before anything is read.

@@ -48,7 +48,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
 /* Patterns of sequences of up to KERNEL_LONGEST tokens, and how many heads may have layouts. */
 enum { KERNEL_LONGEST = 301, KERNEL_HEADS = 6 };
 static const tri_pattern kernel_patterns[] = {
-    {.mode = TRI_PATTERN_WINDOW, .block = 16, .window = 16},
+    {.mode = TRI_PATTERN_WINDOW, .block = 16, .window = 32},
     {.mode = TRI_PATTERN_BIGBIRD, .block = 16, .num_random_blocks = 1, .num_sliding_window_blocks = 1,
      .num_global_blocks = 1, .different_layout_per_head = 1, .seed = 9},
     {.mode = TRI_PATTERN_OFFSETS, .block = 32, .offsets = {{0, -2}, 2}, .global_block_indices = {{3}, 1}},

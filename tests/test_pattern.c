@@ -27,10 +27,10 @@ static tri_pattern pattern_of(const char *text) {
 /* Rows separated by |, 1 where a block is present. Those of DeepSpeed's modes are what DeepSpeed's rules give. */
 static const struct { const char *json; int blocks, layout; const char *rows; } layouts[] = {
     {"{\"mode\": \"window\", \"window\": 1}", 4, 0, "11..|111.|.111|..11"},
-    {"{\"mode\": \"window\", \"window\": 65}", 5, 0, "111..|1111.|11111|.1111|..111"},
-    {"{\"mode\": \"longformer\", \"window\": 32, \"block\": 32, \"global_tokens\": 33}", 5, 0,
+    {"{\"mode\": \"window\", \"window\": 129}", 5, 0, "111..|1111.|11111|.1111|..111"},
+    {"{\"mode\": \"longformer\", \"window\": 64, \"block\": 32, \"global_tokens\": 33}", 5, 0,
      "11111|11111|1111.|11111|11.11"},
-    {"{\"mode\": \"strided\", \"window\": 16, \"block\": 16, \"stride\": 48}", 7, 0,
+    {"{\"mode\": \"strided\", \"window\": 32, \"block\": 16, \"stride\": 48}", 7, 0,
      "11.1..1|111.1..|.111.1.|1.111.1|.1.111.|..1.111|1..1.11"},
     {"{\"mode\": \"offsets\", \"offsets\": [0, -2, 1], \"global_block_indices\": [1]}", 5, 0,
      "11...|.11..|1111.|.1.11|.11.1"},
@@ -129,7 +129,7 @@ static void expect_words(const tri_pattern *p, int64_t max_len, int64_t heads) {
 static void test_words(void **state) {
     (void)state;
     static const char *const patterns[] = {
-        "{\"mode\": \"window\", \"window\": 64}",
+        "{\"mode\": \"window\", \"window\": 128}",
         "{\"mode\": \"fixed\", \"num_different_global_patterns\": 4, \"different_layout_per_head\": true}",
         "{\"mode\": \"bigbird\", \"num_random_blocks\": 2, \"different_layout_per_head\": true, \"seed\": 7}",
         "{\"mode\": \"variable\", \"num_random_blocks\": 1, \"seed\": 7}",

@@ -59,6 +59,9 @@ static tri_status add_panel(map *m, const tri_pattern *p, const char *whose, int
     if (layouts == heads) snprintf(which, sizeof which, ", head %d", layout);
     else if (layouts > 1) snprintf(which, sizeof which, ", heads %d, %d, ...", layout, layout + layouts);
     snprintf(m->title[m->n], WORDS, "%s: %s%s", whose, tri__pattern_mode_name(p->mode), which);
+    if (p->window)
+        snprintf(m->title[m->n] + strlen(m->title[m->n]), WORDS - strlen(m->title[m->n]),
+                 ", %lld tokens on each side", (long long)(p->window + 1) / 2);
     snprintf(m->note[m->n], WORDS, "blocks of %lld; %s keys a query (%.3g %%)", (long long)p->block,
              tri__text_count((int64_t)(keys + 0.5), count), 100 * keys / (double)max_len);
     m->panel[m->n] = (tri_pattern_panel){m->title[m->n], m->note[m->n], (int)max_len, n, m->share[m->n]};

@@ -50,8 +50,9 @@ const tri_option tri__model_options[] = {
     ROW_OF(COMMANDS, NOTHING, CHOICE, extend_positions, .value = "no", .choices = "no|copy",
            .help = "max_sen_len beyond the encoder's positions: refused, or its position embeddings are repeated"),
     ROW(TEXT, attention,
-        .help = "keys that tokens attend to: dense|window|longformer|bigbird|fixed, or a JSON file; default: the "
-                "encoder's attention_pattern, else dense"),
+        .help =
+            "keys that tokens attend to: dense|window|longformer|bigbird|fixed (windows of 512 tokens, half on each "
+            "side), or a JSON file; default: the encoder's attention_pattern, else dense"),
     ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",
         .help = "how a text's tokens become one vector"),
     ROW(OBJECT, primary_encoder,

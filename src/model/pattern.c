@@ -24,6 +24,7 @@ static void add(const row *r, int64_t begin, int64_t end) {
     if (begin < end) memset(r->present + begin, 1, (size_t)(end - begin));
 }
 
+/* Blocks on each side. */
 static void add_window(const row *r, int64_t each_side) { add(r, r->i - each_side, r->i + each_side + 1); }
 
 /* Blocks [begin, end) are attended to by all and, where `rows`, attend to all. */
@@ -50,6 +51,9 @@ static void add_random(const row *r) {
     }
 }
 
+/* A window of so many tokens, rounded up to blocks on each side. */
+static void add_tokens(const row *r) { add_window(r, blocks_of(r->pattern, (r->pattern->window + 1) / 2)); }
+
 static void fill_offsets(const row *r) {
     for (int64_t k = 0; k < r->pattern->offsets.n; k++) {
         int64_t column = r->i + r->pattern->offsets.at[k];
@@ -60,7 +64,7 @@ static void fill_offsets(const row *r) {
 
 static void fill_strided(const row *r) {
     int64_t stride = blocks_of(r->pattern, r->pattern->stride);
-    add_window(r, blocks_of(r->pattern, r->pattern->window));
+    add_tokens(r);
     for (int64_t column = r->i % stride; column < r->n; column += stride) add(r, column, column + 1);
 }
 
@@ -92,9 +96,9 @@ void tri__pattern_row(const tri_pattern *p, int layout, int64_t n, int64_t i, ui
     const row r = {p, layout, n, i, present};
     memset(present, 0, (size_t)n);
     switch ((tri_pattern_mode)p->mode) {
-    case TRI_PATTERN_WINDOW: add_window(&r, blocks_of(p, p->window)); break;
+    case TRI_PATTERN_WINDOW: add_tokens(&r); break;
     case TRI_PATTERN_LONGFORMER:
-        add_window(&r, blocks_of(p, p->window));
+        add_tokens(&r);
         add_global(&r, 0, blocks_of(p, p->global_tokens), 1);
         break;
     case TRI_PATTERN_STRIDED: fill_strided(&r); break;

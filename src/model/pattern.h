@@ -10,7 +10,7 @@
 
 typedef enum tri_pattern_mode {
     TRI_PATTERN_DENSE,        /* all keys: not sparse */
-    TRI_PATTERN_WINDOW,       /* keys up to `window` tokens away */
+    TRI_PATTERN_WINDOW,       /* a window of `window` tokens, half of them on each side */
     TRI_PATTERN_LONGFORMER,   /* the same, and the first `global_tokens`: all attend to them, and they to all */
     TRI_PATTERN_STRIDED,      /* a window, and blocks whose distance is a multiple of `stride` tokens */
     TRI_PATTERN_OFFSETS,      /* blocks at given distances */
@@ -32,7 +32,7 @@ typedef struct tri_pattern {
     int mode;                          /* tri_pattern_mode */
     int64_t block;                     /* tokens: 16, 32 or 64 */
     int different_layout_per_head;
-    int64_t window, global_tokens, stride; /* tokens; of the window: on each side */
+    int64_t window, global_tokens, stride; /* tokens; of the window: on both sides together */
     int64_t num_local_blocks, num_global_blocks, num_different_global_patterns;
     int64_t num_random_blocks, num_sliding_window_blocks;
     int horizontal_global_attention;

@@ -62,9 +62,9 @@ enum { SCALARS = sizeof scalars / sizeof *scalars, LISTS = sizeof lists / sizeof
 /* DeepSpeed's modes have DeepSpeed's defaults. */
 static const tri_pattern defaults[TRI_PATTERN_MODES] = {
     [TRI_PATTERN_DENSE] = {.block = 64},
-    [TRI_PATTERN_WINDOW] = {.block = 64, .window = 256},
-    [TRI_PATTERN_LONGFORMER] = {.block = 64, .window = 256, .global_tokens = 64},
-    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 128, .stride = 512},
+    [TRI_PATTERN_WINDOW] = {.block = 64, .window = 512},
+    [TRI_PATTERN_LONGFORMER] = {.block = 64, .window = 512, .global_tokens = 64},
+    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 256, .stride = 512},
     [TRI_PATTERN_OFFSETS] = {.block = 64},
     [TRI_PATTERN_FIXED] = {.block = 16, .num_local_blocks = 4, .num_global_blocks = 1,
                            .num_different_global_patterns = 1},
