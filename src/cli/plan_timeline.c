@@ -127,6 +127,11 @@ static void print_sums(const tri_cli *cli, const tri_json *simulation) {
         real(simulation, "samples_per_second"), 100 * real(simulation, "computing"),
         100 * real(simulation, "predicted_bubble"), 100 * real(simulation, "exposed"),
         100 * real(simulation, "waiting"));
+    if (tri__json_get(simulation, "all_layers_seconds"))
+        fprintf(cli->out,
+                "steps leave layers out: this is the expected step; with all layers it takes %.*f %s, with none %.*f\n",
+                unit.digits, unit.per_second * real(simulation, "all_layers_seconds"), unit.name, unit.digits,
+                unit.per_second * real(simulation, "no_layers_seconds"));
     fprintf(cli->out, "most activations: rank %d, %s", (int)real(most, "rank"),
             tri__text_bytes(real(most, "activation_bytes"), bytes));
     if (tri__json_get(most, "microbatches_held"))

@@ -113,10 +113,11 @@ static void emit_errors(tri_updating *up) {
     for (int u = 0; u < pass->model->n_units && pass->error_new; u++) {
         if (pass->error_new[u] < 0) continue;
         up->build.unit = pass->program->slot[pass->out.param[u]].unit;
+        up->build.layer = 1 + tri__layer_find(pass->program, pass->model->unit[u].name); /* closed: nothing was coded */
         TRI_BUILD(&up->build, commit, (tri_attr){0}, pass->out.state[pass->error].slot[u], pass->error_new[u],
                   pass->out.apply);
     }
-    up->build.unit = -1;
+    up->build.unit = -1, up->build.layer = 0;
 }
 
 void tri__gather_parts(tri_pass *pass) {
