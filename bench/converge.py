@@ -46,23 +46,25 @@ VARIANTS = {
     "sync 8": "--sync-every 8",
     "sync 32, int8": "--sync-every 32 --compress-gradients int8",
     "lamb": "--optimizer lamb",
+    "layers left out": "--layer-drop theta=0.5714",  # of 6 layers, three quarters are kept
     "onebit-lamb": "--optimizer onebit-lamb",
 }
 LAMB_RATE = 10  # times AdamW's: LAMB's steps are a share of each tensor's norm
 LONG = ("onebit-adam", "onebit-lamb")  # their variance is not stable in less than 1,250 steps
+DEEP = ("adamw", "layers left out")
 BESIDE = ("adamw", "int8", "zero-one-adam", "sync 8", "sync 32, int8", "lamb")  # trained beside them
 
 
-def reviews(folder, trident, batch=64, epochs=1, rate=1e-3):
+def reviews(folder, trident, batch=64, epochs=1, rate=1e-3, layers=1):
     """One layer of 64, texts of at most 32 pieces, one epoch: a run takes seconds."""
     del trident
-    small = encoder((1, 64, 4, 256), 28996, 32) | {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+    small = encoder((layers, 64, 4, 256), 28996, 32) | {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
     with open(os.path.join(HERE, "..", "configs", "reviews.json"), encoding="utf-8") as file:
         config = json.load(file)
     config |= {"primary_encoder": small, "secondary_encoder": small, "max_sen_len": 32, "lr": rate, "epochs": epochs,
                "global_batch_size": batch}
     del config["batch_size"], config["_comments"]
-    path = os.path.join(folder, f"reviews-{batch}.json")
+    path = os.path.join(folder, f"reviews-{batch}-{layers}.json")
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
@@ -73,6 +75,11 @@ def reviews(folder, trident, batch=64, epochs=1, rate=1e-3):
 def long_reviews(folder, trident):
     """6,272 steps in two epochs."""
     return reviews(folder, trident, batch=6, epochs=2, rate=3e-4)
+
+
+def deep_reviews(folder, trident):
+    """Six layers, of which steps may leave some out."""
+    return reviews(folder, trident, layers=6)
 
 
 def make_demo(trident, home, seed):
@@ -115,12 +122,15 @@ def long_demo(folder, trident):
     return [*words[:2], "--data-path", home, "--global-batch-size", 16, "--epochs", 3], rate
 
 
-DATA = {"reviews": reviews, "demo": demo, "reviews, long": long_reviews, "demo, long": long_demo}
+DATA = {"reviews": reviews, "demo": demo, "reviews, long": long_reviews, "demo, long": long_demo,
+        "reviews, deep": deep_reviews}
 
 
 def is_asked(data, name):
     """Whether a variant is trained on this data where nothing is said."""
-    return name in LONG + BESIDE if "long" in data else name not in LONG
+    if "deep" in data:
+        return name in DEEP
+    return name in LONG + BESIDE if "long" in data else name not in LONG + DEEP[1:]
 
 
 def train(trident, folder, data, name, seed, cores=None):

@@ -62,6 +62,7 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
     ADD("--device=%s", b->asked->device);
     ADD("--precision=%s", tri__settings_computing(b->asked));
     ADD("--recompute=%s", recomputes[b->asked->recompute]);
+    ADD("--layer-drop=%s", b->asked->layer_drop);
     ADD("--save-every=0");
     ADD("--resume=never");
     if (b->asked->tune_products) ADD("--tune-products");
