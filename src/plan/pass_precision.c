@@ -8,8 +8,8 @@
  *     probabilities, losses, sums
  *
  * fp16 has a small exponent range: gradients are those of scale * loss, and clipping divides by the scale; errors of
- * coded gradients are kept without it. A step whose norm is not finite changes nothing, and the host lowers the scale
- * (train/loss_scale.h). */
+ * coded gradients are kept without it. What the update codes, momenta and changes of weights, has no scale. A step
+ * whose norm is not finite changes nothing, and the host lowers the scale (train/loss_scale.h). */
 #include "plan/plan.h"
 
 typedef struct precision {
@@ -21,6 +21,7 @@ typedef struct precision {
     int *unit_of;              /* [slots] of a unit's flat weights: the unit; -1 */
     int *master;               /* [slots] of weights that an update works on: their master; -1 */
     int n_slots;               /* of the program before this pass */
+    int is_update;             /* 1: instructions from the update on, which divides gradients by the loss scale */
 } precision;
 
 static int has_fewer_bits(const precision *p) { return p->pass->in->precision != TRI_F32; }
@@ -132,7 +133,8 @@ static void append(precision *p, const tri_instr *instr) {
     for (int k = 0; k < tri__op_row(instr->op)->n_args && has_fewer_bits(p); k++)
         if (needs_master(p, instr, k)) slots[k] = master_of(p, instr->slot[k]);
     if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
-    if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0) slots[TRI_ARG(pack, scale)] = pass->out.scale;
+    if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0 && !p->is_update)
+        slots[TRI_ARG(pack, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     if (has_fewer_bits(p)) append_casts(p, instr);
@@ -157,7 +159,7 @@ static void rewrite(precision *p) {
         TRI_BUILD(&p->to, input, ((tri_attr){.field = TRI_FIELD_loss_scale}), pass->out.scale);
     }
     for (int i = 0; i < n; i++) {
-        if (i == update) pass->out.update = program->n_instrs;
+        if (i == update) pass->out.update = program->n_instrs, p->is_update = 1;
         append(p, &instr[i]);
     }
     for (int u = 0; u < pass->model->n_units && pass->out.master; u++) {
