@@ -37,7 +37,7 @@ tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes of) {
     }
     if (inner * of.dp != world)
         return tri__fail(TRI_USAGE, "%d ranks asked for, but %s = %.0f", world, sizes, inner * of.dp);
-    *mesh = (tri_mesh){.pp = of.pp, .tp = of.tp, .dp = of.dp * of.cp, .cp = of.cp};
+    *mesh = (tri_mesh){.pp = of.pp, .tp = of.tp, .dp = of.dp * of.cp, .cp = of.cp > 1 ? of.cp : 0};
     return TRI_OK;
 }
 

@@ -32,7 +32,7 @@ typedef struct tri_mesh {
         int size[TRI_AXIS_COUNT]; /* by tri_axis; their product is the world size */
     };
     uint8_t order[TRI_AXIS_COUNT]; /* tri_axis, outermost first, each once; all 0: the default order */
-    int cp;                        /* ranks that share each sequence's tokens; divides dp; 0 is 1 */
+    int cp;                        /* ranks that share each sequence's tokens; divides dp; 0: none do, never 1 */
 } tri_mesh;
 
 typedef union tri_coords {

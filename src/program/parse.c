@@ -348,7 +348,7 @@ static tri_status parse_mesh(parser *p) {
     if (strncmp(p->rest + strspn(p->rest, BLANK), "cp=", 3) == 0) TRI_TRY(next_whole(p, "cp", COUNT_MAX, &cp));
     if (cp < 1 || value[2] > COUNT_MAX / cp) return bad(p, "not a size of a mesh", "cp");
     p->build.program->mesh = (tri_mesh){
-        .pp = (int)value[0], .tp = (int)value[1], .dp = (int)(value[2] * cp), .cp = (int)cp};
+        .pp = (int)value[0], .tp = (int)value[1], .dp = (int)(value[2] * cp), .cp = cp > 1 ? (int)cp : 0};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
     p->rest += strspn(p->rest, BLANK);
