@@ -61,7 +61,8 @@ loss() { grep '"event": *"train"' "$1/metrics.jsonl" | tail -n 1 | sed 's/.*"los
 run train "${common[@]}" --output-dir one
 expect_code 0
 one=$(loss one)
-for mesh in "--tp-size 2" "--pp-size 2 --num-microbatches 2" "--batch-size 4 --shard zero3" "--batch-size 4"; do
+for mesh in "--tp-size 2" "--pp-size 2 --num-microbatches 2" "--batch-size 4 --shard zero3" "--batch-size 4" \
+    "--cp-size 2"; do
     rm -rf other
     run train "${common[@]}" --nproc-per-node 2 $mesh --output-dir other
     expect_code 0
