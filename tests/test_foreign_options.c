@@ -22,6 +22,7 @@ static const tri_option *own_row(const char *name) {
 static const char *sample(const tri_option *row, char out[static 32]) {
     static const char *const of[] = {[TRI_OPTION_BOOL] = "true", [TRI_OPTION_INT] = "3",   [TRI_OPTION_REAL] = "0.5",
                                      [TRI_OPTION_TEXT] = "2",    [TRI_OPTION_TEXTS] = "a", [TRI_OPTION_REALS] = "1"};
+    if (row->check && row->value) return row->value; /* a text with a syntax */
     if (row->kind != TRI_OPTION_CHOICE) return of[row->kind];
     snprintf(out, 32, "%.*s", (int)strcspn(row->choices, "|"), row->choices);
     return out;

@@ -166,7 +166,9 @@ static int try_dropout_add_norm_din(fuser *f) {
 /* If the last instructions kept are a dense layer's gradients, and only `gelu` reads that of its input: removes the
  * linear_din from the list and returns it in *din. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
-    tri_instr *kept = f->program->instr + f->n;
+    /* of a layer that steps leave out: a factor is between the norm and the dense layer, so its bias_dw is not fused */
+    int apart = gelu->layer && f->n > 2 && f->program->instr[f->n - 1].op == TRI_OP_bias_dw;
+    tri_instr *kept = f->program->instr + f->n - apart;
     int dy = TRI_SLOT(gelu, gelu_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
         kept[-2].attr.bits || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
@@ -174,6 +176,7 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
         return 0;
     *din = kept[-2];
     kept[-2] = kept[-1];
+    if (apart) kept[-1] = kept[0];
     f->n--;
     return 1;
 }
