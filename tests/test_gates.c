@@ -61,6 +61,9 @@ static void steps_have_their_kinds(void **state) {
     }
     zero_one.local_step_clipper = 1;
     assert_string_equal(letters_of(&zero_one, 19, text), "vvsvsvsvsssssssssss");
+    zero_one.var_freeze_step = 0;
+    tri__step_kinds_resolve(&zero_one, 14); /* not half of the run: the warm-up is longer */
+    assert_int_equal(zero_one.var_freeze_step, 14);
 }
 
 /* Counts in closed form are those of a walk over the steps; shares are theirs. */

@@ -271,9 +271,24 @@ static void a_longer_run_keeps_its_kinds(void **state) {
     run_free(first), run_free(rest);
 }
 
+/* A variance that would have been updated at step 6 is frozen after step 4. */
+static void a_change_of_kinds_is_followed(void **state) {
+    (void)state;
+    run asked = {.config = "three.json", .output = "earlier", .steps = 4, .save = 1,
+                 .option = {"--optimizer=zero-one-adam", "--var-update-scaler=2", "--max-steps=8",
+                            "--var-freeze-step=6"}};
+    run *first = run_on(&asked);
+    asked.option[3] = "--var-freeze-step=4", asked.option[4] = "--allow-change=var_freeze_step";
+    asked.steps = 2, asked.keep_going = 1;
+    run *rest = run_on(&asked);
+    assert_memory_equal(first->state[2], rest->state[2], (size_t)first->elements * sizeof(float));
+    run_free(first), run_free(rest);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
                                        cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
-                                       cmocka_unit_test(a_longer_run_keeps_its_kinds)};
+                                       cmocka_unit_test(a_longer_run_keeps_its_kinds),
+                                       cmocka_unit_test(a_change_of_kinds_is_followed)};
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }

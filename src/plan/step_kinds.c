@@ -17,7 +17,7 @@ int64_t tri__variance_window(const tri_optimizing *how) { return llround(1 / (1 
 void tri__step_kinds_resolve(tri_optimizing *how, int64_t warmup) {
     int64_t steps = steps_of(how), fifth = (steps + 4) / 5;
     if (!how->full_steps) how->full_steps = larger(fifth, larger(warmup, tri__variance_window(how)));
-    if (!how->var_freeze_step) how->var_freeze_step = (steps + 1) / 2;
+    if (!how->var_freeze_step) how->var_freeze_step = larger((steps + 1) / 2, warmup);
 }
 
 /* 0/1 Adam: whether a run comes that far. */

@@ -116,7 +116,8 @@ const tri_option tri__run_options[] = {
                 "warm-up and 1 / (1 - adam_beta2)"),
     ROW(INT, var_freeze_step, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
-        .help = "zero-one-adam: the step after which the variance stays as it is; 0: half of the run"),
+        .help = "zero-one-adam: the step after which the variance stays as it is; 0: half of the run, at least "
+                "warm-up"),
     ROW(INT, var_update_scaler, RUN, .value = "16", .min = 1, .max = 1e9, .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "zero-one-adam: updates of the variance after which their interval doubles"),
     ROW(INT, local_step_scaler, RUN, .value = "32678", .min = 1, .max = 1e15, .commands = "train,plan,choose,simulate",

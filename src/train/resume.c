@@ -109,7 +109,8 @@ static void take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     tri_optimizing *how = &s->engine.in.optimizer;
     if (!tri__is_onebit(how->kind)) return;
     if (!s->settings->full_steps) how->full_steps = integer(kinds, "full_steps", how->full_steps);
-    how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
+    if (!s->settings->var_freeze_step)
+        how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
 }
 
 /* --extend-positions copy, with weights of fewer positions. */
