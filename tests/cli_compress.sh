@@ -77,4 +77,15 @@ expect_code 0
 run train "${signs[@]}" --max-steps 4 --nproc-per-node 1
 expect_code 0
 expect_text "$err" "has 'error.*', what its run had not sent yet" "has 'error_sum.*', what its run had not sent yet"
+
+# ---- A longer run whose kinds of steps were not planned ----
+zero_one=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet
+    --output-dir longer --optimizer zero-one-adam --warmup-steps 0 --var-update-scaler 1 --local-step-scaler 5)
+run train "${zero_one[@]}" --max-steps 5
+expect_code 0
+run train "${zero_one[@]}" --max-steps 10
+expect_code 2
+expect_text "$err" "froze the variance at step 3" "--var-freeze-step 3 --allow-change var_freeze_step"
+run train "${zero_one[@]}" --max-steps 10 --var-freeze-step 3 --allow-change var_freeze_step
+expect_code 0
 finish

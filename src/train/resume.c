@@ -103,14 +103,21 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
 }
 
 /* A run that had ended and goes on keeps the kinds of its steps: defaults that follow the run's length are those of the
- * run that its states come from. */
-static void take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
+ * run that its states come from. The plan was made before they were known. */
+static tri_status take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *kinds = tri__json_get(tri__checkpoint_state(checkpoint), "step_kinds");
     tri_optimizing *how = &s->engine.in.optimizer;
-    if (!tri__is_onebit(how->kind)) return;
+    if (!tri__is_onebit(how->kind)) return TRI_OK;
     if (!s->settings->full_steps) how->full_steps = integer(kinds, "full_steps", how->full_steps);
     if (!s->settings->var_freeze_step)
         how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
+    if (!(tri__step_gates(how) & ~s->engine.plan.train.program->gates)) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s froze the variance at step %lld, and a run of %lld steps goes on so long after it that copies "
+                     "would step alone: say when it was frozen, --var-freeze-step %lld --allow-change var_freeze_step, "
+                     "or take --local-step-clipper 1 --allow-change local_step_clipper",
+                     tri__checkpoint_path(checkpoint), (long long)how->var_freeze_step, (long long)how->steps,
+                     (long long)how->var_freeze_step);
 }
 
 /* --extend-positions copy, with weights of fewer positions. */
@@ -147,7 +154,7 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     TRI_TRY(tri__engine_load_state(&s->engine, checkpoint, &s->log));
     say_repeated(s, checkpoint);
     take_position(s, checkpoint);
-    take_kinds(s, checkpoint);
+    TRI_TRY(take_kinds(s, checkpoint));
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
     tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint),
