@@ -128,6 +128,8 @@ static void contradictions_are_refused(void **state) {
         {TRI_ADAMW, {"--outer-lr", "0.5"}, "with --sync-every above 1 only"},
         {TRI_ADAMW, {"--momentum", "0.5"}, "--momentum: has a meaning with --optimizer sgd only"},
         {TRI_SGD, {"--momentum", "0.5", "--nesterov"}, NULL},
+        {TRI_SGD, {"--momentum", "0", "--nesterov"}, "--nesterov: has a meaning with --optimizer sgd and a --momentum"},
+        {TRI_SGD, {"--adam-eps", "1e-6"}, "--adam-eps: has a meaning with an --optimizer other than sgd only"},
         {TRI_ADAMW, {"--error-feedback"}, "--error-feedback: has a meaning with --compress-gradients only"},
         {TRI_ADAMW, {"--outer-lr", "0.5", "--sync-every", "2", "--compress-gradients", "int8"}, NULL},
     };

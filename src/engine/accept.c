@@ -47,14 +47,17 @@ static tri_status check_unused(const tri_settings *s) {
         zero_one = s->optimizer == TRI_ZERO_ONE_ADAM, local = s->sync_every > 1, codes = s->compress_gradients != 0;
     static const char of_signs[] = "--optimizer onebit-adam or onebit-lamb", of_local[] = "--sync-every above 1",
                       of_zero_one[] = "--optimizer zero-one-adam", of_sgd[] = "--optimizer sgd",
-                      of_codes[] = "--compress-gradients";
+                      of_adam[] = "an --optimizer other than sgd", of_codes[] = "--compress-gradients";
 #define FIELD(name) offsetof(tri_settings, name), sizeof s->name
     const struct {
         size_t at, bytes;
         int used;
         const char *name, *of;
     } rows[] = {{FIELD(momentum), sgd, "--momentum", of_sgd},
-                {FIELD(nesterov), sgd, "--nesterov", of_sgd},
+                {FIELD(nesterov), sgd && s->momentum > 0, "--nesterov", "--optimizer sgd and a --momentum above 0"},
+                {FIELD(adam_beta1), !sgd, "--adam-beta1", of_adam},
+                {FIELD(adam_beta2), !sgd, "--adam-beta2", of_adam},
+                {FIELD(adam_eps), !sgd, "--adam-eps", of_adam},
                 {FIELD(full_steps), signs, "--full-steps", of_signs},
                 {FIELD(var_freeze_step), zero_one, "--var-freeze-step", of_zero_one},
                 {FIELD(var_update_scaler), zero_one, "--var-update-scaler", of_zero_one},
