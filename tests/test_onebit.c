@@ -401,6 +401,32 @@ static void a_step_that_is_not_finite(void **state) {
     }
 }
 
+/* Whether ranks along an axis sum a slot, or take its largest elements. */
+static int is_common(const tri_program *p, const char *name, tri_axis axis) {
+    int slot = tri__program_find(p, name), found = 0;
+    for (int i = 0; i < p->n_instrs; i++)
+        found |= (p->instr[i].op == TRI_OP_all_reduce_post || p->instr[i].op == TRI_OP_all_max_post) &&
+                 tri__transfer_whole(&p->instr[i]) == slot && (p->instr[i].attr.axes & TRI_AXIS_SET(axis));
+    return found;
+}
+
+/* Norms, ratios and factors are those of whole gradients and parameters, whoever has their elements. */
+static void expect_common(const tri_program *p, const tri_plan_in *in, const char *what) {
+    tri_shard_kind kind = in->sharding.kind;
+    int sharded = kind == TRI_SHARD_HYBRID ? in->sharding.size > 1 : kind != TRI_SHARD_NONE;
+    const struct {
+        const char *name;
+        int dp, tp, pp;
+    } slots[] = {{"grad.sumsq.each", in->mesh.dp > 1, in->mesh.tp > 1, in->mesh.pp > 1},
+                 {"lamb.sums", sharded, in->mesh.tp > 1, 0},
+                 {"lamb.most", sharded, in->mesh.tp > 1, 0}};
+    for (int i = 0; i < (in->optimizer.kind == TRI_ONEBIT_LAMB ? 3 : 1); i++)
+        if (in->mesh.dp > 1 && ((slots[i].dp && !is_common(p, slots[i].name, TRI_AXIS_DP)) ||
+                                (slots[i].tp && !is_common(p, slots[i].name, TRI_AXIS_TP)) ||
+                                (slots[i].pp && !is_common(p, slots[i].name, TRI_AXIS_PP))))
+            fail_msg("%s: %s is not that of all ranks that have a part of it", what, slots[i].name);
+}
+
 /* By classes and rank by rank. */
 static void check_mesh(const tri_plan_in *in, tiny *t, const char *what) {
     tri_classes all[TRI_PROGRAMS];
@@ -414,6 +440,7 @@ static void check_mesh(const tri_plan_in *in, tiny *t, const char *what) {
         OK(tri__plan(&t->arena, &t->in, 1, &plan));
         if (!tri__program_equal(tri__classes_program(&all[TRI_TRAIN], &t->arena, rank), plan.train.program))
             fail_msg("%s: rank %d has another program than its class", what, rank);
+        expect_common(plan.train.program, &t->in, what);
     }
 }
 
