@@ -285,10 +285,34 @@ static void a_change_of_kinds_is_followed(void **state) {
     run_free(first), run_free(rest);
 }
 
+/* Gradients of one step, in which the variance would not have been updated, overflow. */
+static tri_status overflow_third(run *r, tri_session *s, int rank, int k) {
+    (void)r, (void)rank, (void)k;
+    s->at.scale.scale = s->at.step == FIRST ? 1e30f : 1024;
+    return TRI_OK;
+}
+
+/* fp16: bias corrections count the steps that updated the momentum, and the variance; a resumed run knows both. */
+static void skipped_steps_are_counted(void **state) {
+    (void)state;
+    run asked = {.config = "three.json", .output = "skipped", .steps = STEPS, .before = overflow_third,
+                 .option = {"--optimizer=zero-one-adam", "--var-update-scaler=2", "--max-steps=8",
+                            "--precision=fp16"}};
+    run *whole = run_on(&asked);
+    assert_int_equal(whole->skipped[0], 1);
+    asked.steps = FIRST + 2, asked.save = 1;
+    run *first = run_on(&asked);
+    asked.steps = STEPS - FIRST - 2, asked.save = 0, asked.keep_going = 1;
+    run *rest = run_on(&asked);
+    expect_continued(whole, rest, FIRST + 2, "a skipped step");
+    run_free(whole), run_free(first), run_free(rest);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
                                        cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
                                        cmocka_unit_test(a_longer_run_keeps_its_kinds),
-                                       cmocka_unit_test(a_change_of_kinds_is_followed)};
+                                       cmocka_unit_test(a_change_of_kinds_is_followed),
+                                       cmocka_unit_test(skipped_steps_are_counted)};
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }
