@@ -47,7 +47,6 @@ VARIANTS = {
     "sync 32, int8": "--sync-every 32 --compress-gradients int8",
     "lamb": "--optimizer lamb",
     "layers left out": "--layer-drop theta=0.5714",  # of 6 layers, three quarters are kept
-    "onebit-lamb": "--optimizer onebit-lamb",
 }
 LAMB_RATE = 10  # times AdamW's: LAMB's steps are a share of each tensor's norm
 LONG = ("onebit-adam", "onebit-lamb")  # their variance is not stable in less than 1,250 steps
