@@ -62,6 +62,8 @@ refuses "--shard hybrid --shard-size 2" --world-size 4 --nproc-per-node 2 --shar
 refuses "only --shard zero3 and hybrid gather weights" --world-size 4 --compress-weights int8
 refuses "leave out --compress-gradients" --world-size 4 --compress-gradients int8 --optimizer onebit-adam --max-steps 10
 refuses "the run has 10 steps, and its variance is stable" --world-size 4 --optimizer onebit-adam --max-steps 10
+refuses "ranks that share tokens step together: take --local-step-clipper 1" --world-size 4 --cp-size 2 \
+    --optimizer zero-one-adam --max-steps 30 --local-step-scaler 4
 plan --world-size 1 --compress-gradients int8
 expect_code 0
 expect_text "$err" "there is one replica, so nothing travels"

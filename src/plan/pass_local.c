@@ -58,7 +58,13 @@ tri_attr tri__copies_group(const tri_pass *pass) {
 /* 0/1 Adam; the engine asks for no such steps where replicas share one copy. */
 static tri_status check_zero_one(const tri_pass *pass) {
     const tri_plan_in *in = pass->in;
+    int cp = tri__mesh_cp(&in->mesh);
     if (in->mesh.dp == 1 || !(tri__step_gates(&in->optimizer) & TRI_GATE(alone))) return TRI_OK;
+    if (cp > 1 && (pass->sharding.kind != TRI_SHARD_HYBRID || pass->sharding.size % cp))
+        return tri__fail(TRI_USAGE,
+                         "--optimizer zero-one-adam with --cp-size %d: ranks that share tokens step together: take "
+                         "--local-step-clipper 1, or --shard hybrid with a --shard-size that is a multiple of %d",
+                         cp, cp);
     if (pass->sharding.kind != TRI_SHARD_NONE && pass->sharding.kind != TRI_SHARD_HYBRID)
         return tri__fail(TRI_USAGE, "zero-one-adam: all replicas share one copy of the model, and none can step alone: "
                                     "take --local-step-clipper 1");
