@@ -43,6 +43,8 @@ VARIANTS = {
     "int4": ("--compress-gradients int4 --error-feedback", 2, 1),
     "onebit-adam": ("--optimizer onebit-adam --full-steps 1", 3, 1),
     "onebit-lamb": ("--optimizer onebit-lamb --full-steps 1", 3, 1),
+    "zero-one-adam": ("--optimizer zero-one-adam --var-freeze-step 2 --var-update-scaler 1 --local-step-scaler 2 "
+                      "--local-step-clipper 4", 8, 4),
     "sync 32": ("--sync-every 32", 32, 32),
     "sync 32, int8": ("--sync-every 32 --compress-gradients int8", 32, 32),
 }

@@ -128,9 +128,9 @@ def frozen(p, m, v, rate, c1, c2):
 
 
 def write(path, full, late, bounded, alone):
-    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too; alone: steps
-    of copies by themselves, with those of their window, and whether they meet. Returns momentum and variance before each
-    step, and the last ones."""
+    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too; alone:
+    steps of copies by themselves, with those of their window, and whether they meet. Returns momentum and variance
+    before each step, and the last ones."""
     p, moments = first_weights(), []
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
     e, s = np.zeros((COPIES, ELEMENTS), F32), np.zeros(ELEMENTS, F32)

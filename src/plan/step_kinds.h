@@ -18,7 +18,8 @@ int tri__is_onebit(tri_optimizer_kind kind);
 /* Steps over which the variance averages: 1 / (1 - beta2). One that has seen fewer is not stable yet. */
 int64_t tri__variance_window(const tri_optimizing *how);
 /* Fills in what 0 stands for: full_steps: a fifth of the run, at least `warmup` and the variance's window;
- * var_freeze_step: half of the run, at least `warmup`. Runs of an unknown number of steps count as TRI_TYPICAL_STEPS. */
+ * var_freeze_step: half of the run, at least `warmup`. Runs of an unknown number of steps count as
+ * TRI_TYPICAL_STEPS. */
 enum { TRI_TYPICAL_STEPS = 100000 };
 void tri__step_kinds_resolve(tri_optimizing *how, int64_t warmup);
 
