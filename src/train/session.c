@@ -245,11 +245,11 @@ static tri_status check_room(const tri_session *s) {
 static double copy_inv(const tri_session *s) {
     const tri_batch *batch = s->batch;
     const tri_reals *weights = &s->settings->model.class_weights;
-    int size = s->engine.in.sharding.kind == TRI_SHARD_HYBRID ? s->engine.in.sharding.size : 1;
-    size /= tri__mesh_cp(&s->place.mesh); /* ranks that share tokens take the same samples */
-    int first = s->place.replica / size * size * s->engine.n_mb, end = first + size * s->engine.n_mb;
     double sum = 0;
     if (!s->engine.plan.train.anchor || s->inv == 0) return 0;
+    int size = s->engine.in.sharding.kind == TRI_SHARD_HYBRID ? s->engine.in.sharding.size : 1;
+    size /= tri__mesh_cp(&s->place.mesh); /* ranks that share tokens take the same samples: a copy has all of them */
+    int first = s->place.replica / size * size * s->engine.n_mb, end = first + size * s->engine.n_mb;
     for (int64_t i = 0; i < batch->n; i++)
         if (first <= batch->part_of[i] && batch->part_of[i] < end)
             sum += weights->n ? weights->at[s->train->labels[batch->row[i]]] : 1;
