@@ -82,6 +82,14 @@ expect_code 0
 run train "${signs[@]}" --max-steps 4 --nproc-per-node 1
 expect_code 0
 expect_text "$err" "has 'error.*', what its run had not sent yet" "has 'error_sum.*', what its run had not sent yet"
+coded_run=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet --output-dir errors
+    --warmup-steps 0 --nproc-per-node 2)
+run train "${coded_run[@]}" --max-steps 2 --compress-gradients int4 --error-feedback
+expect_code 0
+run train "${coded_run[@]}" --max-steps 3 --optimizer onebit-adam --full-steps 2 \
+    --allow-change optimizer,full_steps,compress_gradients,error_feedback
+expect_code 0 # an error of gradients is not one of momentum
+expect_text "$err" "has 'gradient_error.*', what its run had not sent yet" "has no 'error.*': it begins at 0"
 
 # ---- A longer run whose kinds of steps were not planned ----
 zero_one=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet

@@ -56,16 +56,17 @@ static void say_copies(const tri_engine *engine, const tri_checkpoint *checkpoin
     }
 }
 
-/* What coding has left out is to be sent later; a run that codes nothing never does. */
+/* What coding has left out is to be sent later; a run that codes nothing, or something else, never does. */
 static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
-    static const char *const prefixes[] = {"error.", "error_sum."};
-    for (int k = 0; k < 2; k++) {
+    static const char *const prefixes[] = {"gradient_error.", "error.", "error_sum.", "outer_error.",
+                                           "outer_error_sum."};
+    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
         int kept = 0;
         for (int i = 0; i < engine->plan.train.n_states; i++)
             kept = kept || strcmp(engine->plan.train.state[i].prefix, prefixes[k]) == 0;
         if (kept || !is_there(engine, checkpoint, &(tri_state){.prefix = prefixes[k]})) continue;
         tri__say(log, TRI_LOG_WARN,
-                 "%s has '%s*', what its run had not sent yet; this run sends nothing in fewer bits, and drops it",
+                 "%s has '%s*', what its run had not sent yet; this run does not send it in that way, and drops it",
                  tri__checkpoint_path(checkpoint), prefixes[k]);
     }
 }

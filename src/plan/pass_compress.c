@@ -209,7 +209,7 @@ static void keep_errors(compress *c) {
     for (int u = 0; u < pass->model->n_units; u++) pass->error_new[u] = -1;
     for (int b = 0; b < c->n_buckets; b++) c->error_new[b] = -1;
     for (int u = 0; u < pass->model->n_units; u++) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
-    pass->error = tri__add_state(pass, "error", "error.");
+    pass->error = tri__add_state(pass, "error", "gradient_error.");
     tri_state *state = &pass->out.state[pass->error];
     state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
     state->copy = place / each, state->copies = pass->in->mesh.dp / each;
