@@ -31,12 +31,6 @@ static const char style[] =
     ".ap .s1{fill:#20395a}.ap .s2{fill:#29538a}.ap .s3{fill:#336fb5}.ap .s4{fill:#4a90e0}}"
     "</style>";
 
-static void draw_text(tri_buffer *svg, const char *class, int x, int y, const char *text) {
-    tri__buffer_put(svg, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
-    tri__svg_text(svg, text);
-    tri__buffer_put(svg, "</text>\n");
-}
-
 /* 0: nothing is there; SHADES: all is. */
 static int shade_of(float share) {
     return share <= 0 ? 0 : share >= 1 ? SHADES : 1 + (int)(share * (SHADES - 1));
@@ -83,8 +77,8 @@ static void draw_axes(tri_buffer *svg, const tri_pattern_panel *p, int left, int
 static void draw_panel(tri_buffer *svg, const tri_pattern_panel *p, int index) {
     int left = LEFT + index % ACROSS * (LEFT + SIDE + RIGHT);
     int top = TOP + index / ACROSS * (ABOVE + SIDE + BELOW) + ABOVE;
-    draw_text(svg, "t", left, top - 28, p->title);
-    draw_text(svg, "n", left, top - 10, p->note);
+    tri__svg_label(svg, "t", left, top - 28, p->title);
+    tri__svg_label(svg, "n", left, top - 10, p->note);
     tri__buffer_put(svg, "<rect class=\"sq\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", left, top, SIDE, SIDE);
     for (int shade = 1; shade <= SHADES; shade++) draw_cells(svg, p, left, top, shade);
     draw_axes(svg, p, left, top);
@@ -94,19 +88,9 @@ tri_status tri__pattern_svg(const tri_pattern_chart *chart, tri_buffer *out) {
     int across = chart->n < ACROSS ? chart->n : ACROSS, lines = (chart->n + ACROSS - 1) / ACROSS;
     int width = across * (LEFT + SIDE + RIGHT), height = TOP + lines * (ABOVE + SIDE + BELOW);
     TRI_ASSERT(chart->n > 0);
-    *out = (tri_buffer){0};
-    tri__buffer_put(out,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"ap\" role=\"img\" width=\"%d\" height=\"%d\" "
-                    "viewBox=\"0 0 %d %d\">\n<title>",
-                    width, height, width, height);
-    tri__svg_text(out, chart->title);
-    tri__buffer_put(out, "</title>\n%s\n<rect class=\"bg\" x=\".5\" y=\".5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
-                    style, width - 1, height - 1);
-    draw_text(out, "h", 20, 28, chart->title);
-    draw_text(out, "n", 20, 48, chart->note);
+    const tri_svg_frame frame = {.class = "ap", .style = style, .title = chart->title, .note = chart->note,
+                                 .width = width, .height = height};
+    tri__svg_begin(out, &frame);
     for (int i = 0; i < chart->n; i++) draw_panel(out, &chart->panel[i], i);
-    tri__buffer_put(out, "</svg>\n");
-    if (!out->failed) return TRI_OK;
-    tri__buffer_free(out);
-    return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__svg_end(out);
 }

@@ -183,12 +183,6 @@ static void draw_transfers(const drawing *d, const tri_chart_row *row, int top) 
     tri__buffer_put(d->svg, "\"/>\n");
 }
 
-static void draw_text(tri_buffer *svg, const char *class, int x, int y, const char *text) {
-    tri__buffer_put(svg, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
-    tri__svg_text(svg, text);
-    tri__buffer_put(svg, "</text>\n");
-}
-
 /* The band behind a group's rows, with its name. */
 static void draw_band(const drawing *d, int row) {
     const tri_timeline_chart *chart = d->chart;
@@ -196,14 +190,14 @@ static void draw_band(const drawing *d, int row) {
     while (last + 1 < chart->n_rows && !starts_group(chart, last + 1)) last++;
     tri__buffer_put(d->svg, "<rect class=\"band\" x=\"12\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\"/>\n", top - 4,
                  WIDTH - 24, top_of(chart, last) + LANE - top + 8);
-    if (chart->row[row].group_label) draw_text(d->svg, "n", 20, top + 12, chart->row[row].group_label);
+    if (chart->row[row].group_label) tri__svg_label(d->svg, "n", 20, top + 12, chart->row[row].group_label);
 }
 
 static void draw_row(const drawing *d, int index) {
     const tri_chart_row *row = &d->chart->row[index];
     int top = top_of(d->chart, index);
     if (starts_group(d->chart, index)) draw_band(d, index);
-    draw_text(d->svg, "r", LEFT - 8, top + 12, row->label);
+    tri__svg_label(d->svg, "r", LEFT - 8, top + 12, row->label);
     tri__buffer_put(d->svg, "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"1.5\"/>\n", LEFT,
                     top, (int)PLOT, BAR);
     for (int kind = 0; kind < KINDS; kind++) draw_boxes(d, row, top, kind);
@@ -233,7 +227,7 @@ static void draw_axis(const drawing *d) {
 
 static int draw_key(const drawing *d, int x, int y, const char *mark, const char *name) {
     tri__buffer_put(d->svg, "%s", mark);
-    draw_text(d->svg, "n", x + 20, y, name);
+    tri__svg_label(d->svg, "n", x + 20, y, name);
     return x + 20 + LETTER * (int)strlen(name) + 18;
 }
 
@@ -251,7 +245,7 @@ static void draw_legend(const drawing *d) {
     snprintf(mark, sizeof mark, "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"14\" height=\"12\" rx=\"2\"/>", x,
              y - 10);
     draw_key(d, x, y, mark, "idle");
-    draw_text(d->svg, "n", LEFT, y + 20,
+    tri__svg_label(d->svg, "n", LEFT, y + 20,
               has_low_boxes(d) ? "numbers: microbatches; a lower box computes only that share of its time"
                                : "numbers: microbatches");
 }
@@ -261,21 +255,11 @@ tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_buffer *out) {
     TRI_ASSERT(chart->n_rows > 0 && chart->seconds > 0);
     d.bottom = top_of(chart, chart->n_rows - 1) + LANE + 4;
     int height = d.bottom + FOOT;
-    *out = (tri_buffer){0};
-    tri__buffer_put(out,
-                 "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"tl\" role=\"img\" width=\"%d\" height=\"%d\" "
-                 "viewBox=\"0 0 %d %d\">\n<title>",
-                 WIDTH, height, WIDTH, height);
-    tri__svg_text(out, chart->title);
-    tri__buffer_put(out, "</title>\n%s\n<rect class=\"bg\" x=\".5\" y=\".5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
-                 style, WIDTH - 1, height - 1);
-    draw_text(out, "h", 20, 28, chart->title);
-    draw_text(out, "n", 20, 48, chart->note);
+    const tri_svg_frame frame = {.class = "tl", .style = style, .title = chart->title, .note = chart->note,
+                                 .width = WIDTH, .height = height};
+    tri__svg_begin(out, &frame);
     for (int row = 0; row < chart->n_rows; row++) draw_row(&d, row);
     draw_axis(&d);
     draw_legend(&d);
-    tri__buffer_put(out, "</svg>\n");
-    if (!out->failed) return TRI_OK;
-    tri__buffer_free(out);
-    return tri__fail(TRI_RESOURCE, "out of memory");
+    return tri__svg_end(out);
 }
