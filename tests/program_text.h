@@ -9,15 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses a text with its first `find` replaced by `put`; find NULL: as it is. `name` stands in messages. */
+/* A text with its first `find`, which is there, replaced by `put`; find NULL: as it is. */
+static inline const char *program_text_edited(tri_arena *arena, const char *text, const char *find, const char *put) {
+    const char *at = find ? strstr(text, find) : text;
+    assert_non_null(at);
+    return find ? tri__arena_print(arena, "%.*s%s%s", (int)(at - text), text, put, at + strlen(find)) : text;
+}
+
+/* Parses such a text. `name` stands in messages. */
 static inline const tri_program *program_text_parse(tri_arena *arena, const char *name, const char *text,
                                                     const char *find, const char *put) {
-    const char *at = find ? strstr(text, find) : text;
     tri_program *program;
-    assert_non_null(at);
-    const char *rest = find ? at + strlen(find) : text, *with = find ? put : "";
-    OK(tri__program_parse(arena, name, tri__arena_print(arena, "%.*s%s%s", (int)(at - text), text, with, rest),
-                          &program));
+    OK(tri__program_parse(arena, name, program_text_edited(arena, text, find, put), &program));
     return program;
 }
 
@@ -67,6 +70,21 @@ static inline void program_text_check(const char *path, const tri_program *const
                  got + at);
     }
     free(got), free(want), free(golden), free(text);
+}
+
+/* A program whose text has the line `line`, printed, parsed and printed again: the same text, the same program. Returns
+ * the parsed one. */
+static inline tri_program *program_text_again(tri_arena *arena, const tri_program *program, const char *line) {
+    char *first, *second;
+    tri_program *parsed;
+    OK(tri__program_text(program, &first));
+    assert_non_null(strstr(first, line));
+    OK(tri__program_parse(arena, "again", first, &parsed));
+    OK(tri__program_text(parsed, &second));
+    assert_string_equal(first, second);
+    assert_true(tri__program_equal(program, parsed));
+    free(first), free(second);
+    return parsed;
 }
 
 #endif

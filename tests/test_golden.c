@@ -272,75 +272,68 @@ static void check_weights(golden *g, const tri_json *weights) {
     print_message("    final weights differ by at most %.2g\n", worst);
 }
 
-static void optimizers(void **state) {
-    (void)state;
+/* Calls `visit` for each of the n runs of a golden file, on each device. */
+typedef void visit_run(golden *g, const tri_json *all, const tri_json *run, const char *device);
+static void each_run(const char *file, size_t n, visit_run *visit) {
     static const char *const devices[] = {"reference", "cpu"};
     char path[512];
     tri_json *all, *run;
     golden *g = malloc(sizeof *g);
     size_t i;
     assert_non_null(g);
-    snprintf(path, sizeof path, "%s/optimizers.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, file);
     OK(tri__json_load(path, TRI_DATA, &all));
-    assert_int_equal(tri__json_size(get(all, "runs")), 5);
-    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
-        const tri_json *recipe = get(run, "recipe");
-        open_golden(g, tri__json_string_value(get(all, "of")), NULL, recipe, devices[d]);
-        print_message("  %s on %s\n", tri__json_string_value(get(recipe, "optimizer")), devices[d]);
-        check_losses(g, run);
-        check_weights(g, get(run, "weights"));
-        close_golden(g);
-    }
+    assert_int_equal(tri__json_size(get(all, "runs")), n);
+    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) visit(g, all, run, devices[d]);
     tri__json_decref(all);
     free(g);
+}
+
+static void optimizer_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
+    const tri_json *recipe = get(run, "recipe");
+    open_golden(g, tri__json_string_value(get(all, "of")), NULL, recipe, device);
+    print_message("  %s on %s\n", tri__json_string_value(get(recipe, "optimizer")), device);
+    check_losses(g, run);
+    check_weights(g, get(run, "weights"));
+    close_golden(g);
+}
+
+static void optimizers(void **state) {
+    (void)state;
+    each_run("optimizers.json", 5, optimizer_run);
+}
+
+static void windows_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
+    (void)all;
+    open_golden(g, tri__json_string_value(get(run, "of")), get(run, "config"), NULL, device);
+    print_message("  windows of %s on %s\n", tri__json_string_value(get(run, "of")), device);
+    check_losses(g, run);
+    close_golden(g);
 }
 
 /* Texts as overlapping windows. */
 static void windows(void **state) {
     (void)state;
-    static const char *const devices[] = {"reference", "cpu"};
-    char path[512];
-    tri_json *all, *run;
-    golden *g = malloc(sizeof *g);
-    size_t i;
-    assert_non_null(g);
-    snprintf(path, sizeof path, "%s/windows.json", folder);
-    OK(tri__json_load(path, TRI_DATA, &all));
-    assert_int_equal(tri__json_size(get(all, "runs")), 3);
-    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
-        open_golden(g, tri__json_string_value(get(run, "of")), get(run, "config"), NULL, devices[d]);
-        print_message("  windows of %s on %s\n", tri__json_string_value(get(run, "of")), devices[d]);
-        check_losses(g, run);
-        close_golden(g);
-    }
-    tri__json_decref(all);
-    free(g);
+    each_run("windows.json", 3, windows_run);
+}
+
+static void layers_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
+    char drop[512];
+    tri_json *more = tri__json_object();
+    (void)all;
+    snprintf(drop, sizeof drop, "theta=%.17g,gamma=%.17g", real(run, "theta"), real(run, "gamma"));
+    tri__json_set_new(more, "layer_drop", tri__json_string(drop));
+    tri__json_set_new(more, "seed", tri__json_integer((tri_json_int)real(run, "seed")));
+    open_golden(g, tri__json_string_value(get(run, "of")), NULL, more, device);
+    print_message("  %s with layers left out, on %s\n", tri__json_string_value(get(run, "of")), device);
+    check_losses(g, run);
+    close_golden(g);
+    tri__json_decref(more);
 }
 
 static void layers(void **state) {
     (void)state;
-    static const char *const devices[] = {"reference", "cpu"};
-    char path[512];
-    tri_json *all, *run;
-    golden *g = malloc(sizeof *g);
-    size_t i;
-    assert_non_null(g);
-    snprintf(path, sizeof path, "%s/layers.json", folder);
-    OK(tri__json_load(path, TRI_DATA, &all));
-    assert_int_equal(tri__json_size(get(all, "runs")), 2);
-    tri__json_each(get(all, "runs"), i, run) for (int d = 0; d < 2; d++) {
-        tri_json *more = tri__json_object();
-        snprintf(path, sizeof path, "theta=%.17g,gamma=%.17g", real(run, "theta"), real(run, "gamma"));
-        tri__json_set_new(more, "layer_drop", tri__json_string(path));
-        tri__json_set_new(more, "seed", tri__json_integer((tri_json_int)real(run, "seed")));
-        open_golden(g, tri__json_string_value(get(run, "of")), NULL, more, devices[d]);
-        print_message("  %s with layers left out, on %s\n", tri__json_string_value(get(run, "of")), devices[d]);
-        check_losses(g, run);
-        close_golden(g);
-        tri__json_decref(more);
-    }
-    tri__json_decref(all);
-    free(g);
+    each_run("layers.json", 2, layers_run);
 }
 
 static void both(void **state) {
