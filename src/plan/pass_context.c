@@ -19,7 +19,6 @@
 #include <string.h>
 
 typedef struct context {
-    tri_pass *pass;
     tri_builder to;      /* the program itself: instructions are written anew, slots are added */
     int n;
     int whole[TRI_FIELD_COUNT]; /* slots of whole fields, where attention reads them; -1: none yet */
@@ -139,7 +138,7 @@ tri_status tri__pass_context(tri_pass *pass) {
     const tri_instr *from = program->instr;
     int n_from = program->n_instrs;
     TRI_TRY(check_sizes(pass->in));
-    context c = {.pass = pass, .to = {.arena = pass->arena, .program = program}, .n = tri__mesh_cp(&pass->in->mesh)};
+    context c = {.to = {.arena = pass->arena, .program = program}, .n = tri__mesh_cp(&pass->in->mesh)};
     for (int field = 0; field < TRI_FIELD_COUNT; field++) c.whole[field] = -1;
     c.field = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *c.field);
     for (int s = 0; s < program->n_slots; s++) {
