@@ -136,9 +136,26 @@ static inline void fill_keys(kernel_call *k, int32_t *key) {
     for (; t < T; t++) key[2 * t] = (int32_t)(100 + t / 7), key[2 * t + 1] = (int32_t)(t % 7);
 }
 
+/* The same of all runs of a ring. */
+static inline void fill_ring_keys(kernel_call *k, int32_t *key) {
+    int64_t ring = k->at.dim['J' - 'A'], T = k->at.dim['T' - 'A'], first = 0;
+    memset(key, 0, (size_t)(2 * ring * T) * sizeof *key);
+    for (int32_t s = 0; k->at.lengths[s]; first += k->at.lengths[s++]) {
+        int64_t chunk = (k->at.lengths[s] + ring - 1) / ring;
+        for (int32_t place = 0; place < k->at.lengths[s]; place++) {
+            int64_t t = place / chunk * T + first / ring + s + place % chunk;
+            key[2 * t] = 100 + s, key[2 * t + 1] = place;
+        }
+    }
+}
+
 static inline void fill_integers(kernel_call *k, int arg) {
     const char *name = tri__op_row(k->at.op)->arg[arg].name;
     int32_t *out = k->call.t[arg].data;
+    if (strcmp(name, "key") == 0 && kernel_case_rings(&k->at)) {
+        fill_ring_keys(k, out);
+        return;
+    }
     if (strcmp(name, "key") == 0) {
         fill_keys(k, out);
         return;
@@ -177,6 +194,7 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
     const tri_op_row *row = tri__op_row(at->op);
+    int rings = kernel_case_rings(at);
     *k = (kernel_call){.at = *at, .type = type, .loose = loose, .random = tri__hash64(1, row->name, strlen(row->name))};
     k->attr = (tri_attr){.p = p,
                          .eps = 1e-5f,
@@ -188,14 +206,17 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .row0 = 3,
                          .pad = 6,
                          .pad_position = 3,
-                         .part = kernel_case_pools(at) ? (int32_t)at->dim['Z' - 'A'] : 1,
+                         .part = kernel_case_pools(at) ? (int32_t)at->dim['Z' - 'A']
+                                 : rings ? (int32_t)at->dim['U' - 'A']
+                                         : 1,
+                         .run = rings ? (int32_t)at->dim['Z' - 'A'] : 0,
                          .groups = at->dim['D' - 'A'] % 9 ? 1 : 3,
                          .max_norm = 1,
                          .beta1 = 0.9f,
                          .beta2 = 0.999f,
                          .decay = 0.01f,
                          .code = (int32_t)at->dim['F' - 'A'],
-                         .members = 3,
+                         .members = rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
                          .nesterov = at->dim['K' - 'A'] & 1,
                          .rate = 0.7f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};

@@ -1,9 +1,10 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and six more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and nine more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
+ *   J   ranks of a ring (layout/runs.h): T is the rows of a run, K of all; Z and U: the runs of queries and of keys
  *   W   the number of a pattern of block-sparse attention below; it gives K
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
@@ -12,6 +13,7 @@
 #define TESTS_KERNEL_CASES_H
 
 #include "layout/coded.h"
+#include "layout/runs.h"
 #include "model/pattern.h"
 #include "program/op.h"
 
@@ -72,6 +74,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 #define SPARSE "attention_sparse attention_sparse_din attention_sparse_first attention_sparse_first_din"
+#define RING_ATTENTION "attention_part attention_part_din attention_first_part attention_first_part_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
@@ -107,6 +110,12 @@ static const kernel_grid kernel_grids[] = {
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=2,4 X=-2 Z=0,1 H=20"}, /* runs of the tokens */
+    {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 J=3 Z=0,1,2 H=20"},
+    {RING_ATTENTION, "L=0,2,4,5 J=2 Z=0,1 U=0,1 A=1,3 E=1,20"},
+    {RING_ATTENTION, "L=7 J=3 Z=0 U=2 A=2 E=20,32"},
+    {RING_ATTENTION, "L=1,2 J=4 X=3 Z=1 U=0,3 A=2 E=4"}, /* fewer tokens than ranks */
+    {"kv_part kv_part_din attention_join", "T=0,1,17,300 A=1,3 E=1,20"},
+    {"attention_first_join", "N=0,1,5 J=3 A=1,3 E=1,20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5,17 D=3,9,60,180"},
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60,100"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
@@ -131,6 +140,11 @@ static inline int kernel_case_pools(const kernel_case *at) {
     return at->op >= TRI_OP_pool_first && at->op <= TRI_OP_pool_mean_din;
 }
 
+/* Operations of a ring's ranks. */
+static inline int kernel_case_rings(const kernel_case *at) {
+    return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_first_part_din;
+}
+
 /* Derives dependent extents, and visits the case. */
 static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *visit, void *context) {
 #define DIM(letter) at->dim[(letter) - 'A']
@@ -138,9 +152,14 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     if (has_lengths) {
         int64_t n = 0, sum = 0;
         for (; at->lengths[n]; n++) sum += at->lengths[n];
-        DIM('T') = sum + DIM('X'), DIM('N') = n, DIM('S') = n + 1;
+        int64_t rows = DIM('J') ? tri__ring_rows(sum, n, DIM('J'), DIM('J')) / DIM('J') : sum;
+        DIM('T') = rows + DIM('X'), DIM('N') = n, DIM('S') = n + 1;
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
+    if (kernel_case_rings(at)) {
+        int first = at->op == TRI_OP_attention_first_part || at->op == TRI_OP_attention_first_join;
+        DIM('K') = DIM('J') * DIM('T'), DIM('G') = first ? DIM('J') * (DIM('H') + DIM('A')) : 2 * DIM('H');
+    }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
     else DIM('M') *= DIM('T');

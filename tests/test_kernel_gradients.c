@@ -249,6 +249,10 @@ static const kernel_grid gradient_grids[] = {
     {"attention_sparse attention_sparse_first", "L=0,4 X=3 W=1 A=2 E=4"},
     {"pool_first pool_mean", "L=0,2 X=3 H=5"},
     {"pool_first pool_mean", "L=2,4 X=-2 Z=0,1 H=5"},
+    {"pool_first pool_mean", "L=2,4 J=3 Z=0,2 H=5"},
+    {"kv_part", "T=0,1,4 A=1,3 E=1,4"},
+    {"attention_part", "L=0,2 J=2 Z=0,1 U=0,1 A=1,3 E=4"},
+    {"attention_part", "L=4 J=3 Z=1 U=1,2 A=2 E=3"},
     {"heads_part heads_join", "R=0,1,4 D=3,18"},
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
@@ -260,7 +264,10 @@ static const kernel_grid fused_grids[] = {
     {"linear_gelu_din linear_gelu_int8 linear_fp8 linear_gelu_fp8",
      "T=0,1,7 O=1,5 I=1,3,9"}, /* gradients of two operations at once, or none */
     {"row_max", "T=0,1,7 I=1,5,33"},
-    {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"}};
+    {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},
+    {"attention_first_part", "L=0,2,4 J=3 U=0,1,2 A=1,2 E=3"},
+    {"attention_join", "T=0,1,7 A=1,2 E=3"},
+    {"attention_first_join", "N=0,1,3 J=2 A=1,2 E=3"}};
 static const kernel_grid update_grids[] = {
     {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,9,1000"},
@@ -280,7 +287,7 @@ static void test_forward(void **state) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     kernel_cases(gradient_grids, sizeof gradient_grids / sizeof *gradient_grids, forward_case, &table);
-    kernel_cases(fused_grids, 3, forward_case, &table);
+    kernel_cases(fused_grids, sizeof fused_grids / sizeof *fused_grids, forward_case, &table);
     kernel_cases(update_grids, sizeof update_grids / sizeof *update_grids, forward_case, &table);
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         tri_op_phase phase = tri__op_row((tri_op)op)->phase;

@@ -23,6 +23,7 @@ static const tri_attr_row tri__attr_rows[] = {
     {"pad", TRI_ATTR_INT, offsetof(tri_attr, pad)},
     {"pad_position", TRI_ATTR_INT, offsetof(tri_attr, pad_position)},
     {"part", TRI_ATTR_INT, offsetof(tri_attr, part)},
+    {"run", TRI_ATTR_INT, offsetof(tri_attr, run)},
     {"groups", TRI_ATTR_INT, offsetof(tri_attr, groups)},
     {"max_len", TRI_ATTR_INT, offsetof(tri_attr, max_len)},
     {"block", TRI_ATTR_INT, offsetof(tri_attr, block)},

@@ -109,13 +109,14 @@ static int overlap(tri_checker *c, int a, int b) {
            tri__check_compare(c, c->range[b].begin, c->range[a].end) < 0;
 }
 
-/* Nothing else may touch the slots of a transfer in flight. */
-static tri_status check_idle(tri_checker *c, int slot) {
+/* Nothing else may touch the slots of a transfer in flight; but what is being sent may be read. */
+static tri_status check_idle(tri_checker *c, int slot, int reads) {
     const tri_program *p = c->program;
     for (int i = 0; i < c->n_flights; i++) {
         const int ends[2] = {c->flight[i].ends.y, c->flight[i].ends.x};
         for (int k = 0; k < 2; k++) {
             if (ends[k] < 0 || !overlap(c, slot, ends[k])) continue;
+            if (reads && p->instr[c->flight[i].line].op == TRI_OP_send_post) continue;
             char line[32];
             snprintf(line, sizeof line, "instruction %d", c->flight[i].line);
             return tri__defect(c, "%s is used before the transfer posted at %s has ended", p->slot[slot].name, line);
@@ -211,6 +212,14 @@ static tri_status check_part(const tri_checker *c, const tri_instr *instr) {
     return tri__defect(c, "%s is a run of rows that does not exist%s", c->program->slot[instr->slot[0]].name, "");
 }
 
+/* Runs of a ring are among those of its ranks. */
+static tri_status check_ring(const tri_checker *c, const tri_attr *attr) {
+    if (attr->members > 0 && attr->part >= 0 && attr->part < attr->members && attr->run >= 0 &&
+        attr->run < attr->members)
+        return TRI_OK;
+    return tri__defect(c, "its attributes name no run of a ring%s%s", "", "");
+}
+
 static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     const tri_program *p = c->program;
     if (instr->op >= TRI_OP_COUNT) return tri__defect(c, "no such operation%s%s", "", "");
@@ -227,14 +236,17 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s%s", tri_error(), "");
 
     if (instr->op == TRI_OP_input || instr->op == TRI_OP_tokens_whole_din) TRI_TRY(check_part(c, instr));
+    if (instr->op >= TRI_OP_attention_part && instr->op <= TRI_OP_attention_first_part_din &&
+        instr->op != TRI_OP_attention_join)
+        TRI_TRY(check_ring(c, &instr->attr));
     if (tri__ends(instr->op)) return tri__check_wait(c, instr);
     if (tri__is_post(instr->op)) TRI_TRY(tri__check_post(c, instr));
     if (instr->op == TRI_OP_copy_post) TRI_TRY(tri__check_copy(c, instr));
 
     for (int k = 0; k < row->n_args; k++) {
         if (instr->slot[k] < 0) continue;
-        TRI_TRY(check_idle(c, instr->slot[k]));
-        int adds = instr->acc >> k & 1;
+        int adds = instr->acc >> k & 1, reads = !adds && !tri__access_writes(row->arg[k].access);
+        TRI_TRY(check_idle(c, instr->slot[k], reads));
         if (adds && row->arg[k].access != TRI_ACCESS_A)
             return tri__defect(c, "operand %s cannot be added to%s", row->arg[k].name, "");
         if (adds && c->root[c->root_of[instr->slot[k]]].is_read)

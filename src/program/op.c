@@ -88,7 +88,11 @@ int tri__op_is_lowered(tri_op op) {
     case TRI_OP_ranks_sum:
     case TRI_OP_ranks_sum_din:
     case TRI_OP_rows_swap:
-    case TRI_OP_rows_swap_din: return 1;
+    case TRI_OP_rows_swap_din:
+    case TRI_OP_ring_attention:
+    case TRI_OP_ring_attention_din:
+    case TRI_OP_ring_first:
+    case TRI_OP_ring_first_din: return 1;
     default: return 0;
     }
 }

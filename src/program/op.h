@@ -124,7 +124,8 @@ typedef struct tri_attr {
     int32_t pad;        /* embed: 1 + the padding word, whose row gets no gradient; 0: none */
     int32_t pad_position; /* embed: 1 + the row of the position table that gets no gradient; 0: none */
     int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
-                           heads_own: which run of columns */
+                           heads_own: which run of columns; attention_part: which run has the keys */
+    int32_t run;        /* attention_part: which run has the queries */
     int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse: tokens of a block */
@@ -136,7 +137,8 @@ typedef struct tri_attr {
     int32_t nesterov;   /* sgd, outer_step: 1: the momentum is applied ahead */
     int32_t code;       /* pack, unpack: a tri_code */
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
-                           heads_part, heads_join: ranks that divide the heads */
+                           heads_part, heads_join: ranks that divide the heads; attention_part, pool: ranks of a ring
+                           (layout/runs.h) */
     float rate;         /* outer_step: its learning rate */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */

@@ -142,9 +142,12 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
         return tri__fail(TRI_INTERNAL, "%s: operand %s is [%lld,%lld], which does not fit [%s] with the other operands",
                          row->name, row->arg[bad].name, (long long)arg[bad].rows, (long long)arg[bad].cols,
                          row->arg[bad].dims);
-    for (int k = 0; k < row->n_args; k++)
-        if (instr->slot[k] >= 0 && row->arg[k].dims[0] == 'T')
-            dims->of['Q' - 'A'] = counts->squares[program->slot[instr->slot[k]].rows.sym];
+    for (int k = 0; k < row->n_args; k++) {
+        if (instr->slot[k] < 0 || row->arg[k].dims[0] != 'T') continue;
+        tri_rows rows = program->slot[instr->slot[k]].rows;
+        double runs = rows.div ? rows.div : 1; /* of a ring: a run's queries meet a run's keys */
+        dims->of['Q' - 'A'] = counts->squares[rows.sym] / (runs * runs);
+    }
     if (instr->attr.keys > 0) leave_out(instr, dims);
     return TRI_OK;
 }

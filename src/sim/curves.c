@@ -116,6 +116,10 @@ static const struct sibling {
     {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
     {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */
     {TRI_OP_attention_sparse_din, TRI_OP_attention_din, 1},
+    {TRI_OP_attention_part, TRI_OP_attention, 1}, /* of sequences as long as a chunk */
+    {TRI_OP_attention_part_din, TRI_OP_attention_din, 1},
+    {TRI_OP_attention_first_part, TRI_OP_attention_first, 1},
+    {TRI_OP_attention_first_part_din, TRI_OP_attention_first_din, 1},
     {TRI_OP_attention_sparse_first, TRI_OP_attention_first, 1},
     {TRI_OP_attention_sparse_first_din, TRI_OP_attention_first_din, 1},
     {TRI_OP_gelu_din_db, TRI_OP_gelu_din, 1},

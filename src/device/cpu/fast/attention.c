@@ -54,9 +54,9 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
         place0 = drop.key[1];
     }
     const float *q = f32(call, qkv) + t0 * 3 * h + head * s->d;
-    return (tri_head){.drop = drop, .len = len, .d = s->d,
+    return (tri_head){.drop = drop, .len = len, .keys = len, .d = s->d,
                       .feature0 = number * (int64_t)call->attr->max_len + place0, .blocks = s->blocks ? blocks : NULL,
-                      .ld = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
+                      .ld = 3 * h, .ld_kv = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
                       .work = (float *)call->work + s->need * omp_get_thread_num()};
 }
 
@@ -113,7 +113,7 @@ static void attention_din(const tri_call *call) {
         head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * s.d;
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
-        head.acc = adds(call, ARG(dqkv));
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
         if (head.len > 0) run(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
@@ -149,7 +149,7 @@ static void attention_first_din(const tri_call *call) {
         head.dq = f32(call, ARG(dqkv)) + (head.q - f32(call, ARG(qkv)));
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
-        head.acc = adds(call, ARG(dqkv));
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
         simd->head_first_din(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);

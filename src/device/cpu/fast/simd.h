@@ -59,17 +59,18 @@ typedef struct tri_head_blocks {
     int64_t block;                 /* tokens */
 } tri_head_blocks;
 
-/* One head of one sequence: rows of qkv, ctx and their gradients have strides `ld` and `ld_ctx` floats. */
+/* One head of one sequence: rows of queries, keys and values, ctx and their gradients have strides `ld`, `ld_kv` and
+ * `ld_ctx` floats. Only head and head_din take keys that are not those of the queries' tokens. */
 typedef struct tri_head {
     tri_drop drop;               /* key at the sequence's first row */
-    int64_t len, d;              /* tokens, head size */
+    int64_t len, keys, d;        /* queries, keys, head size */
     int64_t feature0;            /* of the first key, for dropout */
-    int64_t ld, ld_ctx, ld_lse;
-    const float *q, *k, *v;      /* [len,d], ld */
+    int64_t ld, ld_kv, ld_ctx, ld_lse;
+    const float *q, *k, *v;      /* [len,d], ld; [keys,d], ld_kv */
     float *ctx, *lse;            /* [len,d], ld_ctx; [len], ld_lse, may be NULL in the forward */
     const float *dctx;           /* [len,d], ld_ctx */
-    float *dq, *dk, *dv;         /* [len,d], ld */
-    int acc;
+    float *dq, *dk, *dv;         /* as q, k, v */
+    int acc, acc_kv;             /* of dq; of dk and dv */
     float *work;
     const tri_head_blocks *blocks; /* NULL: all keys */
 } tri_head;

@@ -138,36 +138,36 @@ INLINE void end_softmax(const tri_head *h, int64_t q0, int64_t n, const vf *max,
     }
 }
 
-/* Turns scores s [len,HR], in powers of 2, of queries from q0 into weights, except for the factor. */
+/* Turns scores s [keys,HR], in powers of 2, of queries from q0 into weights, except for the factor. */
 static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
-    int64_t len = h->len, n = len - q0 < HR ? len - q0 : HR;
+    int64_t n = h->len - q0 < HR ? h->len - q0 : HR;
     vf max[HV], sum[HV] = {{0}};
-    largest_scores(s, len, max);
-    if (h->drop.threshold) soften_dropped(h, s, h->feature0, len, q0, n, max, sum);
-    else soften_all(s, len, max, sum);
+    largest_scores(s, h->keys, max);
+    if (h->drop.threshold) soften_dropped(h, s, h->feature0, h->keys, q0, n, max, sum);
+    else soften_all(s, h->keys, max, sum);
     end_softmax(h, q0, n, max, sum, factor);
 }
 
 /* Parts of the scratch space: keys, values, a panel of queries, scores, and the result of a panel. */
-static int64_t head_work(int64_t len, int64_t d) {
-    return panels(len, MR, d) + panels(d, MR, len) + panels(HR, HR, d) + panels(HR, HR, tri__round_up(len, MR)) +
+static int64_t head_work(int64_t keys, int64_t d) {
+    return panels(keys, MR, d) + panels(d, MR, keys) + panels(HR, HR, d) + panels(HR, HR, tri__round_up(keys, MR)) +
            panels(HR, HR, tri__round_up(d, MR));
 }
 
 static void head(const tri_head *h) {
-    int64_t len = h->len, d = h->d, depth = tri__round_up(len, TRI_KERNEL_STEP);
-    float *k = h->work, *v = k + panels(len, MR, d), *q = v + panels(d, MR, len), *s = q + panels(HR, HR, d);
-    float *out = s + panels(HR, HR, tri__round_up(len, MR)), factor[HR] = {0};
+    int64_t len = h->len, keys = h->keys, d = h->d, depth = tri__round_up(keys, TRI_KERNEL_STEP);
+    float *k = h->work, *v = k + panels(keys, MR, d), *q = v + panels(d, MR, keys), *s = q + panels(HR, HR, d);
+    float *out = s + panels(HR, HR, tri__round_up(keys, MR)), factor[HR] = {0};
     float scale = log2_e / sqrtf((float)d);
-    pack_tokens(k, MR, h->k, h->ld, len, d);
-    pack_features(v, h->v, h->ld, len, d);
+    pack_tokens(k, MR, h->k, h->ld_kv, keys, d);
+    pack_features(v, h->v, h->ld_kv, keys, d);
     for (int64_t q0 = 0; q0 < len; q0 += HR) {
         int64_t n = len - q0 < HR ? len - q0 : HR;
         tri__pack_rows(q, HR, h->q + q0 * h->ld, h->ld, n, d, tri__round_up(d, TRI_KERNEL_STEP), scale);
-        multiply(k, len, q, d, s, 0);
+        multiply(k, keys, q, d, s, 0);
         soften(h, s, q0, factor);
-        memset(s + len * HR, 0, (size_t)(depth - len) * HR * 4);
-        multiply(v, d, s, len, out, 0);
+        memset(s + keys * HR, 0, (size_t)(depth - keys) * HR * 4);
+        multiply(v, d, s, keys, out, 0);
         turn_back(out, n, d, factor, h->ctx + q0 * h->ld_ctx, h->ld_ctx, 0);
     }
 }

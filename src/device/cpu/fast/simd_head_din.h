@@ -99,16 +99,16 @@ INLINE void turn_slopes(int64_t begin, int64_t n, const float *slope, float *tur
 /* One panel of keys from k0: its dk and dv, and its part of the stretch's score gradients. */
 static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t in_stretch,
                       const uint16_t *decision, const float *scale, const float *kept_scale) {
-    int64_t n = h->len - k0 < HR ? h->len - k0 : HR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
-    tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
-    tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
+    int64_t n = h->keys - k0 < HR ? h->keys - k0 : HR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
+    tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld_kv, h->ld_kv, n, h->d, depth, scale[0] * log2_e);
+    tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld_kv, h->ld_kv, n, h->d, depth, kept_scale[0]);
     multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
     panel_slopes(h, w, n, decision);
     multiply(w[DCTX_TURNED], h->d, w[WEIGHT], h->len, w[OUT], 0);
-    turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc);
+    turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
     multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);
-    turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld, h->ld, h->acc);
+    turn_back(w[OUT], n, h->d, scale, h->dk + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
     turn_slopes(0, h->len, w[SLOPE], w[SLOPE_TURNED], in_stretch, STRETCH);
 }
 
@@ -126,14 +126,14 @@ static void head_din(const tri_head *h) {
     pack_features(w[Q_TURNED], h->q, h->ld, len, d);
     pack_features(w[DCTX_TURNED], h->dctx, h->ld_ctx, len, d);
     for (int64_t i = 0; i < len; i++) w[MEAN][i] = dot(h->dctx + i * h->ld_ctx, h->ctx + i * h->ld_ctx, d);
-    for (int64_t k0 = 0; k0 < len; k0 += STRETCH) {
-        int64_t keys = len - k0 < STRETCH ? len - k0 : STRETCH, first = h->feature0 + k0;
+    for (int64_t k0 = 0; k0 < h->keys; k0 += STRETCH) {
+        int64_t keys = h->keys - k0 < STRETCH ? h->keys - k0 : STRETCH, first = h->feature0 + k0;
         if (h->drop.threshold)
             for (int64_t i = 0; i < len; i++)
                 decide(&h->drop, &rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + keys + 7) / 8,
                        decision + i * DECISIONS);
         for (int64_t j = 0; j < keys; j += HR) panel_din(h, w, k0 + j, j, decision + first % 8 + j, scale, kept_scale);
-        pack_features(w[K_TURNED], h->k + k0 * h->ld, h->ld, keys, d);
+        pack_features(w[K_TURNED], h->k + k0 * h->ld_kv, h->ld_kv, keys, d);
         for (int64_t i = 0; i < len; i += HR)
             multiply(w[K_TURNED], d, w[SLOPE_TURNED] + i * STRETCH, keys, w[DQ] + i * columns, k0 > 0);
     }

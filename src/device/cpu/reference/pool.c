@@ -1,20 +1,23 @@
 /* pool.c - one row per packed sequence: its first token, or the mean of its tokens (no sequence is empty), of which
  * this rank may have a run; and a rank's own rows of a matrix that all ranks have. */
 #include "device/cpu/reference/reference.h"
+#include "layout/runs.h"
 
-/* The first of a rank's T rows among all. */
-static int64_t first_row(const tri_call *call, int64_t T) { return call->attr->part * T; }
+/* This rank's rows of sequence s, among T. */
+static tri_run_rows rows_of(const tri_call *call, const int32_t *seq, int64_t s, int64_t T) {
+    return tri__run_of(seq, s, call->attr->part, T, call->attr->members);
+}
 
-static int64_t within(int64_t t, int64_t T) { return t < 0 ? 0 : t > T ? T : t; }
+static int has_first(tri_run_rows run) { return run.place == 0 && run.begin < run.end; }
 
 static void pool_first(const tri_call *call) {
     OPERANDS(pool_first);
     const float *x = f32(call, ARG(x));       /* [T,H] */
     const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
-    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, T = call->t[ARG(x)].rows, first = first_row(call, T);
+    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     for (int64_t s = 0; s < N; s++) {
-        int64_t t = seq[s] - first;
-        for (int64_t c = 0; c < H; c++) store(call, ARG(y), s * H + c, t >= 0 && t < T ? x[t * H + c] : 0);
+        tri_run_rows own = rows_of(call, seq, s, call->t[ARG(x)].rows);
+        for (int64_t c = 0; c < H; c++) store(call, ARG(y), s * H + c, has_first(own) ? x[own.begin * H + c] : 0);
     }
 }
 
@@ -23,11 +26,11 @@ static void pool_first_din(const tri_call *call) {
     float *dx = f32(call, ARG(dx));           /* [T,H] */
     const float *dy = f32(call, ARG(dy));     /* [N,H] */
     const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
-    int64_t N = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, T = call->t[ARG(dx)].rows, first = first_row(call, T);
+    int64_t N = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
     clear(call, ARG(dx));
     for (int64_t s = 0; s < N; s++) {
-        int64_t t = seq[s] - first;
-        for (int64_t c = 0; c < H && t >= 0 && t < T; c++) dx[t * H + c] += dy[s * H + c];
+        tri_run_rows own = rows_of(call, seq, s, call->t[ARG(dx)].rows);
+        for (int64_t c = 0; c < H && has_first(own); c++) dx[own.begin * H + c] += dy[s * H + c];
     }
 }
 
@@ -35,27 +38,29 @@ static void pool_mean(const tri_call *call) {
     OPERANDS(pool_mean);
     const float *x = f32(call, ARG(x));       /* [T,H] */
     const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
-    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, T = call->t[ARG(x)].rows, first = first_row(call, T);
-    for (int64_t s = 0; s < N; s++)
+    int64_t N = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
+    for (int64_t s = 0; s < N; s++) {
+        tri_run_rows own = rows_of(call, seq, s, call->t[ARG(x)].rows);
         for (int64_t c = 0; c < H; c++) {
             double sum = 0;
-            for (int64_t t = within(seq[s] - first, T), end = within(seq[s + 1] - first, T); t < end; t++)
-                sum += x[t * H + c];
+            for (int64_t t = own.begin; t < own.end; t++) sum += x[t * H + c];
             store(call, ARG(y), s * H + c, sum / (seq[s + 1] - seq[s]));
         }
+    }
 }
 
 static void pool_mean_din(const tri_call *call) {
     OPERANDS(pool_mean_din);
     const float *dy = f32(call, ARG(dy));     /* [N,H] */
     const int32_t *seq = i32(call, ARG(seq)); /* [N+1] */
-    int64_t N = call->t[ARG(dy)].rows, T = call->t[ARG(dx)].rows, H = call->t[ARG(dy)].cols;
-    int64_t first = first_row(call, T);
-    for (int64_t s = 0; s < N; s++)
-        for (int64_t t = within(seq[s] - first, T), end = within(seq[s + 1] - first, T); t < end; t++)
+    int64_t N = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
+    clear(call, ARG(dx)); /* rows of no sequence */
+    for (int64_t s = 0; s < N; s++) {
+        tri_run_rows own = rows_of(call, seq, s, call->t[ARG(dx)].rows);
+        for (int64_t t = own.begin; t < own.end; t++)
             for (int64_t c = 0; c < H; c++)
                 store(call, ARG(dx), t * H + c, (double)dy[s * H + c] / (seq[s + 1] - seq[s]));
-    for (int64_t i = within(seq[N] - first, T) * H; i < T * H; i++) store(call, ARG(dx), i, 0); /* padding rows */
+    }
 }
 
 static void tokens_whole_din(const tri_call *call) {
