@@ -69,6 +69,8 @@ for mesh in "--tp-size 2" "--pp-size 2 --num-microbatches 2" "--batch-size 4 --s
     expect "$mesh: the losses of one rank" is "$(awk -v a="$one" -v b="$(loss other)" 'BEGIN { print (a - b)^2 }')" \
         '<' 1e-10
 done
+refuses 2 "block-sparse, which only --cp-mode heads" -- \
+    plan --config config.json --world-size 2 --cp-size 2 --cp-mode ring
 rm -rf other
 run train "${common[@]}" --threads 2 --recompute full --output-dir other
 expect "recomputed, by two threads: the same bits" test "$("$trident" digest one)" = "$("$trident" digest other)"

@@ -9,7 +9,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n, micro->windows[0],
                                       micro->windows[1]},
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
-    *feed = (tri_feed){.counts = tri__counts_rounded(&counts, tri__plan_granule(&engine->in))};
+    *feed = (tri_feed){.counts = tri__plan_counts(&engine->in, &counts)};
     for (int text = 0; text < engine->model.n_texts; text++) {
         feed->field[text ? TRI_FIELD_win1 : TRI_FIELD_win0] = micro->win[text];
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
@@ -114,7 +114,8 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
                             .first_part = engine->place.replica * n_mb,
                             .parts = n_mb,
                             .workers = engine->workers,
-                            .granule = tri__plan_granule(&engine->in)};
+                            .granule = tri__plan_granule(&engine->in),
+                            .ring = tri__plan_ring(&engine->in)};
     for (int text = 0; text < engine->model.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
     tri__sampler_maxima(&e->sampler, 1, &spec.maxima);

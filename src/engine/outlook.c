@@ -48,7 +48,7 @@ void tri__sample_rows(tri_arena *arena, tri_sampler *sampler, const tri_engine *
         count_batch(sampler, (2 * i + 1) * batches / (2 * out->n), &out->counts[i * out->parts]);
     add_means(engine, out);
     for (int i = 0; i < out->n * out->parts; i++)
-        out->counts[i] = tri__counts_rounded(&out->counts[i], tri__plan_granule(&engine->in));
+        out->counts[i] = tri__plan_counts(&engine->in, &out->counts[i]);
 }
 
 /* Without data: every microbatch is the largest. */

@@ -144,6 +144,8 @@ static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan
 
 tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
+    in->ring = in->mesh.cp > 1 &&
+               (s->cp_mode == TRI_CP_AUTO ? tri__context_rings(in->model, &in->mesh) : s->cp_mode == TRI_CP_RING);
     in->staging = (tri_staging){
         .schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));

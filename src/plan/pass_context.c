@@ -1,19 +1,21 @@
 /* pass_context.c - passes: context parallelism: ranks share the tokens of each text.
  *
- * Runs of cp replicas take the same samples. Each has an equal run of the packed tokens, wherever sequences begin, and
- * computes everything of its tokens but attention, for which the ranks exchange tokens for heads (Jacobs et al., 2023):
+ * Runs of cp replicas take the same samples. Each has a run of their tokens, and computes everything of its tokens but
+ * attention, which has two forms. In a ring (pass_ring.c) ranks have a chunk of each sequence each, and keys and values
+ * travel. Else runs are equal cuts of the packed tokens, wherever sequences begin, and the ranks exchange tokens for
+ * heads (Jacobs et al., 2023):
  *
  *   qkv [T/cp, 3H]   heads_part, rows_swap   -> [T, 3H/cp]: all tokens of this rank's heads
  *   attention                                -> [T, H/cp]
  *   ctx [T, H/cp]    rows_swap, heads_join   -> [T/cp, H]
  *
- * So all ranks have equal work, whatever the lengths of sequences. A sample's pooled row is the sum of what ranks have
- * of it; from there on all of them compute the same, but the loss counts on the first only (its factor is 0 on the
+ * In both all ranks have equal work, whatever the lengths of sequences. A sample's pooled row is the sum of what ranks
+ * have of it; from there on all of them compute the same, but the loss counts on the first only (its factor is 0 on the
  * others), so that gradients are plain sums over all replicas: nothing later knows of cp. So it is with the last layer,
  * where only first tokens are used: all ranks have these few rows.
  *
  * The template is the same for all ranks of a run. `context_place` writes what differs: which run of the inputs and of
- * pooled rows is this rank's, and which heads. */
+ * pooled rows is this rank's, which heads, and its neighbours in the ring. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -94,18 +96,42 @@ static void attention(context *c, const tri_instr *from, int first) {
     TRI_BUILD(&c->to, heads_join, ((tri_attr){.members = c->n, .groups = 1}), ctx, back);
 }
 
+/* Attention whose keys come round the ring. Of first tokens all ranks have the results. */
+static void ring(context *c, const tri_instr *from, int first) {
+    tri_instr instr = *from;
+    int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
+    int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
+    instr.attr.members = c->n;
+    if (!first) {
+        TRI_BUILD(&c->to, ring_attention, instr.attr, ctx, lse, qkv, seq, key);
+        return;
+    }
+    const tri_slot s = c->to.program->slot[ctx], wide = c->to.program->slot[qkv];
+    int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
+    int q = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, wide.cols, "%s.first", wide.name);
+    TRI_BUILD(&c->to, ring_first, instr.attr, sum, lse, q, qkv, seq, key);
+    TRI_BUILD(&c->to, ranks_copy, group_of(c), ctx, sum);
+}
+
 /* Each rank's rows of a sequence, summed. */
 static void pool(context *c, const tri_instr *instr) {
     int y = TRI_SLOT(instr, pool_first, y); /* same order as pool_mean */
     const tri_slot s = c->to.program->slot[y];
     int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
+    tri_attr attr = instr->attr;
+    attr.members = c->pass->in->ring ? c->n : 0;
     tri__build(&c->to, instr->op,
-               (const int[TRI_MAX_ARGS]){own, instr->slot[1], instr->slot[2], -1, -1, -1, -1, -1, -1, -1}, instr->attr);
+               (const int[TRI_MAX_ARGS]){own, instr->slot[1], instr->slot[2], -1, -1, -1, -1, -1, -1, -1}, attr);
     sum_up(c, y, own);
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
+    int first = instr->op == TRI_OP_attention_first;
     tri__build_as(&c->to, instr);
+    if (c->pass->in->ring && (instr->op == TRI_OP_attention || first)) {
+        ring(c, instr, first);
+        return;
+    }
     switch (instr->op) {
     case TRI_OP_attention: case TRI_OP_attention_sparse: attention(c, instr, 0); return;
     case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attention(c, instr, 1); return;
@@ -119,16 +145,31 @@ static void rewrite(context *c, const tri_instr *instr) {
     tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
 
+int tri__context_rings(const tri_network *model, const tri_mesh *mesh) {
+    int splits = 1, sparse = 0;
+    for (int b = 0; b < model->n_texts; b++) {
+        splits &= model->encoder[b].num_attention_heads % (tri__mesh_cp(mesh) * mesh->tp) == 0;
+        sparse |= model->encoder[b].pattern.mode != TRI_PATTERN_DENSE;
+    }
+    return tri__mesh_cp(mesh) > 1 && !splits && !sparse;
+}
+
 static tri_status check_sizes(const tri_plan_in *in) {
     int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
     for (int b = 0; b < in->model->n_texts; b++) {
         long long heads = in->model->encoder[b].num_attention_heads;
-        if (heads % all)
+        int sparse = in->model->encoder[b].pattern.mode != TRI_PATTERN_DENSE;
+        if (in->ring && sparse)
+            return tri__fail(TRI_USAGE,
+                             "--cp-mode ring: the %s encoder's attention is block-sparse, which only --cp-mode heads "
+                             "shares; cp %d x tp %d must then divide its %lld heads",
+                             tri__branch_name(b), cp, in->mesh.tp, heads);
+        if (!in->ring && heads % all)
             return tri__fail(
                 TRI_USAGE,
                 "--cp-size %d: the %s encoder's %lld attention heads cannot be shared by %d ranks (cp %d x "
-                "tp %d) evenly; take sizes whose product divides %lld",
-                cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads);
+                "tp %d) evenly; take sizes whose product divides %lld%s",
+                cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads, sparse ? "" : ", or --cp-mode ring");
     }
     return TRI_OK;
 }
@@ -162,6 +203,18 @@ static int run_of(const tri_instr *instr) {
     }
 }
 
+/* Until here runs of keys and peers count from this rank on. */
+static void place_in_ring(tri_instr *instr, int cp, int place) {
+    switch (instr->op) {
+    case TRI_OP_attention_part: case TRI_OP_attention_part_din:
+        instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp;
+        return;
+    case TRI_OP_attention_first_part: case TRI_OP_attention_first_part_din: instr->attr.part = place; return;
+    case TRI_OP_send_post: case TRI_OP_recv_post:
+        if (instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
+    }
+}
+
 tri_status tri__pass_context_place(tri_pass *pass) {
     tri_program *program = pass->program;
     int cp = tri__mesh_cp(&pass->in->mesh), place = tri__mesh_context(&pass->in->mesh, pass->in->rank);
@@ -172,7 +225,8 @@ tri_status tri__pass_context_place(tri_pass *pass) {
         tri_instr *instr = &program->instr[i];
         int slot = run_of(instr), runs = slot < 0 ? 0 : program->slot[slot].rows.div;
         instr->attr.part += place * (runs / cp); /* ranks that share layers have runs of it */
-        if (instr->attr.heads) instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
+        if (pass->in->ring) place_in_ring(instr, cp, place);
+        else if (instr->attr.heads) instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
         if (instr->op == TRI_OP_heads_own || instr->op == TRI_OP_heads_own_din) instr->attr.part = place;
     }
     return TRI_OK;

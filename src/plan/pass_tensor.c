@@ -120,6 +120,7 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     case TRI_OP_attention: case TRI_OP_attention_first:
     case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
     case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own: case TRI_OP_rows_swap:
+    case TRI_OP_ring_attention: case TRI_OP_ring_first:
         return (rule){COLUMNS, COLUMNS};
     case TRI_OP_ranks_sum: same = t->placed[TRI_SLOT(instr, ranks_sum, x)]; return (rule){same, same};
     case TRI_OP_ranks_copy: same = t->placed[TRI_SLOT(instr, ranks_copy, x)]; return (rule){same, same};

@@ -10,6 +10,7 @@
 static int is_training(const tri_pass *pass) { return pass->training; }
 static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
 static int shares_tokens(const tri_pass *pass) { return tri__mesh_cp(&pass->in->mesh) > 1; }
+static int has_ring(const tri_pass *pass) { return tri__plan_ring(pass->in) > 0; }
 static int shares_any(const tri_pass *pass) { return shares_layers(pass) || shares_tokens(pass); }
 static int collects(const tri_pass *pass) {
     return !pass->training && (pass->in->mesh.pp > 1 || tri__mesh_readers(&pass->in->mesh) > 1);
@@ -47,7 +48,7 @@ const tri_pass_row tri__passes[] = {
     {PASS(forward, TENSOR),
      .does = "the model writes its operations: one microbatch, one device"},
     {PASS(context, TENSOR),
-     .does = "splits the tokens of each text over ranks, which exchange heads for attention",
+     .does = "splits the tokens of each text over ranks, which exchange heads or keys for attention",
      .when = shares_tokens, .needs = "--cp-size above 1"},
     {PASS(tensor, TENSOR),
      .does = "splits operations over ranks that share layers, as operations that have adjoints",
@@ -62,6 +63,9 @@ const tri_pass_row tri__passes[] = {
      .does = "replaces runs of operations by fused ones that the device has"},
     {PASS(prune, TENSOR),
      .does = "leaves out optional outputs that nothing reads"},
+    {PASS(ring, TENSOR),
+     .does = "puts parts of attention, between transfers of keys and values round a ring, in the place of attention",
+     .when = has_ring, .needs = "--cp-mode ring"},
     {PASS(tensor_lower, TENSOR),
      .does = "turns operations between ranks that share layers or tokens into transfers, posted early, waited for late",
      .when = shares_any, .needs = "--tp-size or --cp-size above 1"},
@@ -74,7 +78,7 @@ const tri_pass_row tri__passes[] = {
      .does = "prediction: brings the probabilities of all replicas to every rank",
      .when = collects, .needs = "prediction with --pp-size or --dp-size above 1"},
     {PASS(context_place, REPLICA),
-     .does = "this rank's runs of tokens and its heads",
+     .does = "this rank's runs of tokens, and its heads or its neighbours",
      .when = shares_tokens, .needs = "--cp-size above 1"},
     {PASS(shard, REPLICA),
      .does = "data parallelism: sums of gradients, gathers of sharded weights"},

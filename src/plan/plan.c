@@ -1,5 +1,6 @@
 /* plan.c - one rank's programs: resolves the input, then runs the passes. */
 #include "base/text.h"
+#include "layout/runs.h"
 #include "plan/pipeline/stage.h"
 
 #include <string.h>
@@ -32,6 +33,20 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
+int tri__plan_ring(const tri_plan_in *in) { return in->ring ? tri__mesh_cp(&in->mesh) : 0; }
+
+tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts) {
+    int granule = tri__plan_granule(in), ring = tri__plan_ring(in);
+    tri_counts out = tri__counts_rounded(counts, granule);
+    for (int text = 0; text < 2 && ring; text++) {
+        int64_t tokens = counts->of[TRI_SYM_T0 + text], windows = counts->of[TRI_SYM_W0 + text];
+        if (tokens)
+            out.of[TRI_SYM_T0 + text] =
+                tri__ring_rows(tokens, windows ? windows : counts->of[TRI_SYM_N], ring, granule);
+    }
+    return out;
+}
+
 /* Every name of float_layers is a weight of the model, and one that would be quantised. */
 static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
     const tri_network *model = in->model;
@@ -57,8 +72,8 @@ static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
     *in = *asked;
     TRI_TRY(check_float_layers(arena, in));
-    in->max = tri__counts_rounded(&asked->max, tri__plan_granule(asked));
-    in->max_infer = tri__counts_rounded(&asked->max_infer, tri__plan_granule(asked));
+    in->max = tri__plan_counts(asked, &asked->max);
+    in->max_infer = tri__plan_counts(asked, &asked->max_infer);
     int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = tri__mesh_readers(&in->mesh) > 1 ? TRI_SHARD_GRANULE : 1;
     *samples = (*samples + granule - 1) / granule * granule; /* replicas' probabilities are equal shards: `collect` */
     if (in->mesh.pp > 1) return tri__stages_plan(arena, in, stages);

@@ -99,6 +99,7 @@ typedef struct tri_plan_in {
     tri_sharding sharding;       /* zeroed: none */
     tri_staging staging;
     int sequence_parallel;       /* with mesh.tp > 1: norms, dropout and residuals on shards of the tokens */
+    int ring;                    /* with mesh.cp > 1: attention by a ring of keys and values; 0: exchange of heads */
     tri_recompute recompute;
     tri_layer_drop layer_drop;   /* of training */
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
@@ -178,6 +179,12 @@ typedef struct tri_rank_plan {
  * launch, which a device saves for repeated shapes, so padding rows cost nothing. Maxima of tri_plan_in need not be
  * multiples. */
 int tri__plan_granule(const tri_plan_in *in);
+/* Rows of a microbatch of these counts in a plan: tokens rounded up to its granule, or those of a ring's runs. */
+tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts);
+/* Ranks of a ring that share each sequence; 0: none. */
+int tri__plan_ring(const tri_plan_in *in);
+/* Whether ranks that share tokens do best with a ring: where they cannot share heads. */
+int tri__context_rings(const tri_network *model, const tri_mesh *mesh);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);
@@ -298,6 +305,7 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
 tri_status tri__pass_forward(tri_pass *pass);
 tri_status tri__pass_context(tri_pass *pass);
 tri_status tri__pass_context_place(tri_pass *pass);
+tri_status tri__pass_ring(tri_pass *pass);
 tri_status tri__pass_tensor(tri_pass *pass);
 tri_status tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_recompute(tri_pass *pass);

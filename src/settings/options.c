@@ -205,6 +205,10 @@ const tri_option tri__run_options[] = {
         .help = "ranks that share each layer (tensor parallelism)"),
     ROW(INT, cp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,plan,simulate,mesh",
         .help = "ranks that share the tokens of each text (context parallelism)"),
+    ROW(CHOICE, cp_mode, ROUNDING, .value = "auto", .choices = "auto|ring|heads",
+        .commands = "train,eval,predict,plan,simulate",
+        .help = "how ranks that share tokens attend to all of them: ring: keys and values travel around; heads: ranks "
+                "exchange tokens for heads; auto: heads where they divide them"),
     ROW(INT, dp_size, ROUNDING, .value = "0", .min = 0, .max = 1 << 20,
         .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "replicas; 0: what the other axes leave"),

@@ -44,7 +44,7 @@ typedef struct tri_settings {
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, quantize, shard, schedule, recompute; /* indices of their rows' choices */
     tri_texts float_layers;        /* names of weights that quantize leaves alone */
-    int reshard_after_forward, wrap, pipeline_shape, sequence_parallel; /* likewise */
+    int reshard_after_forward, wrap, pipeline_shape, sequence_parallel, cp_mode; /* likewise */
     int64_t virtual_stages;
     tri_texts stages;
     char *stage_profile;
@@ -89,6 +89,7 @@ enum { TRI_PRECISION_FP32, TRI_PRECISION_BF16, TRI_PRECISION_FP16, TRI_PRECISION
 enum { TRI_QUANTIZE_NONE, TRI_QUANTIZE_INT8, TRI_QUANTIZE_FP8 };
 enum { TRI_LAYOUT_GIVEN, TRI_LAYOUT_AUTO };
 enum { TRI_SCOPE_WORLD, TRI_SCOPE_NODE }; /* compress_scope */
+enum { TRI_CP_AUTO, TRI_CP_RING, TRI_CP_HEADS }; /* cp_mode */
 enum { TRI_ASKED_AUTO, TRI_ASKED_YES, TRI_ASKED_NO };
 enum { TRI_NPROC_CORES = 0, TRI_NPROC_GPUS = -1 };
 enum { TRI_PRINT_NONE = -1, TRI_PRINT_ALL = -2 };

@@ -63,7 +63,7 @@ static tri_counts *slowest_rows(tri_arena *arena, const tri_sampled *sampled, co
         }
         for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
             out[mb].of[sym] = (out[mb].of[sym] + sampled->n - 1) / sampled->n;
-        out[mb] = tri__counts_rounded(&out[mb], tri__plan_granule(in));
+        out[mb] = tri__plan_counts(in, &out[mb]);
     }
     return out;
 }

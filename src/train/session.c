@@ -136,7 +136,8 @@ static tri_status open_loader(tri_session *s) {
                             .first_part = s->place.replica * s->engine.n_mb,
                             .parts = s->engine.n_mb,
                             .workers = s->engine.workers,
-                            .granule = tri__plan_granule(&s->engine.in)};
+                            .granule = tri__plan_granule(&s->engine.in),
+                            .ring = tri__plan_ring(&s->engine.in)};
     for (int text = 0; text < s->assets.n_texts; text++)
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
     const tri_counts *max = &s->engine.plan.train.program->max;

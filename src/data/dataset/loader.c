@@ -169,7 +169,8 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
                                      .sequences = {spec->maxima.windows[0], spec->maxima.windows[1]},
                                      .windows = spec->sampler->data->windows,
                                      .position_base = {spec->position_base[0], spec->position_base[1]},
-                                     .granule = spec->granule};
+                                     .granule = spec->granule,
+                                     .ring = spec->ring};
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
     loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
     loader->last = -1;

@@ -25,7 +25,7 @@ typedef struct tri_loader_spec {
     int64_t first_epoch, first_batch, epochs;  /* where to start; total epochs */
     tri_sampler_maxima maxima;     /* determine the buffer sizes */
     int first_part, parts; /* the parts of a batch to fill: those of this replica; parts 0: all of the sampler's */
-    int granule;                   /* tri_micro_spec's */
+    int granule, ring;             /* tri_micro_spec's */
     int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */
 } tri_loader_spec;
 

@@ -2,6 +2,7 @@
 #include "data/dataset/micro.h"
 
 #include "base/status.h"
+#include "layout/runs.h"
 
 #include <string.h>
 
@@ -11,9 +12,10 @@ void *tri__carve(char *base, size_t *at, size_t bytes) {
     return here;
 }
 
-/* Tokens rounded up to the granule. */
-static int64_t rounded(const tri_micro_spec *spec, int64_t tokens) {
+/* Rows of `tokens` in as many sequences: rounded up to the granule. */
+static int64_t rounded(const tri_micro_spec *spec, int64_t tokens, int64_t sequences) {
     int64_t granule = spec->granule > 1 ? spec->granule : 1;
+    if (spec->ring) return tri__ring_rows(tokens, sequences, spec->ring, granule);
     return (tokens + granule - 1) / granule * granule;
 }
 
@@ -21,9 +23,11 @@ static int is_windowed(const tri_micro_spec *spec) { return spec->windows.most >
 
 void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *out) {
     size_t rows = (size_t)spec->rows;
+    size_t most = 0;
     tri_micro micro = {0};
     for (int t = 0; t < spec->n_texts; t++) {
-        size_t tokens = (size_t)rounded(spec, spec->tokens[t]);
+        size_t tokens = (size_t)rounded(spec, spec->tokens[t], is_windowed(spec) ? spec->sequences[t] : spec->rows);
+        if (tokens > most) most = tokens;
         micro.ids[t] = tri__carve(base, at, tokens * sizeof *micro.ids[t]);
         micro.pos[t] = tri__carve(base, at, tokens * sizeof *micro.pos[t]);
         micro.key[t] = tri__carve(base, at, 2 * tokens * sizeof *micro.key[t]);
@@ -38,6 +42,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     micro.labels = tri__carve(base, at, rows * sizeof *micro.labels);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
     micro.row = tri__carve(base, at, rows * sizeof *micro.row);
+    if (spec->ring) micro.spare = tri__carve(base, at, 2 * most * sizeof *micro.spare);
     if (base) *out = micro;
 }
 
@@ -103,10 +108,32 @@ void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, i
     micro->row[micro->n++] = row;
 }
 
+/* `width` numbers a token, packed, in the order of the ring's runs: `rows` in all. */
+static void spread(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t sequences, int64_t rows,
+                   int width, int32_t *data) {
+    size_t each = (size_t)width * sizeof *data;
+    const int32_t *seq = micro->seq[text];
+    memcpy(micro->spare, data, (size_t)micro->tokens[text] * each);
+    memset(data, 0, (size_t)rows * each);
+    for (int run = 0; run < spec->ring; run++)
+        for (int64_t s = 0; s < sequences; s++) {
+            tri_run_rows in = tri__ring_run(seq, s, run, spec->ring);
+            memcpy(data + (run * (rows / spec->ring) + in.begin) * width, micro->spare + (seq[s] + in.place) * width,
+                   (size_t)(in.end - in.begin) * each);
+        }
+}
+
 void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
     for (int t = 0; t < spec->n_texts; t++) {
-        int64_t at = micro->tokens[t];
-        size_t more = (size_t)(rounded(spec, at) - at);
+        int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
+        int64_t rows = rounded(spec, at, sequences);
+        if (spec->ring) {
+            spread(spec, micro, t, sequences, rows, 1, micro->ids[t]);
+            spread(spec, micro, t, sequences, rows, 1, micro->pos[t]);
+            spread(spec, micro, t, sequences, rows, 2, micro->key[t]);
+            continue;
+        }
+        size_t more = (size_t)(rows - at);
         memset(micro->ids[t] + at, 0, more * sizeof *micro->ids[t]);
         memset(micro->pos[t] + at, 0, more * sizeof *micro->pos[t]);
         memset(micro->key[t] + 2 * at, 0, 2 * more * sizeof *micro->key[t]);

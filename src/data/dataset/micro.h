@@ -8,7 +8,7 @@
 
 /* One microbatch: only real tokens. T = tokens of a text, n = samples, W = windows of a text; a sample has one sequence
  * of each text, or one for each window of it. Unused texts have NULL arrays. Arrays indexed by token are zero-padded up
- * to the granule. */
+ * to the granule. For a ring of ranks they have the tokens in the order of its runs (layout/runs.h). */
 typedef struct tri_micro {
     int64_t n, tokens[2];
     int64_t windows[2];       /* 0 where texts are not windowed */
@@ -23,6 +23,7 @@ typedef struct tri_micro {
     int32_t *labels;          /* [n]; zeros when the data has none */
     int32_t *keyn;            /* [n, 2] data row, 0 */
     int64_t *row;             /* [n] data rows */
+    int32_t *spare;           /* [2 * most tokens] scratch of a ring; NULL without */
 } tri_micro;
 
 /* What a microbatch has room for, and how its texts are numbered. */
@@ -34,6 +35,7 @@ typedef struct tri_micro_spec {
     int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
                            * the position pad id */
     int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
+    int ring;             /* ranks of a ring that share each sequence; 0: none */
 } tri_micro_spec;
 
 /* Carves `bytes` out of `base` at *at, aligned to 64; with base NULL it only counts. */
