@@ -23,6 +23,7 @@
 typedef struct context {
     tri_builder to;      /* the program itself: instructions are written anew, slots are added */
     int n;
+    int ring;            /* keys and values travel, not heads */
     int whole[TRI_FIELD_COUNT]; /* slots of whole fields, where attention reads them; -1: none yet */
     int *field;          /* [slots] the field that fills it; -1 */
 } context;
@@ -119,7 +120,7 @@ static void pool(context *c, const tri_instr *instr) {
     const tri_slot s = c->to.program->slot[y];
     int own = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.own", s.name);
     tri_attr attr = instr->attr;
-    attr.members = c->pass->in->ring ? c->n : 0;
+    attr.members = c->ring ? c->n : 0;
     tri__build(&c->to, instr->op,
                (const int[TRI_MAX_ARGS]){own, instr->slot[1], instr->slot[2], -1, -1, -1, -1, -1, -1, -1}, attr);
     sum_up(c, y, own);
@@ -128,7 +129,7 @@ static void pool(context *c, const tri_instr *instr) {
 static void rewrite(context *c, const tri_instr *instr) {
     int first = instr->op == TRI_OP_attention_first;
     tri__build_as(&c->to, instr);
-    if (c->pass->in->ring && (instr->op == TRI_OP_attention || first)) {
+    if (c->ring && (instr->op == TRI_OP_attention || first)) {
         ring(c, instr, first);
         return;
     }
@@ -179,7 +180,8 @@ tri_status tri__pass_context(tri_pass *pass) {
     const tri_instr *from = program->instr;
     int n_from = program->n_instrs;
     TRI_TRY(check_sizes(pass->in));
-    context c = {.to = {.arena = pass->arena, .program = program}, .n = tri__mesh_cp(&pass->in->mesh)};
+    context c = {.to = {.arena = pass->arena, .program = program},
+                 .n = tri__mesh_cp(&pass->in->mesh), .ring = pass->in->ring};
     for (int field = 0; field < TRI_FIELD_COUNT; field++) c.whole[field] = -1;
     c.field = tri__arena_alloc(pass->arena, (size_t)program->n_slots * sizeof *c.field);
     for (int s = 0; s < program->n_slots; s++) {
