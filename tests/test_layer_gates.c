@@ -58,6 +58,9 @@ static void gates_are_drawn(void **state) {
             closed[k] += !tri__layer_is_open(&now, k);
             assert_true(fabs(scale[k] * keep - 1) < 1e-6);
         }
+        double open = tri__layers_open(&how, &t.model, 0, &now) + 4 * tri__layers_open(&how, &t.model, 1, &now);
+        assert_true(open == tri__layer_is_open(&now, 0) + tri__layer_is_open(&now, 1) +
+                                4 * tri__layer_is_open(&now, 2));
         if (step == 0) assert_true(!now.closed[0]);
     }
     /* 4,000 draws: four deviations are 0.03 */
@@ -68,6 +71,7 @@ static void gates_are_drawn(void **state) {
     tri_open_gates now = {0};
     tri__layer_gates_step(&none, &t.model, 4, 100, &now, scale);
     assert_true(!now.closed[0] && scale[0] == 1 && scale[2] == 1);
+    assert_true(tri__layers_open(&none, &t.model, 0, NULL) == 2);
     tiny_close(&t);
 }
 

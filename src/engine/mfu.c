@@ -2,6 +2,7 @@
 #include "engine/mfu.h"
 
 #include "engine/ceiling.h"
+#include "plan/layer_gates.h"
 #include "sim/hardware.h"
 
 #include <stdio.h>
@@ -14,22 +15,25 @@ static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * pairs * h;
 }
 
-double tri__nominal_flops(const tri_network *model, int text, double tokens, double squares) {
-    const tri_encoder *e = &model->encoder[text];
+double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
+                          const tri_open_gates *now) {
+    const tri_network *model = &engine->model;
     const tri_blocks *present = &model->blocks[text];
     if (present->word && tokens * present->keys < squares) squares = tokens * present->keys;
-    return 3 * (double)e->num_hidden_layers * layer_flops(e, tokens, squares);
+    double layers = tri__layers_open(&engine->in.layer_drop, model, text, now);
+    return 3 * layers * layer_flops(&model->encoder[text], tokens, squares);
 }
 
-double tri__nominal_batch(const tri_network *model, const tri_dataset *data, const int64_t *rows, int64_t n) {
+double tri__nominal_batch(const tri_engine *engine, const tri_dataset *data, const int64_t *rows, int64_t n,
+                          const tri_open_gates *now) {
     double flops = 0;
-    for (int text = 0; text < model->n_texts; text++) {
+    for (int text = 0; text < engine->model.n_texts; text++) {
         double tokens = 0, squares = 0;
         for (int64_t i = 0; i < n; i++) {
             tri_packed packed = tri__dataset_packed(data, text, rows[i]);
             tokens += (double)packed.tokens, squares += packed.squares;
         }
-        flops += tri__nominal_flops(model, text, tokens, squares);
+        flops += tri__nominal_flops(engine, text, tokens, squares, now);
     }
     return flops;
 }

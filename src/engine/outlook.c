@@ -35,8 +35,8 @@ static void add_means(const tri_engine *engine, tri_sampled *s) {
         s->samples += (double)c->of[TRI_SYM_N] / s->n;
         s->tokens += (double)(c->of[TRI_SYM_T0] + c->of[TRI_SYM_T1]) / s->n;
         for (int text = 0; text < engine->model.n_texts; text++)
-            s->flops += tri__nominal_flops(&engine->model, text, (double)c->of[TRI_SYM_T0 + text],
-                                           c->squares[TRI_SYM_T0 + text]) / s->n;
+            s->flops += tri__nominal_flops(engine, text, (double)c->of[TRI_SYM_T0 + text],
+                                           c->squares[TRI_SYM_T0 + text], NULL) / s->n;
     }
 }
 
@@ -58,7 +58,7 @@ static tri_sampled largest_rows(const tri_engine *engine, const tri_program *p) 
     for (int text = 0; text < engine->model.n_texts; text++) {
         double tokens = (double)p->max.of[TRI_SYM_T0 + text] * parts;
         out.tokens += tokens;
-        out.flops += tri__nominal_flops(&engine->model, text, tokens, p->max.squares[TRI_SYM_T0 + text] * parts);
+        out.flops += tri__nominal_flops(engine, text, tokens, p->max.squares[TRI_SYM_T0 + text] * parts, NULL);
     }
     return out;
 }

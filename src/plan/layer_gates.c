@@ -50,6 +50,17 @@ void tri__layer_gates_step(const tri_layer_drop *how, const tri_network *model, 
     }
 }
 
+double tri__layers_open(const tri_layer_drop *how, const tri_network *model, int text, const tri_open_gates *now) {
+    int64_t layers = model->encoder[text].num_hidden_layers;
+    if (!(how->theta > 0)) return (double)layers;
+    double open = 0;
+    int first = 0; /* gate of the encoder's first layer */
+    for (int before = 0; before < text; before++) first += (int)model->encoder[before].num_hidden_layers;
+    for (int64_t layer = 1; layer <= layers; layer++)
+        open += now ? tri__layer_is_open(now, first + (int)layer - 1) : tri__layer_keep_mean(how, layer, layers);
+    return open;
+}
+
 tri_status tri__layer_gates_set(tri_arena *arena, const tri_layer_drop *how, const tri_network *model,
                                 tri_program *program) {
     if (!(how->theta > 0)) return TRI_OK;

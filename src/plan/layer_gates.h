@@ -26,6 +26,8 @@ int tri__layer_gate(uint32_t seed, int64_t step, const char *name, double keep);
  * scale [tri__model_layers]. Without layer dropping all are open, and the factors 1. */
 void tri__layer_gates_step(const tri_layer_drop *how, const tri_network *model, uint32_t seed, int64_t step,
                            tri_open_gates *now, float *scale);
+/* How many layers of a text's encoder compute: in a step, or, without `now`, in the mean over the steps. */
+double tri__layers_open(const tri_layer_drop *how, const tri_network *model, int text, const tri_open_gates *now);
 /* Gives a program the gates of a model's layers; TRI_USAGE where it has too many. */
 tri_status tri__layer_gates_set(tri_arena *arena, const tri_layer_drop *how, const tri_network *model,
                                 tri_program *program);

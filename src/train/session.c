@@ -282,7 +282,8 @@ static tri_status next_batch(tri_session *s, int *more) {
                          .tokens = s->batch->tokens,
                          .flops = step_flops(s),
                          .mem_bytes = tri__exec_bytes(s->engine.exec)};
-    if (s->lead) s->model_flops = tri__nominal_batch(&s->engine.model, s->train, s->batch->row, s->batch->n);
+    if (s->lead)
+        s->model_flops = tri__nominal_batch(&s->engine, s->train, s->batch->row, s->batch->n, &s->feed[0].gates);
     *more = 1;
     return TRI_OK;
 }
