@@ -42,7 +42,7 @@ static void give_weights(const numbers *from, tri_session *s) {
 
 typedef struct diloco {
     int copies, replicas, n_mb, every, steps; /* replicas of a copy */
-    double lr, momentum;
+    double lr, momentum, max_norm;
     const char *option[4];                    /* of the sessions; ended by NULL */
     tri_session *session[MAX_COPIES];
     numbers anchor, mean, outer;
@@ -95,18 +95,18 @@ static void outer_step(diloco *d) {
 }
 
 static void reference_open(diloco *d) {
-    char parts[48];
+    char parts[48], steps[32], norm[48];
     snprintf(parts, sizeof parts, "--num-microbatches=%d", d->copies * d->replicas * d->n_mb);
-    const char *options[8] = {parts, "--threads=1", "--max-steps=200", "--resume=never"};
-    for (int i = 0; d->option[i]; i++) options[4 + i] = d->option[i];
-    char steps[32];
     snprintf(steps, sizeof steps, "--max-steps=%d", d->steps);
-    options[2] = steps;
+    snprintf(norm, sizeof norm, "--max-grad-norm=%.17g",
+             sqrt(d->copies) * d->max_norm); /* a copy has 1/n of the batch */
+    const char *options[10] = {parts, "--threads=1", steps, "--resume=never", norm};
+    for (int i = 0; d->option[i]; i++) options[5 + i] = d->option[i];
     for (int c = 0; c < d->copies; c++) {
         char folder[16];
         snprintf(folder, sizeof folder, "copy%d", c);
         d->session[c] = open_session(folder, options);
-        if (d->session[c]->settings->optimizer != TRI_SGD) /* a copy has 1/n of the batch */
+        if (d->session[c]->settings->optimizer != TRI_SGD)
             d->session[c]->engine.in.optimizer.inner_lr_factor = sqrt(d->copies);
     }
     numbers_open(&d->anchor, d->session[0]);
@@ -139,7 +139,7 @@ typedef struct job {
     int ranks, until, forks;
     int evaluate;              /* 1: after every step */
     const char *output;
-    const char *option[14];    /* ended by NULL */
+    const char *option[16];    /* ended by NULL */
     tri_result scores[16];     /* of the evaluation after each step */
     double spoil;              /* not 0: factor of rank 1's gradients in the third step */
     int64_t skipped[4];        /* steps without an update, by rank */
@@ -258,13 +258,14 @@ static void as_one_process(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const mesh_case *at = &cases[i];
         diloco d = {.copies = at->copies, .replicas = at->replicas, .n_mb = at->n_mb, .every = 3, .steps = 7,
-                    .lr = 0.7, .momentum = 0.9, .option = {at->option[0]}};
+                    .lr = 0.7, .momentum = i ? 0.9 : 0.3, .max_norm = 0.5, .option = {at->option[0]}};
         char parts[48];
         snprintf(parts, sizeof parts, "--num-microbatches=%d", at->n_mb);
         job j = {.ranks = at->ranks, .until = 7, .evaluate = 1, .output = "as-one",
                  .option = {"--sync-every=3", "--max-steps=7", "--resume=never", "--threads=1", "--check-replicas=1",
-                            parts, "--outer-lr=0.7", "--outer-momentum=0.9"}};
-        int n = 8;
+                            parts, "--max-grad-norm=0.5"}};
+        int n = 7;
+        if (i) j.option[n++] = "--outer-lr=0.7", j.option[n++] = "--outer-momentum=0.9"; /* else the defaults */
         for (int k = 0; k < 3 && at->extra[k]; k++) j.option[n++] = at->extra[k];
         if (at->option[0]) j.option[n++] = at->option[0];
         reference(&d);

@@ -52,12 +52,16 @@ static void say_whole_gradients(const tri_plan_in *in, const tri_log *log) {
              kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
 }
 
-static void say_inner_rate(const tri_plan_in *in, const tri_log *log) {
+static void say_local_steps(const tri_plan_in *in, const tri_log *log) {
     const tri_optimizing *how = &in->optimizer;
-    if (how->sync_every > 1 && in->mesh.dp > 1)
-        tri__say(log, TRI_LOG_INFO,
-                 "--sync-every %lld: copies take their own steps at %.3g times the learning rate (--inner-lr-factor)",
-                 (long long)how->sync_every, how->inner_lr_factor);
+    if (how->sync_every <= 1 || in->mesh.dp == 1) return;
+    tri__say(
+        log, TRI_LOG_INFO,
+        "--sync-every %lld: copies take their own steps at %.3g times the learning rate (--inner-lr-factor)%s, and "
+        "meet in a step of %.3g times their mean change (--outer-lr) with a momentum of %.3g (--outer-momentum)",
+        (long long)how->sync_every, how->inner_lr_factor,
+        in->max_grad_norm > 0 ? ", clip at sqrt(copies) times --max-grad-norm" : "", how->outer_lr,
+        how->outer_momentum);
 }
 
 /* 0/1 Adam: shards of all replicas are one copy. */
@@ -74,7 +78,7 @@ void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_
     const tri_compression *how = &in->compression;
     counted n = {0};
     say_whole_gradients(in, log);
-    say_inner_rate(in, log);
+    say_local_steps(in, log);
     say_together(in, log);
     if (how->gradients == TRI_CODE_NONE && how->weights == TRI_CODE_NONE) return;
     if (in->mesh.dp == 1)

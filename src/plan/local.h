@@ -13,6 +13,9 @@ tri_attr tri__copies_group(const tri_pass *pass);
 /* For copies that step alone, this one being `copy`: the state of each one's own weights; the slots of the anchor. */
 void tri__local_weights(tri_pass *pass, int copy, int copies);
 void tri__local_anchor(tri_pass *pass, tri_builder *build);
+/* For `update`: clipping limits a copy's own gradients to this many times the norm that is asked for; 1: no copies that
+ * step alone. */
+double tri__local_norm_factor(const tri_pass *pass);
 /* For `update`: all copies apply a step or none does, whichever copy's norm (of `sums`, which this rank's copy has
  * used) is not finite. */
 void tri__local_agree(tri_updating *up, int sums);

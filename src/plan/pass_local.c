@@ -19,6 +19,7 @@
 #include "plan/local.h"
 #include "plan/step_kinds.h"
 
+#include <math.h>
 #include <string.h>
 
 /* How a unit's elements that this rank holds are exchanged between copies. */
@@ -106,6 +107,14 @@ tri_status tri__local_check(const tri_pass *pass) {
                      "step alone: take --shard none, or --shard hybrid with a --shard-size below %d, whose runs each "
                      "have a copy",
                      every, names[in->sharding.kind], in->mesh.dp, in->mesh.dp);
+}
+
+/* A copy's gradient is a mean over 1/n of the batch's samples. Where noise outweighs the mean, its norm is sqrt(n)
+ * times that of the whole batch's: the limit that was chosen for the batch would clip nearly every step of a copy, and
+ * the copies' mean would go less far than steps on the whole batch. (As with inner_factor in engine.c.) */
+double tri__local_norm_factor(const tri_pass *pass) {
+    tri_attr group = tri__copies_group(pass);
+    return tri__steps_alone(pass) ? sqrt(tri__transfer_size(&pass->in->mesh, &group)) : 1;
 }
 
 void tri__local_agree(tri_updating *up, int sums) {

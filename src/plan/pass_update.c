@@ -79,8 +79,9 @@ static int emit_squares(tri_updating *up, const normed *of) {
 /* The norm, and from it the factor that clips and whether the step is applied. */
 static void emit_clip(tri_updating *up, int sums) {
     tri_pass *pass = up->pass;
-    TRI_BUILD(&up->build, clip, ((tri_attr){.max_norm = (float)pass->in->max_grad_norm}),
-              up->coef, pass->out.apply, pass->out.norm, sums, -1);
+    double limit = tri__local_norm_factor(pass) * pass->in->max_grad_norm;
+    TRI_BUILD(&up->build, clip, ((tri_attr){.max_norm = (float)limit}), up->coef, pass->out.apply, pass->out.norm, sums,
+              -1);
 }
 
 /* Where steps exist in which gradients are not summed over copies, nobody knows the norm of their sum. Copies see other

@@ -128,9 +128,9 @@ const tri_option tri__run_options[] = {
     ROW(INT, sync_every, RUN, .value = "1", .min = 1, .max = 1e9, .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
         .help = "copies of the model step alone and meet every so many steps (DiLoCo); 1: every step is common"),
-    ROW(REAL, outer_lr, RUN, .value = "1", .min = 1e-30, .max = INFINITY, .commands = "train",
+    ROW(REAL, outer_lr, RUN, .value = "0.7", .min = 1e-30, .max = INFINITY, .commands = "train",
         .heading = "optimisation", .help = "sync_every: rate of the step along the mean change"),
-    ROW(REAL, outer_momentum, RUN, .value = "0", .min = 0, .max = 0.9999999, .commands = "train",
+    ROW(REAL, outer_momentum, RUN, .value = "0.3", .min = 0, .max = 0.9999999, .commands = "train",
         .heading = "optimisation", .help = "sync_every: Nesterov's momentum of that step"),
     ROW(REAL, inner_lr_factor, RUN, .value = "0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "sync_every: the learning rate of copies' own steps, in multiples of lr; 0: the square root of the "
@@ -149,7 +149,8 @@ const tri_option tri__run_options[] = {
         .commands = "train,plan,choose,simulate",
         .help = "node: replicas of a machine exchange in full, only machines among each other in the code"),
     ROW(REAL, max_grad_norm, RUN, .value = "1.0", FROM(0), .commands = "train", .heading = "optimisation",
-        .help = "gradients are scaled down to this global norm; 0: never"),
+        .help = "gradients are scaled down to this global norm (sync_every: to sqrt(copies) times as much, each copy's "
+                "own); 0: never"),
     ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,serve,plan,simulate,bench,quantize",
         .choices = "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
                    "|16-mixed=fp16|float16=fp16",
