@@ -1,8 +1,10 @@
 /* test_local.c - copies of the model that step alone (--sync-every), against one process that takes the steps of each
  * copy with an ordinary session and the common ones in plain C. Evaluation, checkpoints between meetings, other numbers
- * of copies. */
+ * of copies. `make test` runs a sample of the codes and meshes; SOAK_STEPS=100: all of them. */
+#include "base/hash.h"
 #include "checkpoint/copies.h"
 #include "session_runs.h"
+#include "soak.h"
 
 enum { MAX_COPIES = 4, PIECES = 512 };
 
@@ -141,10 +143,22 @@ typedef struct job {
     const char *output;
     const char *option[16];    /* ended by NULL */
     tri_result scores[16];     /* of the evaluation after each step */
+    double loss[16];           /* of each step */
+    uint64_t kept[8];          /* a hash of all that each rank has at the end */
     double spoil;              /* not 0: factor of rank 1's gradients in the third step */
-    int64_t skipped[4];        /* steps without an update, by rank */
+    int64_t skipped[8];        /* steps without an update, by rank */
     char folder[TRI_PATH_MAX];
 } job;
+
+static uint64_t hash_kept(const tri_session *s) {
+    const tri_engine *e = &s->engine;
+    uint64_t all = 0;
+    for (int i = 0; i < e->n_weights + e->n_optimizer; i++) {
+        const tri_piece *piece = i < e->n_weights ? &e->weights[i] : &e->optimizer[i - e->n_weights];
+        all = tri__hash64(all, piece->data, (size_t)(piece->slice.end - piece->slice.begin) * sizeof(float));
+    }
+    return all;
+}
 
 static tri_status job_steps(job *j, tri_session *s, int rank) {
     char folder[TRI_PATH_MAX];
@@ -154,12 +168,13 @@ static tri_status job_steps(job *j, tri_session *s, int rank) {
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) return tri__fail(TRI_INTERNAL, "the run ended at step %lld", (long long)s->at.step);
         if (j->spoil != 0 && rank == 1 && s->at.step == 2) s->copy_inv *= j->spoil;
-        TRI_TRY(tri_forward_backward(s, NULL));
+        TRI_TRY(tri_forward_backward(s, rank == 0 ? &j->loss[s->at.step] : NULL));
         TRI_TRY(tri_update(s));
         if (j->evaluate) TRI_TRY(tri_evaluate(s, &scores));
         if (j->evaluate && rank == 0) j->scores[s->at.step - 1] = scores;
     }
     j->skipped[rank] = s->at.skipped;
+    j->kept[rank] = hash_kept(s);
     TRI_TRY(tri_save(s, folder, sizeof folder));
     if (rank == 0) memcpy(j->folder, folder, sizeof folder);
     return TRI_OK;
@@ -339,6 +354,76 @@ static void other_copies(void **state) {
     job_run(&copies);
 }
 
+typedef struct cell {
+    const char *code;
+    int feedback, hybrid, pp, mb;
+} cell;
+
+/* copies: 0: those of the cell, two, each of two replicas where they share one. */
+static job of_cell(const cell *c, int copies, char text[static 5][40]) {
+    int is_hybrid = !copies && c->hybrid;
+    snprintf(text[0], 40, "--compress-gradients=%s", c->code);
+    snprintf(text[1], 40, "--error-feedback=%s", c->feedback ? "yes" : "no");
+    snprintf(text[2], 40, "--shard=%s", is_hybrid ? "hybrid" : "none");
+    snprintf(text[3], 40, "--pp-size=%d", c->pp);
+    snprintf(text[4], 40, "--num-microbatches=%d", c->mb);
+    return (job){.ranks = (copies      ? copies
+                           : is_hybrid ? 4
+                                       : 2) *
+                          c->pp,
+                 .until = 8,
+                 .output = "cell",
+                 .option = {"--sync-every=3", "--max-steps=8", "--resume=never", "--threads=1", "--check-replicas=2",
+                            "--global-batch-size=16", text[0], text[1], text[2], text[3], text[4],
+                            is_hybrid ? "--shard-size=2" : NULL}};
+}
+
+static void expect_losses(const job *full, const job *have, int from, const char *what) {
+    for (int k = from; k < have->until; k++)
+        if (!(fabs(full->loss[k] - have->loss[k]) <= 0.1 * full->loss[k]))
+            fail_msg("%s: loss of step %d is %g, of steps in common %g", what, k + 1, have->loss[k], full->loss[k]);
+}
+
+/* Trains close to the run whose replicas never step alone; saved between meetings (3, 6 and 8) it goes on to the bit,
+ * all states of all ranks, and on another number of copies. */
+static void try_cell(const cell *c, const job *full) {
+    char text[5][40], moved[5][40], what[96];
+    snprintf(what, sizeof what, "%s, %s, pp %d, %d microbatches", c->code, c->hybrid ? "hybrid" : "none", c->pp, c->mb);
+    job whole = of_cell(c, 0, text), first = whole, rest = whole, there = of_cell(c, 3, moved);
+    job_run(&whole);
+    expect_losses(full, &whole, 0, what);
+    first.until = 5, rest.option[2] = there.option[2] = "--resume=auto";
+    job_run(&first);
+    job_run(&rest);
+    if (memcmp(whole.loss + 5, rest.loss + 5, 3 * sizeof *rest.loss) != 0) fail_msg("%s: other losses", what);
+    for (int r = 0; r < whole.ranks; r++)
+        if (whole.kept[r] != rest.kept[r]) fail_msg("%s: rank %d has other states after a restart", what, r);
+    job_run(&first);
+    job_run(&there);
+    expect_losses(full, &there, 5, what);
+}
+
+static void every_code_with_every_mesh(void **state) {
+    (void)state;
+    static const char *const codes[] = {"none", "bf16", "int8", "int4", "fp8"};
+    int all = soak_count("SOAK_STEPS", 0) > 0, n = 0, tried = 0;
+    job full = {.ranks = 2,
+                .until = 8,
+                .output = "common",
+                .option = {"--max-steps=8", "--resume=never", "--global-batch-size=16"}};
+    job_run(&full);
+    for (int code = 0; code < 5; code++)
+        for (int feedback = 0; feedback <= (code > 0); feedback++)
+            for (int hybrid = 0; hybrid < 2; hybrid++)
+                for (int pp = 1; pp <= 2; pp++)
+                    for (int mb = 1; mb <= 4; mb += 3, n++) {
+                        if (!all && n != 69) continue; /* fp8 with errors, hybrid, 4 microbatches */
+                        try_cell(&(cell){codes[code], feedback, hybrid, pp, mb}, &full);
+                        tried++;
+                    }
+    print_message("%d of %d combinations\n", tried, n);
+}
+
 /* Each state of another number of copies: weights as they were, moments and local weights the mean, errors the sum. */
 static tri_status look_at_states(tri_world *world, void *context) {
     const char *folder = context;
@@ -426,6 +511,7 @@ int main(void) {
         cmocka_unit_test(between_meetings),
         cmocka_unit_test(as_one_process),
         cmocka_unit_test(other_copies),
+        cmocka_unit_test(every_code_with_every_mesh),
         cmocka_unit_test(shares_of_states),
         cmocka_unit_test(not_finite),
         cmocka_unit_test(anchors_are_compared),
