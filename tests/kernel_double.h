@@ -389,33 +389,34 @@ static void double_lamb_average(const kernel_call *k, double *const *v) {
 
 /* fresh, most, sums, p, m, old, v, hyper: Li et al., 2021, with variances corrected for their beginning at 0. */
 static void double_lamb_refresh(const kernel_call *k, double *const *v) {
-    double b1 = k->attr.beta1, b2 = k->attr.beta2, eps = k->attr.eps, squares[2] = {0};
+    double b1 = k->attr.beta1, b2 = k->attr.beta2, eps = k->attr.eps, squares[3] = {0};
     const double *m = v[4], *hyper = v[7];
     v[1][0] = 0;
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = (m[i] - b1 * v[5][i]) / (1 - b1), root = sqrt(v[6][i] / hyper[2]) + eps;
         v[0][i] = b2 * v[0][i] + (1 - b2) * g * g;
         double r = fmin(1, fmax(-1, m[i] / hyper[1] / root)), step = r + (double)k->attr.decay * v[3][i];
-        squares[0] += r * r, squares[1] += step * step;
+        squares[0] += r * r, squares[1] += step * step, squares[2] += v[3][i] * v[3][i];
         if (m[i] != 0) v[1][0] = fmax(v[1][0], root / (sqrt(v[0][i] / hyper[3]) + eps));
     }
-    for (int i = 0; i < 2 && v[2]; i++) v[2][i] = squares[i];
+    for (int i = 0; i < 3 && v[2]; i++) v[2][i] = squares[i];
 }
 
 /* factor, sums, most */
 static void double_lamb_factor(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double part = fmin(1, sqrt(v[1][2 * i] / v[1][2 * i + 1])), last = v[0][i];
+        double part = fmin(1, sqrt(v[1][3 * i] / v[1][3 * i + 1])), last = v[0][i];
         double x = fmin(4, fmax(0.5, part * v[2][i] + 1 - part));
         v[0][i] = fmin(1.1 * last, fmax(0.9 * last, x));
     }
 }
 
-/* p, m, v, hyper, average, factor */
+/* p, m, v, hyper, average, factor, sums */
 static void double_lamb_frozen(const kernel_call *k, double *const *v) {
+    double ratio = fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double r = v[1][i] / v[3][1] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps);
-        v[0][i] -= v[3][0] * v[4][0] * v[5][0] * (fmin(1, fmax(-1, r)) + (double)k->attr.decay * v[0][i]);
+        v[0][i] -= v[3][0] * ratio * (fmin(1, fmax(-1, r)) + (double)k->attr.decay * v[0][i]);
     }
 }
 

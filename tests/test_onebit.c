@@ -419,8 +419,9 @@ static void expect_common(const tri_program *p, const tri_plan_in *in, const cha
         int dp, tp, pp;
     } slots[] = {{"grad.sumsq.each", in->mesh.dp > 1, in->mesh.tp > 1, in->mesh.pp > 1},
                  {"lamb.sums", sharded, in->mesh.tp > 1, 0},
+                 {"lamb.frozen", sharded, in->mesh.tp > 1, 0},
                  {"lamb.most", sharded, in->mesh.tp > 1, 0}};
-    for (int i = 0; i < (in->optimizer.kind == TRI_ONEBIT_LAMB ? 3 : 1); i++)
+    for (int i = 0; i < (in->optimizer.kind == TRI_ONEBIT_LAMB ? 4 : 1); i++)
         if (in->mesh.dp > 1 && ((slots[i].dp && !is_common(p, slots[i].name, TRI_AXIS_DP)) ||
                                 (slots[i].tp && !is_common(p, slots[i].name, TRI_AXIS_TP)) ||
                                 (slots[i].pp && !is_common(p, slots[i].name, TRI_AXIS_PP))))

@@ -221,7 +221,8 @@ class LambParameter:
         last = F64(self.factor or 1)
         x = min(max(part * most + (1 - part), 0.5), 4)
         self.factor = F32(min(max(x, last * (1 - 0.1)), last * (1 + 0.1)))
-        self.p = (self.p.astype(F64) - F64(LR) * (F64(self.average) * F64(self.factor)) * step).astype(F32)
+        ratio = min(F64(self.average) * F64(self.factor), np.sqrt(squares(self.p) / squares(step)))
+        self.p = (self.p.astype(F64) - F64(LR) * ratio * step).astype(F32)
 
 
 def write_lamb(path, moments):

@@ -182,13 +182,12 @@ template <bool LIMITED> struct lamb_update {
     float *p;                 /* [K] */
     const float *m, *v;       /* [K] each */
     const float *hyper;
-    const double *sums;       /* [2]; NULL: the ratio is average * factor, or 1 */
-    const float *average, *factor; /* [1] each, 0 counts as 1; NULL */
+    const double *sums;       /* LAMB's [2], or NULL: the ratio is 1; those of lamb_refresh [3], with an average */
+    const float *average, *factor; /* [1] each; NULL */
     moments a;
     __device__ __forceinline__ now begin() const {
-        double ratio = sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1.0;
-        if (average && *average != 0) ratio *= *average;
-        if (factor && *factor != 0) ratio *= *factor;
+        double ratio = average ? tri__frozen_ratio(*average, *factor, sums)
+                               : sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1.0;
         return now{(float)(hyper[0] * ratio), 1.0f / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
@@ -211,7 +210,7 @@ static void lamb_step(const tri_call *call) {
 static void lamb_frozen(const tri_call *call) {
     OPERANDS(lamb_frozen);
     lamb_update<true> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)), data<float>(call, ARG(v)),
-                     data<float>(call, ARG(hyper)), NULL,                      data<float>(call, ARG(average)),
+                     data<float>(call, ARG(hyper)), data<double>(call, ARG(sums)), data<float>(call, ARG(average)),
                      data<float>(call, ARG(factor)), moments_of(call)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "lamb_frozen");
@@ -237,12 +236,12 @@ static __device__ __forceinline__ double within(double x, double least, double m
     return x < least ? least : x > most ? most : x;
 }
 
-/* sums [n, 2] */
+/* sums [n, 3] */
 static __global__ void lamb_factor_kernel(int64_t n, float *factor, const double *sums, const double *most,
                                           const int32_t *apply) {
     int64_t k = (int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x;
     if (k >= n || !*apply) return;
-    double part = sums[2 * k + 1] > 0 ? fmin(1.0, sqrt(sums[2 * k] / sums[2 * k + 1])) : 0.0;
+    double part = sums[3 * k + 1] > 0 ? fmin(1.0, sqrt(sums[3 * k] / sums[3 * k + 1])) : 0.0;
     double last = factor[k] != 0 ? factor[k] : 1.0;
     double x = within(part * most[k] + (1 - part), TRI_FACTOR_LEAST, TRI_FACTOR_MOST);
     factor[k] = (float)within(x, last * (1 - TRI_FACTOR_CHANGE), last * (1 + TRI_FACTOR_CHANGE));
@@ -259,7 +258,7 @@ static void lamb_factor(const tri_call *call) {
 
 struct refresh_args {
     int64_t n;
-    double *part;                   /* [blocks, 3] */
+    double *part;                   /* [blocks, 4] */
     float *fresh;                   /* [K] */
     const float *p, *m, *old, *v;   /* [K] each */
     const float *hyper;
@@ -267,7 +266,7 @@ struct refresh_args {
     moments a;
 };
 typedef struct refreshed {
-    double sum[2];
+    double sum[3];
     float most;
 } refreshed;
 
@@ -281,8 +280,9 @@ static __device__ __forceinline__ void refresh_at(const refresh_args &f, int64_t
         float g = fmaf(-f.a.beta1, O[k], M[k]) / (1.0f - f.a.beta1);
         if (apply) F[k] = fmaf(f.a.beta2, F[k], (1.0f - f.a.beta2) * g * g);
         float root = sqrtf(V[k]) * c[1] + f.a.eps, now = sqrtf(F[k]) * c[2] + f.a.eps, r = limited(M[k] * c[0] / root);
-        double prelim = r, step = fmaf(f.a.decay, P[k], r);
+        double prelim = r, step = fmaf(f.a.decay, P[k], r), p = P[k];
         out.sum[0] = fma(prelim, prelim, out.sum[0]), out.sum[1] = fma(step, step, out.sum[1]);
+        out.sum[2] = fma(p, p, out.sum[2]);
         if (M[k] != 0) out.most = fmaxf(out.most, root / now);
     }
     if (apply) store<N>(f.fresh + i, F);
@@ -299,7 +299,7 @@ static __device__ __forceinline__ float block_most(float x) {
 }
 
 template <int N> static __global__ void lamb_refresh_kernel(refresh_args f) {
-    refreshed out = {{0, 0}, 0};
+    refreshed out = {{0, 0, 0}, 0};
     const float c[3] = {1.0f / f.hyper[1], rsqrtf(f.hyper[2]), rsqrtf(f.hyper[3])};
     int apply = *f.apply;
     for (int64_t i = ((int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x) * N; i < f.n;
@@ -307,21 +307,22 @@ template <int N> static __global__ void lamb_refresh_kernel(refresh_args f) {
         if (i + N <= f.n) refresh_at<N>(f, i, c, apply, out);
         else
             for (int64_t k = i; k < f.n; k++) refresh_at<1>(f, k, c, apply, out);
-    double sums[3] = {block_sum(out.sum[0]), block_sum(out.sum[1]), block_most(out.most)};
-    if (threadIdx.x < 3) f.part[3 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
+    double sums[4] = {block_sum(out.sum[0]), block_sum(out.sum[1]), block_sum(out.sum[2]), block_most(out.most)};
+    if (threadIdx.x < 4) f.part[4 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
 }
 
-/* part [n, 3] */
+/* part [n, 4] */
 static __global__ void refresh_sums_kernel(double *sums, double *most, const double *part, int n, int add) {
-    double total[2] = {0, 0};
+    double total[3] = {0, 0, 0};
     float top = 0;
     for (int i = threadIdx.x; i < n; i += LAMB_THREADS) {
-        total[0] += part[3 * i], total[1] += part[3 * i + 1];
-        top = fmaxf(top, (float)part[3 * i + 2]);
+        for (int k = 0; k < 3; k++) total[k] += part[4 * i + k];
+        top = fmaxf(top, (float)part[4 * i + 3]);
     }
-    total[0] = block_sum(total[0]), total[1] = block_sum(total[1]), top = block_most(top);
+    for (int k = 0; k < 3; k++) total[k] = block_sum(total[k]);
+    top = block_most(top);
     if (threadIdx.x == 0) *most = top;
-    if (sums && threadIdx.x < 2) sums[threadIdx.x] = (add ? sums[threadIdx.x] : 0) + total[threadIdx.x];
+    if (sums && threadIdx.x < 3) sums[threadIdx.x] = (add ? sums[threadIdx.x] : 0) + total[threadIdx.x];
 }
 
 static void lamb_refresh(const tri_call *call) {
@@ -347,7 +348,7 @@ const tri_kernel_row tri__cuda_optimizers[] = {
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_moments, lamb_moments, {2 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_step, lamb_step, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_average, lamb_average, {}),
-    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_refresh, lamb_refresh, {3 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_lamb_refresh, lamb_refresh, {4 * 8 * LAMB_BLOCKS, 0, 0, 0, 0}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_factor, lamb_factor, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_lamb_frozen, lamb_frozen, {}),
     {},

@@ -21,7 +21,8 @@ typedef struct onebit {
     tri_lamb lamb;
     tri_signs signs;
     int average, factor; /* slots [1, lamb.n] */
-    int most;            /* slot [1, lamb.n], of the largest quotients; -1: no parameter decays */
+    int sums, most;      /* slots [1, 3 * lamb.n] and [1, lamb.n]: lamb_refresh's; -1: no parameter decays */
+    int *view;           /* [n_params] slots of a parameter's three sums */
     int *old;            /* [n_params] the momentum before the step, of what this rank updates; -1 */
 } onebit;
 
@@ -32,21 +33,27 @@ static void begin(onebit *o, tri_updating *up) {
     tri__add_state(pass, "fresh", "exp_avg_sq_fresh.");
     tri__add_numbers(pass, &up->build, "average", "lamb_coeff_freeze.", &o->average);
     tri__add_numbers(pass, &up->build, "factor", "last_factor.", &o->factor);
-    o->most = o->lamb.n ? tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, o->lamb.n,
-                                          "lamb.most")
-                        : -1;
+    o->sums = o->most = -1;
+    if (o->lamb.n) {
+        const tri_rows one = {.add = 1};
+        o->sums = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, one, 3 * o->lamb.n, "lamb.frozen");
+        o->most = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, one, o->lamb.n, "lamb.most");
+    }
+    o->view = tri__arena_alloc(pass->arena, (size_t)pass->model->n_params * sizeof *o->view);
     o->old = tri__arena_alloc(pass->arena, (size_t)pass->model->n_params * sizeof *o->old);
 }
 
-static int param_view(const onebit *o, int slot, int param) {
+/* A parameter's n numbers of a slot that has as many for each. */
+static int param_view(const onebit *o, int slot, int n, int param) {
     tri_builder *to = &o->up->build;
-    return tri__build_view(to, slot, o->lamb.at[param], 1, 1, "%s.%s", to->program->slot[slot].name,
+    return tri__build_view(to, slot, n * o->lamb.at[param], 1, n, "%s.%s", to->program->slot[slot].name,
                            o->up->pass->model->param[param].name);
 }
 
-/* The sums as a row for each parameter. */
-static int rows_of(const onebit *o, const char *name) {
-    return tri__build_view(&o->up->build, o->lamb.sums, 0, o->lamb.n, 2, "lamb.sums.%s", name);
+/* The slot as a row of n numbers for each parameter. */
+static int rows_of(const onebit *o, int slot, int n) {
+    tri_builder *to = &o->up->build;
+    return tri__build_view(to, slot, 0, o->lamb.n, n, "%s.rows", to->program->slot[slot].name);
 }
 
 static void begin_fresh(void *with, const tri_lamb_param *param) {
@@ -71,13 +78,14 @@ static void refresh(void *with, const tri_lamb_param *param) {
     const onebit *o = with;
     tri_updating *up = o->up;
     const tri_run *run = &param->run;
-    int sums = o->lamb.view[param->index], most = param_view(o, o->most, param->index);
+    int sums = o->view[param->index] = param_view(o, o->sums, 3, param->index);
+    int most = param_view(o, o->most, 1, param->index);
     if (tri__range_count(run->part)) {
         int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
         TRI_BUILD(&up->build, lamb_refresh, tri__run_attr(up, run), tri__run_state(up, FRESH, run), most,
                   param->counts ? sums : -1, p, m, o->old[param->index], v, up->hyper, up->pass->out.apply);
     } else tri__lamb_zero(up, most, 0);
-    for (int k = 0; k < 2 && !param->counts; k++) tri__lamb_zero(up, sums, k);
+    for (int k = 0; k < 3 && !param->counts; k++) tri__lamb_zero(up, sums, k);
 }
 
 static void take_step(void *with, const tri_lamb_param *param) {
@@ -87,8 +95,8 @@ static void take_step(void *with, const tri_lamb_param *param) {
     if (!tri__range_count(param->run.part)) return;
     int p = tri__run_weights(up, &param->run), m = tri__run_state(up, M, &param->run),
         v = tri__run_state(up, V, &param->run);
-    TRI_BUILD(&up->build, lamb_frozen, attr, p, m, v, up->hyper, param_view(o, o->average, param->index),
-              param_view(o, o->factor, param->index), up->pass->out.apply);
+    TRI_BUILD(&up->build, lamb_frozen, attr, p, m, v, up->hyper, param_view(o, o->average, 1, param->index),
+              param_view(o, o->factor, 1, param->index), o->view[param->index], up->pass->out.apply);
 }
 
 static void step_others(tri_updating *up, const tri_run *run) {
@@ -99,7 +107,8 @@ static void emit_full(onebit *o) {
     tri_updating *up = o->up;
     tri__lamb_moments(up);
     if (o->lamb.n)
-        TRI_BUILD(&up->build, lamb_average, (tri_attr){0}, o->average, rows_of(o, "rows"), up->pass->out.apply);
+        TRI_BUILD(&up->build, lamb_average, (tri_attr){0}, o->average, rows_of(o, o->lamb.sums, 2),
+                  up->pass->out.apply);
     tri__lamb_steps(up);
     up->build.unit = -1;
 }
@@ -110,10 +119,10 @@ static void emit_signs(onebit *o) {
     if (up->pass->n_copies > 1) tri__signs_exchange(&o->signs);
     else tri__each_run(up, tri__run_momentum);
     tri__each_decaying(up, o, refresh);
-    tri__lamb_reduce(up, o->lamb.sums, tri__update_sum);
+    tri__lamb_reduce(up, o->sums, tri__update_sum);
     tri__lamb_reduce(up, o->most, tri__update_max);
     if (o->lamb.n)
-        TRI_BUILD(&up->build, lamb_factor, (tri_attr){0}, o->factor, rows_of(o, "frozen"), o->most,
+        TRI_BUILD(&up->build, lamb_factor, (tri_attr){0}, o->factor, rows_of(o, o->sums, 3), o->most,
                   up->pass->out.apply);
     tri__each_decaying(up, o, take_step);
     tri__each_run(up, step_others);

@@ -1,8 +1,10 @@
 /* optimizer.c - the optimizers: elements by threads, in any order; LAMB's sums of squares in double, over blocks fixed
  * by the length. */
 #include "device/cpu/fast/call.h"
+#include "layout/trust.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { BLOCKS = 64, CHUNK = 16384, ENOUGH = 1 << 14, GRAIN = 64 }; /* floats; blocks of sums are multiples of GRAIN */
 
@@ -114,7 +116,7 @@ static void lamb_step(const tri_call *call) {
 static void lamb_refresh(const tri_call *call) {
     OPERANDS(lamb_refresh);
     int64_t n = elements(call, ARG(p)), size = block_size(n);
-    double *part = call->work, *sums = f64(call, ARG(sums)), most = 0; /* [BLOCKS,3]; [2], may be NULL */
+    double *part = call->work, *sums = f64(call, ARG(sums)), most = 0; /* [BLOCKS,4]; [3], may be NULL */
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), ARG(old), ARG(hyper), -1});
     run.fresh = f32(call, ARG(fresh)), run.c = f32(call, ARG(hyper))[3];
     if (!*i32(call, ARG(apply))) run.g = NULL;
@@ -122,15 +124,15 @@ static void lamb_refresh(const tri_call *call) {
     for (int64_t i = 0; i < BLOCKS; i++) {
         int64_t begin = i * size < n ? i * size : n, end = n - begin < size ? n : begin + size;
         tri_update_run block = from(&run, begin);
-        block.sums = part + 3 * i;
-        block.sums[0] = block.sums[1] = block.sums[2] = 0;
+        block.sums = part + 4 * i;
+        memset(block.sums, 0, 4 * sizeof *block.sums);
         tri__simd()->lamb_refresh(&block, end - begin);
     }
-    for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[3 * i + 2]);
+    for (int64_t i = 0; i < BLOCKS; i++) most = fmax(most, part[4 * i + 3]);
     *f64(call, ARG(most)) = most;
-    for (int k = 0; k < 2 && sums; k++) {
+    for (int k = 0; k < 3 && sums; k++) {
         double total = adds(call, ARG(sums)) ? sums[k] : 0;
-        for (int64_t i = 0; i < BLOCKS; i++) total += part[3 * i + k];
+        for (int64_t i = 0; i < BLOCKS; i++) total += part[4 * i + k];
         sums[k] = total;
     }
 }
@@ -140,7 +142,7 @@ static void lamb_frozen(const tri_call *call) {
     if (!*i32(call, ARG(apply))) return;
     float average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
     tri_update_run run = run_of(call, &(places){ARG(p), ARG(m), ARG(v), -1, ARG(hyper), -1});
-    run.ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
+    run.ratio = (float)tri__frozen_ratio(average, factor, f64(call, ARG(sums)));
     each_chunk(call, &run, elements(call, ARG(p)), tri__simd()->lamb_frozen);
 }
 
@@ -150,7 +152,7 @@ const tri_kernel_row tri__cpu_optimizer_fast[] = {
     {.op = TRI_OP_sgd, .dtype = TRI_F32, .run = sgd},
     {.op = TRI_OP_lamb_moments, .dtype = TRI_F32, .run = lamb_moments, .work = {.fixed = BLOCKS * 16}},
     {.op = TRI_OP_lamb_step, .dtype = TRI_F32, .run = lamb_step},
-    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 24}},
+    {.op = TRI_OP_lamb_refresh, .dtype = TRI_F32, .run = lamb_refresh, .work = {.fixed = BLOCKS * 32}},
     {.op = TRI_OP_lamb_frozen, .dtype = TRI_F32, .run = lamb_frozen},
     {.run = NULL},
 };

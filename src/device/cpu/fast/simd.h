@@ -50,7 +50,7 @@ typedef struct tri_update_run {
     float ratio;                 /* lamb_step */
     double *sums;                /* lamb_moments: [2], of p^2 and r^2, added to; may be NULL */
     float *fresh, c;             /* lamb_refresh: [n], and its correction; g is the momentum of the step before. sums:
-                                    [3], of r^2 and of (r + decay * p)^2, added to; the largest, if it is larger */
+                                    [4], of r^2, (r + decay * p)^2, p^2, added to; the largest, if it is larger */
 } tri_update_run;
 
 /* Which blocks of a head are present. */

@@ -155,20 +155,20 @@ static __attribute__((noinline)) void refresh_whole(const tri_update_run *a, int
 /* Adds to a->sums, as tri_update_run says. */
 static void frozen_sums(const tri_update_run *a, int64_t n) {
     float inverse = 1 / sqrtf(a->c2), inverse_now = 1 / sqrtf(a->c);
-    vd sums[2][2] = {{{0}}};
+    vd sums[3][2] = {{{0}}};
     vf top = {0};
-    BY_VECTORS(n, vf m = get(a->m + i, left); vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
+    BY_VECTORS(n, vf p = get(a->p + i, left); vf m = get(a->m + i, left); vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
                vf now = vec_sqrt(get(a->fresh + i, left)) * inverse_now + a->eps; vf r = frozen_direction(a, m, root);
-               add_squares(sums[0], r); add_squares(sums[1], r + get(a->p + i, left) * a->decay);
+               add_squares(sums[0], r); add_squares(sums[1], r + p * a->decay); add_squares(sums[2], p);
                top = vec_max(top, masked(root / now, m != 0)));
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         double part[VEC / 2];
         store_d(part, sums[k][0] + sums[k][1]);
         for (int u = 0; u < VEC / 2; u++) a->sums[k] += part[u];
     }
     float lane[VEC];
     store(lane, top);
-    for (int u = 0; u < VEC; u++) a->sums[2] = lane[u] > a->sums[2] ? lane[u] : a->sums[2];
+    for (int u = 0; u < VEC; u++) a->sums[3] = lane[u] > a->sums[3] ? lane[u] : a->sums[3];
 }
 
 /* By pieces, as lamb_moments. */

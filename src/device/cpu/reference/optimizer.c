@@ -109,26 +109,26 @@ static void lamb_refresh(const tri_call *call) {
     float *fresh = f32(call, ARG(fresh));                                                       /* [K] */
     const float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *old = f32(call, ARG(old));     /* [K] each */
     const float *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper));                         /* [K] [4] */
-    double most = 0, squares[2] = {0}, *sums = f64(call, ARG(sums)), b1 = attr->beta1, b2 = attr->beta2;
+    double most = 0, squares[3] = {0}, *sums = f64(call, ARG(sums)), b1 = attr->beta1, b2 = attr->beta2;
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double g = (m[i] - b1 * old[i]) / (1 - b1);
         if (*i32(call, ARG(apply))) fresh[i] = (float)(b2 * fresh[i] + (1 - b2) * g * g);
         double root = sqrt(v[i]) / sqrt(hyper[2]) + attr->eps, now = sqrt(fresh[i]) / sqrt(hyper[3]) + attr->eps;
         double r = within(m[i] / (double)hyper[1] / root, -1, 1), step = r + (double)attr->decay * p[i];
-        squares[0] += r * r, squares[1] += step * step;
+        squares[0] += r * r, squares[1] += step * step, squares[2] += (double)p[i] * p[i];
         if (m[i] != 0 && root / now > most) most = root / now;
     }
     *f64(call, ARG(most)) = most;
-    for (int i = 0; i < 2 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
+    for (int i = 0; i < 3 && sums; i++) sums[i] = (adds(call, ARG(sums)) ? sums[i] : 0) + squares[i];
 }
 
 static void lamb_factor(const tri_call *call) {
     OPERANDS(lamb_factor);
     if (!*i32(call, ARG(apply))) return;
     float *factor = f32(call, ARG(factor));                                         /* [K] */
-    const double *sums = f64(call, ARG(sums)), *most = f64(call, ARG(most));        /* [K,2] [K] */
-    for (int64_t k = 0; k < call->t[ARG(sums)].rows; k++, sums += 2) {
+    const double *sums = f64(call, ARG(sums)), *most = f64(call, ARG(most));        /* [K,3] [K] */
+    for (int64_t k = 0; k < call->t[ARG(sums)].rows; k++, sums += 3) {
         double part = sums[1] > 0 ? fmin(1, sqrt(sums[0] / sums[1])) : 0, last = factor[k] != 0 ? factor[k] : 1;
         double x = within(part * most[k] + (1 - part), TRI_FACTOR_LEAST, TRI_FACTOR_MOST);
         factor[k] = (float)within(x, last * (1 - TRI_FACTOR_CHANGE), last * (1 + TRI_FACTOR_CHANGE));
@@ -140,8 +140,9 @@ static void lamb_frozen(const tri_call *call) {
     if (!*i32(call, ARG(apply))) return;
     float *p = f32(call, ARG(p));                                                               /* [K] */
     const float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)), *hyper = f32(call, ARG(hyper)); /* [K] [K] [4] */
+    const double *sums = f64(call, ARG(sums));                                                  /* [3] */
     double average = *f32(call, ARG(average)), factor = *f32(call, ARG(factor));
-    double ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
+    double ratio = tri__frozen_ratio(average, factor, sums);
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double r = within(direction(call->attr, hyper, m[i], v[i]), -1, 1);
