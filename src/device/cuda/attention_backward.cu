@@ -7,46 +7,11 @@
  * same order: the order of additions is fixed, and results are bitwise reproducible. If sums over output rows are
  * requested, each warp that writes computes a partial sum of a head. */
 #include "device/cuda/attention_fetch.cuh"
+#include "device/cuda/attention_slopes.cuh"
 
 typedef attention_place place;
 
 #if TRI_HOPPER
-/* Turns scores (keys by queries) into weights before dropout. `statistic` [2, QUERIES]. */
-static __device__ __forceinline__ void exponentiate(float (&score)[32], const float *statistic, float log2_scale) {
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        float2 two = *reinterpret_cast<const float2 *>(statistic + 8 * j +
-                                                       threadIdx.x % 4 * 2); /* of this query and the next */
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            score[4 * j + i] = power_of_2(fmaf(score[4 * j + i], log2_scale, i % 2 ? -two.y : -two.x));
-    }
-}
-
-/* Turns weights and gradients of weights after dropout into weights after dropout and gradients of scores, in place,
- * both without the factor of dropout's scale. kept[h]: the decisions for the thread's two keys, shifted so that its
- * first query's is bit 0. `left` keys exist from the thread's first on. */
-static __device__ __forceinline__ void differentiate(float (&score)[32], float (&dweight)[32], const float *statistic,
-                                                     const uint2 (&kept)[2], int left) {
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        float2 two = *reinterpret_cast<const float2 *>(statistic + QUERIES + 8 * j + threadIdx.x % 4 * 2);
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                float &s = score[4 * j + 2 * h + e], &d = dweight[4 * j + 2 * h + e], p = s;
-                s = (j < 4 ? kept[h].x : kept[h].y) >> (j % 4 * 8 + e) & 1 ? p : 0.0f;
-                d = fmaf(s, d, -p * (e ? two.y : two.x));
-            }
-    }
-    if (__any_sync(0xFFFFFFFFu, left <= 8)) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            if (i / 2 % 2 * 8 >= left) score[i] = dweight[i] = 0;
-    }
-}
-
 /* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that columns need no bounds checks. A thread's
  * columns are `column` and the next, and those 8, 16, ... further; its rows are the first and the one 8 further; `left`
  * rows exist from the first on. */
@@ -453,8 +418,6 @@ static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kern
 #endif
 }
 
-enum { PREPARE_THREADS = 256 };
-
 /* Sorts the sequences by length, ties by index. */
 static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
     for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS) {
@@ -465,38 +428,6 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
         }
         a.order[rank] = place_of(a, s, 0);
     }
-}
-
-/* Zeroes padding rows: 8 columns of a head. */
-template <typename T>
-static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
-    float zero[WIDE] = {};
-    T *to = (T *)a.dqkv + (t * 3 * a.heads + head) * a.width + piece * WIDE;
-    for (int part = 0; part < 3; part++) store<WIDE>(to + (int64_t)part * a.heads * a.width, zero);
-}
-
-/* The statistics of some rows and heads, by COLS / 8 threads each. */
-template <typename T, int COLS>
-static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
-    enum { PIECES = COLS / WIDE };
-    uint32_t i = (uint32_t)((block * PREPARE_THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads;
-    uint32_t t = i / heads, all = (uint32_t)a.rows * heads;
-    int piece = threadIdx.x % PIECES;
-    float sum = 0;
-    if (i < all && piece * WIDE < a.width) {
-        float x[WIDE], y[WIDE];
-        int64_t at = (int64_t)i * a.width + piece * WIDE;
-        load<WIDE>((const T *)a.dctx + at, x), load<WIDE>((const T *)a.ctx + at, y);
-#pragma unroll
-        for (int k = 0; k < WIDE; k++) sum = fmaf(x[k], y[k], sum);
-    }
-#pragma unroll
-    for (int lane = PIECES / 2; lane; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
-    if (i < all && (int)t >= a.seq[a.n] && !a.add && piece * WIDE < a.width) clear_piece<T>(a, t, i % heads, piece);
-    if (piece || i >= all) return;
-    float *statistic = a.statistic + i % heads * a.rows + t;
-    statistic[0] = a.lse[i] * 1.44269504f;
-    statistic[a.heads * a.rows] = sum / a.drop.scale;
 }
 
 /* Empty sequences have no block to write their part. */

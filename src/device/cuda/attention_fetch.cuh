@@ -133,37 +133,6 @@ template <int COLS> struct step {
     }
 };
 
-/* Transposes: bit l of lane k becomes the former bit k of lane l. */
-static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
-    uint32_t lane = threadIdx.x % WARP, low = 0x0000FFFFu; /* low: bits whose number has bit `step` clear */
-#pragma unroll
-    for (uint32_t step = 16; step; step /= 2, low ^= low << step) {
-        uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, x, step), mine = lane & step ? ~low : low;
-        x = (x & mine) | (__funnelshift_r(other, other, lane & step ? step : 32 - step) & ~mine);
-    }
-    return x;
-}
-
-/* The decisions of query `query` for 32 keys: bit b belongs to key 2 b, or from b = 16 on to key 2 (b - 16) + 1. */
-static __device__ __forceinline__ uint32_t decide(const attention_args &a, const mask_start &start,
-                                                  const attention_place &at, int query, int first_key) {
-    uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
-    if (mask_is_even(a, feature)) {
-        mask_row row = mask_row_of(a.mask, start, at.sample, at.query + (uint32_t)query);
-#pragma unroll 2
-        for (uint32_t i = 0; i < 4; i++) { /* two at a time: registers do not allow more */
-            uint32_t x[4];
-            mask_draw(a.mask, start, row, feature / 8 + i, x);
-#pragma unroll
-            for (int k = 0; k < 4; k++) word = with_signs(word >> 1, x[k]);
-        }
-        return word;
-    }
-    uint64_t bits = mask_odd(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
-    for (int i = 0; i < 32; i++) word |= (uint32_t)(bits >> i & 1) << (i / 2 + i % 2 * 16);
-    return word;
-}
-
 /* Decisions of a step, for its keys from `first` on: each thread draws for one query and 32 keys, or for 128 keys twice
  * 32. */
 template <int COLS, int NUMBER>
@@ -174,7 +143,7 @@ static __device__ __forceinline__ void decide_step(const attention_args &a, cons
 #pragma unroll
     for (int i = 0; i < NUMBER / (2 * WARP); i++) {
         int key = first + (2 * i + thread / QUERIES) * WARP;
-        uint32_t word = decide(a, start, at, first_query + query, at.first_key + key);
+        uint32_t word = decide_keys(a, start, at, first_query + query, at.first_key + key);
         uint32_t *to = reinterpret_cast<uint32_t *>(m.decisions(stage) + key + lane % 16 * 2 + lane / 16);
         to[query / WARP] = turn_bits(word);
     }

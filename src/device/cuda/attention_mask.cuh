@@ -97,4 +97,37 @@ static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask
     return bits;
 }
 
+/* Transposes: bit l of lane k becomes the former bit k of lane l. */
+[[maybe_unused]] static __device__ __forceinline__ uint32_t turn_bits(uint32_t x) {
+    uint32_t lane = threadIdx.x % WARP, low = 0x0000FFFFu; /* low: bits whose number has bit `step` clear */
+#pragma unroll
+    for (uint32_t step = 16; step; step /= 2, low ^= low << step) {
+        uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, x, step), mine = lane & step ? ~low : low;
+        x = (x & mine) | (__funnelshift_r(other, other, lane & step ? step : 32 - step) & ~mine);
+    }
+    return x;
+}
+
+/* The decisions of query `query` for 32 keys: bit b belongs to key 2 b, or from b = 16 on to key 2 (b - 16) + 1. */
+[[maybe_unused]] static __device__ __forceinline__ uint32_t decide_keys(const attention_args &a,
+                                                                        const mask_start &start,
+                                                                        const attention_place &at, int query,
+                                                                        int first_key) {
+    uint32_t feature = at.feature + (uint32_t)(first_key - at.begin), word = 0;
+    if (mask_is_even(a, feature)) {
+        mask_row row = mask_row_of(a.mask, start, at.sample, at.query + (uint32_t)query);
+#pragma unroll 2
+        for (uint32_t i = 0; i < 4; i++) { /* two at a time: registers do not allow more */
+            uint32_t x[4];
+            mask_draw(a.mask, start, row, feature / 8 + i, x);
+#pragma unroll
+            for (int k = 0; k < 4; k++) word = with_signs(word >> 1, x[k]);
+        }
+        return word;
+    }
+    uint64_t bits = mask_odd(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
+    for (int i = 0; i < 32; i++) word |= (uint32_t)(bits >> i & 1) << (i / 2 + i % 2 * 16);
+    return word;
+}
+
 #endif
