@@ -2,14 +2,18 @@
  * up to a step: median milliseconds of a call, TFLOP/s, TB/s of operands, and the milliseconds of all its calls in a
  * step.
  *
- *   cuda_kernels [base128|base512|large512|large384|oneb] [--tokens N] [--dropout P] [OPERATION ...]
+ *   cuda_kernels [base128|base512|large512|large384|oneb|long] [--tokens N] [--dropout P] [--window W] [--block B]
+ *                [OPERATION ...]
  *
  * Default: all operations of base512 with dropout 0.1. --tokens: rows of dense layers instead of the model's (other
- * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. Optimizers and
- * codes are timed on 100 million elements. */
+ * operations need whole sequences); bench/cudnn.py is the comparison for attention without dropout. --window and
+ * --block: of block-sparse attention; 256 and 64 tokens. Parts of attention are those of a ring of two, whose sequences
+ * are twice as long as the model's. Optimizers and codes are timed on 100 million elements. */
+#include "base/arena.h"
 #include "device/device.h"
 #include "layout/coded.h"
 #include "layout/float16.h"
+#include "model/pattern.h"
 
 #include "measure.h"
 
@@ -35,10 +39,12 @@ static const model models[] = {
     {"large512", 2, 24, 1024, 16, 4096, 32, 512, 30522},
     {"large384", 1, 24, 1024, 16, 4096, 128, 384, 30522},
     {"oneb", 1, 24, 2048, 16, 8192, 16, 1024, 30522},
+    {"long", 1, 12, 768, 12, 3072, 22, 4096, 30522}, /* twice as many heads of sequences as processors */
 };
 
 /* dims: a letter and its extent: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
- * of a layer, else a number. F: a code, which gives B. -mask: that operand is left out. */
+ * of a layer, b words of blocks, r rows of a ring's run, p those of both, u 2 width, else a number. F: a code, which
+ * gives B. -mask: that operand is left out. */
 typedef struct shape {
     const char *op, *dims;
     int layer, step;   /* calls per layer; calls per branch outside of layers */
@@ -85,6 +91,12 @@ static const shape shapes[] = {
     {"attention_first", "Nn Tt Hh Dq Aa Ss", 0, 0, 0,
      0}, /* of the last layer, which is counted as if it made all rows */
     {"attention_first_din", "Nn Tt Hh Dq Aa Ss", 0, 0, 0, 0},
+    /* of long sequences */
+    {"attention_sparse", "Tt Hh Dq Aa Ss Kb", 0, 0, 0, 0},
+    {"attention_sparse_din", "Tt Hh Dq Aa Ss Kb", 0, 0, 0, 0},
+    {"attention_part", "Tr Hh Dq Gu Aa Ss Kp", 0, 0, 0, 0},
+    {"attention_part_din", "Tr Hh Dq Gu Aa Ss Kp", 0, 0, 0, 0},
+    {"attention_join", "Tr Hh Aa", 0, 0, 0, 0},
     /* of inference and quantisation-aware training */
     {"quantize_int8", "Tt Ih", 0, 0, 0, 0},
     {"quantize_int8", "Tt Ii", 0, 0, 0, 0},
@@ -130,6 +142,8 @@ typedef struct bench {
     float dropout;
     const char *op[32];           /* requested operations; n_ops 0: all */
     int n_ops;
+    int64_t window, block;
+    tri_blocks blocks;            /* word NULL: the window has all keys */
     void *noise[TRI_DTYPE_COUNT]; /* [NOISE] on the host; NULL for types that have none */
 } bench;
 
@@ -155,6 +169,10 @@ static int64_t extent(const bench *b, const shape *at, char letter) {
         case 'n': return m->samples;
         case 'a': return m->heads;
         case 'w': return m->words;
+        case 'b': return b->blocks.n;
+        case 'r': return m->samples * m->length + m->samples;
+        case 'p': return 2 * (m->samples * m->length + m->samples);
+        case 'u': return 2 * m->width;
         case 'k': return 4 * m->width * m->width + 2 * m->width * m->inner;
         default: return strtoll(d + 1, NULL, 10);
         }
@@ -184,7 +202,8 @@ static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
 }
 
 /* Integers by name; real numbers are noise. */
-static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *t) {
+static void fill(bench *b, const shape *at, const char *name, tri_dtype dtype, const tri_tensor *t) {
+    int ring = strncmp(at->op, "attention_part", 14) == 0;
     int64_t n = t->rows * t->cols, size = (int64_t)tri__dtype_bytes(dtype);
     if (dtype != TRI_I32) {
         for (int64_t i = 0; i < n && b->noise[dtype]; i += NOISE)
@@ -197,8 +216,10 @@ static void fill(bench *b, const char *name, tri_dtype dtype, const tri_tensor *
     for (int64_t i = 0; i < n; i++) {
         if (strcmp(name, "ids") == 0) whole[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)b->of->words);
         else if (strcmp(name, "pos") == 0) whole[i] = (int32_t)(i % length % 512);
+        else if (strcmp(name, "blocks") == 0) whole[i] = b->blocks.word[i];
+        else if (strcmp(name, "key") == 0 && ring) whole[i] = (int32_t)(i % 2 ? 0 : i / 2);
         else if (strcmp(name, "key") == 0) whole[i] = (int32_t)(i % 2 ? i / 2 % length : i / 2 / length);
-        else if (strcmp(name, "seq") == 0) whole[i] = (int32_t)(i * length);
+        else if (strcmp(name, "seq") == 0) whole[i] = (int32_t)(i * length * (1 + ring));
         else whole[i] = 1;
     }
     copy_in(b, t->data, whole, (size_t)n * sizeof *whole);
@@ -235,7 +256,9 @@ static double time_shape(bench *b, const shape *at) {
                      .beta2 = 0.999f,
                      .decay = 0.01f,
                      .code = (int32_t)extent(b, at, 'F'),
-                     .members = 2};
+                     .members = 2,
+                     .part = 1,
+                     .block = (int32_t)b->block};
     tri_call call = {.op = (tri_op)tri__op_find(at->op),
                      .attr = &attr,
                      .acc = at->acc,
@@ -249,7 +272,8 @@ static double time_shape(bench *b, const shape *at) {
     size_t size[TRI_MAX_ARGS] = {0};
     char left_out[32];
     for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(b, at, letter);
-    dims.of['Q' - 'A'] = (double)(m->samples * m->length * m->length);
+    dims.of['Q' - 'A'] = (double)(m->samples * m->length) *
+                         (strchr(at->dims, 'b') ? b->blocks.keys : (double)m->length);
     for (int k = 0; k < row->n_args; k++) {
         tri_tensor *t = &call.t[k];
         int type = row->arg[k].dtype;
@@ -262,7 +286,7 @@ static double time_shape(bench *b, const shape *at) {
         if (strstr(at->dims, left_out)) continue;
         size[k] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(dtype);
         if (b->device->alloc(b->context, size[k], &t->data) != TRI_OK) fail(at->op);
-        fill(b, row->arg[k].name, dtype, t);
+        fill(b, at, row->arg[k].name, dtype, t);
         if (tri__dtype_bytes(dtype) == 2) halves += t->rows * t->cols;
         bytes += (double)(row->arg[k].access == TRI_ACCESS_G ? size[0] / 3 : size[k]) *
                  (row->arg[k].access == TRI_ACCESS_U || at->acc >> k & 1 ? 2 : 1);
@@ -290,6 +314,7 @@ static int wanted(const bench *b, const char *op) {
 static void read_words(bench *b, int argc, char **argv) {
     b->of = &models[1];
     b->dropout = 0.1f;
+    b->window = 256, b->block = 64;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         int is_model = 0;
@@ -298,12 +323,14 @@ static void read_words(bench *b, int argc, char **argv) {
         if (is_model) continue;
         if (strcmp(word, "--tokens") == 0 && i + 1 < argc) b->tokens = strtoll(argv[++i], NULL, 10);
         else if (strcmp(word, "--dropout") == 0 && i + 1 < argc) b->dropout = strtof(argv[++i], NULL);
+        else if (strcmp(word, "--window") == 0 && i + 1 < argc) b->window = strtoll(argv[++i], NULL, 10);
+        else if (strcmp(word, "--block") == 0 && i + 1 < argc) b->block = strtoll(argv[++i], NULL, 10);
         else if (tri__op_find(word) >= 0 && b->n_ops < 32) b->op[b->n_ops++] = word;
         else {
-            fprintf(
-                stderr,
-                "cuda_kernels: '%s' is no model (base128, base512, large512, large384, oneb), option or operation\n",
-                word);
+            fprintf(stderr,
+                    "cuda_kernels: '%s' is no model (base128, base512, large512, large384, oneb, long), option or "
+                    "operation\n",
+                    word);
             exit(2);
         }
     }
@@ -316,14 +343,20 @@ int main(int argc, char **argv) {
     if (b.device->open(&tri__core, 0, 1 << 20, &b.context) != TRI_OK) fail("no GPU");
     b.device->kernels(&b.table);
     make_noise(&b);
+    tri_arena arena;
+    if (tri__arena_open(&arena, 1 << 26) != TRI_OK) fail("blocks");
+    tri_pattern pattern = {.mode = TRI_PATTERN_WINDOW, .block = b.block, .window = b.window};
+    b.blocks = tri__pattern_blocks(&arena, &pattern, b.of->length, b.of->heads);
     double all = 0;
     printf("%s\n", b.of->name);
     for (int i = 0; i < SHAPES; i++)
-        if (wanted(&b, shapes[i].op)) all += time_shape(&b, &shapes[i]);
+        if (wanted(&b, shapes[i].op) && (b.blocks.word || !strchr(shapes[i].dims, 'b')))
+            all += time_shape(&b, &shapes[i]);
     printf("%-22s %9.3f ms\n", "sum", all);
     free(b.noise[TRI_F32]);
     free(b.noise[TRI_BF16]);
     free(b.noise[TRI_I8]);
     b.device->close(b.context);
+    tri__arena_close(&arena);
     return 0;
 }

@@ -45,6 +45,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {1, 130, 7, 200, 2},
     {3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
     {600, 257, 3, 256},
+    {8300, 20},
 };
 
 /* Patterns of sequences of up to KERNEL_LONGEST tokens, and how many heads may have layouts. */
@@ -56,8 +57,11 @@ static const tri_pattern kernel_patterns[] = {
     {.mode = TRI_PATTERN_OFFSETS, .block = 32, .offsets = {{0, -2}, 2}, .global_block_indices = {{3}, 1}},
     {.mode = TRI_PATTERN_WINDOW, .block = 64, .window = 1},
     {.mode = TRI_PATTERN_OFFSETS, .block = 16, .offsets = {{-1, 2}, 2}, .global_block_indices = {{0}, 1}},
+    {.mode = TRI_PATTERN_OFFSETS, .block = 16, .offsets = {{0, -1}, 2}, .global_block_indices = {{515}, 1}},
 };
 enum { KERNEL_PATTERNS = sizeof kernel_patterns / sizeof *kernel_patterns };
+/* The last pattern is of longer sequences: of more blocks than a GPU's kernels look at together. */
+static inline int64_t kernel_longest(int64_t number) { return number == KERNEL_PATTERNS - 1 ? 8300 : KERNEL_LONGEST; }
 
 /* Made on first use, and kept. */
 static inline tri_blocks kernel_blocks(int64_t number) {
@@ -65,7 +69,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
     static tri_arena arena[KERNEL_PATTERNS];
     if (made[number].word) return made[number];
     if (tri__arena_open(&arena[number], 1 << 20) != TRI_OK) abort();
-    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], KERNEL_LONGEST, KERNEL_HEADS);
+    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], kernel_longest(number), KERNEL_HEADS);
     return made[number];
 }
 

@@ -49,6 +49,13 @@ static const kernel_grid own_grids[] = {
      "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
     {"attention attention_din", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
     {"attention attention_din", "L=5 A=45 E=64"},
+    {SPARSE, "L=4,5,6,7 W=0,1,2,3,4 A=2 E=40,64"},
+    {SPARSE, "L=4,7 W=1,2 X=70 A=3 E=64,72,128"},
+    {SPARSE, "L=10 W=5 A=1 E=8"},
+    {SPARSE, "L=5,7 W=1,3 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8, as above */
+    {RING_ATTENTION, "L=5,6,8 J=2 Z=0,1 U=0,1 A=2 E=40,64"},
+    {RING_ATTENTION, "L=5,8 J=2 Z=1 U=0 A=6 E=64"},
+    {RING_ATTENTION, "L=4,7 J=3 X=5 Z=1 U=0,2 A=3 E=64,72,128"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},
     {"norm_dw dropout_add_norm_din gelu_din_db", "T=260 H=768,3072"},
     {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=64,1000 O=64,256 I=128,320"},
@@ -253,6 +260,8 @@ static void not_a_number_shows(void **state) {
         {"linear linear_gelu linear_gelu_din linear_din linear_dw linear_int8_din linear_int8_dw", "T=5 O=7 I=9"},
         {"row_max", "T=5 I=7,64"},
         {ATTENTION, "L=4 A=2 E=8,64"},
+        {SPARSE, "L=4 W=1 A=2 E=8,64"},
+        {"attention_part", "L=4 J=2 Z=0 U=0 A=2 E=8,64"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},

@@ -1,7 +1,8 @@
-/* attention.cu - rows of attention over packed sequences. 16-bit types use Hopper's tensor cores (attention_forward.cu,
- * attention_backward.cu); here is the plain fallback: a warp computes one row of one head, in fp32, and recomputes each
- * score when it is needed. Padding rows, after the last sequence, produce 0 and receive 0. */
-#include "device/cuda/attention.cuh"
+/* attention.cu - rows of attention over packed sequences, dense and block-sparse. 16-bit types use Hopper's tensor
+ * cores (attention_forward.cu, attention_backward.cu; attention_tiles.cu, attention_tiles_din.cu); here is the plain
+ * fallback: a warp computes one row of one head, in fp32, and recomputes each score when it is needed. Padding rows,
+ * after the last sequence, produce 0 and receive 0. */
+#include "device/cuda/attention_tiles.cuh"
 #include "device/cuda/columns.cuh"
 
 enum { THREADS = 128, MOST_COLS = 8 }; /* columns per lane: heads of up to 256 */
@@ -12,7 +13,7 @@ typedef struct row {
     int head, begin, end; /* rows it attends to; none if begin = end */
 } row;
 
-static __device__ __forceinline__ row row_of(const attention_args &a) {
+static __device__ __forceinline__ row row_here(const attention_args &a) {
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
     row r = {i / a.heads, (int)(i % a.heads), 0, 0};
     int low = 0, high = a.n; /* the last s with seq[s] <= t is in [low, high] */
@@ -23,6 +24,36 @@ static __device__ __forceinline__ row row_of(const attention_args &a) {
     }
     if (low < a.n) r.begin = a.seq[low], r.end = a.seq[low + 1];
     return r;
+}
+
+/* The rows that a row attends to, or that attend to it: all of its sequence, or those of listed blocks; adjacent blocks
+ * are one span. */
+typedef struct walk {
+    const int32_t *of, *stop;
+    int begin, end, block; /* block 0: all */
+} walk;
+
+static __device__ __forceinline__ walk walk_of(const tile_args &t, const row &r, bool of_keys) {
+    walk w = {NULL, NULL, r.begin, r.end, 0};
+    if (!t.blocks || r.begin == r.end) return w;
+    tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.a.head + r.head)
+                                    : tri__blocks_of_queries(t.blocks, t.a.head + r.head);
+    int i = (int)(r.t - r.begin) / t.block;
+    w.of = lists.of + lists.at[i], w.stop = lists.of + lists.at[i + 1], w.block = t.block;
+    return w;
+}
+
+/* The next span; false: there is none. */
+static __device__ __forceinline__ bool next_span(walk &w, int *begin, int *end) {
+    if (!w.block) {
+        *begin = w.begin, *end = w.end, w.begin = w.end;
+        return *begin < *end;
+    }
+    if (w.of == w.stop || w.begin + *w.of * w.block >= w.end) return false;
+    *begin = *end = w.begin + *w.of * w.block;
+    for (; w.of < w.stop && w.begin + *w.of * w.block == *end; w.of++) *end += w.block;
+    *end = min(*end, w.end);
+    return true;
 }
 
 /* The head's columns of row t of qkv: query (part 0), key (1), value (2). */
@@ -71,21 +102,25 @@ static __device__ __forceinline__ void put_columns(T *to, int width, const float
             to[lane + WARP * k] = narrow<T>(sum[k] * factor + (add ? wide(to[lane + WARP * k]) : 0.0f));
 }
 
-template <typename T> static __global__ void plain_kernel(attention_args a) {
-    row r = row_of(a);
-    int lane = threadIdx.x % WARP;
+template <typename T> static __global__ void plain_kernel(tile_args t) {
+    const attention_args &a = t.a;
+    row r = row_here(a);
+    int lane = threadIdx.x % WARP, begin, end;
     if (r.t >= a.rows) return;
     float largest = -INFINITY, sum = 0, out[MOST_COLS] = {};
-    for (int j = r.begin + lane; j < r.end; j += WARP) largest = fmaxf(largest, score<T>(a, r.head, r.t, j));
+    for (walk w = walk_of(t, r, false); next_span(w, &begin, &end);)
+        for (int j = begin + lane; j < end; j += WARP) largest = fmaxf(largest, score<T>(a, r.head, r.t, j));
     for (int i = WARP / 2; i; i /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, i));
-    for (int first = r.begin; first < r.end; first += WARP) {
-        int j = first + lane;
-        float weight = j < r.end ? expf(score<T>(a, r.head, r.t, j) - largest) : 0.0f;
-        sum += weight;
-        if (j < r.end) weight *= kept_weight(a, r.head, r.t, j);
-        gather<T>(
-            weight, min(WARP, r.end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 2); }, out);
-    }
+    for (walk w = walk_of(t, r, false); next_span(w, &begin, &end);)
+        for (int first = begin; first < end; first += WARP) {
+            int j = first + lane;
+            float weight = j < end ? expf(score<T>(a, r.head, r.t, j) - largest) : 0.0f;
+            sum += weight;
+            if (j < end) weight *= kept_weight(a, r.head, r.t, j);
+            gather<T>(
+                weight, min(WARP, end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 2); },
+                out);
+        }
     sum = warp_sum(sum);
     put_columns((T *)a.ctx + (r.t * a.heads + r.head) * a.width, a.width, out, r.end > r.begin ? 1.0f / sum : 0.0f, 0);
     if (a.lse && lane == 0) a.lse[r.t * a.heads + r.head] = r.end > r.begin ? largest + logf(sum) : 0.0f;
@@ -103,23 +138,29 @@ static __device__ __forceinline__ void weight_gradient(const attention_args &a, 
 }
 
 /* The gradients of one row's query (over all rows it attends to), key and value (over all rows that attend to it). */
-template <typename T> static __global__ void plain_din_kernel(attention_args a) {
-    row r = row_of(a);
-    int lane = threadIdx.x % WARP;
+template <typename T> static __global__ void plain_din_kernel(tile_args t) {
+    const attention_args &a = t.a;
+    row r = row_here(a);
+    int lane = threadIdx.x % WARP, begin, end;
     if (r.t >= a.rows) return;
     float dq[MOST_COLS] = {}, dk[MOST_COLS] = {}, dv[MOST_COLS] = {};
-    for (int first = r.begin; first < r.end; first += WARP) {
-        int j = first + lane, lanes = min(WARP, r.end - first);
-        float unused, out_ds = 0, in_ds = 0, in_weight = 0;
-        if (j < r.end) {
-            weight_gradient<T>(a, r.head, r.t, j, &unused, &out_ds);
-            weight_gradient<T>(a, r.head, j, r.t, &in_weight, &in_ds);
+    for (walk w = walk_of(t, r, false); next_span(w, &begin, &end);)
+        for (int first = begin; first < end; first += WARP) {
+            float unused, ds = 0;
+            if (first + lane < end) weight_gradient<T>(a, r.head, r.t, first + lane, &unused, &ds);
+            gather<T>(
+                ds, min(WARP, end - first), a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 1); }, dq);
         }
-        gather<T>(out_ds, lanes, a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 1); }, dq);
-        gather<T>(in_ds, lanes, a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 0); }, dk);
-        gather<T>(in_weight, lanes, a.width,
-                  [&](int i) { return (const T *)a.dctx + ((int64_t)(first + i) * a.heads + r.head) * a.width; }, dv);
-    }
+    for (walk w = walk_of(t, r, true); next_span(w, &begin, &end);)
+        for (int first = begin; first < end; first += WARP) {
+            int lanes = min(WARP, end - first);
+            float ds = 0, weight = 0;
+            if (lane < lanes) weight_gradient<T>(a, r.head, first + lane, r.t, &weight, &ds);
+            gather<T>(ds, lanes, a.width, [&](int i) { return part_of<T>(a, r.head, first + i, 0); }, dk);
+            gather<T>(
+                weight, lanes, a.width,
+                [&](int i) { return (const T *)a.dctx + ((int64_t)(first + i) * a.heads + r.head) * a.width; }, dv);
+        }
     T *to = (T *)a.dqkv + (r.t * 3 * a.heads + r.head) * a.width;
     put_columns(to, a.width, dq, a.scale, a.add);
     put_columns(to + (int64_t)a.heads * a.width, a.width, dk, a.scale, a.add);
@@ -139,14 +180,55 @@ static attention_args args_of(const tri_call *call, int seq, int key, int64_t co
 
 static unsigned plain_blocks(const attention_args &a) { return blocks_for(a.rows * a.heads, THREADS / WARP); }
 
+template <typename T> static void plain(const tri_call *call, const tile_args &t) {
+    if (t.a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention: heads of more than 256 columns");
+    else plain_kernel<T><<<plain_blocks(t.a), THREADS, 0, stream(call)>>>(t);
+}
+template <typename T> static void plain_din(const tri_call *call, const tile_args &t) {
+    if (t.a.width > MOST_COLS * WARP)
+        record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
+    else plain_din_kernel<T><<<plain_blocks(t.a), THREADS, 0, stream(call)>>>(t);
+}
+
 template <typename T> static void attention(const tri_call *call) {
     OPERANDS(attention);
-    attention_args a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    a.qkv = call->t[ARG(qkv)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    if (a.rows == 0 || tri__cuda_flash(call, &a)) return;
-    if (a.width > MOST_COLS * WARP) record(call, cudaErrorNotSupported, "attention: heads of more than 256 columns");
-    else plain_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
+    tile_args t = {};
+    t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
+    if (t.a.rows == 0 || tri__cuda_flash(call, &t.a)) return;
+    plain<T>(call, t);
     launched(call, "attention");
+}
+
+/* Keys and values in qkv. */
+template <typename T> static void set_blocks(const tri_call *call, int blocks, tile_args *t) {
+    int64_t H = (int64_t)t->a.heads * t->a.width;
+    t->kv = (const T *)t->a.qkv + H, t->kv_stride = 3 * H;
+    if (t->a.dqkv) t->dkv = (T *)t->a.dqkv + H, t->add_kv = t->a.add;
+    t->blocks = data<int32_t>(call, blocks), t->block = call->attr->block;
+}
+
+template <typename T> static void attention_sparse(const tri_call *call) {
+    OPERANDS(attention_sparse);
+    tile_args t = {};
+    t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
+    set_blocks<T>(call, ARG(blocks), &t);
+    if (t.a.rows == 0 || tri__cuda_tiles(call, &t, call->dtype[ARG(ctx)])) return;
+    plain<T>(call, t);
+    launched(call, "attention_sparse");
+}
+
+template <typename T> static void attention_sparse_din(const tri_call *call) {
+    OPERANDS(attention_sparse_din);
+    tile_args t = {};
+    t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    t.a.qkv = call->t[ARG(qkv)].data, t.a.dctx = call->t[ARG(dctx)].data, t.a.ctx = call->t[ARG(ctx)].data;
+    t.a.lse = data<float>(call, ARG(lse)), t.a.dqkv = call->t[ARG(dqkv)].data, t.a.add = adds(call, ARG(dqkv));
+    set_blocks<T>(call, ARG(blocks), &t);
+    if (t.a.rows == 0 || tri__cuda_tiles_din(call, &t, call->dtype[ARG(dqkv)])) return;
+    plain_din<T>(call, t);
+    launched(call, "attention_sparse_din");
 }
 
 /* Scratch of the tensor cores' gradient: the order of the sequences, a counter (32 bytes), and per element of dqkv 2
@@ -171,15 +253,15 @@ static void share_scratch(const tri_call *call, attention_args *a, int sums) {
 template <typename T> static int form_din(const tri_call *call, int later) {
     OPERANDS(attention_din);
     int dctx = ARG(dctx) + later, qkv = ARG(qkv) + later, ctx = ARG(ctx) + later, lse = ARG(lse) + later;
-    attention_args a = args_of(call, ARG(seq) + later, ARG(key) + later, call->t[dctx].cols);
+    tile_args t = {};
+    t.a = args_of(call, ARG(seq) + later, ARG(key) + later, call->t[dctx].cols);
+    attention_args &a = t.a;
     a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
     a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
     int dtype = call->dtype[ARG(dqkv)];
     if (dtype != TRI_F32) share_scratch(call, &a, later && flash_sums(call, &a, dtype));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
-    if (a.width > MOST_COLS * WARP)
-        record(call, cudaErrorNotSupported, "attention's gradient: heads of more than 256 columns");
-    else plain_din_kernel<T><<<plain_blocks(a), THREADS, 0, stream(call)>>>(a);
+    plain_din<T>(call, t);
     return 0;
 }
 
@@ -206,5 +288,9 @@ const tri_kernel_row tri__cuda_attention[] = {
     {TRI_OP_attention_din_db, TRI_F32, attention_din_db<float>, COLUMN_WORK(1)},
     {TRI_OP_attention_din_db, TRI_BF16, attention_din_db<bf16>, DIN_DB_WORK},
     {TRI_OP_attention_din_db, TRI_F16, attention_din_db<f16>, DIN_DB_WORK},
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse, attention_sparse, {}),
+    {TRI_OP_attention_sparse_din, TRI_F32, attention_sparse_din<float>, {}},
+    {TRI_OP_attention_sparse_din, TRI_BF16, attention_sparse_din<bf16>, TILES_WORK},
+    {TRI_OP_attention_sparse_din, TRI_F16, attention_sparse_din<f16>, TILES_WORK},
     {},
 };

@@ -1,8 +1,9 @@
-/* attention_first.cu - attention of each sequence's first token alone, and its gradient. Bound by memory: a block
- * processes one head of one sequence and reads its keys and values once. A team of lanes, enough for a head's columns,
- * processes one key at a time with AHEAD of them in flight; each team has its own softmax, and all are combined at the
- * end, in an order fixed by the shape. */
+/* attention_first.cu - attention of each sequence's first token alone, dense or block-sparse, and its gradient. Bound
+ * by memory: a block processes one head of one sequence and reads its keys and values once. A team of lanes, enough for
+ * a head's columns, processes one key at a time with AHEAD of them in flight; each team has its own softmax, and all
+ * are combined at the end, in an order fixed by the shape. */
 #include "device/cuda/common.cuh"
+#include "layout/blocks.h"
 
 enum { THREADS = 256, WARPS = THREADS / WARP, AHEAD = 4, MOST_WIDTH = 256 };
 
@@ -11,16 +12,19 @@ typedef struct first_args {
     void *out, *dqkv;             /* ctx, in the forward; [T,3H] */
     float *lse;                   /* [N,heads]; NULL if absent */
     const int32_t *seq, *key;     /* [N + 1] [T,2]; key NULL without dropout */
+    const int32_t *blocks;        /* layout/blocks.h; NULL: all keys */
     int64_t rows;                 /* T */
     int n, heads, head, width;    /* N; heads on this rank; the first head's number; columns of a head */
-    int max_len, add;             /* of random numbers; dqkv is added to */
+    int max_len, add, block;      /* of random numbers; dqkv is added to; tokens of a block */
     float scale;                  /* 1 / sqrt(width) */
     dropper drop;
 } first_args;
 
 /* A thread's position: lanes of a team hold N columns each, CHUNKS times. */
 typedef struct place {
-    int s, head, begin, length;   /* of this block */
+    int s, head, begin, length;   /* of this block; the sequence's rows */
+    int keys;                     /* that its first token attends to */
+    const int32_t *of;            /* their blocks; NULL: all rows */
     int team, teams, lane, index; /* lanes of a team, teams of the block; this thread's lane, and its team */
     uint32_t step, sample, query,
         feature; /* of random numbers: the step, the sequence, its first query, its first key */
@@ -30,6 +34,13 @@ template <int N> static __device__ __forceinline__ place place_of(const first_ar
     place p;
     p.s = blockIdx.x / a.heads, p.head = blockIdx.x % a.heads;
     p.begin = a.seq[p.s], p.length = p.s < a.n ? a.seq[p.s + 1] - p.begin : 0;
+    p.keys = p.length, p.of = NULL;
+    if (a.blocks && p.length > 0) {
+        tri_block_lists lists = tri__blocks_of_queries(a.blocks, a.head + p.head);
+        int last = tri__blocks_end(lists, 0, (p.length + a.block - 1) / a.block) - 1; /* it has at least block 0 */
+        p.of = lists.of + lists.at[0];
+        p.keys = (last - lists.at[0]) * a.block + min(a.block, p.length - lists.of[last] * a.block);
+    }
     p.team = 1;
     while (p.team < WARP && p.team * N < a.width) p.team *= 2;
     p.teams = THREADS / p.team, p.lane = threadIdx.x % p.team, p.index = threadIdx.x / p.team;
@@ -98,9 +109,13 @@ template <typename T>
 static __device__ __forceinline__ T *part_of(const first_args &a, T *base, int head, int64_t t, int part) {
     return base + ((t * 3 + part) * a.heads + head) * a.width;
 }
-/* Whether dropout keeps the weight of the j-th key. */
-static __device__ __forceinline__ int keeps(const first_args &a, const place &p, int j) {
-    uint32_t feature = p.feature + (uint32_t)j;
+/* The j-th key's row, from the sequence's first on. */
+static __device__ __forceinline__ int row_at(const first_args &a, const place &p, int j) {
+    return p.of && j < p.keys ? p.of[j / a.block] * a.block + j % a.block : j;
+}
+/* Whether dropout keeps the weight of a row. */
+static __device__ __forceinline__ int keeps(const first_args &a, const place &p, int row) {
+    uint32_t feature = p.feature + (uint32_t)row;
     return !a.drop.threshold || (kept_bits(a.drop, p.step, p.sample, p.query, feature / 8) >> (feature % 8) & 1);
 }
 /* The factor for sums relative to `top` when the maximum becomes `larger`; both may be -inf before the first sum. */
@@ -141,20 +156,21 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
     place p = place_of<N>(a);
     float q[CHUNKS * N], out[CHUNKS * N] = {}, top = -INFINITY, sum = 0;
     widen(get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin, 0), 1), a.scale * 1.4426950408889634f, q);
-    for (int base = p.index; base - p.index < p.length; base += AHEAD * p.teams) {
+    for (int base = p.index; base - p.index < p.keys; base += AHEAD * p.teams) {
         piece<T, N, CHUNKS> k[AHEAD], v[AHEAD];
         float score[AHEAD], before = top;
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            int64_t j = base + u * p.teams;
-            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 1), j < p.length);
-            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 2), j < p.length);
+            int j = base + u * p.teams;
+            int64_t t = p.begin + row_at(a, p, j);
+            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, t, 1), j < p.keys);
+            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, t, 2), j < p.keys);
         }
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) score[u] = dot(q, k[u]);
         team_sum(p, score);
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) top = base + u * p.teams < p.length ? fmaxf(top, score[u]) : top;
+        for (int u = 0; u < AHEAD; u++) top = base + u * p.teams < p.keys ? fmaxf(top, score[u]) : top;
         float less = shrink(before, top);
         sum *= less;
 #pragma unroll
@@ -162,9 +178,9 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
             int j = base + u * p.teams;
-            float weight = j < p.length ? power_of_2(score[u] - top) : 0.0f;
+            float weight = j < p.keys ? power_of_2(score[u] - top) : 0.0f;
             sum += weight;
-            add_row(out, keeps(a, p, j) ? weight : 0.0f, v[u]);
+            add_row(out, keeps(a, p, row_at(a, p, j)) ? weight : 0.0f, v[u]);
         }
     }
     for (int lane = p.team; lane < WARP; lane *= 2) {
@@ -180,11 +196,21 @@ template <typename T, int N, int CHUNKS> static __global__ void __launch_bounds_
     join_warps<T>(a, p, out_of, largest, total);
 }
 
-/* Zeroes the head's columns of padding rows. */
-template <typename T> static __device__ __forceinline__ void clear_rest(const first_args &a, const place &p) {
-    for (int64_t i = threadIdx.x; i < (a.rows - p.begin) * 3 * a.width && !a.add; i += THREADS)
-        part_of(a, (T *)a.dqkv, p.head, p.begin + i / (3 * a.width),
+/* Zeroes the head's columns of the rows [begin, end). */
+template <typename T>
+static __device__ __forceinline__ void clear_rows(const first_args &a, const place &p, int64_t begin, int64_t end) {
+    for (int64_t i = threadIdx.x; i < (end - begin) * 3 * a.width && !a.add; i += THREADS)
+        part_of(a, (T *)a.dqkv, p.head, begin + i / (3 * a.width),
                 (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
+}
+/* Those of the sequence's blocks that its first token does not attend to. */
+template <typename T> static __device__ __forceinline__ void clear_unlisted(const first_args &a, const place &p) {
+    int n = (p.keys + a.block - 1) / a.block, after = 0; /* blocks in the list; the block after the last one met */
+    for (int i = 0; i <= n; i++) {
+        int64_t end = i < n ? (int64_t)p.of[i] * a.block : p.length;
+        clear_rows<T>(a, p, p.begin + (int64_t)after * a.block, p.begin + end);
+        if (i < n) after = p.of[i] + 1;
+    }
 }
 
 /* Blocks after those of the last sequence handle the padding rows. */
@@ -195,9 +221,10 @@ static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a)
     T *dqkv = (T *)a.dqkv;
     place p = place_of<N>(a);
     if (p.s == a.n) {
-        clear_rest<T>(a, p);
+        clear_rows<T>(a, p, p.begin, a.rows);
         return;
     }
+    if (p.of) clear_unlisted<T>(a, p);
     int64_t row = (int64_t)p.s * a.heads + p.head;
     float q[CHUNKS * N], dctx[CHUNKS * N], dq[CHUNKS * N] = {}, none[CHUNKS * N] = {};
     widen(get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin, 0), 1), 1.0f, q);
@@ -205,14 +232,15 @@ static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a)
     float mean[1] = {dot(dctx, get<T, N, CHUNKS>(p, a.width, (const T *)a.ctx + row * a.width, 1))};
     float to_powers = a.scale * 1.4426950408889634f, lse = a.lse[row] * 1.4426950408889634f;
     team_sum(p, mean);
-    for (int base = p.index; base - p.index < p.length; base += AHEAD * p.teams) {
+    for (int base = p.index; base - p.index < p.keys; base += AHEAD * p.teams) {
         piece<T, N, CHUNKS> k[AHEAD], v[AHEAD];
         float score[AHEAD], dp[AHEAD];
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            int64_t j = base + u * p.teams;
-            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 1), j < p.length);
-            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, p.begin + j, 2), j < p.length);
+            int j = base + u * p.teams;
+            int64_t t = p.begin + row_at(a, p, j);
+            k[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, t, 1), j < p.keys);
+            v[u] = get<T, N, CHUNKS>(p, a.width, part_of(a, qkv, p.head, t, 2), j < p.keys);
         }
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) score[u] = dot(q, k[u]), dp[u] = dot(dctx, v[u]);
@@ -220,8 +248,8 @@ static __global__ void __launch_bounds__(THREADS) first_din_kernel(first_args a)
         team_sum(p, dp);
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            int j = base + u * p.teams;
-            if (j >= p.length) continue;
+            if (base + u * p.teams >= p.keys) continue;
+            int j = row_at(a, p, base + u * p.teams);
             float weight = power_of_2(score[u] * to_powers - lse), factor = keeps(a, p, j) ? a.drop.scale : 0.0f;
             float ds = weight * (factor * dp[u] - mean[0]);
             add_row(dq, ds, k[u]);
@@ -264,10 +292,7 @@ static int fits(const tri_call *call, const first_args &a, const char *where) {
     return a.width <= MOST_WIDTH;
 }
 
-template <typename T> static void attention_first(const tri_call *call) {
-    OPERANDS(attention_first);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
-    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
+template <typename T> static void attend_first(const tri_call *call, const first_args &a) {
     unsigned blocks = (unsigned)(a.n * a.heads);
     if (!blocks || !fits(call, a, "attention_first: heads of more than 256 columns")) return;
     if (is_wide(a)) first_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
@@ -275,12 +300,7 @@ template <typename T> static void attention_first(const tri_call *call) {
     launched(call, "attention_first");
 }
 
-template <typename T> static void attention_first_din(const tri_call *call) {
-    OPERANDS(attention_first_din);
-    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
-    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
-    a.lse = data<float>(call, ARG(lse));
-    a.add = adds(call, ARG(dqkv));
+template <typename T> static void attend_first_din(const tri_call *call, const first_args &a) {
     unsigned blocks = (unsigned)((a.n + 1) * a.heads);
     if (!a.rows || !fits(call, a, "attention_first_din: heads of more than 256 columns")) return;
     if (is_wide(a)) first_din_kernel<T, WIDE, MOST_WIDTH / WARP / WIDE><<<blocks, THREADS, 0, stream(call)>>>(a);
@@ -288,8 +308,40 @@ template <typename T> static void attention_first_din(const tri_call *call) {
     launched(call, "attention_first_din");
 }
 
+template <typename T> static void attention_first(const tri_call *call) {
+    OPERANDS(attention_first);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
+    attend_first<T>(call, a);
+}
+template <typename T> static void attention_sparse_first(const tri_call *call) {
+    OPERANDS(attention_sparse_first);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
+    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block;
+    attend_first<T>(call, a);
+}
+
+template <typename T> static void attention_first_din(const tri_call *call) {
+    OPERANDS(attention_first_din);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
+    a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
+    attend_first_din<T>(call, a);
+}
+template <typename T> static void attention_sparse_first_din(const tri_call *call) {
+    OPERANDS(attention_sparse_first_din);
+    first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
+    a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
+    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block;
+    attend_first_din<T>(call, a);
+}
+
 const tri_kernel_row tri__cuda_attention_first[] = {
     TRI_CUDA_ROWS(TRI_OP_attention_first, attention_first, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_din, attention_first_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first, attention_sparse_first, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_din, attention_sparse_first_din, {}),
     {},
 };

@@ -1,7 +1,8 @@
-/* attention_part.cu - attention of a run's queries to the keys of a run (device/cpu/reference/attention_part.c). Plain:
- * a warp handles one head of one row, its lanes the columns, and meets the other rows one after the other, in order. */
-#include "device/cuda/common.cuh"
-#include "layout/runs.h"
+/* attention_part.cu - attention of a run's queries to the keys of a run (device/cpu/reference/attention_part.c). 16-bit
+ * types use Hopper's tensor cores (attention_tiles.cu, attention_tiles_din.cu). Here is the plain fallback, and what
+ * first tokens need: a warp handles one head of one row, its lanes the columns, and meets the other rows one after the
+ * other, in order. */
+#include "device/cuda/attention_tiles.cuh"
 
 enum { THREADS = 128, ROWS = THREADS / WARP, MOST_WIDTH = 256, EACH = MOST_WIDTH / WARP };
 #define NO_KEYS (-1e30f)
@@ -287,6 +288,23 @@ static int fits(const tri_call *call, const part_args &a, const char *where) {
     return a.width <= MOST_WIDTH;
 }
 
+/* The same operands for tiles. */
+static tile_args tiles_of(const part_args &a) {
+    tile_args t = {};
+    t.a.qkv = a.q, t.a.dctx = a.dctx, t.a.lse = a.lse, t.a.seq = a.seq, t.a.key = a.key, t.a.rows = a.rows;
+    t.a.ctx = a.dctx ? (void *)a.ctx : a.out, t.a.dqkv = a.dq, t.a.add = a.add;
+    t.a.n = a.n, t.a.heads = a.heads, t.a.head = a.head, t.a.width = a.width, t.a.max_len = a.max_len;
+    t.a.scale = a.scale, t.a.drop = a.drop;
+    t.kv = a.kv, t.dkv = a.dkv, t.kv_stride = a.ld_kv, t.add_kv = a.add_kv;
+    t.ring = a.ring, t.run = a.run, t.part = a.part;
+    return t;
+}
+/* Zeroes an output of which tiles write the rows of sequences alone. */
+static void clear(const tri_call *call, int arg) {
+    size_t bytes = (size_t)elements(call, arg) * tri__dtype_bytes((tri_dtype)call->dtype[arg]);
+    if (!adds(call, arg)) record(call, cudaMemsetAsync(call->t[arg].data, 0, bytes, stream(call)), "attention_part");
+}
+
 template <typename T> static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
     int64_t H = call->t[ARG(ctx)].cols;
@@ -294,6 +312,12 @@ template <typename T> static void attention_part(const tri_call *call) {
     a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
     a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     if (!a.rows || !fits(call, a, "attention_part: heads of more than 256 columns")) return;
+    tile_args t = tiles_of(a);
+    if (tiles_fit(call, &t, call->dtype[ARG(ctx)])) {
+        clear(call, ARG(ctx)), clear(call, ARG(lse));
+        tri__cuda_tiles(call, &t, call->dtype[ARG(ctx)]);
+        return;
+    }
     part_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
     launched(call, "attention_part");
 }
@@ -307,6 +331,12 @@ template <typename T> static void attention_part_din(const tri_call *call) {
     a.dq = call->t[ARG(dqkv)].data, a.dkv = call->t[ARG(dkv)].data;
     a.add = adds(call, ARG(dqkv)), a.add_kv = adds(call, ARG(dkv));
     if (!a.rows || !fits(call, a, "attention_part_din: heads of more than 256 columns")) return;
+    tile_args t = tiles_of(a);
+    if (tiles_fit(call, &t, call->dtype[ARG(dqkv)])) {
+        clear(call, ARG(dqkv)), clear(call, ARG(dkv));
+        tri__cuda_tiles_din(call, &t, call->dtype[ARG(dqkv)]);
+        return;
+    }
     part_dq_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
     part_dkv_kernel<T><<<blocks_for(a.rows * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
     launched(call, "attention_part_din");
@@ -382,7 +412,9 @@ const tri_kernel_row tri__cuda_attention_part[] = {
     TRI_CUDA_ROWS(TRI_OP_kv_part, kv_part, {}),
     TRI_CUDA_ROWS(TRI_OP_kv_part_din, kv_part_din, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_part, attention_part, {}),
-    TRI_CUDA_ROWS(TRI_OP_attention_part_din, attention_part_din, {}),
+    {TRI_OP_attention_part_din, TRI_F32, attention_part_din<float>, {}},
+    {TRI_OP_attention_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK},
+    {TRI_OP_attention_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK},
     TRI_CUDA_ROWS(TRI_OP_attention_join, attention_join, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_part, attention_first_part, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_join, attention_first_join, {}),
