@@ -149,6 +149,14 @@ static inline void fill_ring_keys(kernel_call *k, int32_t *key) {
     }
 }
 
+/* First places of sequences, or of all tokens where there are none, in an expert's rows; and the number of places. */
+static inline void fill_places(const kernel_call *k, int32_t *out) {
+    out[0] = 0;
+    for (int64_t s = 0; s < k->at.dim['N' - 'A']; s++)
+        out[s + 1] = out[s] + (int32_t)kernel_capacity(&k->at, k->at.lengths[s]);
+    if (!k->at.lengths) out[1] = (int32_t)kernel_capacity(&k->at, k->at.dim['T' - 'A']);
+}
+
 static inline void fill_integers(kernel_call *k, int arg) {
     const char *name = tri__op_row(k->at.op)->arg[arg].name;
     int32_t *out = k->call.t[arg].data;
@@ -158,6 +166,10 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
     if (strcmp(name, "key") == 0) {
         fill_keys(k, out);
+        return;
+    }
+    if (strcmp(name, "places") == 0) {
+        fill_places(k, out);
         return;
     }
     if (strcmp(name, "blocks") == 0) {
@@ -172,6 +184,7 @@ static inline void fill_integers(kernel_call *k, int arg) {
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         if (limit) out[i] = (int32_t)(next_random(&k->random) % (uint64_t)limit);
         else if (strcmp(name, "seq") == 0) out[i] = i ? out[i - 1] + k->at.lengths[i - 1] : 0;
+        else if (strcmp(name, "from") == 0) out[i] = i % 4 == 1 ? -1 : (int32_t)i;
         else out[i] = 1; /* apply */
     }
 }
@@ -188,6 +201,33 @@ static inline void fill_attention(kernel_call *k, tri_op op) {
     call.work = calloc((size_t)tri__workspace_bytes(&table.work[op][TRI_F32], ctx->rows, ctx->cols, 0) + 1, 1);
     table.run[op][TRI_F32](&call);
     free(call.work);
+}
+
+/* Operations of experts read what route wrote for random logits. */
+static inline void fill_routed(kernel_call *k) {
+    int32_t seq[MAX_SEQUENCES + 1] = {0}, places[MAX_SEQUENCES + 1];
+    int64_t T = k->at.dim['T' - 'A'], C = k->at.dim['C' - 'A'], K = k->at.dim['K' - 'A'], R = k->at.dim['R' - 'A'];
+    int64_t n = k->at.lengths ? k->at.dim['N' - 'A'] : 1;
+    for (int64_t s = 0; s < n; s++) seq[s + 1] = seq[s] + (k->at.lengths ? k->at.lengths[s] : (int32_t)T);
+    fill_places(k, places);
+    float *logits = malloc((size_t)(T * C + 1) * sizeof *logits);
+    void *out[4] = {malloc((size_t)(T * C) * 4 + 4), malloc((size_t)(T * K) * 4 + 4), malloc((size_t)(T * K) * 4 + 4),
+                    malloc((size_t)R * 4 + 4)};
+    assert_true(logits && out[0] && out[1] && out[2] && out[3]);
+    for (int64_t i = 0; i < T * C; i++) logits[i] = (float)uniform(&k->random, -3, 3);
+    tri_kernel_table table;
+    tri__device_find("reference")->kernels(&table);
+    tri_call call = {.op = TRI_OP_route,
+                     .attr = &k->attr,
+                     .t = {{out[0], T, C}, {out[1], T, K}, {out[2], T, K}, {out[3], R, 1}, {logits, T, C},
+                           {seq, n + 1, 1}, {places, n + 1, 1}}};
+    table.run[TRI_OP_route][TRI_F32](&call);
+    for (int a = 0; a < 4; a++) {
+        int to = tri__op_arg(k->at.op, tri__op_row(TRI_OP_route)->arg[a].name);
+        if (to >= 0 && k->call.t[to].data) memcpy(k->call.t[to].data, out[a], k->bytes[to]);
+        free(out[a]);
+    }
+    free(logits);
 }
 
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
@@ -216,7 +256,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .beta2 = 0.999f,
                          .decay = 0.01f,
                          .code = (int32_t)at->dim['F' - 'A'],
-                         .members = rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
+                         .members = kernel_case_experts(at) ? (int32_t)at->dim['C' - 'A']
+                                    : rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
                          .nesterov = at->dim['K' - 'A'] & 1,
                          .rate = 0.7f};
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
@@ -247,6 +288,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     if (at->op == TRI_OP_attention_sparse_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_sparse);
     if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
         fill_attention(k, TRI_OP_attention_sparse_first);
+    if (at->op > TRI_OP_route && at->op < TRI_OP_linear_experts) fill_routed(k);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }

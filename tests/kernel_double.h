@@ -3,11 +3,10 @@
 #ifndef TESTS_KERNEL_DOUBLE_H
 #define TESTS_KERNEL_DOUBLE_H
 
+#include "kernel_double_experts.h"
 #include "kernel_mask.h"
 
 typedef void double_op(const kernel_call *k, double *const *v);
-
-static inline int64_t extent(const kernel_call *k, char letter) { return k->at.dim[letter - 'A']; }
 
 static void double_embed(const kernel_call *k, double *const *v) {
     for (int64_t t = 0, H = extent(k, 'H'); t < extent(k, 'T'); t++)
@@ -592,7 +591,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),
-    ROW(zero),
+    ROW(zero),       ROW(route),         ROW(balance),         ROW(dispatch),   ROW(combine),
+    ROW(linear_experts),
 #undef ROW
 };
 

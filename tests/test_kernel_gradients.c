@@ -257,6 +257,10 @@ static const kernel_grid gradient_grids[] = {
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"cross_entropy", "N=0,1,7 C=1,2,5"},
+    {"route balance", "L=0,1,2,4 X=0,3 C=1,5 K=1 R=0,1"},
+    {"route balance", "L=0,2,3,4 X=0,3 C=2,4 K=2 R=0"},
+    {"dispatch combine", "T=0,1,7 C=2,3 K=1,2 R=0,2 H=1,5"},
+    {"linear_experts", "C=1,3 R=0,1,5 O=1,4 I=1,5"},
     {"quantize_int8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"linear_int8", "T=0,1,7 O=1,5 I=1,3,9"},
 };
@@ -351,12 +355,13 @@ static void test_no_rows(void **state) {
         {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"},
         {"linear_dw linear_int8_dw", "T=0 O=5 I=3"},
         {"bias_dw", "T=0 O=5"},
+        {"linear_experts_dw bias_experts_dw", "C=2 R=0 O=5 I=3"},
     };
     static const char *const devices[] = {"cpu", "reference"};
     for (int d = 0; d < 2; d++) {
         tri_kernel_table table;
         tri__device_find(devices[d])->kernels(&table);
-        kernel_cases(grids, 4, zeros_case, &table);
+        kernel_cases(grids, 5, zeros_case, &table);
     }
 }
 

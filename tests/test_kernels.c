@@ -124,6 +124,7 @@ static void test_left_out(void **state) {
     static const kernel_grid grids[] = {
         {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
+        {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
         {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,20,77,4097"},
     };
@@ -189,6 +190,9 @@ static void test_not_a_number_shows(void **state) {
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},
+        {"route route_din balance", "L=4 C=4 K=2 R=1"},
+        {MOVES, "T=5 C=3 K=2 R=1 H=9"},
+        {DENSE_EXPERTS, "C=3 R=5 O=7 I=9"},
         {"sumsq", "K=77"},
     };
     static const char *const devices[] = {"cpu", "reference"};

@@ -135,7 +135,7 @@ tri_sym tri__sequences(const tri_network *model, int branch) {
 
 void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {
     int branch = (field >= TRI_FIELD_ids1 && field <= TRI_FIELD_seq1) || field == TRI_FIELD_win1 ||
-                 field == TRI_FIELD_keyw1;
+                 field == TRI_FIELD_keyw1 || field == TRI_FIELD_places1;
     tri_sym tokens = branch ? TRI_SYM_T1 : TRI_SYM_T0;
     *dtype = TRI_I32;
     *cols = 1;
@@ -146,7 +146,9 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
     case TRI_FIELD_key0: case TRI_FIELD_key1: *rows = (tri_rows){.sym = tokens}, *cols = 2; return;
     case TRI_FIELD_seq0:
-    case TRI_FIELD_seq1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
+    case TRI_FIELD_seq1:
+    case TRI_FIELD_places0:
+    case TRI_FIELD_places1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
     case TRI_FIELD_win0: case TRI_FIELD_win1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
     case TRI_FIELD_keyw0:
     case TRI_FIELD_keyw1: *rows = (tri_rows){.sym = tri__sequences(model, branch)}, *cols = 2; return;
@@ -154,7 +156,10 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
     case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
     case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;
-    case TRI_FIELD_loss_inv: case TRI_FIELD_copy_inv: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}; return;
+    case TRI_FIELD_loss_inv:
+    case TRI_FIELD_copy_inv:
+    case TRI_FIELD_balance_inv0:
+    case TRI_FIELD_balance_inv1: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_layer_scale:
         *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = tri__model_layers(model);
         return;

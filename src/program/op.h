@@ -138,8 +138,8 @@ typedef struct tri_attr {
     int32_t code;       /* pack, unpack: a tri_code */
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
                            heads_part, heads_join: ranks that divide the heads; attention_part, pool: ranks of a ring
-                           (layout/runs.h) */
-    float rate;         /* outer_step: its learning rate */
+                           (layout/runs.h); linear_experts: experts */
+    float rate;         /* outer_step: its learning rate; balance: the factor of the balancing loss */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
@@ -170,7 +170,11 @@ typedef struct tri_attr {
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
     X(blocks1, "the same for the secondary text")                                                          \
-    X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")
+    X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")                \
+    X(places0, "first place of each sequence in an expert's rows, and their number; rows as seq0 i32")      \
+    X(places1, "the same for the secondary text")                                                           \
+    X(balance_inv0, "1 / sequences of the primary text in the global batch [1,1] f64")                      \
+    X(balance_inv1, "the same for the secondary text")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -372,9 +372,12 @@ static tri_status parse_max(parser *p) {
         if (max->squares[TRI_SYM_T0 + i] < 0 || max->squares[TRI_SYM_T0 + i] > SQUARES_LIMIT)
             return bad(p, "not a sum of squares of lengths", value);
     }
-    p->rest += strspn(p->rest, BLANK);
-    for (int sym = TRI_SYM_W0; sym <= TRI_SYM_W1 && *p->rest; sym++)
-        TRI_TRY(next_whole(p, tri__sym_name((tri_sym)sym), COUNT_MAX, &max->of[sym]));
+    for (int sym = TRI_SYM_W0; sym <= TRI_SYM_X1; sym += 2) { /* pairs that may be left out */
+        p->rest += strspn(p->rest, BLANK);
+        if (strncmp(p->rest, tri__sym_name((tri_sym)sym), 2) != 0) continue;
+        for (int i = sym; i <= sym + 1; i++)
+            TRI_TRY(next_whole(p, tri__sym_name((tri_sym)i), COUNT_MAX, &max->of[i]));
+    }
     return TRI_OK;
 }
 

@@ -151,6 +151,8 @@ void tri__program_print(const tri_program *program, FILE *out) {
             max->squares[TRI_SYM_T1]);
     if (max->of[TRI_SYM_W0])
         fprintf(out, " W0=%lld W1=%lld", (long long)max->of[TRI_SYM_W0], (long long)max->of[TRI_SYM_W1]);
+    if (max->of[TRI_SYM_X0] || max->of[TRI_SYM_X1])
+        fprintf(out, " X0=%lld X1=%lld", (long long)max->of[TRI_SYM_X0], (long long)max->of[TRI_SYM_X1]);
     fputc('\n', out);
     print_kinds(out, program);
     for (int k = 0; k < program->n_layers; k++)

@@ -54,7 +54,7 @@ const char *tri__mem_name(tri_mem mem) {
 }
 
 const char *tri__sym_name(tri_sym sym) {
-    static const char *const names[TRI_SYM_COUNT] = {"", "T0", "T1", "N", "W0", "W1"};
+    static const char *const names[TRI_SYM_COUNT] = {"", "T0", "T1", "N", "W0", "W1", "X0", "X1"};
     return names[sym];
 }
 

@@ -19,6 +19,8 @@ typedef enum tri_sym {
     TRI_SYM_N,     /* samples */
     TRI_SYM_W0,    /* windows of the primary text; 0 in a model whose texts are not windowed */
     TRI_SYM_W1,    /* windows of the secondary text */
+    TRI_SYM_X0,    /* rows of the primary text's experts, all of one layer; 0 in a model without */
+    TRI_SYM_X1,    /* the same of the secondary text */
     TRI_SYM_COUNT
 } tri_sym;
 

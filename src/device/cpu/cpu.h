@@ -6,7 +6,7 @@
 
 #define TRI_CPU_FAMILIES(X) \
     X(embed) X(norm) X(dropout) X(linear) X(activation) X(attention) X(attention_sparse) X(attention_part) X(heads) \
-    X(pool) X(fusion) X(loss) X(update) X(optimizer) X(outer) X(quantized) X(coded)
+    X(pool) X(experts) X(fusion) X(loss) X(update) X(optimizer) X(outer) X(quantized) X(coded)
 
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];
 TRI_CPU_FAMILIES(X)

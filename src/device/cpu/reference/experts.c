@@ -1,0 +1,260 @@
+/* experts.c - mixtures of experts: routing with a capacity in each sequence, the balancing loss, rows on their way to
+ * experts and back, and the experts' dense layers. */
+#include "device/cpu/reference/reference.h"
+
+/* The expert of a choice: of a row, one of `each` of every expert, or of a choice without a place. */
+static int64_t expert_of(int32_t choice, int64_t each) { return choice < 0 ? -1 - (int64_t)choice : choice / each; }
+
+/* The most probable expert but for `not`. Where nothing is a number: the first. */
+static int64_t best(const float *logits, int64_t C, int64_t not) {
+    int64_t found = not == 0;
+    for (int64_t e = found + 1; e < C; e++)
+        if (e != not && logits[e] > logits[found]) found = e;
+    return found;
+}
+
+/* probs [C], and the weights of the K chosen experts; choice holds their numbers. */
+static void weigh(const float *logits, int64_t C, int64_t K, const int32_t *choice, float *probs, float *weight) {
+    double most = logits[choice[0]], sum = 0, chosen = 0;
+    for (int64_t e = 0; e < C; e++) sum += exp(logits[e] - most);
+    for (int64_t e = 0; e < C && probs; e++) probs[e] = (float)(exp(logits[e] - most) / sum);
+    for (int64_t j = 0; j < K; j++) chosen += exp(logits[choice[j]] - most);
+    for (int64_t j = 0; j < K; j++) weight[j] = (float)(exp(logits[choice[j]] - most) / (K > 1 ? chosen : sum));
+}
+
+/* Gives the j-th choices of a sequence, tokens [begin, end), places [place, end_place) of their experts' runs. What an
+ * expert has taken shows in `from`: places are filled from the first on. */
+static void take(int32_t *choice, int32_t *from, const int32_t at[static 4], int64_t K, int64_t j, int64_t each) {
+    int64_t begin = at[0], end = at[1], first = at[2], last = at[3];
+    for (int64_t t = begin; t < end; t++) {
+        int64_t e = choice[t * K + j], r = e * each + first;
+        while (r < e * each + last && from[r] >= 0) r++;
+        if (r == e * each + last) {
+            choice[t * K + j] = (int32_t)(-1 - e);
+            continue;
+        }
+        choice[t * K + j] = (int32_t)r;
+        from[r] = (int32_t)(t * K + j);
+    }
+}
+
+static void route(const tri_call *call) {
+    OPERANDS(route);
+    const float *logits = f32(call, ARG(logits));                                       /* [T,C] */
+    const int32_t *seq = i32(call, ARG(seq)), *places = i32(call, ARG(places));         /* [N+1] [N+1] */
+    float *probs = f32(call, ARG(probs)), *weight = f32(call, ARG(weight));             /* [T,C] or absent, [T,K] */
+    int32_t *choice = call->t[ARG(choice)].data, *from = call->t[ARG(from)].data;       /* [T,K] [R] */
+    int64_t T = call->t[ARG(logits)].rows, C = call->t[ARG(logits)].cols, K = call->t[ARG(choice)].cols;
+    int64_t N = call->t[ARG(seq)].rows - 1, R = call->t[ARG(from)].rows;
+    for (int64_t r = 0; r < R; r++) from[r] = -1;
+    for (int64_t t = 0; t < seq[N]; t++) {
+        int32_t *chosen = choice + t * K;
+        for (int64_t j = 0; j < K; j++) chosen[j] = (int32_t)best(logits + t * C, C, j ? chosen[0] : -1);
+        weigh(logits + t * C, C, K, chosen, probs ? probs + t * C : NULL, weight + t * K);
+    }
+    for (int64_t i = seq[N] * C; i < T * C && probs; i++) probs[i] = 0;
+    for (int64_t i = seq[N] * K; i < T * K; i++) choice[i] = -1, weight[i] = 0;
+    for (int64_t s = 0; s < N; s++)
+        for (int64_t j = 0; j < K; j++)
+            take(choice, from, (const int32_t[]){seq[s], seq[s + 1], places[s], places[s + 1]}, K, j, R / C);
+}
+
+static void route_din(const tri_call *call) {
+    OPERANDS(route_din);
+    const float *dprobs = f32(call, ARG(dprobs)), *dweight = f32(call, ARG(dweight)); /* [T,C] [T,K] */
+    const float *probs = f32(call, ARG(probs));                                       /* [T,C] */
+    const int32_t *choice = i32(call, ARG(choice));                                   /* [T,K] */
+    int64_t T = call->t[ARG(probs)].rows, C = call->t[ARG(probs)].cols, K = call->t[ARG(choice)].cols;
+    int64_t each = call->t[ARG(from)].rows / C;
+    for (int64_t t = 0; t < T; t++) {
+        const float *p = probs + t * C, *dw = dweight + t * K;
+        int64_t a = expert_of(choice[t * K], each), b = K > 1 ? expert_of(choice[t * K + 1], each) : a;
+        double sum = (double)p[a] + p[b], ga = K > 1 ? 0 : dw[0], gb = 0, dot = 0;
+        if (K > 1 && sum > 0) {
+            double g = ((double)dw[0] - dw[1]) / (sum * sum);
+            ga = g * p[b], gb = -g * p[a];
+        }
+        for (int64_t e = 0; e < C; e++) dot += p[e] * (dprobs[t * C + e] + (e == a) * ga + (K > 1 && e == b) * gb);
+        for (int64_t e = 0; e < C; e++)
+            store(call, ARG(dlogits), t * C + e,
+                  p[e] * (dprobs[t * C + e] + (e == a) * ga + (K > 1 && e == b) * gb - dot));
+    }
+}
+
+/* How many tokens of [begin, end) have expert e as their first choice. */
+static int64_t first_choices(const int32_t *choice, int64_t K, const int32_t *at, int64_t e, int64_t each) {
+    int64_t n = 0;
+    for (int64_t t = at[0]; t < at[1]; t++) n += expert_of(choice[t * K], each) == e;
+    return n;
+}
+
+static void balance(const tri_call *call) {
+    OPERANDS(balance);
+    const float *probs = f32(call, ARG(probs));                                       /* [T,C] */
+    const int32_t *choice = i32(call, ARG(choice)), *seq = i32(call, ARG(seq));       /* [T,K] [N+1] */
+    int64_t C = call->t[ARG(probs)].cols, K = call->t[ARG(choice)].cols, N = call->t[ARG(seq)].rows - 1;
+    int64_t each = call->t[ARG(from)].rows / C;
+    double loss = 0, dropped = 0;
+    for (int64_t s = 0; s < N; s++) {
+        double length = seq[s + 1] - seq[s];
+        for (int64_t e = 0; e < C; e++) {
+            double sum = 0;
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) sum += probs[t * C + e];
+            loss += (double)C * (double)first_choices(choice, K, seq + s, e, each) / length * sum / length;
+        }
+        for (int64_t t = seq[s]; t < seq[s + 1]; t++) {
+            int placed = 0;
+            for (int64_t j = 0; j < K; j++) placed |= choice[t * K + j] >= 0;
+            dropped += !placed;
+        }
+    }
+    double *sums = f64(call, ARG(sums)); /* [2] */
+    sums[0] = (adds(call, ARG(sums)) ? sums[0] : 0) + (double)call->attr->rate * *f64(call, ARG(inv)) * loss;
+    sums[1] = (adds(call, ARG(sums)) ? sums[1] : 0) + dropped;
+}
+
+static void balance_din(const tri_call *call) {
+    OPERANDS(balance_din);
+    const int32_t *choice = i32(call, ARG(choice)), *seq = i32(call, ARG(seq)); /* [T,K] [N+1] */
+    int64_t C = call->t[ARG(dprobs)].cols, K = call->t[ARG(choice)].cols, N = call->t[ARG(seq)].rows - 1;
+    int64_t each = call->t[ARG(from)].rows / C;
+    double factor = (double)call->attr->rate * *f64(call, ARG(inv)) *
+                    (f32(call, ARG(scale)) ? *f32(call, ARG(scale)) : 1) * (double)C;
+    clear(call, ARG(dprobs)); /* rows of no sequence */
+    for (int64_t s = 0; s < N; s++) {
+        double length = seq[s + 1] - seq[s];
+        for (int64_t e = 0; e < C; e++) {
+            double d = factor * (double)first_choices(choice, K, seq + s, e, each) / (length * length);
+            for (int64_t t = seq[s]; t < seq[s + 1]; t++) store(call, ARG(dprobs), t * C + e, d);
+        }
+    }
+}
+
+static void dispatch(const tri_call *call) {
+    OPERANDS(dispatch);
+    const float *x = f32(call, ARG(x));         /* [T,H] */
+    const int32_t *from = i32(call, ARG(from)); /* [R] */
+    int64_t R = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, K = call->t[ARG(choice)].cols;
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < H; c++) store(call, ARG(y), r * H + c, from[r] < 0 ? 0 : x[from[r] / K * H + c]);
+}
+
+static void dispatch_din(const tri_call *call) {
+    OPERANDS(dispatch_din);
+    const float *dy = f32(call, ARG(dy));           /* [R,H] */
+    const int32_t *choice = i32(call, ARG(choice)); /* [T,K] */
+    int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols, K = call->t[ARG(choice)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t c = 0; c < H; c++) {
+            double sum = 0;
+            for (int64_t j = 0; j < K; j++)
+                if (choice[t * K + j] >= 0) sum += dy[choice[t * K + j] * H + c];
+            store(call, ARG(dx), t * H + c, sum);
+        }
+}
+
+static void combine(const tri_call *call) {
+    OPERANDS(combine);
+    const float *x = f32(call, ARG(x)), *weight = f32(call, ARG(weight)); /* [R,H] [T,K] */
+    const int32_t *choice = i32(call, ARG(choice));                       /* [T,K] */
+    int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols, K = call->t[ARG(choice)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t c = 0; c < H; c++) {
+            double sum = 0;
+            for (int64_t j = 0; j < K; j++)
+                if (choice[t * K + j] >= 0) sum += (double)weight[t * K + j] * x[choice[t * K + j] * H + c];
+            store(call, ARG(y), t * H + c, sum);
+        }
+}
+
+static void combine_din(const tri_call *call) {
+    OPERANDS(combine_din);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)),
+                *weight = f32(call, ARG(weight)); /* [T,H] [R,H] [T,K] */
+    const int32_t *choice = i32(call, ARG(choice)), *from = i32(call, ARG(from));                   /* [T,K] [R] */
+    int64_t T = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols, K = call->t[ARG(choice)].cols;
+    for (int64_t r = 0; r < call->t[ARG(dx)].rows; r++)
+        for (int64_t c = 0; c < H; c++)
+            store(call, ARG(dx), r * H + c, from[r] < 0 ? 0 : (double)weight[from[r]] * dy[from[r] / K * H + c]);
+    for (int64_t i = 0; i < T * K; i++) {
+        double dot = 0;
+        for (int64_t c = 0; c < H && choice[i] >= 0; c++) dot += (double)dy[i / K * H + c] * x[choice[i] * H + c];
+        store(call, ARG(dweight), i, dot);
+    }
+}
+
+/* 1 where row r has a token: all have one where nothing says which. */
+static int has_token(const int32_t *from, int64_t r) { return !from || from[r] >= 0; }
+
+static void linear_experts(const tri_call *call) {
+    OPERANDS(linear_experts);
+    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
+    const int32_t *from = i32(call, ARG(from));                                         /* [T], or absent */
+    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
+    int64_t each = T / call->attr->members;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t o = 0; o < O; o++) {
+            int64_t row = t / each * O + o;
+            double sum = b ? b[row] : 0;
+            for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[row * I + i];
+            store(call, ARG(y), t * O + o, has_token(from, t) ? sum : 0);
+        }
+}
+
+static void linear_experts_din(const tri_call *call) {
+    OPERANDS(linear_experts_din);
+    const float *dy = f32(call, ARG(dy)), *w = f32(call, ARG(w)); /* [T,O] [C*O,I] */
+    const int32_t *from = i32(call, ARG(from));                   /* [T], or absent */
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(w)].cols;
+    int64_t each = T / call->attr->members;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < I; i++) {
+            double sum = 0;
+            for (int64_t o = 0; o < O; o++) sum += (double)dy[t * O + o] * w[(t / each * O + o) * I + i];
+            store(call, ARG(dx), t * I + i, has_token(from, t) ? sum : 0);
+        }
+}
+
+static void linear_experts_dw(const tri_call *call) {
+    OPERANDS(linear_experts_dw);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,O] [T,I] */
+    const int32_t *from = i32(call, ARG(from));                   /* [T], or absent */
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(x)].cols;
+    int64_t each = T / call->attr->members;
+    for (int64_t row = 0; row < call->attr->members * O; row++)
+        for (int64_t i = 0; i < I; i++) {
+            double sum = 0;
+            for (int64_t t = row / O * each; t < (row / O + 1) * each; t++)
+                if (has_token(from, t)) sum += (double)dy[t * O + row % O] * x[t * I + i];
+            store(call, ARG(dw), row * I + i, sum);
+        }
+}
+
+static void bias_experts_dw(const tri_call *call) {
+    OPERANDS(bias_experts_dw);
+    const float *dy = f32(call, ARG(dy));       /* [T,O] */
+    const int32_t *from = i32(call, ARG(from)); /* [T], or absent */
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, each = T / call->attr->members;
+    for (int64_t row = 0; row < call->attr->members * O; row++) {
+        double sum = 0;
+        for (int64_t t = row / O * each; t < (row / O + 1) * each; t++)
+            if (has_token(from, t)) sum += dy[t * O + row % O];
+        store(call, ARG(db), row, sum);
+    }
+}
+
+const tri_kernel_row tri__cpu_experts_reference[] = {
+    {.op = TRI_OP_route, .dtype = TRI_F32, .run = route},
+    {.op = TRI_OP_route_din, .dtype = TRI_F32, .run = route_din},
+    {.op = TRI_OP_balance, .dtype = TRI_F32, .run = balance},
+    {.op = TRI_OP_balance_din, .dtype = TRI_F32, .run = balance_din},
+    {.op = TRI_OP_dispatch, .dtype = TRI_F32, .run = dispatch},
+    {.op = TRI_OP_dispatch_din, .dtype = TRI_F32, .run = dispatch_din},
+    {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
+    {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
+    {.op = TRI_OP_linear_experts, .dtype = TRI_F32, .run = linear_experts},
+    {.op = TRI_OP_linear_experts_din, .dtype = TRI_F32, .run = linear_experts_din},
+    {.op = TRI_OP_linear_experts_dw, .dtype = TRI_F32, .run = linear_experts_dw},
+    {.op = TRI_OP_bias_experts_dw, .dtype = TRI_F32, .run = bias_experts_dw},
+    {.run = NULL},
+};
