@@ -1,4 +1,5 @@
-/* trust.h - constants and bounds of 1-bit LAMB's trust ratios, as published (Li et al., 2021) and as DeepSpeed's defaults. */
+/* trust.h - constants and bounds of 1-bit LAMB's trust ratios, as published (Li et al., 2021) and as DeepSpeed has
+ * them. */
 #ifndef TRI_LAYOUT_TRUST_H
 #define TRI_LAYOUT_TRUST_H
 

@@ -157,7 +157,8 @@ static void frozen_sums(const tri_update_run *a, int64_t n) {
     float inverse = 1 / sqrtf(a->c2), inverse_now = 1 / sqrtf(a->c);
     vd sums[3][2] = {{{0}}};
     vf top = {0};
-    BY_VECTORS(n, vf p = get(a->p + i, left); vf m = get(a->m + i, left); vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
+    BY_VECTORS(n, vf p = get(a->p + i, left); vf m = get(a->m + i, left);
+               vf root = vec_sqrt(get(a->v + i, left)) * inverse + a->eps;
                vf now = vec_sqrt(get(a->fresh + i, left)) * inverse_now + a->eps; vf r = frozen_direction(a, m, root);
                add_squares(sums[0], r); add_squares(sums[1], r + p * a->decay); add_squares(sums[2], p);
                top = vec_max(top, masked(root / now, m != 0)));
