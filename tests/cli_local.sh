@@ -11,6 +11,8 @@ run "${common[@]}" --output-dir whole --nproc-per-node 2 --check-replicas 5 --pr
 expect_code 0
 expect_text "$out" "steps 6 to 8 (2 alone, 1 sync), "
 expect_text "$err" "copies take their own steps at 1.41 times the learning rate"
+expect_text "$err" "clip at sqrt(copies) times --max-grad-norm"
+expect_text "$err" "meet in a step of 0.7 times their mean change (--outer-lr) with a momentum of 0.3"
 
 # A signal at any step: the copies' own weights and moments are in the checkpoint.
 "$trident" "${common[@]}" --output-dir asked --nproc-per-node 2 >"$out" 2>"$err" &
@@ -62,7 +64,7 @@ done
 expect "the scores of the exported weights" test "$(json_number loss scores1)" = "$(json_number loss scores7)"
 
 refuses 2 "--sync-every 7: there is one copy of the model" -- "${common[@]}" --output-dir no
-refuses 2 "--sync-every 7 with --shard zero3: all 2 replicas share one copy" "take --shard none, or --shard hybrid" -- \
+refuses 2 "--sync-every 7 with --shard zero3: all 2 replicas share one copy" "take --shard none" -- \
     "${common[@]}" --output-dir no --nproc-per-node 2 --shard zero3
 expect "nothing was made" test ! -e no
 run plan --config config.json --world-size 4 --sync-every 32 --shard none --check

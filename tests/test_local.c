@@ -145,6 +145,7 @@ typedef struct job {
     tri_result scores[16];     /* of the evaluation after each step */
     double loss[16];           /* of each step */
     uint64_t kept[8];          /* a hash of all that each rank has at the end */
+    float scale[2];            /* not 0: fp16's loss scale of the first four steps, and of the others */
     double spoil;              /* not 0: factor of rank 1's gradients in the third step */
     int64_t skipped[8];        /* steps without an update, by rank */
     char folder[TRI_PATH_MAX];
@@ -168,6 +169,7 @@ static tri_status job_steps(job *j, tri_session *s, int rank) {
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) return tri__fail(TRI_INTERNAL, "the run ended at step %lld", (long long)s->at.step);
         if (j->spoil != 0 && rank == 1 && s->at.step == 2) s->copy_inv *= j->spoil;
+        if (j->scale[0] > 0) s->at.scale.scale = j->scale[s->at.step >= 4];
         TRI_TRY(tri_forward_backward(s, rank == 0 ? &j->loss[s->at.step] : NULL));
         TRI_TRY(tri_update(s));
         if (j->evaluate) TRI_TRY(tri_evaluate(s, &scores));
@@ -482,6 +484,28 @@ static void not_finite(void **state) {
     assert_true(j.skipped[0] == j.skipped[1] && j.skipped[0] >= 1);
 }
 
+/* What coding loses of weights has nothing to do with the scale of gradients: errors of the meetings at one loss scale
+ * are right at another, and the run is that of an unchanged scale, but for gradients below fp16's smallest. */
+static void errors_have_no_loss_scale(void **state) {
+    (void)state;
+    job j[2];
+    for (int i = 0; i < 2; i++) {
+        j[i] = (job){.ranks = 2,
+                     .until = 8,
+                     .evaluate = 1,
+                     .output = "scales",
+                     .scale = {0x1p12f, i ? 0x1p16f : 0x1p12f},
+                     .option = {"--sync-every=2", "--max-steps=8", "--resume=never", "--threads=1", "--precision=fp16",
+                                "--compress-gradients=int4", "--error-feedback=yes", "--warmup-steps=0"}};
+        job_run(&j[i]);
+        assert_int_equal(j[i].skipped[0], 0);
+    }
+    for (int step = 0; step < 8; step++) {
+        double a = j[0].scores[step].loss, b = j[1].scores[step].loss;
+        if (!(fabs(a - b) <= 1e-4)) fail_msg("step %d: a validation loss of %.9g instead of %.9g", step + 1, b, a);
+    }
+}
+
 /* A flipped bit of what copies share is found, and whose it is not hidden by what is their own. */
 static tri_status flip(tri_world *world, void *context) {
     tri_session *s = NULL;
@@ -514,6 +538,7 @@ int main(void) {
         cmocka_unit_test(every_code_with_every_mesh),
         cmocka_unit_test(shares_of_states),
         cmocka_unit_test(not_finite),
+        cmocka_unit_test(errors_have_no_loss_scale),
         cmocka_unit_test(anchors_are_compared),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);

@@ -21,7 +21,9 @@ static void refusals(void **state) {
     refused("nothing to synchronise", 1, 1, (tri_sharding){0}, TRI_CODE_NONE);
     refused("--shard zero1", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO1}, TRI_CODE_NONE);
     refused("--shard zero2", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO2}, TRI_CODE_NONE);
-    refused("--shard-size below 2", 2, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3}, TRI_CODE_NONE);
+    refused("none can step alone: take --shard none", 3, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3}, TRI_CODE_NONE);
+    assert_null(strstr(tri_error(), "hybrid")); /* there is no run of 3 replicas that could be a copy */
+    refused("or --shard hybrid with --shard-size 3", 6, 1, (tri_sharding){.kind = TRI_SHARD_ZERO3}, TRI_CODE_NONE);
     refused("--shard hybrid", 4, 1, (tri_sharding){.kind = TRI_SHARD_HYBRID, .size = 4}, TRI_CODE_NONE);
     refused("take bf16", 2, 2, (tri_sharding){0}, TRI_CODE_INT8);
     refused("256 elements of a block", 64, 1, (tri_sharding){0}, TRI_CODE_INT8);

@@ -20,6 +20,7 @@
 #include "plan/step_kinds.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How a unit's elements that this rank holds are exchanged between copies. */
@@ -77,6 +78,13 @@ static tri_status check_zero_one(const tri_pass *pass) {
     return TRI_OK;
 }
 
+/* The longest run of replicas, shorter than all, of which several make all; 1: there is none. */
+static int largest_run(int dp) {
+    int run = dp - 1;
+    while (run > 1 && dp % run) run--;
+    return run;
+}
+
 tri_status tri__local_check(const tri_pass *pass) {
     const tri_plan_in *in = pass->in;
     long long every = (long long)in->optimizer.sync_every;
@@ -84,12 +92,12 @@ tri_status tri__local_check(const tri_pass *pass) {
                                         [TRI_SHARD_ZERO3] = "zero3", [TRI_SHARD_HYBRID] = "hybrid"};
     if (pass->training && in->optimizer.kind == TRI_ZERO_ONE_ADAM) return check_zero_one(pass);
     if (!pass->training || every <= 1) return TRI_OK;
-    if (in->mesh.dp == 1)
+    int cp = tri__mesh_cp(&in->mesh), is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID;
+    if (in->mesh.dp == cp) /* ranks that share tokens are replicas too */
         return tri__fail(TRI_USAGE,
                          "--sync-every %lld: there is one copy of the model, so there is nothing to synchronise: leave "
                          "it out, or take more replicas (--dp-size)",
                          every);
-    int cp = tri__mesh_cp(&in->mesh), is_hybrid = pass->sharding.kind == TRI_SHARD_HYBRID;
     if (cp > 1 && (!is_hybrid || pass->sharding.size % cp))
         return tri__fail(
             TRI_USAGE,
@@ -101,12 +109,15 @@ tri_status tri__local_check(const tri_pass *pass) {
                          "--sync-every %lld with --offload on a device that copies: evaluations exchange the copies' "
                          "weights with the common ones, which must both be in the device's memory: leave one out",
                          every);
-    if (pass->sharding.kind == TRI_SHARD_NONE || pass->sharding.kind == TRI_SHARD_HYBRID) return TRI_OK;
+    if (pass->sharding.kind == TRI_SHARD_NONE || is_hybrid) return TRI_OK;
+    int dp = in->mesh.dp, run = largest_run(dp);
+    char hybrid[96] = "";
+    if (run > 1)
+        snprintf(hybrid, sizeof hybrid, ", or --shard hybrid with --shard-size %d, whose runs each have a copy", run);
     return tri__fail(TRI_USAGE,
                      "--sync-every %lld with --shard %s: all %d replicas share one copy of the model, and none can "
-                     "step alone: take --shard none, or --shard hybrid with a --shard-size below %d, whose runs each "
-                     "have a copy",
-                     every, names[in->sharding.kind], in->mesh.dp, in->mesh.dp);
+                     "step alone: take --shard none%s",
+                     every, names[in->sharding.kind], dp, hybrid);
 }
 
 /* A copy's gradient is a mean over 1/n of the batch's samples. Where noise outweighs the mean, its norm is sqrt(n)
