@@ -418,6 +418,8 @@ static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kern
 #endif
 }
 
+enum { PREPARE_THREADS = 256 };
+
 /* Sorts the sequences by length, ties by index. */
 static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
     for (int s = threadIdx.x; s < a.n; s += PREPARE_THREADS) {
@@ -428,6 +430,38 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
         }
         a.order[rank] = place_of(a, s, 0);
     }
+}
+
+/* Zeroes padding rows: 8 columns of a head. */
+template <typename T>
+static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
+    float zero[WIDE] = {};
+    T *to = (T *)a.dqkv + (t * 3 * a.heads + head) * a.width + piece * WIDE;
+    for (int part = 0; part < 3; part++) store<WIDE>(to + (int64_t)part * a.heads * a.width, zero);
+}
+
+/* The statistics of some rows and heads, by COLS / 8 threads each. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void form_statistics(const attention_args &a, int64_t block) {
+    enum { PIECES = COLS / WIDE };
+    uint32_t i = (uint32_t)((block * PREPARE_THREADS + threadIdx.x) / PIECES), heads = (uint32_t)a.heads;
+    uint32_t t = i / heads, all = (uint32_t)a.rows * heads;
+    int piece = threadIdx.x % PIECES;
+    float sum = 0;
+    if (i < all && piece * WIDE < a.width) {
+        float x[WIDE], y[WIDE];
+        int64_t at = (int64_t)i * a.width + piece * WIDE;
+        load<WIDE>((const T *)a.dctx + at, x), load<WIDE>((const T *)a.ctx + at, y);
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) sum = fmaf(x[k], y[k], sum);
+    }
+#pragma unroll
+    for (int lane = PIECES / 2; lane; lane /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lane);
+    if (i < all && (int)t >= a.seq[a.n] && !a.add && piece * WIDE < a.width) clear_piece<T>(a, t, i % heads, piece);
+    if (piece || i >= all) return;
+    float *statistic = a.statistic + i % heads * a.rows + t;
+    statistic[0] = a.lse[i] * 1.44269504f;
+    statistic[a.heads * a.rows] = sum / a.drop.scale;
 }
 
 /* Empty sequences have no block to write their part. */

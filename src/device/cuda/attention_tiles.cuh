@@ -49,15 +49,23 @@ static __device__ __forceinline__ int first_row(const tile_args &t, int s) {
     return t.ring ? t.a.seq[s] / t.ring + s : t.a.seq[s];
 }
 
-/* The tile of this thread block; first >= the number of its rows: none. Tiles are numbered as in attention.cuh. */
+/* The sequence of a tile, or n, searched by all threads of a warp together. Tiles are numbered as in attention.cuh. */
+static __device__ __forceinline__ int sequence_at(const tile_args &t, int number) {
+    int low = 0, count = t.a.n + 1, lane = threadIdx.x % WARP; /* the answer is in [low, low + count) */
+    while (count > 1) {
+        int stride = (count + WARP - 1) / WARP, s = low + lane * stride;
+        int before = lane * stride < count && first_row(t, s) / TILE + s <= number;
+        int last = max(WARP - 1 - __clz((int)__ballot_sync(0xFFFFFFFFu, before)), 0);
+        low += last * stride;
+        count = min(stride, count - last * stride);
+    }
+    return low;
+}
+
+/* The tile of this thread block; first >= the number of its rows: none. */
 static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool of_keys) {
     const attention_args &a = t.a;
-    int number = (int)blockIdx.x / a.heads, low = 0, high = a.n; /* the last s whose first tile is not after it */
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (first_row(t, middle) / TILE + middle <= number) low = middle;
-        else high = middle - 1;
-    }
+    int number = (int)blockIdx.x / a.heads, low = sequence_at(t, number);
     tile_place at = {};
     at.head = (int)blockIdx.x % a.heads;
     at.query_row = at.key_row = first_row(t, low);

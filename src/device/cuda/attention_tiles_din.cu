@@ -13,7 +13,7 @@ template <int COLS> struct sizes {
         TILE_BYTES = COLS / PANEL * PANEL_BYTES,
         STAGE_BYTES = 2 * TILE_BYTES,
         STAGES_AT = 2 * TILE_BYTES,
-        STATISTICS_AT = STAGES_AT + 2 * STAGE_BYTES, /* of keys' tiles alone: [2 stages] of [2, TILE] */
+        STATISTICS_AT = STAGES_AT + 2 * STAGE_BYTES, /* [2, TILE] floats; of keys' tiles for two stages */
         STATISTIC_BYTES = 2 * TILE * 4,
         DECISIONS_AT = STATISTICS_AT + 2 * STATISTIC_BYTES, /* [2 stages] of [TILE, 2 words] */
         DECISION_BYTES = TILE * 8,
@@ -21,6 +21,35 @@ template <int COLS> struct sizes {
         ALL = LIST_AT + sizeof(tile_list) + ATOM_BYTES, /* and padding to align */
     };
 };
+
+/* The statistics of a tile of queries, two threads for each: to shared memory, and to scratch space for the tiles of
+ * keys, which are processed after all those of queries. */
+template <typename T>
+static __device__ __forceinline__ void form_statistics(const tile_args &t, const tile_place &at, float *to) {
+    const attention_args &a = t.a;
+    int number = (int)threadIdx.x / 2;
+    bool exists = at.first + number < at.queries;
+    int64_t row = at.query_row + at.first + (exists ? number : 0), head = row * a.heads + at.head;
+    float sum = 0, x[WIDE], y[WIDE];
+    for (int c = (int)threadIdx.x % 2 * WIDE; c < a.width; c += 2 * WIDE) {
+        load<WIDE>((const T *)a.dctx + head * a.width + c, x), load<WIDE>((const T *)a.ctx + head * a.width + c, y);
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) sum = fmaf(x[k], y[k], sum);
+    }
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+    float value = !exists ? 0.0f : threadIdx.x % 2 ? sum / a.drop.scale : a.lse[head] * 1.44269504f;
+    to[threadIdx.x % 2 * TILE + number] = value;
+    if (exists) a.statistic[(threadIdx.x % 2 * (int64_t)a.heads + at.head) * a.rows + row] = value;
+}
+
+/* Zeroes padding rows, those of the gradients of keys and values among them. */
+template <typename T> static __device__ void clear_tile(const tile_args &t, const tile_place &at) {
+    const attention_args &a = t.a;
+    int64_t first = at.query_row + at.first, rows = min(TILE, at.queries - at.first), H = (int64_t)a.heads * a.width;
+    for (int64_t i = threadIdx.x; i < rows * 3 * a.width && !a.add; i += THREADS)
+        ((T *)a.dqkv)[(first + i / (3 * a.width)) * 3 * H + i / a.width % 3 * H + at.head * a.width + i % a.width] =
+            narrow<T>(0);
+}
 
 #if TRI_HOPPER
 /* Begins a product [64, 64] of two tiles, summed over columns. */
@@ -116,7 +145,11 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) dq_kernel(
     extern __shared__ char raw[];
     const attention_args &a = t.a;
     tile_place at = tile_here(t, false);
-    if (at.is_padding || at.first >= at.queries) return;
+    if (at.first >= at.queries) return;
+    if (at.is_padding) {
+        clear_tile<T>(t, at);
+        return;
+    }
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     tile_list &list = *reinterpret_cast<tile_list *>(raw + (base - unaligned) + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row + at.first;
@@ -128,13 +161,12 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) dq_kernel(
     tile_cursor cursor = cursor_of(t, at, false, at.queries);
     bool exists = at.first + thread_row < at.queries;
     float dq[COLS / 2] = {}, statistic[2][2];
+    float *statistics = reinterpret_cast<float *>(raw + (base - unaligned) + size::STATISTICS_AT);
+    form_statistics<T>(t, at, statistics);
+    __syncwarp(); /* a warp's rows are its own */
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int further = thread_row + (int)threadIdx.x % WARP / 4 + 8 * h;
-        bool is_row = at.first + further < at.queries;
-        const float *from = a.statistic + at.head * a.rows + row + further;
-        statistic[h][0] = is_row ? from[0] : 0.0f, statistic[h][1] = is_row ? from[a.heads * a.rows] : 0.0f;
-    }
+    for (int i = 0; i < 4; i++)
+        statistic[i / 2][i % 2] = statistics[i % 2 * TILE + thread_row + (int)threadIdx.x % WARP / 4 + i / 2 * 8];
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key);
     for (int from = 0; from < granules; from += LISTED) {
@@ -275,19 +307,10 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
 #endif
 }
 
-template <typename T, int COLS>
-static __global__ void __launch_bounds__(PREPARE_THREADS) statistics_kernel(attention_args a) {
-    form_statistics<T, COLS>(a, blockIdx.x);
-}
-
 template <typename T, int COLS, int DROP> static void launch(const tri_call *call, tile_args t) {
     const char *where = "gradient of attention of tiles";
     void (*kernels[2])(tile_args) = {dq_kernel<T, COLS, DROP>, dkv_kernel<T, COLS, DROP>};
-    attention_args a = t.a;
-    t.a.mask = mask_keys_of(a.drop);
-    a.add |= t.ring != 0; /* rows of a ring that belong to no sequence are not at the end: they are zeroed before */
-    statistics_kernel<T, COLS>
-        <<<blocks_for(a.rows * a.heads * COLS / WIDE, PREPARE_THREADS), PREPARE_THREADS, 0, stream(call)>>>(a);
+    t.a.mask = mask_keys_of(t.a.drop);
     for (int i = 0; i < 2; i++) {
         record(call,
                cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL), where);
