@@ -228,18 +228,24 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_dk
     put_row(row + 2 * next, a.width, dctx, weight, a.add_kv);
 }
 
-template <typename T>
-static __global__ void __launch_bounds__(THREADS) join_kernel(int64_t n, int width, T *ctx, float *lse, const T *more,
-                                                              const float *logs) {
-    int64_t i = (int64_t)blockIdx.x * ROWS + threadIdx.x / WARP;
+/* n heads of rows, each by `team` lanes of a warp, N columns at a time. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(THREADS) join_kernel(int64_t n, int team, int width, T *ctx, float *lse,
+                                                              const T *more, const float *logs) {
+    int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / team;
+    int lane = (int)threadIdx.x % team;
+    float own = i < n ? lse[i] : 0.0f, other = i < n ? logs[i] : 0.0f, top = fmaxf(own, other);
+    float w = expf(own - top), v = expf(other - top);
+    __syncwarp(); /* all have read lse */
     if (i >= n) return;
-    float own = lse[i], other = logs[i], top = fmaxf(own, other), w = expf(own - top), v = expf(other - top);
-    __syncwarp();
-    for (int c = threadIdx.x % WARP; c < width; c += WARP) {
-        int64_t at = i * width + c;
-        ctx[at] = narrow<T>((w * wide(ctx[at]) + v * wide(more[at])) / (w + v));
+    for (int c = lane * N; c < width; c += team * N) {
+        float x[N], y[N];
+        load<N>(ctx + i * width + c, x), load<N>(more + i * width + c, y);
+#pragma unroll
+        for (int k = 0; k < N; k++) x[k] = (w * x[k] + v * y[k]) / (w + v);
+        store<N>(ctx + i * width + c, x);
     }
-    if (threadIdx.x % WARP == 0) lse[i] = top + logf(w + v);
+    if (lane == 0) lse[i] = top + logf(w + v);
 }
 
 template <typename T>
@@ -373,10 +379,19 @@ template <typename T> static void attention_first_part_din(const tri_call *call)
 template <typename T> static void attention_join(const tri_call *call) {
     OPERANDS(attention_join);
     int64_t n = elements(call, ARG(lse));
+    int width = (int)(call->t[ARG(ctx)].cols / call->attr->heads), team = WARP;
+    T *ctx = data<T>(call, ARG(ctx));
+    const T *more = data<T>(call, ARG(more));
+    float *lse = data<float>(call, ARG(lse));
+    const float *logs = data<float>(call, ARG(logs));
     if (n == 0) return;
-    join_kernel<T><<<blocks_for(n, ROWS), THREADS, 0, stream(call)>>>(
-        n, (int)(call->t[ARG(ctx)].cols / call->attr->heads), data<T>(call, ARG(ctx)), data<float>(call, ARG(lse)),
-        data<T>(call, ARG(more)), data<float>(call, ARG(logs)));
+    if (width % WIDE == 0 && aligned(ctx) && aligned(more)) {
+        while (team > 1 && team / 2 * WIDE >= width) team /= 2;
+        join_kernel<T, WIDE><<<blocks_for(n * team, THREADS), THREADS, 0, stream(call)>>>(n, team, width, ctx, lse,
+                                                                                          more, logs);
+    } else
+        join_kernel<T, 1><<<blocks_for(n * team, THREADS), THREADS, 0, stream(call)>>>(n, team, width, ctx, lse, more,
+                                                                                       logs);
     launched(call, "attention_join");
 }
 
