@@ -71,6 +71,21 @@ for mesh in "--tp-size 2" "--pp-size 2 --num-microbatches 2" "--batch-size 4 --s
 done
 refuses 2 "block-sparse, which only --cp-mode heads" -- \
     plan --config config.json --world-size 2 --cp-size 2 --cp-mode ring
+
+# Which form ranks that share tokens take, and why: by simulation, the same each time; as the only one; as asked for.
+tokens=(plan --config config.json --attention dense --batch-size 8 --json)
+run "${tokens[@]}" --world-size 2 --cp-size 2
+expect_code 0
+expect "both were simulated" grep -qE \
+    '"context":\{"mode":"(heads|ring)","reason":"faster","heads":\{"seconds":[^}]*\},"ring":\{' "$out"
+expect_text "$err" "2 ranks share the tokens of each text: --cp-mode" "predicted" "MB sent"
+cp "$out" first.json
+run "${tokens[@]}" --world-size 2 --cp-size 2
+expect "the same choice" cmp -s "$out" first.json
+run "${tokens[@]}" --world-size 3 --cp-size 3
+expect_text "$out" '"context":{"mode":"ring","reason":"only"}'
+run "${tokens[@]}" --world-size 2 --cp-size 2 --cp-mode heads
+expect_text "$out" '"context":{"mode":"heads","reason":"asked"}'
 rm -rf other
 run train "${common[@]}" --threads 2 --recompute full --output-dir other
 expect "recomputed, by two threads: the same bits" test "$("$trident" digest one)" = "$("$trident" digest other)"

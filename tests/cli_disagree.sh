@@ -60,4 +60,6 @@ odd 2 1 "" --num-microbatches 2
 odd 2 1 "the version, the settings or the data differ from rank 0's" --compress-gradients int8
 together 2 1 --threads 1 # a matter of each rank
 expect_code "0 0"
+common+=(--cp-size 2)
+odd 2 1 "the version, the settings or the data differ from rank 0's" --cp-mode ring
 finish

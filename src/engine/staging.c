@@ -4,6 +4,7 @@
 #include "engine/staging.h"
 
 #include "base/json.h"
+#include "engine/context_form.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,10 +143,20 @@ static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan
     return TRI_OK;
 }
 
+/* The first rank's form, also where others ask for another: that they do is found when ranks compare their options. */
+static tri_status choose_form(const tri_settings *s, tri_world *world, tri_plan_in *in) {
+    tri_context_form form = {0};
+    if (in->mesh.cp < 2) return TRI_OK;
+    if (!world || tri_world_rank(world) == 0) TRI_TRY(tri__context_choose(s, in, &form));
+    int32_t ring = form.ring;
+    if (world) TRI_TRY(tri_broadcast(tri_group_world(world), &ring, 1, TRI_I32, 0));
+    in->ring = ring;
+    return TRI_OK;
+}
+
 tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
-    in->ring = in->mesh.cp > 1 &&
-               (s->cp_mode == TRI_CP_AUTO ? tri__context_rings(in->model, &in->mesh) : s->cp_mode == TRI_CP_RING);
+    TRI_TRY(choose_form(s, world, in));
     in->staging = (tri_staging){
         .schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));

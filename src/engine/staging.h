@@ -9,8 +9,8 @@
 #include "settings/settings.h"
 
 /* Fills in->staging, in->sequence_parallel and in->ring; the rest of `in` is set already. Reads --stage-profile, and
- * for --pipeline-shape auto chooses the shape with the shorter step. Every rank of a world calls it: the first one
- * chooses for all. world NULL: one rank. */
+ * for --pipeline-shape auto and --cp-mode auto chooses what has the shorter step. Every rank of a world calls it: the
+ * first one chooses for all. world NULL: one rank. */
 tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
 
 /* The simulated step of all ranks of the plan of `in`, with measured times where in->staging has them. train: the

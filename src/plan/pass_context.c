@@ -146,15 +146,6 @@ static void rewrite(context *c, const tri_instr *instr) {
     tri__build(&c->to, instr->op, instr->slot, instr->attr)->acc = instr->acc;
 }
 
-int tri__context_rings(const tri_network *model, const tri_mesh *mesh) {
-    int splits = 1, sparse = 0;
-    for (int b = 0; b < model->n_texts; b++) {
-        splits &= model->encoder[b].num_attention_heads % (tri__mesh_cp(mesh) * mesh->tp) == 0;
-        sparse |= model->encoder[b].pattern.mode != TRI_PATTERN_DENSE;
-    }
-    return tri__mesh_cp(mesh) > 1 && !splits && !sparse;
-}
-
 static tri_status check_sizes(const tri_plan_in *in) {
     int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
     for (int b = 0; b < in->model->n_texts; b++) {

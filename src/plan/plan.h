@@ -183,8 +183,6 @@ int tri__plan_granule(const tri_plan_in *in);
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts);
 /* Ranks of a ring that share each sequence; 0: none. */
 int tri__plan_ring(const tri_plan_in *in);
-/* Whether ranks that share tokens do best with a ring: where they cannot share heads. */
-int tri__context_rings(const tri_network *model, const tri_mesh *mesh);
 
 /* TRI_USAGE when the target lacks a kernel the model needs. `train` 0: no training program. */
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *in, int train, tri_rank_plan *plan);

@@ -209,7 +209,7 @@ const tri_option tri__run_options[] = {
     ROW(CHOICE, cp_mode, ROUNDING, .value = "auto", .choices = "auto|ring|heads",
         .commands = "train,eval,predict,plan,simulate",
         .help = "how ranks that share tokens attend to all of them: ring: keys and values travel around; heads: ranks "
-                "exchange tokens for heads; auto: heads where they divide them"),
+                "exchange tokens for heads, which cp x tp has to divide; auto: the faster one by simulation"),
     ROW(INT, dp_size, ROUNDING, .value = "0", .min = 0, .max = 1 << 20,
         .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "replicas; 0: what the other axes leave"),

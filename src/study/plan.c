@@ -2,6 +2,7 @@
  * data, from batch size times max_sen_len. */
 #include "engine/accept.h"
 #include "engine/coding.h"
+#include "engine/context_form.h"
 #include "engine/facts.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
@@ -29,6 +30,9 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
         tri__json_set_new(largest, "primary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W0]));
         tri__json_set_new(largest, "secondary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W1]));
     }
+    tri_json *form;
+    TRI_TRY(tri__context_json(s, &engine->in, &form));
+    if (form) tri__json_set_new(*facts, "context", form);
     return s->print_program == TRI_PRINT_NONE
                ? TRI_OK
                : tri__view_programs(s, engine, &all->of[s->print_kind], program);
@@ -132,6 +136,7 @@ tri_status tri__study_open(const tri_settings *settings, const tri_log *log, con
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
     if (out->engine.train >= 0) tri__coding_say(&out->engine.in, &out->all.of[TRI_TRAIN], log);
+    TRI_TRY(tri__context_say(settings, &out->engine.in, log));
     if (out->engine.train < 0 || is_simulated(settings, &out->engine)) return TRI_OK; /* the simulation says it */
     return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], NULL, log);
 }
