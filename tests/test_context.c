@@ -229,8 +229,45 @@ static void goes_on_anywhere(void **state) {
     goes_on(&(mesh_case){POOLER, 2, 1, 1, 1, 1, 1, {RING}}, others, 2);
 }
 
+/* Plans and checks all ranks of a mesh. */
+static void check_mesh(const tri_mesh *mesh, int ring, tri_shard_kind shard, tri_recompute recompute) {
+    tiny t;
+    tri_classes all[TRI_PROGRAMS];
+    char name[96];
+    snprintf(name, sizeof name, "cp %d, tp %d, pp %d, dp %d, ring %d, shard %d", mesh->cp, mesh->tp, mesh->pp,
+             tri__mesh_readers(mesh), ring, shard);
+    tiny_open(&t, "cpu", 1, 3, 0.1, 2);
+    t.in.mesh = *mesh, t.in.ring = ring, t.in.recompute = recompute;
+    t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B};
+    t.in.sequence_parallel = mesh->tp > 1;
+    t.in.sharding = (tri_sharding){.kind = shard, .size = shard == TRI_SHARD_HYBRID ? mesh->cp : 0, .prefetch = 1};
+    if (tri__plan_ranks(&t.arena, &t.in, 1, all) != TRI_OK) fail_msg("%s: %s", name, tri_error());
+    for (int i = 0; i < TRI_PROGRAMS; i++)
+        if (tri__check_all(&all[i]) != TRI_OK) fail_msg("%s, program %d: %s", name, i, tri_error());
+    tiny_close(&t);
+}
+
+/* cp x tp x pp x dp, up to 16 ranks: with each shard by SOAK_STEPS, else with one after the other. */
+static void all_meshes_fit(void **state) {
+    (void)state;
+    enum { MOST = 16, HEADS_OF_TINY = 4 };
+    int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0;
+    for (int cp = 2; cp <= MOST; cp++)
+        for (int tp = 1; cp * tp <= MOST; tp *= 2)
+            for (int pp = 1; pp < 5 && cp * tp * pp <= MOST && tp <= HEADS_OF_TINY; pp++)
+                for (int dp = 1; cp * tp * pp * dp <= MOST; dp++)
+                    for (int ring = HEADS_OF_TINY % (cp * tp) != 0; ring < 2; ring++, n++)
+                        for (int shard = 0; shard <= TRI_SHARD_HYBRID; shard++) {
+                            tri_mesh mesh = {.pp = pp, .tp = tp, .dp = cp * dp, .cp = cp};
+                            if (whole || shard == n % (TRI_SHARD_HYBRID + 1))
+                                check_mesh(&mesh, ring, (tri_shard_kind)shard, (tri_recompute)((n + shard) % 3));
+                        }
+    assert_true(n > 100);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere),
+                                       cmocka_unit_test(all_meshes_fit)};
     soak_select(argc, argv);
     return cmocka_run_group_tests(tests, make_model, remove_data);
 }
