@@ -100,18 +100,26 @@ static tri_status list_pieces(void *data) {
 
 tri_status tri__engine_pieces(tri_engine *engine) { return tri__arena_guard(list_pieces, engine); }
 
+/* The row of the whole parameter, counted over all dims but the last, that is row `row` of a rank's box. */
+static int64_t row_of(const tri_param *param, int64_t row) {
+    const tri_slice *part = &param->part;
+    if (param->shape.n == 1) return 0;
+    if (param->shape.n == 2) return part->start[0] + row;
+    int64_t each = part->extent[1];
+    return (part->start[0] + row / each) * param->shape.dim[1] + part->start[1] + row % each;
+}
+
 /* Elements [begin, end) of a parameter's part: random numbers are indexed by the element of the whole parameter, in
  * row-major order. */
 static void draw_run(const tri_engine *engine, const tri_param *param, uint32_t id, int64_t begin, int64_t end,
                      float *w) {
     const tri_slice *part = &param->part;
     int last = param->shape.n - 1;
-    int64_t first = last ? part->start[0] : 0, width = part->extent[last], shift = part->start[last],
-            cols = param->shape.dim[last];
+    int64_t width = part->extent[last], shift = part->start[last], cols = param->shape.dim[last];
     for (int64_t e = begin, next; e < end; e = next) {
         next = (e / width + 1) * width < end ? (e / width + 1) * width : end;
-        int64_t at = (first + e / width) * cols + shift + e % width;
-        if (first + e / width + 1 == param->zero_row) memset(w + e - begin, 0, (size_t)(next - e) * sizeof *w);
+        int64_t row = row_of(param, e / width), at = row * cols + shift + e % width;
+        if (row + 1 == param->zero_row) memset(w + e - begin, 0, (size_t)(next - e) * sizeof *w);
         else tri__random_normal(engine->seed, id, param->deviation, at, next - e, w + e - begin);
     }
 }

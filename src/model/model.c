@@ -45,18 +45,28 @@ static void place_param(tri_unit *unit, const tri_param *param, int64_t room) {
     unit->n++;
 }
 
+/* [experts, rows, cols], without the dims that are 0. */
+static tri_shape shape_of(const tri_param_row *row, int64_t experts) {
+    tri_shape shape = row->rows ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols);
+    if (!experts) return shape;
+    for (int d = shape.n++; d > 0; d--) shape.dim[d] = shape.dim[d - 1];
+    shape.dim[0] = experts;
+    return shape;
+}
+
 void tri__model_params(tri_network *model, const char *prefix, const tri_param_row *rows, int n) {
     tri_unit *unit = &model->unit[model->n_units - 1];
     for (int i = 0; i < n; i++) {
         const tri_param_row *row = &rows[i];
         tri_param *param = TRI_PUSH(model->arena, model->param, model->n_params, model->cap_params);
         *param = (tri_param){.name = tri__arena_print(model->arena, "%s%s", prefix, row->name),
-                             .shape = row->rows ? tri__shape_2d(row->rows, row->cols) : tri__shape_1d(row->cols),
+                             .shape = shape_of(row, unit->experts),
                              .share = row->share,
                              .unit = model->n_units - 1,
                              .at = unit->count,
                              .init = row->init,
-                             .deviation = row->deviation};
+                             .deviation = row->deviation,
+                             .experts = unit->experts};
         param->part = tri__slice_whole(&param->shape);
         param->count = tri__shape_count(&param->shape);
         param->decays = decays(model, param->name);
@@ -65,9 +75,17 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
     }
 }
 
+/* Sets the experts of place `place` of `n`, which divides their number. */
+static void cut_experts(tri_param *param, int n, int place) {
+    if (!param->experts || n == 1) return;
+    param->part.extent[0] = param->shape.dim[0] / n;
+    param->part.start[0] = place * param->part.extent[0];
+    param->count = param->part.end = param->count / n;
+}
+
 /* Sets the box of place `place` of `n`; returns the size of the largest box in elements. */
 static int64_t cut(tri_param *param, int n, int place) {
-    int dim = param->share == TRI_SHARE_ROWS ? 0 : param->shape.n - 1;
+    int dim = param->share == TRI_SHARE_COLS ? param->shape.n - 1 : param->experts ? 1 : 0;
     if (param->share != TRI_SHARE_ROWS && param->share != TRI_SHARE_COLS) return param->count;
     int64_t whole = param->shape.dim[dim], most = (whole + n - 1) / n, room = param->count / whole * most;
     int64_t begin = place * most < whole ? place * most : whole, end = begin + most < whole ? begin + most : whole;
@@ -77,7 +95,12 @@ static int64_t cut(tri_param *param, int n, int place) {
     return room;
 }
 
-tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place) {
+/* Both: which of the experts, and which part of each, a parameter has. */
+typedef struct box {
+    int n, place, experts_n, experts_place;
+} box;
+
+static tri_network *part_of(tri_arena *arena, const tri_network *model, const uint8_t *has, box of) {
     tri_network *part = tri__arena_alloc(arena, sizeof *part);
     *part = *model;
     part->arena = arena;
@@ -87,17 +110,26 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
     for (int u = 0; u < model->n_units; u++) {
         if (has && !has[u]) continue;
         tri_unit *unit = TRI_PUSH(arena, part->unit, part->n_units, part->cap_units);
-        *unit = (tri_unit){.name = model->unit[u].name, .first = part->n_params};
+        *unit = (tri_unit){.name = model->unit[u].name, .first = part->n_params, .experts = model->unit[u].experts};
         for (int i = model->unit[u].first; i < model->unit[u].first + model->unit[u].n; i++) {
             tri_param *param = TRI_PUSH(arena, part->param, part->n_params, part->cap_params);
             *param = model->param[i];
             param->unit = part->n_units - 1;
             param->at = unit->count;
-            place_param(unit, param, cut(param, n, place));
+            cut_experts(param, of.experts_n, of.experts_place);
+            place_param(unit, param, cut(param, of.n, of.place));
             part->n_elements += param->count;
         }
     }
     return part;
+}
+
+tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place) {
+    return part_of(arena, model, has, (box){n, place, 1, 0});
+}
+
+tri_network *tri__model_experts(tri_arena *arena, const tri_network *model, int n, int place) {
+    return part_of(arena, model, NULL, (box){1, 0, n, place});
 }
 
 int64_t tri__model_layers(const tri_network *model) {

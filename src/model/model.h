@@ -31,6 +31,7 @@ typedef struct tri_param {
                          * 0: weights must have the same shape */
     int64_t zero_row;   /* 1 + the row of the whole that is initially zero; 0: none */
     int decays;
+    int64_t experts;    /* dim 0: a matrix or a vector of each expert, which ranks may share; 0: it has none */
 } tri_param;
 
 typedef struct tri_unit {
@@ -39,6 +40,7 @@ typedef struct tri_unit {
     int first, n;       /* parameters, in memory order: split, whole, summed over tokens */
     int64_t split;      /* elements [0, split) differ between tensor-parallel ranks, the rest are replicated */
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
+    int64_t experts;    /* its parameters are those of so many experts; 0: it has none */
 } tri_unit;
 
 typedef struct tri_network {
@@ -69,6 +71,8 @@ const tri_param *tri__model_find(const tri_network *model, const char *name); /*
  * Where n does not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the
  * whole model's. Names are shared, not copied. */
 tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place);
+/* The same for all units, and place `place` of `n` of the experts; n divides their number. */
+tri_network *tri__model_experts(tri_arena *arena, const tri_network *model, int n, int place);
 
 /* Input and results of writing the operation list. */
 typedef struct tri_forward {
@@ -95,7 +99,8 @@ typedef struct tri_param_row {
     tri_share share;
 } tri_param_row;
 
-/* Starts a unit, then adds parameters to it; their logical name is prefix + row name. */
+/* Starts a unit, then adds parameters to it; their logical name is prefix + row name. Where unit.experts was set in
+ * between, a row stands for that many matrices or vectors, one parameter [experts, rows, cols]. */
 void tri__model_unit(tri_network *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tri__model_params(tri_network *model, const char *prefix, const tri_param_row *rows, int n);
 
