@@ -1,4 +1,5 @@
 # `trident mesh`: the grid of ranks as tables and as JSON, in any order, and what is refused.
+project=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 
 run mesh --world-size 8 --pp-size 2
@@ -27,6 +28,19 @@ expect_text "$out" "8 ranks: pp 1 x tp 2 x cp 2 x dp 2" "pp=0/1 tp=1/2 dp=1/2 cp
 run mesh --world-size 8 --cp-size 3
 expect_code 2
 expect_text "$err" "8 ranks = pp 1 x tp 1 x cp 3 x dp ?"
+
+# Ranks that share experts are neighbours of the dp axis too, but take different samples.
+run mesh --world-size 8 --ep-size 2 --tp-size 2
+expect_text "$out" "8 ranks: pp 1 x tp 2 x dp 4 (ep 2)" "pp=0/1 tp=1/2 dp=3/4 ep=1/2" "{6, 7}"
+run mesh --world-size 8 --ep-size 3
+expect_code 2
+expect_text "$err" "--ep-size 3 does not divide dp 8"
+run mesh --world-size 8 --ep-size 2 --cp-size 2
+expect_code 2
+expect_text "$err" "--ep-size 2 with --cp-size 2: ranks that share tokens do not share experts"
+run plan --config "$project/configs/reviews.json" --world-size 4 --ep-size 2 --batch-size 8
+expect_code 2
+expect_text "$err" "--ep-size 2: no layer of the model has experts to share"
 
 # Tensor groups that cross machines are announced with the order that avoids it, and auto takes it.
 run mesh --world-size 16 --tp-size 4 --nproc-per-node 8

@@ -57,7 +57,7 @@ run plan "${small[@]}" --schedule zb-h1 --json --svg again.svg
 expect_code 0
 expect "a file is replaced; weights are apart with zb-h1" test \
     "$(grep '^<g class="w">' again.svg | grep -o '<rect' | wc -l)" -ge 12
-expect_text "$out" '"transfers":[[' '"predicted_bubble":' '"mesh":{"pp":2,"tp":1,"cp":1,"dp":2}'
+expect_text "$out" '"transfers":[[' '"predicted_bubble":' '"mesh":{"pp":2,"tp":1,"cp":1,"dp":2,"ep":1}'
 expect "one predicted bubble, and none that is measured" test "$(grep -o '"[a-z_]*bubble"' "$out")" = \
     '"predicted_bubble"'
 

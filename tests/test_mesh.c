@@ -19,8 +19,10 @@ static void sweep(void (*check)(const tri_mesh *mesh, const char *order)) {
             for (int dp = 1; dp <= MOST; dp++)
                 for (int i = 0; i < ORDERS; i++) {
                     tri_mesh mesh;
-                    assert_int_equal(tri__mesh_make(&mesh, pp * tp * dp, (tri_mesh_sizes){pp, tp, 1, i % 2 ? dp : 0}),
-                                     TRI_OK);
+                    assert_int_equal(
+                        tri__mesh_make(&mesh, pp * tp * dp,
+                                       (tri_mesh_sizes){.pp = pp, .tp = tp, .cp = 1, .dp = i % 2 ? dp : 0}),
+                        TRI_OK);
                     assert_true(mesh.pp == pp && mesh.tp == tp && mesh.dp == dp);
                     assert_int_equal(tri__mesh_world(&mesh), pp * tp * dp);
                     assert_int_equal(tri__mesh_set_order(&mesh, orders[i], 1), TRI_OK);
@@ -178,7 +180,8 @@ static void test_refused(void **state) {
                  {4, INT32_MAX, INT32_MAX, INT32_MAX, "4 ranks asked for"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tri_mesh mesh;
-        expect_error(tri__mesh_make(&mesh, cases[i].world, (tri_mesh_sizes){cases[i].pp, cases[i].tp, 1, cases[i].dp}),
+        expect_error(tri__mesh_make(&mesh, cases[i].world,
+                                    (tri_mesh_sizes){.pp = cases[i].pp, .tp = cases[i].tp, .cp = 1, .dp = cases[i].dp}),
                      cases[i].part);
     }
     static const char *const texts[][2] = {

@@ -220,7 +220,8 @@ static tri_status print_start(tri_cli *cli, const tri_settings *s, const tri_lau
             world->size, world->segment.n);
     fprintf(cli->err, "mesh       pp=%d tp=%d ", mesh.pp, mesh.tp);
     if (mesh.cp > 1) fprintf(cli->err, "cp=%d ", mesh.cp);
-    fprintf(cli->err, "dp=%d\n", tri__mesh_readers(&mesh));
+    fprintf(cli->err, "dp=%d", tri__mesh_readers(&mesh));
+    fprintf(cli->err, mesh.ep > 1 ? " ep=%d\n" : "\n", mesh.ep);
     if (!cli->reloads) /* batches of a server are counted in tokens */
         fprintf(cli->err, "batch      %lld on each replica, %lld in all\n", (long long)s->batch_size,
                 (long long)tri__settings_global_batch(s));

@@ -39,11 +39,12 @@ static tri_status print_ranks(const tri_cli *cli, const grid *g) {
         int first[TRI_AXIS_COUNT];
         for (int axis = 0; axis < TRI_AXIS_COUNT; axis++)
             first[axis] = tri__mesh_beside(&g->mesh, rank, (tri_axis)axis, 0);
-        char cp[32] = "";
-        if (g->mesh.cp > 1) snprintf(cp, sizeof cp, " cp=%d/%d", tri__mesh_context(&g->mesh, rank), g->mesh.cp);
+        char more[32] = "";
+        if (g->mesh.cp > 1) snprintf(more, sizeof more, " cp=%d/%d", tri__mesh_context(&g->mesh, rank), g->mesh.cp);
+        if (g->mesh.ep > 1) snprintf(more, sizeof more, " ep=%d/%d", tri__mesh_expert(&g->mesh, rank), g->mesh.ep);
         tri__text_table_add(&table, "%d\t%d\tpp=%d/%d tp=%d/%d dp=%d/%d%s\t%d\t%d\t%d\t%s\t%s", rank,
                             rank / g->per_node, at.pp, g->mesh.pp, at.tp, g->mesh.tp, tri__mesh_reader(&g->mesh, rank),
-                            tri__mesh_readers(&g->mesh), cp, first[TRI_AXIS_PP], first[TRI_AXIS_TP],
+                            tri__mesh_readers(&g->mesh), more, first[TRI_AXIS_PP], first[TRI_AXIS_TP],
                             first[TRI_AXIS_DP],
                             rank_text(tri__mesh_previous(&g->mesh, rank), previous),
                             rank_text(tri__mesh_next(&g->mesh, rank), next));
@@ -63,14 +64,14 @@ static const char *members_text(const int *members, int n, char out[static 256])
     return out;
 }
 
-/* Ranks that share tokens: runs of the dp axis. */
-static void add_context_groups(const grid *g, tri_text_table *table) {
-    const tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = g->mesh.cp};
+/* Ranks that share tokens, or experts: runs of the dp axis. */
+static void add_runs(const grid *g, tri_text_table *table, const char *name, int size) {
+    const tri_attr group = {.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = size};
     char text[256];
-    for (int rank = 0; rank < g->world && g->mesh.cp > 1; rank++) {
-        if (tri__mesh_context(&g->mesh, rank)) continue;
+    for (int rank = 0; rank < g->world && size > 1; rank++) {
+        if (tri__transfer_place(&g->mesh, rank, &group)) continue;
         int n = tri__transfer_members(&g->mesh, rank, &group, g->members);
-        tri__text_table_add(table, "cp\t%d\t%d\t%s", rank, n, members_text(g->members, n, text));
+        tri__text_table_add(table, "%s\t%d\t%d\t%s", name, rank, n, members_text(g->members, n, text));
     }
 }
 
@@ -85,20 +86,23 @@ static tri_status print_groups(const tri_cli *cli, const grid *g) {
             tri__text_table_add(&table, "%s\t%d\t%d\t%s", tri__axis_name((tri_axis)axis), rank, n,
                                 members_text(g->members, n, text));
         }
-    add_context_groups(g, &table);
+    add_runs(g, &table, "cp", g->mesh.cp);
+    add_runs(g, &table, "ep", g->mesh.ep);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     return status;
 }
 
 static tri_status print_tables(const tri_cli *cli, const grid *g) {
-    char order[TRI_MESH_ORDER_TEXT], cp[32] = "";
+    char order[TRI_MESH_ORDER_TEXT], cp[32] = "", ep[32] = "";
     int machines = (g->world + g->per_node - 1) / g->per_node;
     if (g->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %d", g->mesh.cp);
-    fprintf(cli->out,
-            "%d rank%s: pp %d x tp %d%s x dp %d, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
-            g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, cp, tri__mesh_readers(&g->mesh),
-            tri__mesh_order(&g->mesh, order), machines, machines == 1 ? "" : "s", g->per_node);
+    if (g->mesh.ep > 1) snprintf(ep, sizeof ep, " (ep %d)", g->mesh.ep);
+    fprintf(
+        cli->out,
+        "%d rank%s: pp %d x tp %d%s x dp %d%s, order %s, %d machine%s of %d; a group is named by its first rank\n\n",
+        g->world, g->world == 1 ? "" : "s", g->mesh.pp, g->mesh.tp, cp, tri__mesh_readers(&g->mesh), ep,
+        tri__mesh_order(&g->mesh, order), machines, machines == 1 ? "" : "s", g->per_node);
     TRI_TRY(print_ranks(cli, g));
     fputc('\n', cli->out);
     return print_groups(cli, g);
@@ -116,6 +120,7 @@ static void put_json_rank(FILE *out, const grid *g, int rank) {
         fprintf(out, ",\"%s\":%d", tri__axis_name((tri_axis)axis),
                 axis == TRI_AXIS_DP ? tri__mesh_reader(&g->mesh, rank) : at.of[axis]);
     if (g->mesh.cp > 1) fprintf(out, ",\"cp\":%d", tri__mesh_context(&g->mesh, rank));
+    if (g->mesh.ep > 1) fprintf(out, ",\"ep\":%d", tri__mesh_expert(&g->mesh, rank));
     fprintf(out, ",\"node\":%d,\"local_rank\":%d,\"groups\":{", rank / g->per_node, rank % g->per_node);
     for (int axis = 0; axis < TRI_AXIS_COUNT; axis++) {
         int n = group_of(g, rank, axis);
@@ -146,6 +151,7 @@ static tri_status print_json(const tri_cli *cli, const grid *g) {
         fprintf(cli->out, ",\"%s\":%d", tri__axis_name((tri_axis)axis),
                 axis == TRI_AXIS_DP ? tri__mesh_readers(&g->mesh) : g->mesh.size[axis]);
     if (g->mesh.cp > 1) fprintf(cli->out, ",\"cp\":%d", g->mesh.cp);
+    if (g->mesh.ep > 1) fprintf(cli->out, ",\"ep\":%d", g->mesh.ep);
     fprintf(cli->out, ",\"order\":\"%s\",\"nproc_per_node\":%d,\"tensor_groups_crossing\":%d,\"ranks\":[",
             tri__mesh_order(&g->mesh, order), g->per_node, tri__mesh_crossing(&g->mesh, TRI_AXIS_TP, g->per_node));
     for (int rank = 0; rank < g->world; rank++) {

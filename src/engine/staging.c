@@ -105,7 +105,8 @@ static tri_status estimate(tri_arena *scratch, void *data) {
     tri_stages stages;
     TRI_TRY(tri__stages_plan(scratch, &in, &stages));
     in.staging.stages = given_stages(scratch, in.model, &stages);
-    in.mesh.tp = in.mesh.dp = 1, in.mesh.cp = 0, in.sharding = (tri_sharding){0}, in.optimizer.sync_every = 1;
+    in.mesh.tp = in.mesh.dp = 1, in.mesh.cp = in.mesh.ep = 0, in.sharding = (tri_sharding){0},
+    in.optimizer.sync_every = 1;
     return time_job(scratch, job, &in);
 }
 

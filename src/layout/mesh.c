@@ -12,12 +12,26 @@ static const char *const axis_names[] = {
 
 const char *tri__axis_name(tri_axis axis) { return axis_names[axis]; }
 
-/* "pp 2 x tp 1 x dp 4", with cp where it is above 1. */
+/* "pp 2 x tp 1 x dp 4", with cp where it is above 1. ep is no further factor. */
 static void list_sizes(tri_mesh_sizes of, char out[static 80]) {
     char dp[16] = "?", cp[32] = "";
     if (of.dp) snprintf(dp, sizeof dp, "%d", of.dp);
     if (of.cp > 1) snprintf(cp, sizeof cp, " x cp %d", of.cp);
     snprintf(out, 80, "pp %d x tp %d%s x dp %s", of.pp, of.tp, cp, dp);
+}
+
+static tri_status check_experts(tri_mesh_sizes of) {
+    if (of.ep < 0) return tri__fail(TRI_USAGE, "--ep-size %d: a size must be positive", of.ep);
+    if (of.ep > 1 && of.cp > 1)
+        return tri__fail(TRI_USAGE,
+                         "--ep-size %d with --cp-size %d: ranks that share tokens do not share experts: leave one out",
+                         of.ep, of.cp);
+    if (of.ep > 1 && of.dp % of.ep)
+        return tri__fail(TRI_USAGE,
+                         "--ep-size %d does not divide dp %d: replicas share experts in runs of equal size; take a "
+                         "size that divides it",
+                         of.ep, of.dp);
+    return TRI_OK;
 }
 
 tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes of) {
@@ -37,7 +51,9 @@ tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes of) {
     }
     if (inner * of.dp != world)
         return tri__fail(TRI_USAGE, "%d ranks asked for, but %s = %.0f", world, sizes, inner * of.dp);
-    *mesh = (tri_mesh){.pp = of.pp, .tp = of.tp, .dp = of.dp * of.cp, .cp = of.cp > 1 ? of.cp : 0};
+    TRI_TRY(check_experts(of));
+    *mesh = (tri_mesh){.pp = of.pp, .tp = of.tp, .dp = of.dp * of.cp, .cp = of.cp > 1 ? of.cp : 0,
+                       .ep = of.ep > 1 ? of.ep : 0};
     return TRI_OK;
 }
 
@@ -121,6 +137,10 @@ int tri__mesh_reader(const tri_mesh *mesh, int rank) {
 
 int tri__mesh_context(const tri_mesh *mesh, int rank) {
     return tri__mesh_coords(mesh, rank).dp % tri__mesh_cp(mesh);
+}
+
+int tri__mesh_expert(const tri_mesh *mesh, int rank) {
+    return tri__mesh_coords(mesh, rank).dp % tri__mesh_ep(mesh);
 }
 
 int tri__mesh_group_size(const tri_mesh *mesh, unsigned axes) {

@@ -6,7 +6,9 @@
  *
  * Ranks along dp hold the same weights. Context parallelism is a factor of that axis: runs of cp consecutive places
  * take the same samples, and each rank of a run some of their tokens. So sums of gradients, shards and all that
- * concerns weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). */
+ * concerns weights need not know of it; what concerns data has dp / cp groups (tri__mesh_readers). Expert parallelism
+ * is another factor: the ranks of a run of ep places take different samples, and each holds some of the experts of
+ * every layer that has any. A run holds all of them; ranks of the same place in their runs hold the same ones. */
 #ifndef TRI_LAYOUT_MESH_H
 #define TRI_LAYOUT_MESH_H
 
@@ -33,6 +35,7 @@ typedef struct tri_mesh {
     };
     uint8_t order[TRI_AXIS_COUNT]; /* tri_axis, outermost first, each once; all 0: the default order */
     int cp;                        /* ranks that share each sequence's tokens; divides dp; 0: none do, never 1 */
+    int ep;                        /* ranks that share the experts of a layer; divides dp; 0: none do, never 1 */
 } tri_mesh;
 
 typedef union tri_coords {
@@ -46,6 +49,7 @@ typedef union tri_coords {
 typedef struct tri_mesh_sizes {
     int pp, tp, cp;
     int dp;        /* groups that take different samples; 0: world / (pp * tp * cp) */
+    int ep;        /* of these, how many share the experts; 0: 1 */
 } tri_mesh_sizes;
 /* In the default order. Refuses sizes that do not multiply to `world`, with the numbers. */
 tri_status tri__mesh_make(tri_mesh *mesh, int world, tri_mesh_sizes sizes);
@@ -59,6 +63,7 @@ const char *tri__axis_name(tri_axis axis);                                      
 
 int tri__mesh_world(const tri_mesh *mesh);
 static inline int tri__mesh_cp(const tri_mesh *mesh) { return mesh->cp > 1 ? mesh->cp : 1; }
+static inline int tri__mesh_ep(const tri_mesh *mesh) { return mesh->ep > 1 ? mesh->ep : 1; }
 /* Groups of replicas that take different samples, of which each has tri__mesh_cp ranks. */
 static inline int tri__mesh_readers(const tri_mesh *mesh) { return mesh->dp / tri__mesh_cp(mesh); }
 tri_coords tri__mesh_coords(const tri_mesh *mesh, int rank);
@@ -66,6 +71,8 @@ int tri__mesh_rank(const tri_mesh *mesh, tri_coords at);
 /* The group of samples that a rank takes, and its place among the ranks that share their tokens. */
 int tri__mesh_reader(const tri_mesh *mesh, int rank);
 int tri__mesh_context(const tri_mesh *mesh, int rank);
+/* A rank's place among those that share experts. */
+int tri__mesh_expert(const tri_mesh *mesh, int rank);
 
 /* The group of `rank` along a set of axes: all ranks that agree with it on the other axes, into ranks
  * [tri__mesh_group_size]. They are in the order of their coordinates on the set's axes, the outermost axis of the

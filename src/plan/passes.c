@@ -10,6 +10,7 @@
 static int is_training(const tri_pass *pass) { return pass->training; }
 static int shares_layers(const tri_pass *pass) { return pass->in->mesh.tp > 1; }
 static int shares_tokens(const tri_pass *pass) { return tri__mesh_cp(&pass->in->mesh) > 1; }
+static int shares_experts(const tri_pass *pass) { return tri__mesh_ep(&pass->in->mesh) > 1; }
 static int has_ring(const tri_pass *pass) { return tri__plan_ring(pass->in) > 0; }
 static int shares_any(const tri_pass *pass) { return shares_layers(pass) || shares_tokens(pass); }
 static int collects(const tri_pass *pass) {
@@ -50,6 +51,9 @@ const tri_pass_row tri__passes[] = {
     {PASS(context, TENSOR),
      .does = "splits the tokens of each text over ranks, which exchange heads or keys for attention",
      .when = shares_tokens, .needs = "--cp-size above 1"},
+    {PASS(expert, TENSOR),
+     .does = "splits the experts of layers over ranks",
+     .when = shares_experts, .needs = "--ep-size above 1"},
     {PASS(tensor, TENSOR),
      .does = "splits operations over ranks that share layers, as operations that have adjoints",
      .when = shares_layers, .needs = "--tp-size above 1"},

@@ -250,7 +250,8 @@ typedef struct tri_pass {
     tri_range *own;        /* [n_units] the unit's elements that this rank owns (norm, update). Set by shard, read by
                               update */
     tri_sharding sharding; /* as requested, with hybrids resolved. Set by shard, read by update */
-    tri_attr group;        /* the group that shards a unit, as attributes of transfers. Set by shard, read by update */
+    tri_attr group;        /* replicas whose parts of all units together are one copy of the model, as attributes of
+                              transfers. Set by shard, read by update */
     int n_shards;          /* ranks of that group. Set by shard, read by update */
     int *block_of;         /* [n_units] the block, sharded as a whole, of each unit. These five set by shard, read by
                               tensor_sums, update */
@@ -304,6 +305,7 @@ tri_status tri__pass_forward(tri_pass *pass);
 tri_status tri__pass_context(tri_pass *pass);
 tri_status tri__pass_context_place(tri_pass *pass);
 tri_status tri__pass_ring(tri_pass *pass);
+tri_status tri__pass_expert(tri_pass *pass);
 tri_status tri__pass_tensor(tri_pass *pass);
 tri_status tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_recompute(tri_pass *pass);
@@ -347,6 +349,16 @@ int tri__unit_encoder(const tri_program *program, int unit);
 /* For a pass that has reached `shard`: *n ranks shard a unit; where begins[place], [*n], is not 0, a run of places
  * begins whose plans differ only in where their (consecutive, equal) shards begin. */
 tri_status tri__shard_runs(const tri_pass *pass, int *n, uint8_t **begins);
+
+/* The ranks that hold the same share of a unit: they sum its gradients and shard its state, or with hybrid all that is
+ * sharded. */
+typedef struct tri_sharers {
+    tri_attr group; /* as attributes of transfers */
+    int n, place;   /* its ranks; this one's place */
+} tri_sharers;
+tri_sharers tri__unit_sharers(const tri_pass *pass, int unit);
+/* Whether two units have the same ones: else no transfer may have both. */
+int tri__same_sharers(const tri_pass *pass, int unit, int other);
 
 /* The start program for a finished pass: of training, or of prediction where there is no training. */
 tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);

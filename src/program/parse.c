@@ -340,15 +340,26 @@ static tri_status parse_instr(parser *p) {
     return TRI_OK;
 }
 
+/* A size that is left out where it is 1. */
+static tri_status parse_factor(parser *p, const char *name, int64_t *value) {
+    size_t length = strlen(name);
+    const char *next = p->rest + strspn(p->rest, BLANK);
+    *value = 1;
+    return strncmp(next, name, length) == 0 && next[length] == '=' ? next_whole(p, name, COUNT_MAX, value) : TRI_OK;
+}
+
 static tri_status parse_mesh(parser *p) {
     static const char *const names[] = {"pp", "tp", "dp", "rank", "microbatches"};
     int64_t value[5] = {0};
     for (int i = 0; i < 5; i++) TRI_TRY(next_whole(p, names[i], COUNT_MAX, &value[i]));
-    int64_t cp = 1;
-    if (strncmp(p->rest + strspn(p->rest, BLANK), "cp=", 3) == 0) TRI_TRY(next_whole(p, "cp", COUNT_MAX, &cp));
+    int64_t cp, ep;
+    TRI_TRY(parse_factor(p, "cp", &cp));
+    TRI_TRY(parse_factor(p, "ep", &ep));
+    if (ep < 1 || value[2] % ep || (cp > 1 && ep > 1)) return bad(p, "not a size of a mesh", "ep");
     if (cp < 1 || value[2] > COUNT_MAX / cp) return bad(p, "not a size of a mesh", "cp");
     p->build.program->mesh = (tri_mesh){
-        .pp = (int)value[0], .tp = (int)value[1], .dp = (int)(value[2] * cp), .cp = cp > 1 ? (int)cp : 0};
+        .pp = (int)value[0], .tp = (int)value[1], .dp = (int)(value[2] * cp), .cp = cp > 1 ? (int)cp : 0,
+        .ep = ep > 1 ? (int)ep : 0};
     p->build.program->rank = (int)value[3];
     p->build.program->n_mb = (int)value[4];
     p->rest += strspn(p->rest, BLANK);

@@ -117,6 +117,7 @@ static void print_mesh(FILE *out, const tri_program *program) {
     fprintf(out, "mesh pp=%d tp=%d dp=%d rank=%d microbatches=%d", mesh->pp, mesh->tp, tri__mesh_readers(mesh),
             program->rank, program->n_mb);
     if (mesh->cp > 1) fprintf(out, " cp=%d", mesh->cp);
+    if (mesh->ep > 1) fprintf(out, " ep=%d", mesh->ep);
     if (strcmp(tri__mesh_order(mesh, order), tri__mesh_order(&plain, usual)) != 0) fprintf(out, " order=%s", order);
     fputc('\n', out);
 }

@@ -213,6 +213,8 @@ const tri_option tri__run_options[] = {
     ROW(INT, dp_size, ROUNDING, .value = "0", .min = 0, .max = 1 << 20,
         .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "replicas; 0: what the other axes leave"),
+    ROW(INT, ep_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,plan,simulate,mesh",
+        .help = "replicas that share the experts of each layer (expert parallelism); divides --dp-size"),
     ROW(TEXT, mesh_order, ROUNDING, .value = "pp,tp,dp", .check = check_order,
         .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "axes of the mesh, outermost first; auto: so that tensor groups stay inside a machine"),

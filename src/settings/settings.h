@@ -33,7 +33,7 @@ typedef struct tri_settings {
     int decimal_mark;              /* TRI_DECIMAL_AUTO, ...: index of its row's choices */
     /* the mesh */
     int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
-    int64_t world_size, pp_size, tp_size, cp_size, dp_size;
+    int64_t world_size, pp_size, tp_size, cp_size, dp_size, ep_size;
     int layout;                    /* TRI_LAYOUT_GIVEN, ...: index of its row's choices */
     char *mesh_order, *nnodes;
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */

@@ -346,6 +346,12 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
             "--cp-size %lld: layouts in which ranks share tokens are not searched; leave it out, or compare "
             "with trident simulate",
             (long long)chooser->settings.cp_size);
+    if (chooser->settings.ep_size > 1)
+        return tri__fail(
+            TRI_USAGE,
+            "--ep-size %lld: layouts in which ranks share experts are not searched; leave it out, or compare "
+            "with trident simulate",
+            (long long)chooser->settings.ep_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
     TRI_TRY(tri__arena_guard(choose_guarded, &job));
     return out->n_best ? TRI_OK : refuse(&job.search, world);

@@ -204,7 +204,8 @@ typedef struct replicas {
 static tri_status find_replicas(const tri_bounds *b, const tri_layout *l, replicas *out, int *ranks) {
     tri_mesh mesh;
     int size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
-    TRI_TRY(tri__mesh_make(&mesh, l->pp * l->tp * l->dp, (tri_mesh_sizes){l->pp, l->tp, 1, l->dp}));
+    TRI_TRY(
+        tri__mesh_make(&mesh, l->pp * l->tp * l->dp, (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = 1, .dp = l->dp}));
     TRI_TRY(tri__mesh_set_order(&mesh, tri__layout_order(l->order), b->chooser->hardware.ranks_per_node));
     int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
     *out = (replicas){.within = ranks, .n_within = size, .across = ranks + n, .n_across = n / size};

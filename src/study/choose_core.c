@@ -30,7 +30,7 @@ static int members_together(const tri_chooser *c, const tri_layout *l) {
     tri_mesh mesh;
     int world = l->pp * l->tp * l->dp, per_node = c->hardware.ranks_per_node, together = 0;
     if (l->tp == 1 || world <= per_node ||
-        tri__mesh_make(&mesh, world, (tri_mesh_sizes){l->pp, l->tp, 1, l->dp}) != TRI_OK ||
+        tri__mesh_make(&mesh, world, (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = 1, .dp = l->dp}) != TRI_OK ||
         tri__mesh_set_order(&mesh, tri__layout_order(l->order), per_node) != TRI_OK)
         return l->tp;
     for (int place = 0; place < l->tp; place++)

@@ -51,7 +51,7 @@ static void each_order(lister *l, tri_layout at) {
     if (fixed(l, &l->s->mesh_order) || l->world <= l->per_node) {
         tri_mesh mesh;
         char text[TRI_MESH_ORDER_TEXT];
-        tri__mesh_make(&mesh, l->world, (tri_mesh_sizes){at.pp, at.tp, 1, at.dp});
+        tri__mesh_make(&mesh, l->world, (tri_mesh_sizes){.pp = at.pp, .tp = at.tp, .cp = 1, .dp = at.dp});
         tri__mesh_set_order(&mesh, l->s->mesh_order, l->per_node);
         tri__mesh_order(&mesh, text);
         for (int i = 0; i < TRI_LAYOUT_ORDERS; i++)

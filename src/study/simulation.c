@@ -107,12 +107,12 @@ static tri_status describe(const tri_settings *s, tri_arena *arena, const tri_cl
         busy += tri__timeline_of(line, rank)->busy, exposed += tri__timeline_of(line, rank)->exposed;
     }
     for (int i = 0; i < line->roles.n; i++) tri__json_decref(role[i]);
-    *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i, s:i}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
+    *out = tri__json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:i}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "hardware",
                           hardware->name, "mesh", "pp", mesh->pp, "tp", mesh->tp, "cp", tri__mesh_cp(mesh), "dp",
-                          tri__mesh_readers(mesh), "microbatches", line->role[0].program->n_mb, "step_seconds",
-                          line->seconds, "samples_per_second", samples / line->mean, "computing", busy / all, "exposed",
-                          exposed / all, "waiting", 1 - (busy + exposed) / all, "predicted_bubble",
-                          tri__timeline_idle(line), "ranks", ranks);
+                          tri__mesh_readers(mesh), "ep", tri__mesh_ep(mesh), "microbatches",
+                          line->role[0].program->n_mb, "step_seconds", line->seconds, "samples_per_second",
+                          samples / line->mean, "computing", busy / all, "exposed", exposed / all, "waiting",
+                          1 - (busy + exposed) / all, "predicted_bubble", tri__timeline_idle(line), "ranks", ranks);
     if (*out && line->all_open > 0)
         lost |= tri__json_set_new(*out, "all_layers_seconds", tri__json_real(line->all_open)) |
                 tri__json_set_new(*out, "no_layers_seconds", tri__json_real(line->all_closed));

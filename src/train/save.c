@@ -21,9 +21,9 @@ const char *tri__build_text(void) { return "trident " TRI_VERSION ", " ARCHITECT
 
 static tri_json *mesh_json(const tri_mesh *mesh) {
     char order[TRI_MESH_ORDER_TEXT];
-    return tri__json_pack("{s:i, s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp",
-                          mesh->tp, "cp", tri__mesh_cp(mesh), "dp", tri__mesh_readers(mesh), "order",
-                          tri__mesh_order(mesh, order));
+    return tri__json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "world", tri__mesh_world(mesh), "pp", mesh->pp, "tp",
+                          mesh->tp, "cp", tri__mesh_cp(mesh), "dp", tri__mesh_readers(mesh), "ep",
+                          tri__mesh_ep(mesh), "order", tri__mesh_order(mesh, order));
 }
 
 static tri_json *rate_json(const tri_session *s) {
