@@ -91,6 +91,20 @@ int tri__sharder_closes(const tri_sharder *s, int unit) {
     return tri__layer_find(s->from, s->pass->model->unit[unit].name) >= 0;
 }
 
+tri_sharers tri__unit_sharers(const tri_pass *pass, int unit) {
+    const tri_mesh *mesh = &pass->in->mesh;
+    int ep = tri__mesh_ep(mesh), apart = ep > 1 && pass->model->unit[unit].experts;
+    tri_sharers of = {.group = apart ? (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .across = ep} : pass->group};
+    of.n = tri__transfer_size(mesh, &of.group);
+    of.place = tri__transfer_place(mesh, pass->in->rank, &of.group);
+    return of;
+}
+
+int tri__same_sharers(const tri_pass *pass, int unit, int other) {
+    const tri_unit *all = pass->model->unit;
+    return tri__mesh_ep(&pass->in->mesh) == 1 || !all[unit].experts == !all[other].experts;
+}
+
 /* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. A
  * layer that steps leave out is a block of its own. */
 static void make_blocks(tri_sharder *s) {
@@ -99,7 +113,8 @@ static void make_blocks(tri_sharder *s) {
     for (int u = 0; u < model->n_units; u++) {
         tri_shard_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
         int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params &&
-                    !tri__sharder_closes(s, u) && !tri__sharder_closes(s, u - 1);
+                    !tri__sharder_closes(s, u) && !tri__sharder_closes(s, u - 1) &&
+                    tri__same_sharers(s->pass, u, u - 1);
         if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
             last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
             *last = (tri_shard_block){.first = u};
@@ -113,7 +128,8 @@ static void make_blocks(tri_sharder *s) {
         tri_shard_block *block = &s->block[b];
         const char *first = model->unit[block->first].name, *end = model->unit[block->first + block->n - 1].name;
         block->name = block->n == 1 ? first : tri__arena_print(s->to.arena, "%s-%s", first, end);
-        block->own = tri__shard(block->count, s->n, s->place);
+        block->of = tri__unit_sharers(s->pass, block->first);
+        block->own = tri__shard(block->count, block->of.n, block->of.place);
     }
 }
 
@@ -198,8 +214,8 @@ static tri_range own_part(const tri_sharder *s, int unit) {
 static void share_out(tri_sharder *s) {
     tri_pass *pass = s->pass;
     tri_shard_kind kind = pass->sharding.kind;
-    int n = pass->model->n_units, copies = kind == TRI_SHARD_HYBRID ? pass->in->mesh.dp / s->n : 1;
-    int copy = kind == TRI_SHARD_HYBRID ? tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp / s->n : 0;
+    int n = pass->model->n_units, copies = kind == TRI_SHARD_HYBRID ? pass->in->mesh.dp / pass->n_shards : 1;
+    int copy = kind == TRI_SHARD_HYBRID ? tri__mesh_coords(&pass->in->mesh, pass->in->rank).dp / pass->n_shards : 0;
     pass->own = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->own);
     pass->out.save_part = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->out.save_part);
     for (int u = 0; u < n; u++) {
@@ -210,7 +226,7 @@ static void share_out(tri_sharder *s) {
     if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->grad_part = pass->own;
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
     if (kind == TRI_SHARD_HYBRID && pass->local_grad) pass->local_part = pass->own;
-    pass->copies = (tri_attr){.axes = s->group.axes, .across = kind == TRI_SHARD_HYBRID ? s->n : 0};
+    pass->copies = (tri_attr){.axes = pass->group.axes, .across = kind == TRI_SHARD_HYBRID ? pass->n_shards : 0};
     pass->n_copies = tri__transfer_size(&pass->in->mesh, &pass->copies);
     pass->block_of = s->block_of;
 }
@@ -230,21 +246,21 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
     const tri_param *param = &model->param[unit->first];
     const tri_plan_in *in = s->pass->in;
     int64_t at = s->unit_at[u];
-    mark(begins, s->n, each, at);
+    int n = s->pass->n_shards;
+    mark(begins, n, each, at);
     if (!s->pass->training) return;
-    if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, s->n, each, at + unit->split);
+    if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, n, each, at + unit->split);
     if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
-    if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, s->n, each, at + unit->tokens);
+    if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, n, each, at + unit->tokens);
     for (int i = 1; i < unit->n; i++)
-        if (param[i].decays != param[i - 1].decays) mark(begins, s->n, each, at + param[i].at);
+        if (param[i].decays != param[i - 1].decays) mark(begins, n, each, at + param[i].at);
 }
 
 /* Sets up the blocks of a pass, and this rank's shard of each. */
 static void open_blocks(tri_sharder *s, tri_pass *pass) {
     size_t n_units = (size_t)pass->model->n_units;
-    *s = (tri_sharder){.pass = pass, .from = pass->program, .to = {.arena = pass->arena}, .group = pass->group};
-    s->n = pass->n_shards = tri__transfer_size(&pass->in->mesh, &pass->group);
-    s->place = tri__transfer_place(&pass->in->mesh, pass->program->rank, &pass->group);
+    *s = (tri_sharder){.pass = pass, .from = pass->program, .to = {.arena = pass->arena}};
+    pass->n_shards = tri__transfer_size(&pass->in->mesh, &pass->group);
     s->block_of = tri__arena_alloc(pass->arena, n_units * sizeof *s->block_of);
     s->unit_at = tri__arena_alloc(pass->arena, n_units * sizeof *s->unit_at);
     make_blocks(s);
@@ -270,11 +286,12 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     if (pass.in->mesh.dp > 1) {
         TRI_TRY(resolve_hybrid(&pass));
         open_blocks(&s, &pass);
-        *n = s.n;
+        *n = pass.n_shards;
     }
     /* a replica of a server has parts of its own number; a copy that steps alone owns parts of units, not of blocks;
-     * ranks that share tokens have runs of them */
-    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass) || tri__mesh_cp(&pass.in->mesh) > 1;
+     * ranks that share tokens have runs of them; those that share experts have other shards of them than of the rest */
+    int each = (!pass.training && pass.in->fed) || tri__steps_alone(&pass) || tri__mesh_cp(&pass.in->mesh) > 1 ||
+               tri__mesh_ep(&pass.in->mesh) > 1;
     if (each) *n = pass.in->mesh.dp;
     *begins = tri__arena_alloc(pass.arena, (size_t)*n);
     (*begins)[0] = 1;
@@ -283,10 +300,10 @@ tri_status tri__shard_runs(const tri_pass *shared, int *n, uint8_t **begins) {
     if (!pass.training && pass.sharding.kind < TRI_SHARD_ZERO3) return TRI_OK; /* nothing is sharded in it */
     for (int b = 0; b < s.n_blocks; b++) {
         const tri_shard_block *block = &s.block[b];
-        int64_t each = tri__range_count(tri__shard(block->count, s.n, 0));
+        int64_t each = tri__range_count(tri__shard(block->count, *n, 0));
         if (!each) continue;
         for (int u = block->first; u < block->first + block->n; u++) mark_unit(&s, u, *begins, each);
-        mark(*begins, s.n, each, block->count);
+        mark(*begins, *n, each, block->count);
     }
     mark_coded(&pass, n, begins);
     return TRI_OK;

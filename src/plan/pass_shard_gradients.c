@@ -26,6 +26,7 @@ typedef struct bucket {
     int slot;
     int last;              /* the last instruction that writes to it */
     tri_ends ends;
+    tri_sharers of;        /* the ranks that sum it */
     int unit;              /* of the program; -1 several */
 } bucket;
 
@@ -64,6 +65,11 @@ static int codes_scatters(const tri_sharder *s) {
 
 static int shares_grads(const tri_sharder *s) {
     return s->pass->sharding.kind >= (s->pass->local_grad ? TRI_SHARD_HYBRID : TRI_SHARD_ZERO2);
+}
+
+/* The same for one unit: gradients that no other rank adds to stay whole. */
+static int shares_unit(const tri_sharder *s, int unit) {
+    return shares_grads(s) && s->block[s->block_of[unit]].of.n > 1;
 }
 
 /* The unit whose gradients an instruction writes; -1 none. */
@@ -107,7 +113,8 @@ static void close_bucket(tri_sharder *s, const ending *units, int n) {
     const tri_network *model = s->pass->model;
     int64_t count = 0;
     for (int i = 0; i < n; i++) count += model->unit[units[i].unit].count;
-    bucket made = {.last = units[n - 1].last, .unit = n == 1 ? s->from->slot[s->weights.slot[units[0].unit]].unit : -1};
+    bucket made = {.last = units[n - 1].last, .of = tri__unit_sharers(s->pass, units[0].unit),
+                   .unit = n == 1 ? s->from->slot[s->weights.slot[units[0].unit]].unit : -1};
     s->to.unit = made.unit;
     const char *name = n == 1 ? tri__arena_print(s->to.arena, "g.%s", model->unit[units[0].unit].name)
                               : tri__arena_print(s->to.arena, "g.bucket.%d", r->n_buckets);
@@ -136,7 +143,8 @@ static void make_buckets(tri_sharder *s, const int *last) {
         while (end < model->n_units) {
             bytes += (double)model->unit[order[end].unit].count * element;
             if (end > begin && (bytes > limit || tri__sharder_closes(s, order[end].unit) ||
-                                tri__sharder_closes(s, order[begin].unit)))
+                                tri__sharder_closes(s, order[begin].unit) ||
+                                !tri__same_sharers(s->pass, order[begin].unit, order[end].unit)))
                 break;
             end++;
         }
@@ -151,7 +159,7 @@ static void make_scatters(tri_sharder *s, const int *last) {
     r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
-        bucket made = {.unit = tri__sharder_unit(s, block)};
+        bucket made = {.unit = tri__sharder_unit(s, block), .of = block->of};
         made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
         r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own",
                                       block->name);
@@ -180,6 +188,7 @@ static void make_shards(tri_sharder *s) {
         const tri_shard_block *block = &s->block[b];
         r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
         note_slot(s, r->shard[b], b);
+        if (block->of.n == 1) tri__sharder_stand_block(s, &s->grads, block, r->shard[b]);
     }
 }
 
@@ -211,7 +220,7 @@ static void finish_scatter(tri_sharder *s, scatter done) {
     if (done.ends.y != shard) TRI_BUILD(&s->to, accumulate, (tri_attr){0}, shard, done.ends.y)->acc = 1;
     const tri_sharding *how = &s->pass->sharding;
     if (how->kind != TRI_SHARD_HYBRID || done.mb != s->from->n_mb - 1 || tri__steps_alone(s->pass)) return;
-    fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->group.axes, .across = how->size},
+    fly(s, TRI_OP_all_reduce_post, (tri_attr){.axes = s->pass->group.axes, .across = how->size},
         (tri_ends){.y = shard, .x = -1}, unit, done.mb, sum_gates(s));
 }
 
@@ -223,7 +232,7 @@ static void finish_open(tri_sharder *s) {
 void tri__reductions_before(tri_sharder *s, int at) {
     struct tri_reductions *r = s->reductions;
     int unit = unit_written(s, &s->from->instr[at]), mb = s->from->instr[at].mb;
-    if (!shares_grads(s) || unit < 0 || r->begun[s->block_of[unit]] == mb + 1) return;
+    if (unit < 0 || !shares_unit(s, unit) || r->begun[s->block_of[unit]] == mb + 1) return;
     int b = s->block_of[unit];
     const tri_shard_block *block = &s->block[b];
     if (!codes_scatters(s)) finish_open(s);
@@ -238,6 +247,7 @@ unsigned tri__reductions_acc(tri_sharder *s, const tri_instr *instr) {
     unsigned acc = instr->acc;
     for (int k = 0; k < row->n_args && shares_grads(s); k++) {
         if (instr->slot[k] < 0 || row->arg[k].access != TRI_ACCESS_A || s->grads.unit[instr->slot[k]] < 0) continue;
+        if (!shares_unit(s, s->grads.unit[instr->slot[k]])) continue;
         int *written = &s->reductions->written[instr->slot[k]];
         acc = *written == instr->mb + 1 ? acc | 1u << k
                                         : acc & ~(1u << k); /* the first of each microbatch overwrites */
@@ -257,23 +267,23 @@ static void post_scatter(tri_sharder *s, int b, int mb) {
         to = tri__sharder_slot(s, block, TRI_MEM_COMM, tri__range_count(block->own), "g.%s#%d.own", block->name, mb);
     scatter before = r->open;
     r->open = (scatter){b, mb, {.y = to, .x = tri__slot_root(s->to.program, whole)}};
-    tri__sharder_post(s, TRI_OP_reduce_scatter_post, s->group, r->open.ends, tri__sharder_unit(s, block), mb);
+    tri__sharder_post(s, TRI_OP_reduce_scatter_post, block->of.group, r->open.ends, tri__sharder_unit(s, block), mb);
     finish_scatter(s, before);
 }
 
 void tri__reductions_after(tri_sharder *s, int at) {
     struct tri_reductions *r = s->reductions;
     int mb = s->from->instr[at].mb, unit = unit_written(s, &s->from->instr[at]);
-    const tri_attr replicas = {.axes = s->group.axes};
+    const tri_attr replicas = {.axes = s->pass->group.axes};
     if (at == r->loss_at)
         fly(s, TRI_OP_all_reduce_post, replicas, (tri_ends){.y = s->map[s->pass->out.loss], .x = -1}, -1, mb, 0);
     for (int i = 0; i < r->n_buckets; i++) {
         const bucket *b = &r->bucket[i];
-        if (b->last == at && !tri__steps_alone(s->pass))
-            fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, s->group, b->ends, b->unit, mb,
-                sum_gates(s));
+        if (b->last == at && b->of.n > 1 && !tri__steps_alone(s->pass))
+            fly(s, b->ends.x < 0 ? TRI_OP_all_reduce_post : TRI_OP_reduce_scatter_post, b->of.group, b->ends, b->unit,
+                mb, sum_gates(s));
     }
-    if (shares_grads(s) && unit >= 0 && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)
+    if (unit >= 0 && shares_unit(s, unit) && r->last[s->block_of[unit] * s->from->n_mb + mb] == at)
         post_scatter(s, s->block_of[unit], mb);
 }
 

@@ -26,11 +26,13 @@ struct tri_gathers {
     int *shard;             /* [n_blocks] slots */
 };
 
-/* The block whose weights an instruction uses; -1 none. */
+/* The block whose weights an instruction uses; -1 none that is gathered. */
 static int block_used(const tri_sharder *s, const tri_instr *instr) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)
-        if (instr->slot[k] >= 0 && s->weights.unit[instr->slot[k]] >= 0)
-            return s->block_of[s->weights.unit[instr->slot[k]]];
+        if (instr->slot[k] >= 0 && s->weights.unit[instr->slot[k]] >= 0) {
+            int block = s->block_of[s->weights.unit[instr->slot[k]]];
+            return s->block[block].of.n > 1 ? block : -1;
+        }
     return -1;
 }
 
@@ -68,6 +70,7 @@ void tri__gathers_plan(tri_sharder *s) {
         g->shard[b] = tri__sharder_slot(s, block, TRI_MEM_PARAM, tri__range_count(block->own), "p.%s", block->name);
         for (int u = block->first; u < block->first + block->n; u++)
             s->pass->out.param[u] = tri__sharder_share(s, block, u, g->shard[b]);
+        if (block->of.n == 1) tri__sharder_stand_block(s, &s->weights, block, g->shard[b]);
     }
     find_runs(s, g);
 }
@@ -77,7 +80,7 @@ static void post(tri_sharder *s, int index, int mb) {
     const tri_shard_block *block = &s->block[at->block];
     int whole = tri__sharder_slot(s, block, TRI_MEM_GATHER, block->count, "w.%s/%d", block->name, index);
     at->ends = (tri_ends){.y = whole, .x = s->gathers->shard[at->block]};
-    tri__sharder_post(s, TRI_OP_all_gather_post, s->group, at->ends, tri__sharder_unit(s, block), mb);
+    tri__sharder_post(s, TRI_OP_all_gather_post, block->of.group, at->ends, tri__sharder_unit(s, block), mb);
 }
 
 void tri__gathers_before(tri_sharder *s, int at) {

@@ -125,16 +125,17 @@ void tri__gather_parts(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
-    int place = tri__transfer_place(&pass->in->mesh, pass->in->rank, &pass->group), n = 0;
+    int n = 0;
     for (int u = 0; u < pass->model->n_units; u++) {
         int whole = tri__slot_root(pass->program, pass->out.param[u]);
-        if (n && ends[n - 1].y == whole) continue; /* another unit of the same block */
+        tri_sharers of = tri__unit_sharers(pass, u);
+        if (of.n == 1 || (n && ends[n - 1].y == whole)) continue; /* it is all here; another unit of the same block */
         const tri_slot *slot = &pass->program->slot[whole];
-        tri_range own = tri__shard(slot->cols, pass->n_shards, place);
+        tri_range own = tri__shard(slot->cols, of.n, of.place);
         up.build.unit = slot->unit;
         int part = tri__build_view(&up.build, whole, own.begin, 1, own.end - own.begin, "%s.own", slot->name);
         ends[n++] = (tri_ends){whole, part};
-        tri__update_transfer(&up, TRI_OP_all_gather_post, pass->group, whole, part, whole);
+        tri__update_transfer(&up, TRI_OP_all_gather_post, of.group, whole, part, whole);
     }
     for (int i = 0; i < n; i++) {
         up.build.unit = pass->program->slot[ends[i].y].unit;

@@ -1,7 +1,8 @@
 /* shard.h - common to the files of the shard pass: the program being rewritten, with transfers inserted.
  *
  * A block is sharded, gathered and scattered as a whole: a unit, or several consecutive ones. Its elements are those of
- * its units concatenated, and every member of the group owns one shard of them. */
+ * its units concatenated, and every rank that holds it owns one shard of them. A block that no other rank holds is not
+ * sharded, whatever is asked for: its weights and gradients stay where they are, and nothing of it travels. */
 #ifndef TRI_PLAN_SHARD_H
 #define TRI_PLAN_SHARD_H
 
@@ -11,6 +12,7 @@ typedef struct tri_shard_block {
     const char *name;      /* of its unit; of several: first-last */
     int first, n;          /* units */
     int64_t count;         /* elements */
+    tri_sharers of;        /* the ranks that shard it */
     tri_range own;         /* this rank's shard */
 } tri_shard_block;
 
@@ -27,8 +29,6 @@ typedef struct tri_sharder {
     tri_builder to;
     int *map;              /* [slots of from] the new slot that currently replaces it; -1: none yet */
     tri_flats weights, grads;
-    tri_attr group;        /* shards a block */
-    int n, place;          /* its ranks; this one's place */
     tri_shard_block *block;
     int n_blocks, cap_blocks;
     int *block_of;         /* [n_units] */

@@ -159,8 +159,7 @@ void tri__signs_gather(tri_signs *s) {
     tri_pass *pass = pass_of(s);
     tri_builder *to = &s->up->build;
     if (pass->sharding.kind == TRI_SHARD_NONE || pass->sharding.kind == TRI_SHARD_HYBRID) return;
-    int n_units = pass->model->n_units, n = 0, place = tri__transfer_place(&pass->in->mesh, pass->in->rank,
-                                                                            &pass->group);
+    int n_units = pass->model->n_units, n = 0;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *ends);
     for (int first = 0, end; first < n_units; first = end) {
         int64_t count = 0;
@@ -168,13 +167,14 @@ void tri__signs_gather(tri_signs *s) {
             count += local_count(pass, end);
         const tri_sign_bucket *b = s->bucket;
         while (b->first + b->n <= first) b++;
-        tri_range own = tri__shard(count, pass->n_shards, place);
+        tri_sharers of = tri__unit_sharers(pass, first);
+        tri_range own = tri__shard(count, of.n, of.place);
         const char *name = pass->model->unit[first].name;
         to->unit = end - first == 1 ? pass->program->slot[pass->out.param[first]].unit : -1;
         int whole = tri__build_view(to, b->m, s->unit_at[first], 1, count, "m.%s.block", name);
         int part = tri__build_view(to, whole, own.begin, 1, tri__range_count(own), "m.%s.block.own", name);
         ends[n++] = (tri_ends){whole, part};
-        tri__update_transfer(s->up, TRI_OP_all_gather_post, pass->group, whole, part, whole);
+        tri__update_transfer(s->up, TRI_OP_all_gather_post, of.group, whole, part, whole);
     }
     for (int i = 0; i < n; i++) {
         to->unit = pass->program->slot[ends[i].y].unit;
