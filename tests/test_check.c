@@ -92,6 +92,31 @@ static void pairs_run(void **state) {
     tri__arena_close(&arena);
 }
 
+/* A view without elements may be read before its root is written, and while its root travels; one of an element not. */
+static void empty_slots_touch_nothing(void **state) {
+    (void)state;
+    static const char text[] =
+        "program empty\nmesh pp=1 tp=1 dp=2 rank=%d microbatches=1\nmax T0=4 T1=0 N=0 Q0=0 Q1=0\n"
+        "bytes act=128 result=64\nslot h act f32 [1,8] @0\nview none of h +3 [1,%d]\nslot g act f32 [1,2] @64\n"
+        "view a of g +0 [1,1]\nview b of g +1 [1,1]\nview hole of g +1 [1,%d]\nslot sum result f64 [1,1] @0\n"
+        "slot norm result f64 [1,1] @8\nslot other result f64 [1,1] @16\nslot apply result i32 [1,1] @24\n"
+        "0 sumsq sum <- none\n1 clip a apply norm <- sum _\n2 clip b apply norm <- sum _\n"
+        "3 all_reduce_post g id=4 axes=dp\n4 sumsq other <- hole\n5 wait g <- _\n";
+    static const char *const words[] = {NULL, "none is read before it is written",
+                                        "hole is used before the transfer posted at instruction 3 has ended"};
+    for (int i = 0; i < 3; i++) {
+        tri_arena arena;
+        const tri_program *both[2];
+        OK(tri__arena_open(&arena, (size_t)1 << 28));
+        for (int r = 0; r < 2; r++)
+            both[r] = program_text_parse(&arena, "empty", tri__arena_print(&arena, text, r, i == 1, i == 2), NULL,
+                                         NULL);
+        if (tri__check(both, 2) != (i ? TRI_INTERNAL : TRI_OK)) fail_msg("%s", tri_error());
+        if (words[i] && !strstr(tri_error(), words[i])) fail_msg("said: %s", tri_error());
+        tri__arena_close(&arena);
+    }
+}
+
 static void breaks_are_named(void **state) {
     (void)state;
     static const struct {
@@ -538,6 +563,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_exchanged), /* first: forks before threads */
         cmocka_unit_test(pairs_fit),      cmocka_unit_test(pairs_run), cmocka_unit_test(breaks_are_named),
+        cmocka_unit_test(empty_slots_touch_nothing),
         cmocka_unit_test(nobody_gets_on), cmocka_unit_test(mutations), cmocka_unit_test(mutations_of_pipelines),
         cmocka_unit_test(mutations_of_classes), cmocka_unit_test(one_of_a_class),
     };

@@ -143,6 +143,10 @@ static void large_meshes(void **state) {
          .kind = TRI_SHARD_ZERO2,
          .half = 1,
          .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_PARAM},
+        /* the second rank of a layer has no part of some units: it squares none of the gradients that are copied */
+        {.mesh = {.pp = 1, .tp = 2, .dp = 2},
+         .kind = TRI_SHARD_ZERO1,
+         .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_GRAD | 1u << TRI_MEM_ACT},
     };
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
 }

@@ -93,8 +93,12 @@ static void know(tri_checker *c, tri_check_root *r, tri_linear_range add) {
     r->n = n;
 }
 
+/* A slot without elements, of a rank that has no part of a unit, touches nothing, wherever in its root it is. */
+static int is_empty(tri_checker *c, int slot) {
+    return tri__check_compare(c, c->range[slot].begin, c->range[slot].end) == 0;
+}
+
 static int knows(tri_checker *c, const tri_check_root *r, tri_linear_range want) {
-    if (tri__check_compare(c, want.begin, want.end) == 0) return r->n > 0;
     for (int i = 0; i < r->n; i++)
         if (tri__check_compare(c, r->known[i].begin, want.begin) <= 0 &&
             tri__check_compare(c, want.end, r->known[i].end) <= 0)
@@ -104,6 +108,7 @@ static int knows(tri_checker *c, const tri_check_root *r, tri_linear_range want)
 
 static int overlap(tri_checker *c, int a, int b) {
     const tri_check_root *p = &c->root[c->root_of[a]], *q = &c->root[c->root_of[b]];
+    if (is_empty(c, a) || is_empty(c, b)) return 0;
     if (p != q) return p->mem == q->mem && p->begin < q->end && q->begin < p->end;
     return tri__check_compare(c, c->range[a].begin, c->range[b].end) < 0 &&
            tri__check_compare(c, c->range[b].begin, c->range[a].end) < 0;
@@ -128,7 +133,7 @@ static tri_status check_idle(tri_checker *c, int slot, int reads) {
 static tri_status check_read(tri_checker *c, int slot) {
     const tri_program *p = c->program;
     int at = c->root_of[slot];
-    if (knows(c, &c->root[at], c->range[slot])) return TRI_OK;
+    if (is_empty(c, slot) || knows(c, &c->root[at], c->range[slot])) return TRI_OK;
     if (c->root[at].taken_by >= 0)
         return tri__defect(c, "%s is read after its memory went to %s", p->slot[slot].name,
                       p->slot[c->root[at].taken_by].name);
@@ -159,8 +164,9 @@ static void take_memory(tri_checker *c, int at, int slot) {
 
 static void write_slot(tri_checker *c, int slot) {
     int at = c->root_of[slot];
+    if (is_empty(c, slot)) return;
     if (!c->root[at].is_live) take_memory(c, at, slot);
-    if (!c->root[at].n || !knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
+    if (!knows(c, &c->root[at], c->range[slot])) know(c, &c->root[at], c->range[slot]);
 }
 
 /* An output must not overlap another operand; disjoint ranges of one root are allowed. */
