@@ -82,19 +82,16 @@ static __device__ __forceinline__ uint32_t spread_signs(uint32_t x) {
     return x;
 }
 
-/* Bit i: the decision for the key of feature first + i, if groups of 8 features are not aligned with those of keys; 1:
- * kept. */
-static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask_start &start, uint32_t sample,
+/* Bit i: the decision for the key of feature first + i, of up to 32, if groups of 8 features are not aligned with those
+ * of keys; 1: kept. */
+template <int KEYS>
+static __device__ __forceinline__ uint32_t mask_odd(const dropper &d, const mask_start &start, uint32_t sample,
                                                     uint32_t query, uint32_t first) {
     uint64_t bits = 0;
 #pragma unroll 1
-    for (int i = 0; i <= 8; i++) {
-        uint64_t eight = kept_bits(d, start.step, sample, query, first / 8 + (uint32_t)i);
-        int at = 8 * i - (int)(first % 8);
-        if (at < 0) bits |= eight >> -at;
-        else if (at < 64) bits |= eight << at;
-    }
-    return bits;
+    for (int i = 0; i <= KEYS / 8; i++)
+        bits |= (uint64_t)kept_bits(d, start.step, sample, query, first / 8 + (uint32_t)i) << 8 * i;
+    return (uint32_t)(bits >> first % 8);
 }
 
 /* Transposes: bit l of lane k becomes the former bit k of lane l. */
@@ -125,8 +122,8 @@ static __device__ __forceinline__ uint64_t mask_odd(const dropper &d, const mask
         }
         return word;
     }
-    uint64_t bits = mask_odd(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
-    for (int i = 0; i < 32; i++) word |= (uint32_t)(bits >> i & 1) << (i / 2 + i % 2 * 16);
+    uint32_t bits = mask_odd<32>(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
+    for (int i = 0; i < 32; i++) word |= (bits >> i & 1) << (i / 2 + i % 2 * 16);
     return word;
 }
 

@@ -48,10 +48,10 @@ template <bool EVEN>
             pin(x[h]);
             continue;
         }
-        uint64_t bits = mask_odd(a.drop, d.start, d.sample, d.query + 8 * h, first);
+        uint32_t bits = mask_odd<8>(a.drop, d.start, d.sample, d.query + 8 * h, first);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            x[h][i] = (uint32_t)(bits >> (2 * i) & 1) << 15 | (uint32_t)(bits >> (2 * i + 1) & 1) << 31;
+            x[h][i] = (bits >> (2 * i) & 1) << 15 | (bits >> (2 * i + 1) & 1) << 31;
     }
 }
 
