@@ -95,12 +95,7 @@ static int64_t cut(tri_param *param, int n, int place) {
     return room;
 }
 
-/* Both: which of the experts, and which part of each, a parameter has. */
-typedef struct box {
-    int n, place, experts_n, experts_place;
-} box;
-
-static tri_network *part_of(tri_arena *arena, const tri_network *model, const uint8_t *has, box of) {
+tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, tri_holder holder) {
     tri_network *part = tri__arena_alloc(arena, sizeof *part);
     *part = *model;
     part->arena = arena;
@@ -116,20 +111,12 @@ static tri_network *part_of(tri_arena *arena, const tri_network *model, const ui
             *param = model->param[i];
             param->unit = part->n_units - 1;
             param->at = unit->count;
-            cut_experts(param, of.experts_n, of.experts_place);
-            place_param(unit, param, cut(param, of.n, of.place));
+            cut_experts(param, holder.ep, holder.ep_place);
+            place_param(unit, param, cut(param, holder.tp, holder.tp_place));
             part->n_elements += param->count;
         }
     }
     return part;
-}
-
-tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place) {
-    return part_of(arena, model, has, (box){n, place, 1, 0});
-}
-
-tri_network *tri__model_experts(tri_arena *arena, const tri_network *model, int n, int place) {
-    return part_of(arena, model, NULL, (box){1, 0, n, place});
 }
 
 int64_t tri__model_layers(const tri_network *model) {

@@ -67,12 +67,15 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                      tri_texts no_decay, tri_network *model);
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
-/* One rank's share of a model: the units with has[unit] != 0 (NULL: all), and place `place` of `n` of split parameters.
- * Where n does not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the
- * whole model's. Names are shared, not copied. */
-tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, int n, int place);
-/* The same for all units, and place `place` of `n` of the experts; n divides their number. */
-tri_network *tri__model_experts(tri_arena *arena, const tri_network *model, int n, int place);
+/* A rank among those that share a model's parameters. */
+typedef struct tri_holder {
+    int tp, tp_place; /* of the ranks that split parameters */
+    int ep, ep_place; /* of those that share experts; ep divides their number */
+} tri_holder;
+/* One rank's share of a whole model: the units with has[unit] != 0 (NULL: all), and of these its share. Where tp does
+ * not divide the rows, the last share is padded, so that layouts are equal. Widths and encoders are the whole model's.
+ * Names are shared, not copied. */
+tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, tri_holder holder);
 
 /* Input and results of writing the operation list. */
 typedef struct tri_forward {

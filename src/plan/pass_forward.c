@@ -10,7 +10,7 @@ static int makes_first_rows(const tri_pass *pass) {
 }
 
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view) {
-    const tri_network *model = pass->in->model;
+    const tri_network *model = pass->model;
     const tri_slot *s = &from->slot[view];
     int u = 0;
     while (pass->forward.unit_slot[u] != s->parent) u++;

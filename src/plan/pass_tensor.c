@@ -45,7 +45,7 @@ static int64_t room_of(const tri_network *model, int param) {
 static int map_weight(tensor *t, int view) {
     if (t->map[view] >= 0) return t->map[view];
     const tri_slot *s = &t->from->slot[view];
-    const tri_network *model = t->pass->in->model;
+    const tri_network *model = t->pass->model;
     int first = param_of(t, view), next = first;
     int64_t rows = s->rows.add, cols = s->cols, room = 0;
     for (int64_t left = rows * cols; left > 0; left -= model->param[next++].count) room += room_of(t->held, next);
@@ -102,7 +102,7 @@ static int bring(tensor *t, int slot, placement needs, int each) {
     return each ? hand(t, TRI_OP_ranks_copy, t->map[slot], s, WHOLE, ".copy") : t->map[slot];
 }
 
-static tri_share share_of(const tensor *t, int slot) { return t->pass->in->model->param[param_of(t, slot)].share; }
+static tri_share share_of(const tensor *t, int slot) { return t->pass->model->param[param_of(t, slot)].share; }
 
 /* How an operation's operands must be placed, and how its results are. */
 typedef struct rule {
@@ -119,9 +119,10 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
     case TRI_OP_attention: case TRI_OP_attention_first:
     case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
-    case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own: case TRI_OP_rows_swap:
+    case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own:
     case TRI_OP_ring_attention: case TRI_OP_ring_first:
         return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_rows_swap: same = t->placed[TRI_SLOT(instr, rows_swap, x)]; return (rule){same, same};
     case TRI_OP_ranks_sum: same = t->placed[TRI_SLOT(instr, ranks_sum, x)]; return (rule){same, same};
     case TRI_OP_ranks_copy: same = t->placed[TRI_SLOT(instr, ranks_copy, x)]; return (rule){same, same};
     case TRI_OP_embed:
@@ -211,7 +212,7 @@ static void open_tensor(tensor *t, tri_pass *pass) {
     size_t n = (size_t)from->n_slots;
     *t = (tensor){.pass = pass, .from = from, .to = tri__build_like(pass->arena, from), .n = from->mesh.tp};
     t->place = tri__mesh_coords(&from->mesh, from->rank).tp;
-    t->held = tri__model_part(pass->arena, pass->in->model, NULL, t->n, t->place);
+    t->held = tri__model_part(pass->arena, pass->in->model, NULL, tri__plan_holder(pass->in));
     t->map = tri__arena_alloc(pass->arena, n * sizeof *t->map);
     t->own = tri__arena_alloc(pass->arena, n * sizeof *t->own);
     t->filler = tri__arena_alloc(pass->arena, n * sizeof *t->filler);

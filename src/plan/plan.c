@@ -33,6 +33,11 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
+tri_holder tri__plan_holder(const tri_plan_in *in) {
+    return (tri_holder){in->mesh.tp, tri__mesh_coords(&in->mesh, in->rank).tp, tri__mesh_ep(&in->mesh),
+                        tri__mesh_expert(&in->mesh, in->rank)};
+}
+
 int tri__plan_ring(const tri_plan_in *in) { return in->ring ? tri__mesh_cp(&in->mesh) : 0; }
 
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts) {

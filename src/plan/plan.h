@@ -360,6 +360,9 @@ tri_sharers tri__unit_sharers(const tri_pass *pass, int unit);
 /* Whether two units have the same ones: else no transfer may have both. */
 int tri__same_sharers(const tri_pass *pass, int unit, int other);
 
+/* in->rank among those that share the parameters of each unit. */
+tri_holder tri__plan_holder(const tri_plan_in *in);
+
 /* The start program for a finished pass: of training, or of prediction where there is no training. */
 tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);
 /* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which

@@ -301,8 +301,7 @@ static void hold_units(unroll *u, int place) {
         param[held++] = map_slot(u, pass->forward.unit_slot[i], 0);
     }
     if (held < n)
-        pass->model = tri__model_part(pass->arena, in->model, has, in->mesh.tp,
-                                      tri__mesh_coords(&in->mesh, in->rank).tp);
+        pass->model = tri__model_part(pass->arena, in->model, has, tri__plan_holder(in));
     pass->out.param = param;
     pass->unit_stage = stage;
     if (pass->unit_grad) pass->unit_grad = grad;
