@@ -250,7 +250,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                                  : rings ? (int32_t)at->dim['U' - 'A']
                                          : 1,
                          .run = rings ? (int32_t)at->dim['Z' - 'A'] : 0,
-                         .groups = at->dim['D' - 'A'] % 9 ? 1 : 3,
+                         .groups = kernel_case_experts(at) ? (int32_t)at->dim['G' - 'A']
+                                   : at->dim['D' - 'A'] % 9 ? 1 : 3,
                          .max_norm = 1,
                          .beta1 = 0.9f,
                          .beta2 = 0.999f,

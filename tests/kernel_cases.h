@@ -1,6 +1,6 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and ten more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and eleven more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
@@ -8,7 +8,8 @@
  *   W   the number of a pattern of block-sparse attention below; it gives K
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
- *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = C R
+ *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
+ *   G   of linear_experts: runs of rows of an expert; 0: 1
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
@@ -82,7 +83,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define SPARSE "attention_sparse attention_sparse_din attention_sparse_first attention_sparse_first_din"
 #define RING_ATTENTION "attention_part attention_part_din attention_first_part attention_first_part_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
-#define DENSE_EXPERTS "linear_experts linear_experts_din linear_experts_dw bias_experts_dw"
+#define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
 static const kernel_grid kernel_grids[] = {
@@ -130,7 +131,11 @@ static const kernel_grid kernel_grids[] = {
     {"route route_din balance balance_din", "L=0,4,5 X=0,3 C=2,8 K=2 R=1"},
     {MOVES, "T=0,1,17,65 C=4 K=1,2 R=3 H=1,20,100"},
     {DENSE_EXPERTS, "C=3 R=0,1,2,17 O=1,20 I=1,20,64"},
+    {DENSE_EXPERTS, "C=2 G=1,3 R=7 O=20 I=9"},
     {DENSE_EXPERTS, "C=4 R=70 O=100 I=70"},
+    {"linear_experts linear_experts_din", "C=2 G=2 R=150 O=130 I=400"}, /* blocks of factors, and tiles of rows */
+    {"linear_experts_dw bias_experts_dw", "C=2 R=1100 O=20 I=20"},
+    {"linear_experts_dw", "C=2 R=9 O=1030 I=9"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
@@ -198,7 +203,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         int64_t more = DIM('R'), each = more + (has_lengths ? 0 : kernel_capacity(at, DIM('T')));
         for (int64_t s = 0; s < DIM('N'); s++) each += kernel_capacity(at, at->lengths[s]);
         DIM('R') = DIM('C') * each, DIM('P') = DIM('C') * DIM('O');
-        if (at->op >= TRI_OP_linear_experts) DIM('T') = DIM('C') * more;
+        if (at->op >= TRI_OP_linear_experts) DIM('T') = DIM('C') * more * (DIM('G') ? DIM('G') : 1);
     }
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM

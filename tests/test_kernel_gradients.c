@@ -16,6 +16,8 @@ typedef struct gradients {
 static const struct { tri_op op; const char *adjoint; } fused[] = {
     {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key"},
     {TRI_OP_linear_gelu, "gelu_din_db dh db <- dy h; linear_din dx <- dh w; linear_dw dw <- dh x"},
+    {TRI_OP_linear_experts_gelu, "gelu_din dh <- dy h; linear_experts_din dx <- dh w from; "
+                                 "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},
 };
 
 static const char *adjoint_of(tri_op op) {
@@ -230,7 +232,7 @@ static void gradient_run(context *all, const kernel_case *at, float p, unsigned 
 static void gradient_case(const kernel_case *at, void *opaque) {
     context *all = opaque;
     int drops = tri__op_arg(at->op, "key") >= 0,
-        chain = at->op == TRI_OP_linear_gelu; /* dh is read again: not added to */
+        chain = at->op == TRI_OP_linear_gelu || at->op == TRI_OP_linear_experts_gelu; /* dh is read, not added to */
     for (int on = 0; on <= drops; on++)
         for (unsigned adds = 0; adds <= !chain; adds++) gradient_run(all, at, on ? 0.3f : 0, adds);
     all->seen[at->op]++;
@@ -260,7 +262,8 @@ static const kernel_grid gradient_grids[] = {
     {"route balance", "L=0,1,2,4 X=0,3 C=1,5 K=1 R=0,1"},
     {"route balance", "L=0,2,3,4 X=0,3 C=2,4 K=2 R=0"},
     {"dispatch combine", "T=0,1,7 C=2,3 K=1,2 R=0,2 H=1,5"},
-    {"linear_experts", "C=1,3 R=0,1,5 O=1,4 I=1,5"},
+    {"linear_experts linear_experts_gelu", "C=1,3 R=0,1,5 O=1,4 I=1,5"},
+    {"linear_experts", "C=2 G=3 R=2 O=3 I=4"},
     {"quantize_int8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"linear_int8", "T=0,1,7 O=1,5 I=1,3,9"},
 };

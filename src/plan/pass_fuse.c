@@ -1,6 +1,7 @@
 /* pass_fuse.c - pass: replaces runs of operations by fused ones that the target has.
  *
  *   linear; gelu                              -> linear_gelu
+ *   linear_experts; gelu                      -> linear_experts_gelu
  *   [dropout;] add; norm                      -> dropout_add_norm
  *   norm_din; norm_dw; [add_din; [dropout_din]] [linear_din; linear_dw; bias_dw]
  *                                             -> dropout_add_norm_din [linear_din; linear_dw]
@@ -63,6 +64,21 @@ static int try_linear_gelu(fuser *f) {
     TAKE(&fused, linear_gelu, x, linear, linear, x);
     TAKE(&fused, linear_gelu, w, linear, linear, w);
     TAKE(&fused, linear_gelu, b, linear, linear, b);
+    keep(f, fused);
+    return 2;
+}
+
+static int try_linear_experts_gelu(fuser *f) {
+    const tri_instr *linear = peek(f, 0, TRI_OP_linear_experts), *gelu = peek(f, 1, TRI_OP_gelu);
+    if (!linear || !gelu || TRI_SLOT(gelu, gelu, x) != TRI_SLOT(linear, linear_experts, y)) return 0;
+    if (TRI_SLOT(linear, linear_experts, b) < 0 || !has(f, TRI_OP_linear_experts_gelu)) return 0;
+    tri_instr fused = made(TRI_OP_linear_experts_gelu, linear, linear->attr);
+    TAKE(&fused, linear_experts_gelu, y, gelu, gelu, y);
+    TAKE(&fused, linear_experts_gelu, h, linear, linear_experts, y);
+    TAKE(&fused, linear_experts_gelu, x, linear, linear_experts, x);
+    TAKE(&fused, linear_experts_gelu, w, linear, linear_experts, w);
+    TAKE(&fused, linear_experts_gelu, b, linear, linear_experts, b);
+    TAKE(&fused, linear_experts_gelu, from, linear, linear_experts, from);
     keep(f, fused);
     return 2;
 }
@@ -227,8 +243,8 @@ static int try_attention_din_db(fuser *f) {
 }
 
 tri_status tri__pass_fuse(tri_pass *pass) {
-    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_dropout_add_norm, try_dropout_add_norm_din,
-                                               try_gelu_din_db, try_attention_din_db};
+    static int (*const patterns[])(fuser *) = {try_linear_gelu, try_linear_experts_gelu, try_dropout_add_norm,
+                                               try_dropout_add_norm_din, try_gelu_din_db, try_attention_din_db};
     tri_program *program = pass->program;
     fuser f = {.pass = pass, .program = program};
     f.apart = pass->stages->pipeline.n_ranks > 1 && tri__schedule_row(pass->in->staging.schedule)->apart;

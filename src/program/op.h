@@ -126,7 +126,8 @@ typedef struct tri_attr {
     int32_t part;       /* input, tokens_whole_din, pool: which run of rows, each as long as the output (pool: as x);
                            heads_own: which run of columns; attention_part: which run has the keys */
     int32_t run;        /* attention_part: which run has the queries */
-    int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1 */
+    int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1; linear_experts: an
+                           expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse: tokens of a block */
     float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */

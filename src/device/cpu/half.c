@@ -66,9 +66,11 @@ static void cast(const tri_call *call) {
     }
 }
 
-/* h is rounded before the activation, as in the unfused operations: gelu may be recomputed from h alone. */
+/* h is rounded before the activation, as in the unfused operations: gelu may be recomputed from h alone. Operands
+ * beyond h are in the order of those of the dense layer beyond its result. */
 static void linear_gelu(const tri_call *call) {
     OPERANDS(linear_gelu);
+    tri_op dense = call->op == TRI_OP_linear_gelu ? TRI_OP_linear : TRI_OP_linear_experts;
     char *scratch = call->work;
     tri_tensor h = {call->t[ARG(h)].data, call->t[ARG(y)].rows, call->t[ARG(y)].cols};
     if (!h.data) {
@@ -77,14 +79,13 @@ static void linear_gelu(const tri_call *call) {
     }
     tri_call linear = *call, gelu = *call;
     int type = call->dtype[ARG(y)];
-    linear.op = TRI_OP_linear, gelu.op = TRI_OP_gelu;
+    linear.op = dense, gelu.op = TRI_OP_gelu;
     linear.work = gelu.work = scratch;
-    tri_tensor factors[] = {h, call->t[ARG(x)], call->t[ARG(w)], call->t[ARG(b)]}, activation[] = {call->t[ARG(y)], h};
-    memcpy(linear.t, factors, sizeof factors);
-    memcpy(gelu.t, activation, sizeof activation);
-    memset(linear.dtype, type, sizeof linear.dtype);
-    memset(gelu.dtype, type, sizeof gelu.dtype);
-    call->table->run[TRI_OP_linear][type](&linear);
+    memmove(linear.t, linear.t + 1, sizeof linear.t - sizeof *linear.t);
+    memmove(linear.dtype, linear.dtype + 1, sizeof linear.dtype - sizeof *linear.dtype);
+    linear.t[0] = gelu.t[TRI_ARG(gelu, x)] = h;
+    linear.dtype[0] = gelu.dtype[TRI_ARG(gelu, x)] = (uint8_t)type;
+    call->table->run[dense][type](&linear);
     call->table->run[TRI_OP_gelu][type](&gelu);
 }
 
@@ -309,7 +310,8 @@ static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtyp
 }
 
 void tri__cpu_half_linear(const tri_call *call) {
-    (call->op == TRI_OP_linear_gelu ? linear_gelu : through_f32)(call);
+    int activated = call->op == TRI_OP_linear_gelu || call->op == TRI_OP_linear_experts_gelu;
+    (activated ? linear_gelu : through_f32)(call);
 }
 
 void tri__cpu_half_rows(tri_kernel_table *table) {
@@ -331,8 +333,11 @@ void tri__cpu_half_rows(tri_kernel_table *table) {
         }
         table->run[TRI_OP_gelu_din_db][dtype] = gelu_din_db;
         table->run[TRI_OP_dropout_add_norm_din][dtype] = dropout_add_norm_din;
-        table->run[TRI_OP_linear_gelu][dtype] = linear_gelu;
-        table->work[TRI_OP_linear_gelu][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
+        for (int i = 0; i < 2; i++) {
+            tri_op op = i ? TRI_OP_linear_experts_gelu : TRI_OP_linear_gelu;
+            table->run[op][dtype] = linear_gelu;
+            table->work[op][dtype].row_cols += 6; /* h, if it is absent, and its fp32 copy */
+        }
     }
 }
 

@@ -12,6 +12,10 @@ typedef struct tri_gemm {
     int64_t m, n, k;
     const float *a, *b;     /* stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
     int a_turned, b_turned;
+    /* Packed panels only; NULL: 0, 1, 2, ... */
+    const int32_t *rows;  /* [m] rows of a, which is not transposed, c and activated that take part, in rising order */
+    const int32_t *terms; /* [k] rows of a, which is transposed, and b, which is not, that are summed, in this order */
+    int64_t ld_a;           /* of a, if transposed; 0: m */
     const float *bias;      /* [n]; NULL: none */
     float *c;               /* [m,n] */
     int add;

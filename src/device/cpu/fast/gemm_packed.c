@@ -3,13 +3,15 @@
  * the L1 cache and the tile's panels of the other in L2. Rows of A that are contiguous in k need no packing if the
  * kernel can read them in place, which saves up to a fifth of the time when the result is narrow. A panel of B that
  * only one tile uses is packed by that tile, into the L1 cache, just before its use: with few rows, reading B once is
- * most of the work. */
+ * most of the work. Rows that do not take part are left out when panels are packed; where the rows of a panel of A are
+ * not consecutive, they are gathered first, and its results distributed from a buffer. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
 /* Floats of a kernel's tile; panels packed together; number of tiles that balances the threads; minimum rows of a
  * tile. */
-enum { MAX_TILE = 8 * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32, LINE = 16 /* floats of a cache line */ };
+enum { MAX_ROWS = 8, MAX_TILE = MAX_ROWS * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32,
+       LINE = 16 /* floats of a cache line */ };
 
 typedef struct plan {
     const tri_gemm *g;
@@ -46,18 +48,56 @@ static plan make_plan(const tri_gemm *g) {
     return p;
 }
 
-/* Panels i to i + GROUP - 1, if they exist, of A or B for k from k0: `width` rows or columns of `n` each. */
-static void pack(float *panels, int width, int64_t block, const float *from, int turned, int64_t n, int64_t k,
-                 int64_t i, int64_t k0, int64_t size) {
-    int64_t begin = i * width, end = n - begin < GROUP * width ? n : begin + GROUP * width;
-    int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
-    if (turned) {
-        tri__pack_columns(panels + begin * block, width, width * block, from + k0 * n + begin, n, end - begin, size,
-                          padded);
-        return;
+static int64_t row_of(const tri_gemm *g, int64_t i) { return g->rows ? g->rows[i] : i; }
+
+/* 1: the n rows from the i-th on are consecutive. */
+static int consecutive(const tri_gemm *g, int64_t i, int64_t n) {
+    return !g->rows || g->rows[i + n - 1] - g->rows[i] == n - 1;
+}
+
+/* The panel of A from the i-th row on is read where it is. */
+static int in_place(const plan *p, int64_t i) {
+    return i < p->rows_in_place && consecutive(p->g, i, p->g->simd->mr);
+}
+
+/* The panel of n rows of A from the i-th on, for k from k0. */
+static void pack_rows_of_a(const plan *p, int64_t i, int64_t n, int64_t k0, int64_t size) {
+    const tri_gemm *g = p->g;
+    float *to = p->a + i * p->block, gathered[MAX_ROWS * TRI_GEMM_BLOCK];
+    const float *from = g->a + row_of(g, i) * g->k + k0;
+    int64_t ld = g->k;
+    if (!consecutive(g, i, n)) {
+        for (int64_t r = 0; r < n; r++)
+            memcpy(gathered + r * size, g->a + row_of(g, i + r) * g->k + k0, (size_t)size * sizeof *gathered);
+        from = gathered, ld = size;
     }
-    for (int64_t at = begin; at < end; at += width)
-        tri__pack_rows(panels + at * block, width, from + at * k + k0, k, end - at < width ? end - at : width, size,
+    tri__pack_rows(to, g->simd->mr, from, ld, n, size, tri__round_up(size, TRI_KERNEL_STEP), 1);
+}
+
+/* Panels i to i + GROUP - 1, if they exist, of A for k from k0. */
+static void pack_a(const plan *p, int64_t i, int64_t k0, int64_t size) {
+    const tri_gemm *g = p->g;
+    int mr = g->simd->mr;
+    int64_t begin = i * mr, end = g->m - begin < GROUP * mr ? g->m : begin + GROUP * mr;
+    int64_t ld = g->ld_a ? g->ld_a : g->m;
+    if (g->a_turned)
+        tri__pack_columns(p->a + begin * p->block, mr, mr * p->block, g->a + begin + (g->terms ? 0 : k0 * ld), ld,
+                          g->terms ? g->terms + k0 : NULL, end - begin, size, tri__round_up(size, TRI_KERNEL_STEP));
+    for (int64_t at = begin; at < end && !g->a_turned; at += mr)
+        if (!in_place(p, at)) pack_rows_of_a(p, at, end - at < mr ? end - at : mr, k0, size);
+}
+
+/* The same of B. */
+static void pack_b(const plan *p, int64_t i, int64_t k0, int64_t size) {
+    const tri_gemm *g = p->g;
+    int nr = g->simd->nr;
+    int64_t begin = i * nr, end = g->n - begin < GROUP * nr ? g->n : begin + GROUP * nr;
+    int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
+    if (!g->b_turned)
+        tri__pack_columns(p->b + begin * p->block, nr, nr * p->block, g->b + begin + (g->terms ? 0 : k0 * g->n), g->n,
+                          g->terms ? g->terms + k0 : NULL, end - begin, size, padded);
+    for (int64_t at = begin; at < end && g->b_turned; at += nr)
+        tri__pack_rows(p->b + at * p->block, nr, g->b + at * g->k + k0, g->k, end - at < nr ? end - at : nr, size,
                        padded, 1);
 }
 
@@ -66,7 +106,7 @@ static const float *start_of(const tri_gemm *g, int64_t k0, int64_t row, int64_t
     *ld = 0;
     if (k0 == 0 && !g->add) return g->bias ? g->bias + column : NULL;
     *ld = g->n;
-    return g->c + row * g->n + column;
+    return g->c + row_of(g, row) * g->n + column;
 }
 
 /* The panel of B from this column on, in a tile that begins at column0. */
@@ -77,11 +117,12 @@ static float *panel_of(const plan *p, int64_t column, int64_t column0) {
 static void multiply(const plan *p, int64_t k0, int64_t size, int64_t row, const float *b, const float *init,
                      int64_t ld_init, float *c, int64_t ld) {
     const tri_gemm *g = p->g;
-    if (row < p->rows_in_place) g->simd->product_rows(size, g->a + row * g->k + k0, g->k, b, init, ld_init, c, ld);
+    if (in_place(p, row))
+        g->simd->product_rows(size, g->a + row_of(g, row) * g->k + k0, g->k, b, init, ld_init, c, ld);
     else g->simd->product(size, p->a + row * p->block, b, init, ld_init, c, ld);
 }
 
-/* A kernel tile that extends beyond the edge of c uses a buffer. */
+/* A kernel tile that extends beyond the edge of c, or has rows that are not consecutive, uses a buffer. */
 static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *b) {
     const tri_gemm *g = p->g;
     int mr = g->simd->mr, nr = g->simd->nr;
@@ -89,20 +130,22 @@ static void edge(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t c
     const float *start = start_of(g, k0, row, column, &ld);
     float buffer[MAX_TILE];
     memset(buffer, 0, sizeof buffer);
-    for (int64_t i = 0; start && i < rows; i++) memcpy(buffer + i * nr, start + i * ld, (size_t)columns * 4);
+    for (int64_t i = 0; start && i < rows; i++)
+        memcpy(buffer + i * nr, start + (row_of(g, row + i) - row_of(g, row)) * ld, (size_t)columns * 4);
     multiply(p, k0, size, row, b, start ? buffer : NULL, nr, buffer, nr);
-    for (int64_t i = 0; i < rows; i++) memcpy(g->c + (row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(g->c + row_of(g, row + i) * g->n + column, buffer + i * nr, (size_t)columns * 4);
 }
 
 static void kernel_tile(const plan *p, int64_t k0, int64_t size, int64_t row, int64_t column, const float *b) {
     const tri_gemm *g = p->g;
     int64_t ld;
-    if (row + g->simd->mr > g->m || column + g->simd->nr > g->n) {
+    if (row + g->simd->mr > g->m || column + g->simd->nr > g->n || !consecutive(g, row, g->simd->mr)) {
         edge(p, k0, size, row, column, b);
         return;
     }
     const float *start = start_of(g, k0, row, column, &ld);
-    multiply(p, k0, size, row, b, start, ld, g->c + row * g->n + column, g->n);
+    multiply(p, k0, size, row, b, start, ld, g->c + row_of(g, row) * g->n + column, g->n);
 }
 
 /* One panel of B stays in L1. If B exceeds the L2 cache, each kernel call prefetches part of its next panel. */
@@ -141,8 +184,10 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     (g->simd->a_stays ? by_rows : by_columns)(p, k0, tri__round_up(size, TRI_KERNEL_STEP), row0, row1, column0,
                                               column1);
     if (g->activated && k0 + size >= g->k)
-        for (int64_t row = row0; row < row1; row++)
-            g->simd->gelu(column1 - column0, g->c + row * g->n + column0, g->activated + row * g->n + column0);
+        for (int64_t i = row0; i < row1; i++) {
+            int64_t at = row_of(g, i) * g->n + column0;
+            g->simd->gelu(column1 - column0, g->c + at, g->activated + at);
+        }
 }
 
 void tri__gemm_packed(const tri_gemm *g) {
@@ -154,11 +199,9 @@ void tri__gemm_packed(const tri_gemm *g) {
     for (int64_t block = 0; block < blocks; block++) {
         int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
 #pragma omp for schedule(static) nowait
-        for (int64_t i = p.rows_in_place / mr; i < panels_a; i += GROUP)
-            pack(p.a, mr, p.block, g->a, g->a_turned, g->m, g->k, i, k0, size);
+        for (int64_t i = g->rows ? 0 : p.rows_in_place / mr; i < panels_a; i += GROUP) pack_a(&p, i, k0, size);
 #pragma omp for schedule(static)
-        for (int64_t i = p.packs_b ? panels_b : 0; i < panels_b; i += GROUP)
-            pack(p.b, nr, p.block, g->b, !g->b_turned, g->n, g->k, i, k0, size);
+        for (int64_t i = p.packs_b ? panels_b : 0; i < panels_b; i += GROUP) pack_b(&p, i, k0, size);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < tiles; i++) tile(&p, i, k0, size);
     }

@@ -44,11 +44,12 @@ static inline void tri__pack_rows(float *to, int width, const float *from, int64
 }
 
 /* Columns of from [k,n], with row stride ld, as consecutive panels: panel p begins at column p width, to[p,c,i] =
- * from[c, p width + i]; c is padded to `padded`, and panels have stride `stride` floats. */
-static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld, int64_t n,
-                                     int64_t k, int64_t padded) {
+ * from[c, p width + i]; c is padded to `padded`, and panels have stride `stride` floats. rows [k]: which rows of `from`
+ * those are; NULL: the first k. */
+static inline void tri__pack_columns(float *to, int width, int64_t stride, const float *from, int64_t ld,
+                                     const int32_t *rows, int64_t n, int64_t k, int64_t padded) {
     for (int64_t c = 0; c < padded; c++) {
-        const float *row = from + c * ld;
+        const float *row = from + (rows && c < k ? rows[c] : c) * ld;
         float *at = to + c * width;
         int64_t j = 0;
         for (int64_t line = 0; line < n; line += 16) __builtin_prefetch(row + AHEAD_ROWS * ld + line);

@@ -20,7 +20,7 @@ INLINE void pack_tokens(float *to, int width, const float *x, int64_t ld, int64_
 /* x [n,d] as panels over tokens: [d / MR][n][MR]. */
 INLINE void pack_features(float *to, const float *x, int64_t ld, int64_t n, int64_t d) {
     int64_t depth = tri__round_up(n, TRI_KERNEL_STEP);
-    tri__pack_columns(to, MR, MR * depth, x, ld, d, n, depth);
+    tri__pack_columns(to, MR, MR * depth, x, ld, NULL, d, n, depth);
 }
 
 /* out[rows,HR] = (add ? out : 0) + a b, a packed in panels of MR rows. */

@@ -1,5 +1,6 @@
 /* experts.c - mixtures of experts: routing with a capacity in each sequence, the balancing loss, rows on their way to
  * experts and back, and the experts' dense layers. */
+#include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 
 /* The expert of a choice: of a row, one of `each` of every expert, or of a choice without a place. */
@@ -183,62 +184,79 @@ static void combine_din(const tri_call *call) {
     }
 }
 
-/* 1 where row r has a token: all have one where nothing says which. */
-static int has_token(const int32_t *from, int64_t r) { return !from || from[r] >= 0; }
+/* The expert of row t of `rows`; -1: the row has no token. All have one where nothing says which. */
+static int64_t expert_of_row(const tri_call *call, const int32_t *from, int64_t t, int64_t rows) {
+    int64_t groups = call->attr->groups ? call->attr->groups : 1, each = rows / (groups * call->attr->members);
+    return from && from[t] < 0 ? -1 : t / each % call->attr->members;
+}
+
+static double linear_element(const float *x, const float *w, const float *b, int64_t I, int64_t t, int64_t row) {
+    double sum = b ? b[row] : 0;
+    for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[row * I + i];
+    return sum;
+}
 
 static void linear_experts(const tri_call *call) {
     OPERANDS(linear_experts);
     const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
-    const int32_t *from = i32(call, ARG(from));                                         /* [T], or absent */
     int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
-    int64_t each = T / call->attr->members;
-    for (int64_t t = 0; t < T; t++)
+    for (int64_t t = 0; t < T; t++) {
+        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
+        for (int64_t o = 0; o < O; o++)
+            store(call, ARG(y), t * O + o, e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o));
+    }
+}
+
+static void linear_experts_gelu(const tri_call *call) {
+    OPERANDS(linear_experts_gelu);
+    const float *x = f32(call, ARG(x)), *w = f32(call, ARG(w)), *b = f32(call, ARG(b)); /* [T,I] [C*O,I] [C,O] */
+    int64_t T = call->t[ARG(y)].rows, O = call->t[ARG(y)].cols, I = call->t[ARG(x)].cols;
+    for (int64_t t = 0; t < T; t++) {
+        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
         for (int64_t o = 0; o < O; o++) {
-            int64_t row = t / each * O + o;
-            double sum = b ? b[row] : 0;
-            for (int64_t i = 0; i < I; i++) sum += (double)x[t * I + i] * w[row * I + i];
-            store(call, ARG(y), t * O + o, has_token(from, t) ? sum : 0);
+            double h = e < 0 ? 0 : linear_element(x, w, b, I, t, e * O + o);
+            store(call, ARG(h), t * O + o, h);
+            store(call, ARG(y), t * O + o, gelu_at(h));
         }
+    }
 }
 
 static void linear_experts_din(const tri_call *call) {
     OPERANDS(linear_experts_din);
     const float *dy = f32(call, ARG(dy)), *w = f32(call, ARG(w)); /* [T,O] [C*O,I] */
-    const int32_t *from = i32(call, ARG(from));                   /* [T], or absent */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(w)].cols;
-    int64_t each = T / call->attr->members;
-    for (int64_t t = 0; t < T; t++)
+    for (int64_t t = 0; t < T; t++) {
+        int64_t e = expert_of_row(call, i32(call, ARG(from)), t, T);
         for (int64_t i = 0; i < I; i++) {
             double sum = 0;
-            for (int64_t o = 0; o < O; o++) sum += (double)dy[t * O + o] * w[(t / each * O + o) * I + i];
-            store(call, ARG(dx), t * I + i, has_token(from, t) ? sum : 0);
+            for (int64_t o = 0; o < O && e >= 0; o++) sum += (double)dy[t * O + o] * w[(e * O + o) * I + i];
+            store(call, ARG(dx), t * I + i, sum);
         }
+    }
 }
 
 static void linear_experts_dw(const tri_call *call) {
     OPERANDS(linear_experts_dw);
     const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,O] [T,I] */
-    const int32_t *from = i32(call, ARG(from));                   /* [T], or absent */
     int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, I = call->t[ARG(x)].cols;
-    int64_t each = T / call->attr->members;
     for (int64_t row = 0; row < call->attr->members * O; row++)
         for (int64_t i = 0; i < I; i++) {
             double sum = 0;
-            for (int64_t t = row / O * each; t < (row / O + 1) * each; t++)
-                if (has_token(from, t)) sum += (double)dy[t * O + row % O] * x[t * I + i];
+            for (int64_t t = 0; t < T; t++)
+                if (expert_of_row(call, i32(call, ARG(from)), t, T) == row / O)
+                    sum += (double)dy[t * O + row % O] * x[t * I + i];
             store(call, ARG(dw), row * I + i, sum);
         }
 }
 
 static void bias_experts_dw(const tri_call *call) {
     OPERANDS(bias_experts_dw);
-    const float *dy = f32(call, ARG(dy));       /* [T,O] */
-    const int32_t *from = i32(call, ARG(from)); /* [T], or absent */
-    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols, each = T / call->attr->members;
+    const float *dy = f32(call, ARG(dy)); /* [T,O] */
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dy)].cols;
     for (int64_t row = 0; row < call->attr->members * O; row++) {
         double sum = 0;
-        for (int64_t t = row / O * each; t < (row / O + 1) * each; t++)
-            if (has_token(from, t)) sum += dy[t * O + row % O];
+        for (int64_t t = 0; t < T; t++)
+            if (expert_of_row(call, i32(call, ARG(from)), t, T) == row / O) sum += dy[t * O + row % O];
         store(call, ARG(db), row, sum);
     }
 }
@@ -253,6 +271,7 @@ const tri_kernel_row tri__cpu_experts_reference[] = {
     {.op = TRI_OP_combine, .dtype = TRI_F32, .run = combine},
     {.op = TRI_OP_combine_din, .dtype = TRI_F32, .run = combine_din},
     {.op = TRI_OP_linear_experts, .dtype = TRI_F32, .run = linear_experts},
+    {.op = TRI_OP_linear_experts_gelu, .dtype = TRI_F32, .run = linear_experts_gelu},
     {.op = TRI_OP_linear_experts_din, .dtype = TRI_F32, .run = linear_experts_din},
     {.op = TRI_OP_linear_experts_dw, .dtype = TRI_F32, .run = linear_experts_dw},
     {.op = TRI_OP_bias_experts_dw, .dtype = TRI_F32, .run = bias_experts_dw},
