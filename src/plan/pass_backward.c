@@ -2,8 +2,9 @@
  *
  * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name,
  * any other the operand itself. A gradient's first contribution writes its slot, later ones add to it. Gradients that
- * nothing needs (of inputs) are not computed. An operation of a layer that steps leave out has its adjoint in the same
- * steps; so first contributions are counted for both cases, the open and the closed layer. */
+ * nothing needs (of inputs) or that do not exist (of integers) are not computed. An operation of a layer that steps
+ * leave out has its adjoint in the same steps; so first contributions are counted for both cases, the open and the
+ * closed layer. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ typedef struct backward {
     int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
     uint8_t *written;      /* [slots] whether the gradient slot has its first contribution, OPEN and CLOSED or-ed */
     int *layer;            /* [slots] the gate of the layer of the last contribution that had one, as in tri_instr */
-    uint8_t *is_input;     /* [n_forward] */
+    uint8_t *is_fixed;     /* [n_forward] has no gradient: an input, or integers */
 } backward;
 
 /* The flat gradient of a unit's parameters. */
@@ -101,7 +102,7 @@ static void emit(backward *b, const tri_instr *of, char *text) {
         int gradient, forward = of->slot[operand_of(of, word, &gradient)];
         TRI_ASSERT(n < TRI_MAX_ARGS);
         slots[n] = forward;
-        if (forward >= 0 && outputs && b->is_input[forward]) slots[n] = -1;
+        if (forward >= 0 && outputs && b->is_fixed[forward]) slots[n] = -1;
         else if (forward >= 0 && gradient) slots[n] = grad_of(b, forward);
         wanted |= outputs && slots[n] >= 0;
         n++;
@@ -122,13 +123,14 @@ tri_status tri__pass_backward(tri_pass *pass) {
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.layer = tri__arena_alloc(pass->arena, (size_t)room * sizeof *b.layer);
-    b.is_input = tri__arena_alloc(pass->arena, (size_t)n_forward);
+    b.is_fixed = tri__arena_alloc(pass->arena, (size_t)n_forward);
     b.grad = tri__arena_alloc(pass->arena, (size_t)n_forward * sizeof *b.grad);
     pass->unit_grad = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->unit_grad);
     for (int i = 0; i < n_forward; i++) b.grad[i] = -1;
     for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
+    for (int i = 0; i < n_forward; i++) b.is_fixed[i] = program->slot[i].dtype == TRI_I32;
     for (int i = 0; i < n_instrs; i++)
-        if (program->instr[i].op == TRI_OP_input) b.is_input[TRI_SLOT(&program->instr[i], input, y)] = 1;
+        if (program->instr[i].op == TRI_OP_input) b.is_fixed[TRI_SLOT(&program->instr[i], input, y)] = 1;
 
     for (int i = n_instrs - 1; i >= 0; i--) {
         const tri_instr of = program->instr[i]; /* a copy: appending may move the array */
