@@ -10,8 +10,9 @@ typedef struct held {
 } held;
 
 /* Kinds of weights, hashed separately: in fp32, tensors that tensor-parallel ranks replicate, and shares of the others;
- * then 16-bit weights, which may be whole where their masters are sharded. */
-enum { SORTS = 3 };
+ * then 16-bit weights, which may be whole where their masters are sharded: those of experts, which ranks share, and the
+ * others. */
+enum { SORTS = 4 };
 
 static int is_part(const tri_piece *piece) {
     for (int d = 0; d < piece->shape.n; d++)
@@ -33,13 +34,15 @@ static held hash_weights(const tri_engine *engine, int parts) {
     return h;
 }
 
-static held hash_computing(const tri_engine *engine) {
+static held hash_computing(const tri_engine *engine, int experts) {
     const tri_planned *p = &engine->plan.train;
     const tri_network *model = engine->plan.model;
     tri_coords at = tri__mesh_coords(&engine->place.mesh, engine->place.rank);
-    held h = {.what = (uint64_t)at.tp};
+    int place = experts ? tri__mesh_expert(&engine->place.mesh, engine->place.rank) : 0;
+    held h = {.what = (uint64_t)(at.tp + place * engine->place.mesh.tp)};
     if (p->anchor) return h; /* they are a copy's own; what copies share are the anchors, in fp32 */
     for (int unit = 0; p->master && unit < model->n_units; unit++) {
+        if ((model->unit[unit].experts > 0) != experts) continue;
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */
         h.what = tri__hash64(h.what, model->unit[unit].name, strlen(model->unit[unit].name));
@@ -84,7 +87,8 @@ tri_status tri__session_compare_replicas(tri_session *s) {
     if (!world) return TRI_OK;
     TRI_TRY(tri__engine_fetch(&s->engine));
     int n = tri_world_size(world);
-    held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine)},
+    held mine[SORTS] = {hash_weights(&s->engine, 0), hash_weights(&s->engine, 1), hash_computing(&s->engine, 0),
+                        hash_computing(&s->engine, 1)},
          (*all)[SORTS] = calloc((size_t)n, sizeof *all);
     if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri_all_gather(tri_group_world(world), mine, all, 2 * SORTS, NULL, TRI_I64);
