@@ -230,6 +230,19 @@ static inline void fill_routed(kernel_call *k) {
     free(logits);
 }
 
+/* Dense layers of experts read zeros in empty places. */
+static inline void fill_empty(kernel_call *k) {
+    int from = tri__op_arg(k->at.op, "from");
+    for (int a = 0; a < tri__op_row(k->at.op)->n_args && k->block[from]; a++) {
+        const tri_operand *operand = &tri__op_row(k->at.op)->arg[a];
+        if (a == from || operand->dims[0] != 'T' || !tri__access_reads(operand->access)) continue;
+        size_t row = (size_t)k->call.t[a].cols * tri__dtype_bytes(operand_dtype(k, a));
+        for (int64_t r = 0; r < k->call.t[a].rows; r++)
+            if (((const int32_t *)k->call.t[from].data)[r] < 0)
+                memset((char *)k->call.t[a].data + (size_t)r * row, 0, row);
+    }
+}
+
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
@@ -290,6 +303,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
         fill_attention(k, TRI_OP_attention_sparse_first);
     if (at->op > TRI_OP_route && at->op < TRI_OP_linear_experts) fill_routed(k);
+    if (at->op >= TRI_OP_linear_experts && at->op <= TRI_OP_bias_experts_dw) fill_empty(k);
     for (int a = 0; a < row->n_args; a++)
         if (k->block[a]) memcpy(k->before[a], k->block[a], k->bytes[a] + 2 * GUARD);
 }

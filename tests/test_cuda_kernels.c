@@ -65,6 +65,9 @@ static const kernel_grid own_grids[] = {
     {QUANTIZED, "T=20,600 O=64,200 I=144"},
     {"linear_int8 linear_gelu_int8 linear_fp8 linear_gelu_fp8", "T=1100 O=136,264 I=16,144"},
     {"linear linear_gelu", "T=1,20,40,130,500 O=72,520 I=72"}, /* few rows */
+    {DENSE_EXPERTS, "C=4 G=1,2 R=64,130 O=64,72 I=128"},
+    {DENSE_EXPERTS, "C=8 R=300 O=256 I=64"},
+    {MOVES, "T=300 C=8 K=1,2 R=70 H=64,768"},
     {"linear_int8_din", "T=8 O=3000 I=4232"}, /* restored factors exceed the library's workspace */
     {"linear_int8_dw", "T=3000 O=8 I=4232"},
 };
@@ -266,6 +269,9 @@ static void not_a_number_shows(void **state) {
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},
+        {"route route_din balance", "L=4 C=4 K=2 R=1"},
+        {MOVES, "T=5 C=3 K=2 R=1 H=9,64"},
+        {DENSE_EXPERTS, "C=3 R=5 O=7 I=9"},
         {"sumsq", "K=77"},
     };
     for (int i = 0; i < 3; i++) {

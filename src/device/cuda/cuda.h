@@ -120,7 +120,8 @@ void tri__nccl_close(tri_cuda *cuda);
     X(linear) \
     X(activation) \
     X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) X(heads) X(pool) \
-        X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) X(optimizers) X(coded) X(momentum) X(outer)
+        X(experts) X(linear_experts) X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) \
+            X(optimizers) X(coded) X(momentum) X(outer)
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -18,6 +18,7 @@ enum {
 struct tri_cuda_choices {
     struct {
         tri_product_shape shape; /* m = 0: empty */
+        int batch;
         cublasLtMatmulAlgo_t algo;
     } at[SHAPES];
     tri_wisdom known; /* by timing */
@@ -56,6 +57,11 @@ product new_product(int64_t m, int64_t n, int64_t k, int type, int out) {
     return p;
 }
 
+static void describe_batch(cublasLtMatrixLayoutOpaque_t *layout, int32_t batch, int64_t next) {
+    cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &next, sizeof next);
+}
+
 static void describe(const product *p, lt_product *lt) {
     const tri_product_shape *s = &p->shape;
     cublasOperation_t turned = CUBLAS_OP_T;
@@ -75,6 +81,10 @@ static void describe(const product *p, lt_product *lt) {
     cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_turned ? k : m, s->a_turned ? m : k, p->lda);
     cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
     cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, p->ldd);
+    if (!p->batch) return;
+    describe_batch(&lt->a, p->batch, p->next_a);
+    describe_batch(&lt->b, p->batch, p->next_b);
+    describe_batch(&lt->d, p->batch, p->next_d);
 }
 
 static cublasStatus_t multiply_by(tri_cuda *cuda, const product *p, lt_product *lt, const cublasLtMatmulAlgo_t *algo) {
@@ -142,7 +152,7 @@ static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
     product like = bucket_of(p, COARSE);
     const tri_wisdom_entry *entry = tri__wisdom_find(&cuda->choices->known, &like.shape);
     cublasLtMatmulHeuristicResult_t result;
-    if (!entry) return 0;
+    if (!entry || p->batch) return 0; /* batches were not timed */
     memcpy(algo, entry->algorithm, sizeof *algo);
     return cublasLtMatmulAlgoCheck(cuda->blas, &lt->desc, &lt->a, &lt->b, &lt->d, &lt->d, algo, &result) ==
                CUBLAS_STATUS_SUCCESS &&
@@ -152,8 +162,8 @@ static int recall(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
 /* Finds the algorithm of a shape; 0 if the library has none. A shape replaces another in the same entry. */
 static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatmulAlgo_t *algo) {
     product like = bucket_of(p, FINE);
-    auto *at = &cuda->choices->at[hash_of(&like.shape) % SHAPES];
-    if (memcmp(&at->shape, &like.shape, sizeof like.shape) == 0) {
+    auto *at = &cuda->choices->at[(hash_of(&like.shape) + (uint64_t)like.batch) % SHAPES];
+    if (memcmp(&at->shape, &like.shape, sizeof like.shape) == 0 && at->batch == like.batch) {
         *algo = at->algo;
         return 1;
     }
@@ -164,7 +174,7 @@ static int choose(tri_cuda *cuda, const product *p, lt_product *lt, cublasLtMatm
         if (!guesses(cuda, &like, &like_lt, 1, &found)) return 0;
         *algo = found.algo;
     }
-    at->shape = like.shape, at->algo = *algo;
+    at->shape = like.shape, at->batch = like.batch, at->algo = *algo;
     return 1;
 }
 
@@ -269,11 +279,13 @@ int try_multiply(const tri_call *call, product *p) {
     tri_cuda *cuda = tri__cuda(call);
     cublasLtMatmulAlgo_t algo;
     lt_product lt;
-    const void *operands[] = {p->a, p->b, p->d, p->bias};
+    int bytes = (int)tri__dtype_bytes((tri_dtype)p->shape.type), out = (int)tri__dtype_bytes((tri_dtype)p->shape.out);
+    const void *operands[] = {p->a, p->b, p->d, p->bias, (const void *)(p->next_a * bytes),
+                              (const void *)(p->next_b * bytes), (const void *)(p->next_d * out)};
     p->shape.bias = p->bias != NULL;
     p->shape.align = 256;
-    for (int i = 0; i < 4; i++)
-        if (alignment(operands[i]) < p->shape.align) p->shape.align = alignment(operands[i]);
+    for (const void *operand : operands)
+        if (alignment(operand) < p->shape.align) p->shape.align = alignment(operand);
     if (only_timed(call)) {
         time_product(cuda, p);
         return 1;

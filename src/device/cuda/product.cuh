@@ -15,6 +15,8 @@ typedef struct product {
     int64_t lda, ldb, ldd;    /* ldd is m unless set */
     int tokens_in_k;          /* 1: k counts tokens, 0: n does */
     size_t taken;             /* bytes at the end of the library's workspace that hold operands */
+    int batch;                /* 0: one product; else so many, of matrices at these distances, in elements */
+    int64_t next_a, next_b, next_d;
 } product;
 
 /* type, out: tri_dtype. */
