@@ -62,16 +62,13 @@ run train "${common[@]}" --output-dir one
 expect_code 0
 one=$(loss one)
 for mesh in "--tp-size 2" "--pp-size 2 --num-microbatches 2" "--batch-size 4 --shard zero3" "--batch-size 4" \
-    "--cp-size 2"; do
+    "--cp-size 2 --cp-mode heads" "--cp-size 2 --cp-mode ring"; do
     rm -rf other
     run train "${common[@]}" --nproc-per-node 2 $mesh --output-dir other
     expect_code 0
     expect "$mesh: the losses of one rank" is "$(awk -v a="$one" -v b="$(loss other)" 'BEGIN { print (a - b)^2 }')" \
         '<' 1e-10
 done
-refuses 2 "block-sparse, which only --cp-mode heads" -- \
-    plan --config config.json --world-size 2 --cp-size 2 --cp-mode ring
-
 # Which form ranks that share tokens take, and why: by simulation, the same each time; as the only one; as asked for.
 tokens=(plan --config config.json --attention dense --batch-size 8 --json)
 run "${tokens[@]}" --world-size 2 --cp-size 2

@@ -194,7 +194,7 @@ static inline void fill_integers(kernel_call *k, int arg) {
 static inline void fill_attention(kernel_call *k, tri_op op) {
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
-    tri_call call = {.attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    tri_call call = {.op = op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
     for (int a = 0; a < tri__op_row(op)->n_args; a++)
         call.t[a] = k->call.t[tri__op_arg(k->at.op, tri__op_row(op)->arg[a].name)];
     const tri_tensor *ctx = &call.t[TRI_ARG(attention, ctx)]; /* attention_first has it first, too */

@@ -5,7 +5,7 @@
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
  *   J   ranks of a ring (layout/runs.h): T is the rows of a run, K of all; Z and U: the runs of queries and of keys
- *   W   the number of a pattern of block-sparse attention below; it gives K
+ *   W   the number of a pattern of block-sparse attention below; it gives K, with J B
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
@@ -82,6 +82,9 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 #define SPARSE "attention_sparse attention_sparse_din attention_sparse_first attention_sparse_first_din"
 #define RING_ATTENTION "attention_part attention_part_din attention_first_part attention_first_part_din"
+#define RING_SPARSE                                                                       \
+    "attention_sparse_part attention_sparse_part_din attention_sparse_first_part " \
+    "attention_sparse_first_part_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
 #define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
 #define MOVES "dispatch dispatch_din combine combine_din"
@@ -123,6 +126,9 @@ static const kernel_grid kernel_grids[] = {
     {RING_ATTENTION, "L=0,2,4,5 J=2 Z=0,1 U=0,1 A=1,3 E=1,20"},
     {RING_ATTENTION, "L=7 J=3 Z=0 U=2 A=2 E=20,32"},
     {RING_ATTENTION, "L=1,2 J=4 X=3 Z=1 U=0,3 A=2 E=4"}, /* fewer tokens than ranks */
+    {RING_SPARSE, "L=0,2,4,5 J=2 Z=0,1 U=0,1 W=0 A=1,3 E=1,20"},
+    {RING_SPARSE, "L=6,7 J=3 Z=0,2 U=0,1,2 W=1,2,3,4 A=2 E=16"},
+    {RING_SPARSE, "L=7 J=4 X=3 Z=1 U=0,3 W=1 A=3 E=64"},
     {"kv_part kv_part_din attention_join", "T=0,1,17,300 A=1,3 E=1,20"},
     {"attention_first_join", "N=0,1,5 J=3 A=1,3 E=1,20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5,17 D=3,9,60,180"},
@@ -160,7 +166,7 @@ static inline int kernel_case_pools(const kernel_case *at) {
 
 /* Operations of a ring's ranks. */
 static inline int kernel_case_rings(const kernel_case *at) {
-    return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_first_part_din;
+    return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_sparse_first_part_din;
 }
 
 /* Operations of mixtures of experts. */
@@ -186,7 +192,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('E')) DIM('H') = DIM('A') * DIM('E'), DIM('D') = 3 * DIM('H');
     if (kernel_case_rings(at)) {
-        int first = at->op == TRI_OP_attention_first_part || at->op == TRI_OP_attention_first_join;
+        int first = at->op == TRI_OP_attention_first_part || at->op == TRI_OP_attention_first_join ||
+                    at->op == TRI_OP_attention_sparse_first_part;
         DIM('K') = DIM('J') * DIM('T'), DIM('G') = first ? DIM('J') * (DIM('H') + DIM('A')) : 2 * DIM('H');
     }
     if (DIM('F'))
@@ -195,7 +202,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     at->blocks = NULL;
     if (tri__op_arg(at->op, "blocks") >= 0) {
         tri_blocks blocks = kernel_blocks(DIM('W'));
-        at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word, DIM('K') = blocks.n;
+        at->pattern = &kernel_patterns[DIM('W')], at->blocks = blocks.word;
+        *(kernel_case_rings(at) ? &DIM('B') : &DIM('K')) = blocks.n;
     }
     if (at->op >= TRI_OP_heads_part && at->op <= TRI_OP_heads_join_din) /* three ranks: kernel_call.h's members */
         DIM('T') = 3 * DIM('R'), DIM('G') = DIM('D') / 3;

@@ -187,10 +187,12 @@ static double double_attend_run(const kernel_call *k, const double *seq, int64_t
                                 double *out) {
     int64_t d = extent(k, 'H') / extent(k, 'A'), length = (int64_t)(seq[s + 1] - seq[s]), run;
     double sum = 0;
+    uint8_t present[KERNEL_LONGEST];
+    double_present(k, h, (int64_t)key[2 * asks + 1], present);
     for (int64_t c = 0; c < d; c++) out[c] = 0;
     for (int64_t place = 0; place < length; place++) {
         int64_t t = double_row(k, seq, s, place, &run);
-        if (run != k->attr.part) continue;
+        if (run != k->attr.part || (k->at.blocks && !present[place / k->at.pattern->block])) continue;
         double score = 0;
         for (int64_t c = 0; c < d; c++) score += query[c] * keys[t * ld + c] / sqrt((double)d);
         double factor = mask_factor(k, (int64_t)key[2 * asks], (int64_t)key[2 * asks + 1],
@@ -211,7 +213,8 @@ static void double_attention_part(const kernel_call *k, double *const *v) {
             int64_t h = i % A, t = double_row(k, v[4], s, i / A, &run);
             if (run != k->attr.run) continue;
             v[1][t * A + h] = double_attend_run(k, v[4], s, h, v[2] + t * 3 * H + h * d, run * T + t, v[3] + h * d,
-                                                v[3] + H + h * d, 2 * H, v[5], v[0] + t * H + h * d);
+                                                v[3] + H + h * d, 2 * H, v[tri__op_arg(k->at.op, "key")],
+                                                v[0] + t * H + h * d);
         }
 }
 
@@ -231,7 +234,7 @@ static void double_attention_first_part(const kernel_call *k, double *const *v) 
         int64_t s = i / A, h = i % A, t = double_row(k, v[3], s, 0, &run);
         double *y = v[0] + s * G + k->attr.part * (H + A);
         y[H + h] = double_attend_run(k, v[3], s, h, v[1] + s * 3 * H + h * d, t, v[2] + H + h * d,
-                                     v[2] + 2 * H + h * d, 3 * H, v[4], y + h * d);
+                                     v[2] + 2 * H + h * d, 3 * H, v[tri__op_arg(k->at.op, "key")], y + h * d);
     }
 }
 
@@ -582,6 +585,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(attention_sparse),
     ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean),
     ROW(kv_part),    ROW(attention_part), ROW(attention_join), ROW(attention_first_part), ROW(attention_first_join),
+    [TRI_OP_attention_sparse_part] = double_attention_part,
+    [TRI_OP_attention_sparse_first_part] = double_attention_first_part,
     ROW(heads_part), ROW(heads_join),    ROW(heads_own),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),

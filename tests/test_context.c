@@ -176,6 +176,12 @@ static const mesh_case cases[] = {
     {DROPPED, 2, 2, 1, 1, 2, 0, {RING, "--recompute=full"}},
     {WINDOWS, 3, 1, 1, 1, 1, 1, {RING}},
     {WINDOWS, 2, 2, 1, 2, 2, 0, {RING, "--shard=zero2"}},
+    {WINDOW, 2, 1, 1, 1, 1, 1, {RING}},
+    {WINDOW, 3, 1, 1, 2, 1, 0, {RING, "--shard=zero3", "--recompute=full"}},
+    {WINDOW, 5, 1, 2, 1, 2, 0, {RING}},
+    {BIGBIRD, 3, 1, 1, 1, 1, 1, {RING}},
+    {BIGBIRD, 2, 2, 2, 1, 2, 0, {RING, "--shard=zero1"}},
+    {BIGBIRD, 4, 2, 1, 1, 1, 0, {RING, "--sequence-parallel=no", "--recompute=selective"}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -109,7 +109,7 @@ static void run_step(kernel_call *k, gradients *g, const tri_kernel_table *table
     char *rest, *word = strtok_r(text, " ", &rest);
     int op = tri__op_find(word), n = 0, output = 1;
     if (op < 0) fail_msg("adjoint of %s: no operation %s", tri__op_row(k->at.op)->name, word);
-    tri_call call = {.attr = &k->attr, .seed = k->call.seed, .step = k->call.step, .threads = 1};
+    tri_call call = {.op = (tri_op)op, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step, .threads = 1};
     while ((word = strtok_r(NULL, " ", &rest))) {
         if (strcmp(word, "<-") == 0) {
             output = 0;
@@ -255,6 +255,8 @@ static const kernel_grid gradient_grids[] = {
     {"kv_part", "T=0,1,4 A=1,3 E=1,4"},
     {"attention_part", "L=0,2 J=2 Z=0,1 U=0,1 A=1,3 E=4"},
     {"attention_part", "L=4 J=3 Z=1 U=1,2 A=2 E=3"},
+    {"attention_sparse_part", "L=4 J=2 Z=0,1 U=0,1 W=0,4 A=1,3 E=3"},
+    {"attention_sparse_part", "L=6 J=3 Z=0,2 U=1 W=1,2 A=1 E=2"},
     {"heads_part heads_join", "R=0,1,4 D=3,18"},
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
@@ -273,6 +275,7 @@ static const kernel_grid fused_grids[] = {
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"attention_first_part", "L=0,2,4 J=3 U=0,1,2 A=1,2 E=3"},
+    {"attention_sparse_first_part", "L=0,4,6 J=3 U=0,1,2 W=1,4 A=1,2 E=3"},
     {"attention_join", "T=0,1,7 A=1,2 E=3"},
     {"attention_first_join", "N=0,1,3 J=2 A=1,2 E=3"}};
 static const kernel_grid update_grids[] = {

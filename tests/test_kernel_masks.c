@@ -159,7 +159,7 @@ static void set_sums(kernel_call *k, int64_t rows, const int32_t *sample, int64_
 
 /* As show_attention, between two runs. */
 static void show_part(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_part_din;
+    int backward = k->at.op == TRI_OP_attention_part_din || k->at.op == TRI_OP_attention_sparse_part_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'];
     const int32_t *own = keys(k) + 2 * k->attr.run * T, *other = keys(k) + 2 * k->attr.part * T; /* [T,2] each */
     set_all(k, "qkv", 0), set_all(k, "kv", 0);
@@ -186,7 +186,8 @@ static void show_part(context *all, kernel_call *k) {
 
 /* As show_first, of the keys of a run. */
 static void show_first_part(context *all, kernel_call *k) {
-    int backward = k->at.op == TRI_OP_attention_first_part_din;
+    int backward =
+        k->at.op == TRI_OP_attention_first_part_din || k->at.op == TRI_OP_attention_sparse_first_part_din;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads, T = k->at.dim['T' - 'A'],
             N = k->at.dim['N' - 'A'], run = k->attr.part * (H + heads), wide = k->attr.members * (H + heads);
     const int32_t *other = keys(k) + 2 * k->attr.part * T; /* [T,2] */
@@ -230,6 +231,10 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_attention_part_din] = show_part,
         [TRI_OP_attention_first_part] = show_first_part,
         [TRI_OP_attention_first_part_din] = show_first_part,
+        [TRI_OP_attention_sparse_part] = show_part,
+        [TRI_OP_attention_sparse_part_din] = show_part,
+        [TRI_OP_attention_sparse_first_part] = show_first_part,
+        [TRI_OP_attention_sparse_first_part_din] = show_first_part,
     };
     context *all = opaque;
     kernel_call k;
@@ -246,6 +251,7 @@ static void test_masks(void **state) {
         {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
         {SPARSE, "L=1,2,4 W=0 A=1,3 E=17"}, /* two blocks at most, which attend to each other */
         {RING_ATTENTION, "L=1,2,4 J=2 Z=0,1 U=0,1 A=1,3 E=17"},
+        {RING_SPARSE, "L=1,2,4 J=2 Z=0,1 U=0,1 W=0 A=1,3 E=17"},
     };
     static const char *const devices[] = {"cpu", "reference"};
     static const float rates[] = {0.1f, 0.3f, 0.5f, 0.9f};

@@ -97,6 +97,7 @@ static const kernel_grid grids[] = {
     {SPARSE, "L=0,4,6 W=1 A=3 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,2,4 X=0,3 H=3,20"},
     {RING_ATTENTION, "L=0,2,5 J=2 Z=0 U=0,1 A=3 E=4,20"},
+    {RING_SPARSE, "L=0,2,5 J=2 Z=0 U=0,1 W=1 A=3 E=4,20"},
     {"kv_part kv_part_din attention_join", "T=0,1,17 A=3 E=20"},
     {"attention_first_join", "N=0,1,5 J=3 A=3 E=20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5 D=9,60"},

@@ -97,20 +97,22 @@ static void attention(context *c, const tri_instr *from, int first) {
     TRI_BUILD(&c->to, heads_join, ((tri_attr){.members = c->n, .groups = 1}), ctx, back);
 }
 
-/* Attention whose keys come round the ring. Of first tokens all ranks have the results. */
+/* Attention whose keys come round the ring, to all of them or to present blocks. Of first tokens all ranks have the
+ * results. */
 static void ring(context *c, const tri_instr *from, int first) {
     tri_instr instr = *from;
+    int blocks = tri__op_arg(from->op, "blocks") < 0 ? -1 : *operand(&instr, "blocks");
     int ctx = *operand(&instr, "ctx"), lse = *operand(&instr, "lse"), qkv = *operand(&instr, "qkv");
     int seq = *operand(&instr, "seq"), key = whole_field(c, *operand(&instr, "key"));
     instr.attr.members = c->n;
     if (!first) {
-        TRI_BUILD(&c->to, ring_attention, instr.attr, ctx, lse, qkv, seq, key);
+        TRI_BUILD(&c->to, ring_attention, instr.attr, ctx, lse, qkv, seq, blocks, key);
         return;
     }
     const tri_slot s = c->to.program->slot[ctx], wide = c->to.program->slot[qkv];
     int sum = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, s.cols, "%s.sum", s.name);
     int q = tri__build_slot(&c->to, s.mem, s.dtype, s.rows, wide.cols, "%s.first", wide.name);
-    TRI_BUILD(&c->to, ring_first, instr.attr, sum, lse, q, qkv, seq, key);
+    TRI_BUILD(&c->to, ring_first, instr.attr, sum, lse, q, qkv, seq, blocks, key);
     TRI_BUILD(&c->to, ranks_copy, group_of(c), ctx, sum);
 }
 
@@ -127,15 +129,11 @@ static void pool(context *c, const tri_instr *instr) {
 }
 
 static void rewrite(context *c, const tri_instr *instr) {
-    int first = instr->op == TRI_OP_attention_first;
+    void (*attend)(context *, const tri_instr *, int) = c->ring ? ring : attention;
     tri__build_as(&c->to, instr);
-    if (c->ring && (instr->op == TRI_OP_attention || first)) {
-        ring(c, instr, first);
-        return;
-    }
     switch (instr->op) {
-    case TRI_OP_attention: case TRI_OP_attention_sparse: attention(c, instr, 0); return;
-    case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attention(c, instr, 1); return;
+    case TRI_OP_attention: case TRI_OP_attention_sparse: attend(c, instr, 0); return;
+    case TRI_OP_attention_first: case TRI_OP_attention_sparse_first: attend(c, instr, 1); return;
     case TRI_OP_pool_first:
     case TRI_OP_pool_mean: /* or of windows, of which all ranks have all */
         if (is_tokens(c->to.program->slot[TRI_SLOT(instr, pool_first, x)].rows)) {
@@ -148,20 +146,14 @@ static void rewrite(context *c, const tri_instr *instr) {
 
 static tri_status check_sizes(const tri_plan_in *in) {
     int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
-    for (int b = 0; b < in->model->n_texts; b++) {
+    for (int b = 0; b < in->model->n_texts && !in->ring; b++) {
         long long heads = in->model->encoder[b].num_attention_heads;
-        int sparse = in->model->encoder[b].pattern.mode != TRI_PATTERN_DENSE;
-        if (in->ring && sparse)
-            return tri__fail(TRI_USAGE,
-                             "--cp-mode ring: the %s encoder's attention is block-sparse, which only --cp-mode heads "
-                             "shares; cp %d x tp %d must then divide its %lld heads",
-                             tri__branch_name(b), cp, in->mesh.tp, heads);
-        if (!in->ring && heads % all)
+        if (heads % all)
             return tri__fail(
                 TRI_USAGE,
                 "--cp-size %d: the %s encoder's %lld attention heads cannot be shared by %d ranks (cp %d x "
-                "tp %d) evenly; take sizes whose product divides %lld%s",
-                cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads, sparse ? "" : ", or --cp-mode ring");
+                "tp %d) evenly; take sizes whose product divides %lld, or --cp-mode ring",
+                cp, tri__branch_name(b), heads, all, cp, in->mesh.tp, heads);
     }
     return TRI_OK;
 }
@@ -200,9 +192,13 @@ static int run_of(const tri_instr *instr) {
 static void place_in_ring(tri_instr *instr, int cp, int place) {
     switch (instr->op) {
     case TRI_OP_attention_part: case TRI_OP_attention_part_din:
+    case TRI_OP_attention_sparse_part: case TRI_OP_attention_sparse_part_din:
         instr->attr.run = place, instr->attr.part = (instr->attr.part + place) % cp;
         return;
-    case TRI_OP_attention_first_part: case TRI_OP_attention_first_part_din: instr->attr.part = place; return;
+    case TRI_OP_attention_first_part: case TRI_OP_attention_first_part_din:
+    case TRI_OP_attention_sparse_first_part: case TRI_OP_attention_sparse_first_part_din:
+        instr->attr.part = place;
+        return;
     case TRI_OP_send_post: case TRI_OP_recv_post:
         if (instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
     }

@@ -64,15 +64,35 @@ static void wait_shift(ring *r, int x, int y) {
     TRI_BUILD(&r->to, wait, (tri_attr){0}, -1, x);
 }
 
-/* The run of keys that is here in a step. */
+/* The run of keys that is here in a step; a query has its share of those that it attends to. */
 static tri_attr attr_of(const ring *r, int step) {
     tri_attr attr = r->at->attr;
     attr.part = (r->n - step) % r->n;
+    attr.keys /= (float)r->n;
     return attr;
 }
 
+/* Parts of attention to all keys of a run, or to those of present blocks. */
+static void part(ring *r, int step, int ctx, int lse, int kv) {
+    int qkv = operand(r, "qkv"), seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
+    tri_attr attr = attr_of(r, step);
+    if (blocks < 0) TRI_BUILD(&r->to, attention_part, attr, ctx, lse, qkv, kv, seq, key);
+    else TRI_BUILD(&r->to, attention_sparse_part, attr, ctx, lse, qkv, kv, seq, blocks, key);
+}
+
+static void part_din(ring *r, int step, int dkv, int kv) {
+    int dqkv = operand(r, "dqkv"), dctx = operand(r, "dctx"), qkv = operand(r, "qkv"), ctx = operand(r, "ctx");
+    int lse = operand(r, "lse"), seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
+    tri_attr attr = attr_of(r, step);
+    tri_instr *made =
+        blocks < 0 ? TRI_BUILD(&r->to, attention_part_din, attr, dqkv, dkv, dctx, qkv, kv, ctx, lse, seq, key)
+                   : TRI_BUILD(&r->to, attention_sparse_part_din, attr, dqkv, dkv, dctx, qkv, kv, ctx, lse, seq,
+                               blocks, key);
+    made->acc = step ? 1 : r->at->acc;
+}
+
 static void attention(ring *r) {
-    int ctx = operand(r, "ctx"), lse = operand(r, "lse"), qkv = operand(r, "qkv"), kv = own_kv(r);
+    int ctx = operand(r, "ctx"), lse = operand(r, "lse"), kv = own_kv(r);
     const tri_slot of = r->to.program->slot[ctx];
     for (int step = 0; step < r->n; step++) {
         int next = step + 1 < r->n ? kv_slot(r, "kv", step + 1) : -1;
@@ -81,7 +101,7 @@ static void attention(ring *r) {
         int sums = !step && lse >= 0 ? lse
                                      : tri__build_slot(&r->to, of.mem, TRI_F32, of.rows, r->at->attr.heads, "%s.lse%d",
                                                        r->name, step);
-        TRI_BUILD(&r->to, attention_part, attr_of(r, step), here, sums, qkv, kv, operand(r, "seq"), operand(r, "key"));
+        part(r, step, here, sums, kv);
         if (!step) lse = sums;
         else TRI_BUILD(&r->to, attention_join, ((tri_attr){.heads = r->at->attr.heads}), ctx, lse, here, sums);
         if (next >= 0) wait_shift(r, kv, next);
@@ -94,9 +114,7 @@ static void attention_din(ring *r) {
     for (int step = 0; step < r->n; step++) {
         int next = step + 1 < r->n ? kv_slot(r, "kv", step + 1) : -1, own = kv_slot(r, "dkv", step);
         if (next >= 0) post_shift(r, kv, next);
-        TRI_BUILD(&r->to, attention_part_din, attr_of(r, step), dqkv, own, operand(r, "dctx"), operand(r, "qkv"), kv,
-                  operand(r, "ctx"), operand(r, "lse"), operand(r, "seq"), operand(r, "key"))->acc =
-            step ? 1 : r->at->acc;
+        part_din(r, step, own, kv);
         if (next >= 0) wait_shift(r, kv, next);
         if (coming >= 0) {
             wait_shift(r, left, coming);
@@ -120,12 +138,15 @@ static void sum_up(ring *r, int slot) {
 
 static void first(ring *r) {
     int ctx = operand(r, "ctx"), q = operand(r, "q"), qkv = operand(r, "qkv"), seq = operand(r, "seq");
+    int blocks = operand(r, "blocks"), key = operand(r, "key");
     const tri_slot of = r->to.program->slot[ctx];
     tri_attr attr = r->at->attr;
     TRI_BUILD(&r->to, pool_first, ((tri_attr){.members = r->n}), q, qkv, seq);
     sum_up(r, q);
     int all = tri__build_slot(&r->to, of.mem, TRI_F32, of.rows, r->n * (of.cols + attr.heads), "%s.parts", r->name);
-    TRI_BUILD(&r->to, attention_first_part, attr, all, q, qkv, seq, operand(r, "key"));
+    attr = attr_of(r, 0);
+    if (blocks < 0) TRI_BUILD(&r->to, attention_first_part, attr, all, q, qkv, seq, key);
+    else TRI_BUILD(&r->to, attention_sparse_first_part, attr, all, q, qkv, seq, blocks, key);
     sum_up(r, all);
     TRI_BUILD(&r->to, attention_first_join, ((tri_attr){.heads = attr.heads, .members = r->n}), ctx, operand(r, "lse"),
               all);
@@ -134,10 +155,16 @@ static void first(ring *r) {
 static void first_din(ring *r) {
     int dqkv = operand(r, "dqkv"), q = operand(r, "q");
     int dq = slot_like(r, q, r->to.program->slot[q].cols, "first", 0);
-    TRI_BUILD(&r->to, attention_first_part_din, r->at->attr, dqkv, dq, operand(r, "dctx"), q, operand(r, "qkv"),
-              operand(r, "ctx"), operand(r, "lse"), operand(r, "seq"), operand(r, "key"))->acc = r->at->acc;
+    int dctx = operand(r, "dctx"), qkv = operand(r, "qkv"), ctx = operand(r, "ctx"), lse = operand(r, "lse");
+    int seq = operand(r, "seq"), blocks = operand(r, "blocks"), key = operand(r, "key");
+    tri_attr attr = attr_of(r, 0);
+    tri_instr *made =
+        blocks < 0 ? TRI_BUILD(&r->to, attention_first_part_din, attr, dqkv, dq, dctx, q, qkv, ctx, lse, seq, key)
+                   : TRI_BUILD(&r->to, attention_sparse_first_part_din, attr, dqkv, dq, dctx, q, qkv, ctx, lse, seq,
+                               blocks, key);
+    made->acc = r->at->acc;
     sum_up(r, dq);
-    TRI_BUILD(&r->to, pool_first_din, ((tri_attr){.members = r->n}), dqkv, dq, operand(r, "seq"))->acc = 1;
+    TRI_BUILD(&r->to, pool_first_din, ((tri_attr){.members = r->n}), dqkv, dq, seq)->acc = 1;
 }
 
 tri_status tri__pass_ring(tri_pass *pass) {

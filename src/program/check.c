@@ -242,7 +242,7 @@ static tri_status check_instr(tri_checker *c, const tri_instr *instr) {
     if (tri__instr_dims(p, instr, &probe, &dims) != TRI_OK) return tri__defect(c, "%s%s", tri_error(), "");
 
     if (instr->op == TRI_OP_input || instr->op == TRI_OP_tokens_whole_din) TRI_TRY(check_part(c, instr));
-    if (instr->op >= TRI_OP_attention_part && instr->op <= TRI_OP_attention_first_part_din &&
+    if (instr->op >= TRI_OP_attention_part && instr->op <= TRI_OP_attention_sparse_first_part_din &&
         instr->op != TRI_OP_attention_join)
         TRI_TRY(check_ring(c, &instr->attr));
     if (tri__ends(instr->op)) return tri__check_wait(c, instr);

@@ -129,7 +129,7 @@ typedef struct tri_attr {
     int32_t groups;     /* heads_part, heads_join: 3 where a row is query, key and value, else 1; linear_experts: an
                            expert's runs of rows, 0: 1 */
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
-    int32_t block;      /* attention_sparse: tokens of a block */
+    int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
     float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */

@@ -15,7 +15,8 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ||
                   instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||
                   instr->op == TRI_OP_attention_sparse_din || instr->op == TRI_OP_attention_part ||
-                  instr->op == TRI_OP_attention_part_din;
+                  instr->op == TRI_OP_attention_part_din || instr->op == TRI_OP_attention_sparse_part ||
+                  instr->op == TRI_OP_attention_sparse_part_din;
     return attends ? rate * h->attention : rate;
 }
 

@@ -1,6 +1,9 @@
 /* attention_part.c - attention of a run's queries to the keys of a run (reference/attention_part.c): each head of each
- * sequence is one work item. First tokens have too little work for more than the plain rows. */
+ * sequence is one work item. Over present blocks alone, each block of queries attends to one stretch of its keys after
+ * the other: blocks side by side, as far as the run has them. First tokens have too little work for more than the plain
+ * rows. */
 #include "device/cpu/fast/call.h"
+#include "layout/blocks.h"
 #include "layout/runs.h"
 
 #include <math.h>
@@ -11,7 +14,7 @@
 static int omp_get_thread_num(void) { return 0; }
 #endif
 
-enum { ENOUGH = 1 << 14 }; /* elements */
+enum { ENOUGH = 1 << 14 /* elements */, WIDEST = 64 /* tokens of a block */ };
 static const float NO_KEYS = -1e30f;
 
 #define FORWARD_WORK {.fixed = 8 << 20, .row = 512, .row_cols = 8}
@@ -22,14 +25,17 @@ typedef struct pair {
     const tri_call *call;
     const int32_t *seq;
     int key;                       /* the operand: of all runs */
+    const int32_t *blocks;         /* layout/blocks.h; NULL: all keys */
     const float *qkv, *kv;
     int64_t items, T, H, d;        /* items: heads of sequences */
-    int64_t need;                  /* scratch floats per thread */
+    int64_t room, need;            /* scratch floats of a head; per thread: of a block's rows of ctx and lse, too */
     int threads;
 } pair;
 
-static pair pair_of(const tri_call *call, int qkv, int kv, int seq, int key) {
-    pair p = {.call = call, .seq = i32(call, seq), .key = key, .qkv = f32(call, qkv), .kv = f32(call, kv),
+static pair pair_of(const tri_call *call, int qkv, int kv, int seq) {
+    int blocks = tri__op_arg(call->op, "blocks");
+    pair p = {.call = call, .seq = i32(call, seq), .key = tri__op_arg(call->op, "key"),
+              .blocks = blocks < 0 ? NULL : i32(call, blocks), .qkv = f32(call, qkv), .kv = f32(call, kv),
               .items = (call->t[seq].rows - 1) * call->attr->heads, .T = call->t[qkv].rows, .H = call->t[kv].cols / 2};
     p.d = p.H / call->attr->heads;
     p.threads = threads_for(call, p.T * p.H, ENOUGH);
@@ -47,7 +53,8 @@ static void fit_threads(pair *p, int64_t (*work)(int64_t, int64_t), tri_workspac
         tri_run_rows run = run_of(p, s, 0);
         if (run.end - run.begin > longest) longest = run.end - run.begin;
     }
-    p->need = (work(longest, p->d) + 31) / 16 * 16;
+    p->room = (work(longest, p->d) + 31) / 16 * 16;
+    p->need = p->room + (p->blocks ? (WIDEST * (p->d + 1) + 15) / 16 * 16 : 0);
     int64_t bytes = w.fixed + w.row * p->call->t[0].rows + w.row_cols * elements(p->call, 0);
     int64_t fit = bytes / (p->need * 4);
     if (fit < p->threads) p->threads = fit < 1 ? 1 : (int)fit;
@@ -72,9 +79,85 @@ static tri_head head_of(const pair *p, int64_t i, tri_run_rows *own, tri_run_row
                       .work = (float *)p->call->work + p->need * omp_get_thread_num()};
 }
 
+/* ctx [d] and lse of two sets of keys. */
+static void join(float *restrict ctx, float *lse, const float *restrict more, float logs, int64_t d) {
+    float max = *lse > logs ? *lse : logs, w = expf(*lse - max), v = expf(logs - max), sum = w + v;
+    *lse = max + logf(sum);
+    w /= sum, v /= sum;
+    for (int64_t c = 0; c < d; c++) ctx[c] = w * ctx[c] + v * more[c];
+}
+
+/* The next stretch of rows of the run that queries of a block row attend to; at: the next entry of its list. 0: none is
+ * left. */
+static int next_stretch(tri_block_lists lists, int64_t row, int64_t block, tri_run_rows keys, int32_t *at,
+                        tri_run_rows *out) {
+    int64_t first = keys.place, last = keys.place + keys.end - keys.begin;
+    while (*at < lists.at[row + 1]) {
+        int64_t from = lists.of[(*at)++] * block, to = from + block;
+        while (*at < lists.at[row + 1] && lists.of[*at] * block == to) to += block, (*at)++;
+        if (from < first) from = first;
+        if (to > last) to = last;
+        *out = (tri_run_rows){keys.begin + from - first, keys.begin + to - first, from};
+        if (from < to) return 1;
+    }
+    return 0;
+}
+
+/* The part of a head's work of queries [from, from + len) to keys [key, key + keys), counted from its first ones. */
+static tri_head narrowed(const tri_head *h, int64_t from, int64_t len, int64_t key, int64_t keys) {
+    tri_head out = *h;
+    if (out.drop.threshold) out.drop.key += 2 * from;
+    out.len = len, out.keys = keys, out.feature0 += key;
+    out.q += from * h->ld, out.ctx += from * h->ld_ctx, out.lse += from * h->ld_lse;
+    out.k += key * h->ld_kv, out.v += key * h->ld_kv;
+    if (!h->dq) return out;
+    out.dctx += from * h->ld_ctx, out.dq += from * h->ld;
+    out.dk += key * h->ld_kv, out.dv += key * h->ld_kv;
+    return out;
+}
+
+/* Attention of one block of queries to one stretch after the other; h: of its queries and all keys of the run. */
+static void block_forward(const pair *p, const tri_head *h, tri_block_lists lists, int64_t row, tri_run_rows keys) {
+    float *more = h->work + p->room, *logs = more + WIDEST * p->d; /* [block,d] [block] */
+    int32_t at = lists.at[row];
+    tri_run_rows stretch;
+    int any = 0;
+    for (; next_stretch(lists, row, p->call->attr->block, keys, &at, &stretch); any = 1) {
+        tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
+        if (any) part.ctx = more, part.ld_ctx = p->d, part.lse = logs, part.ld_lse = 1;
+        tri__simd()->head(&part);
+        for (int64_t t = 0; t < h->len && any; t++)
+            join(h->ctx + t * h->ld_ctx, &h->lse[t * h->ld_lse], more + t * p->d, logs[t], p->d);
+    }
+    for (int64_t t = 0; t < h->len && !any; t++) h->lse[t * h->ld_lse] = NO_KEYS;
+}
+
+static void block_din(const pair *p, const tri_head *h, tri_block_lists lists, int64_t row, tri_run_rows keys) {
+    int32_t at = lists.at[row];
+    tri_run_rows stretch;
+    while (next_stretch(lists, row, p->call->attr->block, keys, &at, &stretch)) {
+        tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
+        tri__simd()->head_din(&part);
+    }
+}
+
+/* Work item i, over present blocks. */
+static void each_block(const pair *p, const tri_head *h, int64_t i, tri_run_rows own, tri_run_rows keys,
+                       void (*run)(const pair *, const tri_head *, tri_block_lists, int64_t, tri_run_rows)) {
+    const tri_attr *attr = p->call->attr;
+    tri_block_lists lists = tri__blocks_of_queries(p->blocks, attr->head0 + i % attr->heads);
+    for (int64_t t = 0, n; t < h->len; t += n) {
+        int64_t row = (own.place + t) / attr->block;
+        n = (row + 1) * attr->block - own.place - t;
+        if (n > h->len - t) n = h->len - t;
+        tri_head block = narrowed(h, t, n, 0, h->keys);
+        run(p, &block, lists, row, keys);
+    }
+}
+
 static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
-    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq), ARG(key));
+    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
     float *ctx = f32(call, ARG(ctx)), *lse = f32(call, ARG(lse));
     fit_threads(&p, tri__simd()->head_work, (tri_workspace)FORWARD_WORK);
     memset(ctx, 0, (size_t)elements(call, ARG(ctx)) * sizeof *ctx);
@@ -87,7 +170,9 @@ static void attention_part(const tri_call *call) {
         head.ctx = ctx + own.begin * p.H + a * p.d;
         head.lse = lse + own.begin * heads + a;
         for (int64_t t = 0; t < head.len && head.keys == 0; t++) head.lse[t * heads] = NO_KEYS;
-        if (head.len > 0 && head.keys > 0) tri__simd()->head(&head);
+        if (head.len == 0 || head.keys == 0) continue;
+        if (p.blocks) each_block(&p, &head, i, own, keys, block_forward);
+        else tri__simd()->head(&head);
     }
 }
 
@@ -97,7 +182,7 @@ static void clear(const tri_call *call, int k) {
 
 static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
-    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq), ARG(key));
+    pair p = pair_of(call, ARG(qkv), ARG(kv), ARG(seq));
     fit_threads(&p, tri__simd()->head_din_work, (tri_workspace)GRADIENT_WORK);
     clear(call, ARG(dqkv));
     clear(call, ARG(dkv));
@@ -113,7 +198,9 @@ static void attention_part_din(const tri_call *call) {
         head.dk = f32(call, ARG(dkv)) + keys.begin * 2 * p.H + a * p.d;
         head.dv = head.dk + p.H;
         head.acc = head.acc_kv = 1;
-        if (head.len > 0 && head.keys > 0) tri__simd()->head_din(&head);
+        if (head.len == 0 || head.keys == 0) continue;
+        if (p.blocks) each_block(&p, &head, i, own, keys, block_din);
+        else tri__simd()->head_din(&head);
     }
 }
 
@@ -123,14 +210,8 @@ static void attention_join(const tri_call *call) {
     float *lse = f32(call, ARG(lse));
     const float *logs = f32(call, ARG(logs));
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n * d, ENOUGH))
-    for (int64_t i = 0; i < n; i++) {
-        float *restrict ctx = f32(call, ARG(ctx)) + i * d;
-        const float *restrict more = f32(call, ARG(more)) + i * d;
-        float max = lse[i] > logs[i] ? lse[i] : logs[i], w = expf(lse[i] - max), v = expf(logs[i] - max), sum = w + v;
-        lse[i] = max + logf(sum);
-        w /= sum, v /= sum;
-        for (int64_t c = 0; c < d; c++) ctx[c] = w * ctx[c] + v * more[c];
-    }
+    for (int64_t i = 0; i < n; i++)
+        join(f32(call, ARG(ctx)) + i * d, &lse[i], f32(call, ARG(more)) + i * d, logs[i], d);
 }
 
 static void kv_part(const tri_call *call) {
@@ -159,6 +240,8 @@ const tri_kernel_row tri__cpu_attention_part_fast[] = {
     {.op = TRI_OP_kv_part_din, .dtype = TRI_F32, .run = kv_part_din},
     {.op = TRI_OP_attention_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
+    {.op = TRI_OP_attention_sparse_part, .dtype = TRI_F32, .run = attention_part, .work = FORWARD_WORK},
+    {.op = TRI_OP_attention_sparse_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_join, .dtype = TRI_F32, .run = attention_join},
     {.run = NULL},
 };

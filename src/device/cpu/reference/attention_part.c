@@ -2,9 +2,13 @@
  * rank of a ring has a chunk (layout/runs.h), and how parts are joined. A softmax over two sets of keys is the mean of
  * those over each, weighted by their sums of exponentials (Milakov and Gimelshein, 2018). */
 #include "device/cpu/reference/reference.h"
+#include "layout/blocks.h"
 #include "layout/runs.h"
 
 #define NO_KEYS (-1e30) /* lse of a row without keys: finite, and its weight is 0 beside any other */
+
+/* Both forms of an operation, whose operands differ in `blocks` alone: the operand's number in this call; -1: none. */
+static int arg_of(const tri_call *call, const char *name) { return tri__op_arg(call->op, name); }
 
 /* One head: queries and keys are rows of two matrices, each a run. */
 typedef struct part_head {
@@ -13,7 +17,23 @@ typedef struct part_head {
     int64_t ld_q, ld_kv, d, h;   /* columns of a row; of one head; the head's index on this rank */
     const int32_t *key;          /* [K,2] of all runs; NULL without dropout */
     int64_t key0;                /* the first of the keys' rows among those of all runs */
+    const int32_t *blocks;       /* layout/blocks.h; NULL: all keys */
 } part_head;
+
+/* Whether the query at a place of its sequence attends to the key at another one. */
+static int attends(const part_head *a, int64_t query, int64_t other) {
+    if (!a->blocks) return 1;
+    int64_t block = a->call->attr->block;
+    tri_block_lists lists = tri__blocks_of_queries(a->blocks, a->call->attr->head0 + a->h);
+    for (int32_t i = lists.at[query / block]; i < lists.at[query / block + 1]; i++)
+        if (lists.of[i] == other / block) return 1;
+    return 0;
+}
+
+/* Each row t of `rows` whose token the query at `place` attends to. */
+#define EACH_KEY(a, place_, rows, t)                           \
+    for (int64_t t = (rows).begin; t < (rows).end; t++)        \
+        if (attends(a, place_, (rows).place + t - (rows).begin))
 
 static double score(const part_head *a, int64_t query, int64_t other) {
     double sum = 0;
@@ -28,16 +48,16 @@ static double kept(const part_head *a, int64_t asks, int64_t other) {
     return keep(a->call, a->key, asks, (attr->head0 + a->h) * attr->max_len + place);
 }
 
-/* The context out [d] of a query, and its lse, which is returned. */
-static double attend(const part_head *a, int64_t query, int64_t asks, tri_run_rows keys, double *out) {
+/* The context out [d] of a query, the token at `place` of its sequence, and its lse, which is returned. */
+static double attend(const part_head *a, int64_t query, int64_t asks, int64_t place, tri_run_rows keys, double *out) {
     double max = -INFINITY, sum = 0;
     for (int64_t c = 0; c < a->d; c++) out[c] = 0;
-    if (keys.begin == keys.end) return NO_KEYS;
-    for (int64_t t = keys.begin; t < keys.end; t++) {
+    EACH_KEY(a, place, keys, t) {
         double s = score(a, query, t);
         max = s > max ? s : max;
     }
-    for (int64_t t = keys.begin; t < keys.end; t++) {
+    if (isinf(max)) return NO_KEYS;
+    EACH_KEY(a, place, keys, t) {
         double p = exp(score(a, query, t) - max), weight = p * kept(a, asks, t);
         sum += p;
         for (int64_t c = 0; c < a->d; c++) out[c] += weight * a->v[t * a->ld_kv + c];
@@ -78,12 +98,17 @@ static void kv_part_din(const tri_call *call) {
         store(call, ARG(dx), i, i % D < D - G ? 0 : f32(call, ARG(dy))[i / D * G + i % D - (D - G)]);
 }
 
+static const int32_t *blocks_of(const tri_call *call) {
+    int blocks = arg_of(call, "blocks");
+    return blocks < 0 ? NULL : i32(call, blocks);
+}
+
 /* A head of queries in qkv [T,3H] and keys in kv [T,2H]; key0: of run attr.part. */
-static part_head ring_head(const tri_call *call, int qkv, int kv, int key, int64_t h) {
+static part_head ring_head(const tri_call *call, int qkv, int kv, int64_t h) {
     int64_t T = call->t[qkv].rows, H = call->t[kv].cols / 2, d = H / call->attr->heads;
     const float *k = f32(call, kv) + h * d;
-    return (part_head){call, f32(call, qkv) + h * d, k, k + H, 3 * H, 2 * H, d, h, i32(call, key),
-                       call->attr->part * T};
+    return (part_head){call, f32(call, qkv) + h * d, k, k + H, 3 * H, 2 * H, d, h, i32(call, arg_of(call, "key")),
+                       call->attr->part * T, blocks_of(call)};
 }
 
 static void attention_part(const tri_call *call) {
@@ -95,11 +120,11 @@ static void attention_part(const tri_call *call) {
     for (int64_t i = 0; i < T * heads; i++) store(call, ARG(lse), i, 0);
     for (int64_t s = 0; s + 1 < S; s++)
         for (int64_t h = 0; h < heads; h++) {
-            part_head a = ring_head(call, ARG(qkv), ARG(kv), ARG(key), h);
+            part_head a = ring_head(call, ARG(qkv), ARG(kv), h);
             tri_run_rows own = run_of(call, ARG(seq), s, call->attr->run);
             tri_run_rows keys = run_of(call, ARG(seq), s, call->attr->part);
             for (int64_t t = own.begin; t < own.end; t++) {
-                double lse = attend(&a, t, call->attr->run * T + t, keys, out);
+                double lse = attend(&a, t, call->attr->run * T + t, own.place + t - own.begin, keys, out);
                 store(call, ARG(lse), t * heads + h, lse);
                 for (int64_t c = 0; c < a.d; c++) store(call, ARG(ctx), t * H + h * a.d + c, out[c]);
             }
@@ -115,7 +140,7 @@ static void part_din(const tri_call *call, const part_head *a, tri_run_rows own,
     double scale = 1 / sqrt((double)a->d), weight, ds, *sum = call->work; /* [2,d] */
     for (int64_t t = own.begin; t < own.end; t++) {
         for (int64_t c = 0; c < a->d; c++) sum[c] = 0;
-        for (int64_t u = keys.begin; u < keys.end; u++) {
+        EACH_KEY(a, own.place + t - own.begin, keys, u) {
             weight_gradient(a, t, call->attr->run * T + t, u, dctx + t * H, ctx + t * H, lse[t * heads], &weight, &ds);
             for (int64_t c = 0; c < a->d; c++) sum[c] += ds * a->k[u * a->ld_kv + c];
         }
@@ -124,6 +149,7 @@ static void part_din(const tri_call *call, const part_head *a, tri_run_rows own,
     for (int64_t u = keys.begin; u < keys.end; u++) {
         for (int64_t c = 0; c < 2 * a->d; c++) sum[c] = 0;
         for (int64_t t = own.begin; t < own.end; t++) {
+            if (!attends(a, own.place + t - own.begin, keys.place + u - keys.begin)) continue;
             weight_gradient(a, t, call->attr->run * T + t, u, dctx + t * H, ctx + t * H, lse[t * heads], &weight, &ds);
             for (int64_t c = 0; c < a->d; c++) {
                 sum[c] += ds * a->q[t * a->ld_q + c];
@@ -143,7 +169,7 @@ static void attention_part_din(const tri_call *call) {
     clear(call, ARG(dkv));
     for (int64_t s = 0; s + 1 < call->t[ARG(seq)].rows; s++)
         for (int64_t h = 0; h < call->attr->heads; h++) {
-            part_head a = ring_head(call, ARG(qkv), ARG(kv), ARG(key), h);
+            part_head a = ring_head(call, ARG(qkv), ARG(kv), h);
             part_din(call, &a, run_of(call, ARG(seq), s, call->attr->run),
                      run_of(call, ARG(seq), s, call->attr->part));
         }
@@ -162,10 +188,11 @@ static void attention_join(const tri_call *call) {
 }
 
 /* A head of first tokens' queries in q [N,3H], and keys of this run in qkv [T,3H]. */
-static part_head first_head(const tri_call *call, int q, int qkv, int key, int64_t h) {
+static part_head first_head(const tri_call *call, int q, int qkv, int64_t h) {
     int64_t T = call->t[qkv].rows, H = call->t[qkv].cols / 3, d = H / call->attr->heads;
     const float *k = f32(call, qkv) + H + h * d;
-    return (part_head){call, f32(call, q) + h * d, k, k + H, 3 * H, 3 * H, d, h, i32(call, key), call->attr->part * T};
+    return (part_head){call, f32(call, q) + h * d, k, k + H, 3 * H, 3 * H, d, h, i32(call, arg_of(call, "key")),
+                       call->attr->part * T, blocks_of(call)};
 }
 
 static void attention_first_part(const tri_call *call) {
@@ -176,9 +203,9 @@ static void attention_first_part(const tri_call *call) {
     clear(call, ARG(y));
     for (int64_t s = 0; s < N; s++)
         for (int64_t h = 0; h < call->attr->heads; h++) {
-            part_head a = first_head(call, ARG(q), ARG(qkv), ARG(key), h);
+            part_head a = first_head(call, ARG(q), ARG(qkv), h);
             float *y = f32(call, ARG(y)) + s * G + at;
-            y[H + h] = (float)attend(&a, s, run_of(call, ARG(seq), s, 0).begin,
+            y[H + h] = (float)attend(&a, s, run_of(call, ARG(seq), s, 0).begin, 0,
                                      run_of(call, ARG(seq), s, call->attr->part), out);
             for (int64_t c = 0; c < a.d; c++) y[h * a.d + c] = (float)out[c];
         }
@@ -211,11 +238,11 @@ static void attention_first_part_din(const tri_call *call) {
     clear(call, ARG(dq));
     for (int64_t i = 0; i < N * heads; i++) {
         int64_t s = i / heads, h = i % heads;
-        part_head a = first_head(call, ARG(q), ARG(qkv), ARG(key), h);
+        part_head a = first_head(call, ARG(q), ARG(qkv), h);
         tri_run_rows keys = run_of(call, ARG(seq), s, call->attr->part);
         const float *dctx = f32(call, ARG(dctx)) + i * d, *ctx = f32(call, ARG(ctx)) + i * d; /* [d] */
         for (int64_t c = 0; c < d; c++) sum[c] = 0;
-        for (int64_t t = keys.begin; t < keys.end; t++) {
+        EACH_KEY(&a, 0, keys, t) {
             float *dk = f32(call, ARG(dqkv)) + t * 3 * H + H + h * d;
             weight_gradient(&a, s, run_of(call, ARG(seq), s, 0).begin, t, dctx, ctx, f32(call, ARG(lse))[i], &weight,
                             &ds);
@@ -239,5 +266,10 @@ const tri_kernel_row tri__cpu_attention_part_reference[] = {
     {.op = TRI_OP_attention_first_part, .dtype = TRI_F32, .run = attention_first_part, .work = {.col = 8}},
     {.op = TRI_OP_attention_first_join, .dtype = TRI_F32, .run = attention_first_join},
     {.op = TRI_OP_attention_first_part_din, .dtype = TRI_F32, .run = attention_first_part_din, .work = {.col = 8}},
+    {.op = TRI_OP_attention_sparse_part, .dtype = TRI_F32, .run = attention_part, .work = {.col = 8}},
+    {.op = TRI_OP_attention_sparse_part_din, .dtype = TRI_F32, .run = attention_part_din, .work = {.col = 8}},
+    {.op = TRI_OP_attention_sparse_first_part, .dtype = TRI_F32, .run = attention_first_part, .work = {.col = 8}},
+    {.op = TRI_OP_attention_sparse_first_part_din, .dtype = TRI_F32, .run = attention_first_part_din,
+     .work = {.col = 8}},
     {.run = NULL},
 };
