@@ -421,11 +421,14 @@ static void expect_common(const tri_program *p, const tri_plan_in *in, const cha
                  {"lamb.sums", sharded, in->mesh.tp > 1, 0},
                  {"lamb.frozen", sharded, in->mesh.tp > 1, 0},
                  {"lamb.most", sharded, in->mesh.tp > 1, 0}};
-    for (int i = 0; i < (in->optimizer.kind == TRI_ONEBIT_LAMB ? 4 : 1); i++)
+    for (int i = 0; i < (in->optimizer.kind == TRI_ONEBIT_LAMB ? 4 : 1); i++) {
+        if (!slots[i].dp && is_common(p, slots[i].name, TRI_AXIS_DP))
+            fail_msg("%s: %s, which all replicas have, is summed over them", what, slots[i].name);
         if (in->mesh.dp > 1 && ((slots[i].dp && !is_common(p, slots[i].name, TRI_AXIS_DP)) ||
                                 (slots[i].tp && !is_common(p, slots[i].name, TRI_AXIS_TP)) ||
                                 (slots[i].pp && !is_common(p, slots[i].name, TRI_AXIS_PP))))
             fail_msg("%s: %s is not that of all ranks that have a part of it", what, slots[i].name);
+    }
 }
 
 /* By classes and rank by rank. */

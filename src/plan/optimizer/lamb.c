@@ -77,7 +77,7 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
 
 void tri__lamb_reduce(tri_updating *up, int slot, void (*reduce)(tri_updating *up, tri_attr group, int slot)) {
     const tri_pass *pass = up->pass;
-    if (slot >= 0 && pass->n_shards > 1) reduce(up, pass->group, slot);
+    if (slot >= 0 && pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) reduce(up, pass->group, slot);
     if (slot >= 0 && pass->in->mesh.tp > 1) reduce(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, slot);
 }
 
