@@ -91,6 +91,17 @@ run train "${coded_run[@]}" --max-steps 3 --optimizer onebit-adam --full-steps 2
 expect_code 0 # an error of gradients is not one of momentum
 expect_text "$err" "has 'gradient_error.*', what its run had not sent yet" "has no 'error.*': it begins at 0"
 
+# ---- Full steps that would have ended before the checkpoint ----
+run train "${signs[@]}" --max-steps 6 --full-steps 2 --allow-change full_steps
+expect_code 2
+expect_text "$err" "its full steps have ended already" "take --full-steps 1"
+run train "${coded_run[@]}" --output-dir full --max-steps 3
+expect_code 0
+run train "${coded_run[@]}" --output-dir full --max-steps 4 --optimizer onebit-adam --full-steps 2 \
+    --allow-change optimizer,full_steps
+expect_code 2
+expect_text "$err" "all of its steps were full" "take --full-steps 3 or more"
+
 # ---- A longer run whose kinds of steps were not planned ----
 zero_one=(--config config.json --data-path data --global-batch-size 16 --seed 1 --threads 1 --quiet
     --output-dir longer --optimizer zero-one-adam --warmup-steps 0 --var-update-scaler 1 --local-step-scaler 5)

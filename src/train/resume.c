@@ -102,13 +102,28 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
 
+/* The step after the full ones begins what steps with signs use: it must come, unless it has. was: the checkpoint's
+ * full_steps; -1: its optimizer has none. */
+static tri_status check_full_steps(const tri_session *s, const tri_checkpoint *checkpoint, int64_t was) {
+    const tri_optimizing *how = &s->engine.in.optimizer;
+    int64_t step = s->at.step;
+    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || how->full_steps >= step) return TRI_OK;
+    int is_past = was >= 0 && was < step;
+    return tri__fail(TRI_USAGE, "--full-steps %lld: %s is at step %lld, %s: take --full-steps %lld%s",
+                     (long long)how->full_steps, tri__checkpoint_path(checkpoint), (long long)step,
+                     is_past ? "and its full steps have ended already" : "and all of its steps were full",
+                     (long long)(is_past ? was : step), is_past ? "" : " or more");
+}
+
 /* A run that had ended and goes on keeps the kinds of its steps: defaults that follow the run's length are those of the
  * run that its states come from. The plan was made before they were known. */
 static tri_status take_kinds(tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *kinds = tri__json_get(tri__checkpoint_state(checkpoint), "step_kinds");
     tri_optimizing *how = &s->engine.in.optimizer;
     if (!tri__is_onebit(how->kind)) return TRI_OK;
-    if (!s->settings->full_steps) how->full_steps = integer(kinds, "full_steps", how->full_steps);
+    int64_t full_steps = integer(kinds, "full_steps", how->full_steps);
+    if (!s->settings->full_steps) how->full_steps = full_steps;
+    TRI_TRY(check_full_steps(s, checkpoint, kinds ? full_steps : -1));
     if (!s->settings->var_freeze_step)
         how->var_freeze_step = integer(kinds, "var_freeze_step", how->var_freeze_step);
     if (!(tri__step_gates(how) & ~s->engine.plan.train.program->gates)) return TRI_OK;
