@@ -59,6 +59,10 @@ static void steps_have_their_kinds(void **state) {
         assert_int_equal(begin, windows[i][1]);
         assert_int_equal(end, windows[i][2]);
     }
+    zero_one.met = 17; /* where a shorter run ended */
+    int64_t begin, end;
+    tri__step_window(&zero_one, 18, &begin, &end);
+    assert_int_equal(begin, 17);
     zero_one.local_step_clipper = 1;
     assert_string_equal(letters_of(&zero_one, 19, text), "vvsvsvsvsssssssssss");
     zero_one.var_freeze_step = 0;

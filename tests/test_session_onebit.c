@@ -271,6 +271,25 @@ static void a_longer_run_keeps_its_kinds(void **state) {
     run_free(first), run_free(rest);
 }
 
+/* The steps after the shorter run's end are 2 and 1 eighths of the rate: the first has 2 of 3 parts. */
+static tri_status expect_share(run *r, tri_session *s, int rank, int k) {
+    (void)r, (void)rank, (void)k;
+    if (s->at.step != 7 || fabs(s->hyper[3] - 2.0 / 3) < 1e-6) return TRI_OK;
+    return tri__fail(TRI_DATA, "step 7 has %g of its window", s->hyper[3]);
+}
+
+/* Copies meet every 8th step, and at a run's end: a longer run's first window begins there. */
+static void a_longer_run_begins_a_window(void **state) {
+    (void)state;
+    run asked = {.config = "three.json", .output = "window", .steps = 6, .save = 1,
+                 .option = {"--optimizer=zero-one-adam", "--var-freeze-step=2", "--local-step-scaler=1",
+                            "--local-step-clipper=8", "--max-steps=6"}};
+    run *first = run_on(&asked);
+    asked.option[4] = "--max-steps=8", asked.steps = 2, asked.keep_going = 1, asked.before = expect_share;
+    run *rest = run_on(&asked);
+    run_free(first), run_free(rest);
+}
+
 /* A variance that would have been updated at step 6 is frozen after step 4. */
 static void a_change_of_kinds_is_followed(void **state) {
     (void)state;
@@ -315,6 +334,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_shard_with_every_mesh), cmocka_unit_test(other_meshes),
                                        cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
                                        cmocka_unit_test(a_longer_run_keeps_its_kinds),
+                                       cmocka_unit_test(a_longer_run_begins_a_window),
                                        cmocka_unit_test(a_change_of_kinds_is_followed),
                                        cmocka_unit_test(skipped_steps_are_counted)};
     return cmocka_run_group_tests(tests, make_model, remove_data);

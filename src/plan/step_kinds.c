@@ -129,7 +129,7 @@ void tri__step_window(const tri_optimizing *how, int64_t step, int64_t *begin, i
     uint32_t meets = how->kind == TRI_ZERO_ONE_ADAM ? TRI_GATE(alone) | TRI_GATE(sync) : 0;
     *begin = step, *end = step + 1;
     if (!(tri__step_gate(how, step) & meets)) return;
-    while (*begin > 0 && tri__step_gate(how, *begin - 1) == TRI_GATE(alone)) --*begin;
+    while (*begin > how->met && tri__step_gate(how, *begin - 1) == TRI_GATE(alone)) --*begin;
     while (tri__step_gate(how, *end - 1) == TRI_GATE(alone)) ++*end;
 }
 

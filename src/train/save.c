@@ -56,10 +56,12 @@ static tri_json *state_json(const tri_session *s) {
         tri__json_set_new(state, "loss_scale",
                           tri__json_pack("{s:f, s:i, s:I}", "scale", (double)s->at.scale.scale, "good",
                                          (int)s->at.scale.good, "skipped", (tri_json_int)s->at.skipped));
-    if (state && tri__is_onebit(s->engine.in.optimizer.kind)) /* what defaults were for this run's length */
+    const tri_optimizing *how = &s->engine.in.optimizer;
+    if (state && tri__is_onebit(how->kind)) /* what defaults were for this run's length */
         tri__json_set_new(state, "step_kinds",
-                          tri__json_pack("{s:I, s:I}", "full_steps", (tri_json_int)s->engine.in.optimizer.full_steps,
-                                         "var_freeze_step", (tri_json_int)s->engine.in.optimizer.var_freeze_step));
+                          tri__json_pack("{s:I, s:I, s:I}", "full_steps", (tri_json_int)how->full_steps,
+                                         "var_freeze_step", (tri_json_int)how->var_freeze_step, "met",
+                                         (tri_json_int)(s->at.step == how->steps ? s->at.step : how->met)));
     if (state && s->at.skipped_variance != s->at.skipped)
         tri__json_set_new(tri__json_get(state, "loss_scale"), "skipped_variance",
                           tri__json_integer(s->at.skipped_variance));
