@@ -106,7 +106,7 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
         uint32_t here = base + size::STAGES_AT + (uint32_t)(n & 1) * size::STAGE_BYTES,
                  there = base + size::STAGES_AT + (uint32_t)(~n & 1) * size::STAGE_BYTES;
         float score[32], dweight[32];
-        uint32_t factor[4][4], x[2][4] = {};
+        uint32_t factor[4][4], x[2][2][4] = {};
         int4 four = entries_of(list, n);
         copy_wait<0>();
         show_to_matrix_units();
@@ -116,15 +116,17 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
         if (n + 1 < tiles) fetch_keys<T, COLS>(t, at, entries_of(list, n + 1), there);
         copy_commit();
 #pragma unroll
+        for (int b = 0; b < 2 && DROP; b++) {
+            int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b);
+            decide<DROP == 1>(t.a, drop, row_of(entry) + c % 2 * 8, x[b]);
+        }
+        wgmma_wait<0>();
+        pin(score);
+        pin(dweight);
+#pragma unroll
         for (int b = 0; b < 2; b++) {
             int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b), key = row_of(entry) + c % 2 * 8;
-            if (DROP) decide<DROP == 1>(t.a, drop, key, x);
-            if (b == 0) {
-                wgmma_wait<0>();
-                pin(score);
-                pin(dweight);
-            }
-            form_slopes<DROP != 0>(score, dweight, b, statistic, x, is_met(entry) ? at.keys - key : 0,
+            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b], is_met(entry) ? at.keys - key : 0,
                                    t.a.scale * 1.44269504f);
 #pragma unroll
             for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * b + k, factor[2 * b + k]);
@@ -139,7 +141,7 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
 #endif
 
 template <typename T, int COLS, int DROP>
-static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) dq_kernel(tile_args t) {
+static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(tile_args t) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
