@@ -211,15 +211,15 @@ static inline void fill_routed(kernel_call *k) {
     for (int64_t s = 0; s < n; s++) seq[s + 1] = seq[s] + (k->at.lengths ? k->at.lengths[s] : (int32_t)T);
     fill_places(k, places);
     float *logits = malloc((size_t)(T * C + 1) * sizeof *logits);
-    void *out[4] = {malloc((size_t)(T * C) * 4 + 4), malloc((size_t)(T * K) * 4 + 4), malloc((size_t)(T * K) * 4 + 4),
-                    malloc((size_t)R * 4 + 4)};
+    void *out[4] = {malloc((size_t)(T * K) * 4 + 4), malloc((size_t)(T * K) * 4 + 4), malloc((size_t)R * 4 + 4),
+                    malloc((size_t)(T * C) * 4 + 4)};
     assert_true(logits && out[0] && out[1] && out[2] && out[3]);
     for (int64_t i = 0; i < T * C; i++) logits[i] = (float)uniform(&k->random, -3, 3);
     tri_kernel_table table;
     tri__device_find("reference")->kernels(&table);
     tri_call call = {.op = TRI_OP_route,
                      .attr = &k->attr,
-                     .t = {{out[0], T, C}, {out[1], T, K}, {out[2], T, K}, {out[3], R, 1}, {logits, T, C},
+                     .t = {{out[0], T, K}, {out[1], T, K}, {out[2], R, 1}, {out[3], T, C}, {logits, T, C},
                            {seq, n + 1, 1}, {places, n + 1, 1}}};
     table.run[TRI_OP_route][TRI_F32](&call);
     for (int a = 0; a < 4; a++) {

@@ -13,33 +13,33 @@ static int64_t double_rank(const double *logits, int64_t C, int64_t e) {
     return ahead;
 }
 
-/* probs, choice, weight, from, logits, seq, places: a token's place is the number of choices of its sequence that its
+/* choice, weight, from, probs, logits, seq, places: a token's place is the number of choices of its sequence that its
  * expert meets before it. */
 static void double_route(const kernel_call *k, double *const *v) {
     int64_t T = extent(k, 'T'), C = extent(k, 'C'), K = extent(k, 'K'), R = extent(k, 'R');
-    for (int64_t r = 0; r < R; r++) v[3][r] = -1;
+    for (int64_t r = 0; r < R; r++) v[2][r] = -1;
     for (int64_t t = 0, s = 0; t < T; t++) {
         const double *logits = v[4] + t * C;
         double sum = 0, chosen = 0;
         while (s < extent(k, 'N') && t >= (int64_t)v[5][s + 1]) s++;
         int none = s == extent(k, 'N');
         for (int64_t e = 0; e < C; e++) sum += exp(logits[e]);
-        for (int64_t e = 0; e < C; e++) v[0][t * C + e] = none ? 0 : exp(logits[e]) / sum;
-        for (int64_t j = 0; j < K && none; j++) v[1][t * K + j] = -1, v[2][t * K + j] = 0;
+        for (int64_t e = 0; e < C; e++) v[3][t * C + e] = none ? 0 : exp(logits[e]) / sum;
+        for (int64_t j = 0; j < K && none; j++) v[0][t * K + j] = -1, v[1][t * K + j] = 0;
         for (int64_t e = 0; e < C && !none; e++)
-            if (double_rank(logits, C, e) < K) chosen += v[0][t * C + e];
+            if (double_rank(logits, C, e) < K) chosen += v[3][t * C + e];
         for (int64_t e = 0; e < C && !none; e++) {
             int64_t j = double_rank(logits, C, e), before = 0;
             if (j >= K) continue;
-            v[2][t * K + j] = K > 1 ? v[0][t * C + e] / chosen : v[0][t * C + e];
+            v[1][t * K + j] = K > 1 ? v[3][t * C + e] / chosen : v[3][t * C + e];
             for (int64_t o = (int64_t)v[5][s]; o < (int64_t)v[5][s + 1]; o++) {
                 int64_t rank = double_rank(v[4] + o * C, C, e);
                 before += rank < j || (rank == j && o < t);
             }
             int64_t row = e * (R / C) + (int64_t)v[6][s] + before;
             int placed = before < (int64_t)(v[6][s + 1] - v[6][s]);
-            v[1][t * K + j] = (double)(placed ? row : -1 - e);
-            if (placed) v[3][row] = (double)(t * K + j);
+            v[0][t * K + j] = (double)(placed ? row : -1 - e);
+            if (placed) v[2][row] = (double)(t * K + j);
         }
     }
 }

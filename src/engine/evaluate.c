@@ -7,12 +7,13 @@
 void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *loss_inv, const float *hyper,
                tri_feed *feed) {
     const tri_counts counts = {.of = {0, micro->tokens[0], micro->tokens[1], micro->n, micro->windows[0],
-                                      micro->windows[1]},
+                                      micro->windows[1], micro->expert_rows[0], micro->expert_rows[1]},
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     *feed = (tri_feed){.counts = tri__plan_counts(&engine->in, &counts)};
     for (int text = 0; text < engine->model.n_texts; text++) {
         feed->field[text ? TRI_FIELD_win1 : TRI_FIELD_win0] = micro->win[text];
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
+        feed->field[text ? TRI_FIELD_places1 : TRI_FIELD_places0] = micro->places[text];
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
         feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
         feed->field[TRI_FIELD_pos0 + at] = micro->pos[text];
@@ -116,8 +117,10 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
                             .workers = engine->workers,
                             .granule = tri__plan_granule(&engine->in),
                             .ring = tri__plan_ring(&engine->in)};
-    for (int text = 0; text < engine->model.n_texts; text++)
+    for (int text = 0; text < engine->model.n_texts; text++) {
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
+        spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
+    }
     tri__sampler_maxima(&e->sampler, 1, &spec.maxima);
     return tri__loader_open(&spec, &e->loader);
 }

@@ -3,11 +3,19 @@
  * parallelism splits, those it does not, and norms; query, key and value are adjacent, so that they are one [3H, H]
  * operand. */
 #include "base/random.h"
+#include "base/text.h"
 #include "model/model.h"
 
 #include <stdio.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Whether a layer has a parameter: a mixture of experts has a router, others one feed-forward layer. */
+static int is_part(const char *name, int mixes) {
+    int dense = tri__text_begins(name, "intermediate.") || tri__text_begins(name, "output.dense."),
+        router = tri__text_begins(name, "router.");
+    return mixes ? !dense : !router;
+}
 
 static void layer_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
@@ -26,6 +34,7 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
         {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
         {"attention.output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"router.weight", e->num_experts, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
         {"attention.output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
         {"attention.output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
         {"output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
@@ -34,7 +43,10 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
     char prefix[128];
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
     snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld.", tri__branch_name(branch), (long long)layer);
-    tri__model_params(model, prefix, rows, COUNT(rows));
+    int mixes = tri__encoder_has_experts(e, layer);
+    for (int i = 0; i < COUNT(rows); i++)
+        if (is_part(rows[i].name, mixes)) tri__model_params(model, prefix, &rows[i], 1);
+    if (mixes) tri__experts_params(model, branch, layer);
 }
 
 static void pooling_params(tri_network *model, int branch) {
@@ -200,26 +212,43 @@ static int take_first(branch *b, int x) {
     return first;
 }
 
-static int layer(branch *b, int x, int64_t index) {
+static int feed_forward(branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size, I = b->e->intermediate_size;
+    char name[192];
+    snprintf(name, sizeof name, "%s.intermediate.dense", layer);
+    int h = tri__forward_linear(f, x, b->rows, I, H, "ff1", name);
+    int act = tri__forward_slot(f, b->rows, I, "gelu");
+    TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
+    snprintf(name, sizeof name, "%s.output.dense", layer);
+    return tri__forward_linear(f, act, b->rows, H, I, "ff2", name);
+}
+
+static int mixture(branch *b, int x, const char *layer) {
+    const tri_mixture m = {.branch = b->index, .rows = b->rows, .seq = b->seq,
+                           .places = {.sym = b->index ? TRI_SYM_X1 : TRI_SYM_X0}};
+    return tri__experts_forward(b->f, &m, x, layer);
+}
+
+/* Only the first rows of the last layer are read, but its experts take all of a sequence's tokens. */
+static int is_first_alone(const branch *b, int64_t index) {
+    return b->f->first_rows && index + 1 == b->e->num_hidden_layers && !tri__encoder_has_experts(b->e, index);
+}
+
+static int layer(branch *b, int x, int64_t index) {
+    tri_forward *f = b->f;
     char prefix[128], name[192];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
     snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
 
     int gate = 1 + tri__layer_find(f->build.program, f->build.program->unit[f->build.unit]);
-    int res = f->first_rows && index + 1 == b->e->num_hidden_layers ? take_first(b, x) : x;
+    int res = is_first_alone(b, index) ? take_first(b, x) : x;
     f->build.layer = gate, b->scale = -1;
     int attn = attention(b, x, prefix);
     snprintf(name, sizeof name, "%s.attention.output.LayerNorm", prefix);
     int mid = residual(b, attn, res, "norm1", name);
 
-    snprintf(name, sizeof name, "%s.intermediate.dense", prefix);
-    int h = tri__forward_linear(f, mid, b->rows, I, H, "ff1", name);
-    int act = tri__forward_slot(f, b->rows, I, "gelu");
-    TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
-    snprintf(name, sizeof name, "%s.output.dense", prefix);
-    int ff = tri__forward_linear(f, act, b->rows, H, I, "ff2", name);
+    int ff = tri__encoder_has_experts(b->e, index) ? mixture(b, mid, prefix) : feed_forward(b, mid, prefix);
     snprintf(name, sizeof name, "%s.output.LayerNorm", prefix);
     int out = residual(b, ff, mid, "norm2", name);
     f->build.layer = -gate;
@@ -243,7 +272,7 @@ static int pooling(branch *b, int x) {
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
-    int pooled = f->first_rows ? x : tri__forward_slot(f, rows, H, "pooled");
+    int pooled = is_first_alone(b, b->e->num_hidden_layers - 1) ? x : tri__forward_slot(f, rows, H, "pooled");
     if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
     else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {

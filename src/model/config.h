@@ -3,6 +3,7 @@
 #define TRI_MODEL_CONFIG_H
 
 #include "base/option.h"
+#include "layout/capacity.h"
 #include "model/pattern.h"
 
 typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
@@ -35,6 +36,8 @@ extern const tri_option tri__model_options[];
 /* Checks is_binary against num_classes, the length of class_weights, required names. TRI_USAGE. */
 tri_status tri__model_config_check(const tri_model_config *config);
 
+enum { TRI_MAX_ENCODER_LAYERS = 1024, TRI_MAX_EXPERTS = 1024 };
+
 /* An encoder's architecture. */
 typedef struct tri_encoder {
     int roberta;           /* 0 BERT: positions count from 0; 1 RoBERTa: from pad_token_id + 1 */
@@ -44,6 +47,11 @@ typedef struct tri_encoder {
                             * zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
     tri_pattern pattern;   /* attention_pattern: which keys a query attends to */
+    int64_t num_experts;   /* of each feed-forward layer that is a mixture; 0: none */
+    int64_t experts_per_token;
+    double expert_capacity_factor, router_aux_loss_coef;
+    int64_t expert_every;  /* expert_layers: each layer whose number, from 1, is a multiple of it; 0: expert_layer */
+    uint64_t expert_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* bit k % 64 of word k / 64: layer k, from 0 */
 } tri_encoder;
 
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
@@ -60,6 +68,14 @@ int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len);
 /* Checks divisibility by heads, max_len within the position table, sizes above 0, the pattern of attention. */
 tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, int64_t max_len);
 tri_json *tri__encoder_json(const tri_encoder *encoder); /* as a Hugging Face config.json */
+/* Whether a layer's feed-forward layer is a mixture of experts; and how many tokens these take. */
+int tri__encoder_has_experts(const tri_encoder *encoder, int64_t layer);
+tri_capacity tri__encoder_capacity(const tri_encoder *encoder);
+int64_t tri__encoder_expert_layers(const tri_encoder *encoder); /* how many */
+/* For the files of this folder: the keys of experts. experts.c */
+tri_status tri__experts_parse(const tri_json *json, tri_encoder *encoder);
+tri_status tri__experts_check(const tri_encoder *encoder);
+void tri__experts_json(const tri_encoder *encoder, tri_json *json);
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */
 int tri__encoder_position_base(const tri_encoder *encoder);
 

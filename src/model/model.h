@@ -66,6 +66,8 @@ typedef struct tri_network {
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_network *model);
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
+int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
+int tri__unit_is_experts(const char *name); /* of the layer whose unit has the same name up to ".experts" */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 /* A rank among those that share a model's parameters. */
 typedef struct tri_holder {
@@ -87,6 +89,9 @@ typedef struct tri_forward {
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
     int loss, probs;              /* slots */
+    int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
+                                     loss, and tokens without a place; -1: none */
+    int n_balanced;               /* such layers so far */
 } tri_forward;
 
 /* Writes the operations of one microbatch into forward->build.program. */
@@ -127,6 +132,16 @@ int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double
 /* y = dropout(x); x itself when not training or p is 0. */
 int tri__forward_dropout(tri_forward *f, int x, tri_rows rows, int64_t cols, double p, tri_field key,
                          const char *label);
+
+/* A mixture of experts in the place of a feed-forward layer. */
+typedef struct tri_mixture {
+    int branch;
+    tri_rows rows, places;        /* of tokens, and of the experts' rows */
+    int seq;                      /* [sequences+1,1] */
+} tri_mixture;
+void tri__experts_params(tri_network *model, int branch, int64_t layer);
+/* x [rows,H] through the experts of the layer whose logical names begin with `prefix`: [rows,H]. */
+int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char *prefix);
 
 void tri__bert_params(tri_network *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);      /* a slot [N, common] */

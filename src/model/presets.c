@@ -5,19 +5,21 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Of encoders with num_experts. */
+#define EXPERTS .experts_per_token = 1, .expert_capacity_factor = 1.25, .router_aux_loss_coef = 0.01, .expert_every = 2
 #define BERT(vocab, hidden, layers, heads, inner) \
     { \
         .vocab_size = (vocab), .hidden_size = (hidden), .num_hidden_layers = (layers), .num_attention_heads = (heads), \
         .intermediate_size = (inner), .max_position_embeddings = 512, .type_vocab_size = 2, .pad_token_id = 0, \
         .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, \
-        .layer_norm_eps = 1e-12 \
+        .layer_norm_eps = 1e-12, EXPERTS \
     }
 #define ROBERTA(hidden, layers, heads, inner) \
     { \
         .roberta = 1, .vocab_size = 50265, .hidden_size = (hidden), .num_hidden_layers = (layers), \
         .num_attention_heads = (heads), .intermediate_size = (inner), .max_position_embeddings = 514, \
         .type_vocab_size = 1, .pad_token_id = 1, .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, \
-        .initializer_range = 0.02, .layer_norm_eps = 1e-5 \
+        .initializer_range = 0.02, .layer_norm_eps = 1e-5, EXPERTS \
     }
 
 static const struct {
@@ -64,7 +66,7 @@ void tri__encoder_shrink(tri_encoder *e, int64_t layers, int64_t heads) {
 static const tri_option rows[] = {
     ROW(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY),
     ROW(INT, hidden_size, 1, 65536),
-    ROW(INT, num_hidden_layers, 1, 1024),
+    ROW(INT, num_hidden_layers, 1, TRI_MAX_ENCODER_LAYERS),
     ROW(INT, num_attention_heads, 1, 1024),
     ROW(INT, intermediate_size, 1, 1 << 20),
     ROW(INT, max_position_embeddings, 1, 1 << 20),
@@ -123,6 +125,8 @@ tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_enco
         tri_status status = tri__pattern_parse(pattern, "attention_pattern", &parsed.pattern);
         if (status != TRI_OK) return tri__fail_in(status, "%s", origin);
     }
+    tri_status status = tri__experts_parse(json, &parsed);
+    if (status != TRI_OK) return tri__fail_in(status, "%s", origin);
     *encoder = parsed;
     return TRI_OK;
 }
@@ -161,6 +165,7 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
             "--stride S for longer texts, or repeat the position embeddings: --extend-positions copy",
             origin, (long long)max_len, (long long)(positions < 0 ? 0 : positions));
     tri_status status = tri__pattern_check(&e->pattern, "attention_pattern", max_len, e->num_attention_heads);
+    if (status == TRI_OK) status = tri__experts_check(e);
     return status == TRI_OK ? TRI_OK : tri__fail_in(status, "%s", origin);
 }
 
@@ -176,5 +181,6 @@ tri_json *tri__encoder_json(const tri_encoder *encoder) {
     if (encoder->pad_token_id < 0) tri__json_set_new(json, "pad_token_id", tri__json_null());
     if (encoder->pattern.mode != TRI_PATTERN_DENSE)
         tri__json_set_new(json, "attention_pattern", tri__pattern_json(&encoder->pattern));
+    tri__experts_json(encoder, json);
     return json;
 }

@@ -29,6 +29,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
 void tri__model_forward(tri_forward *f) {
     const tri_network *model = f->model;
     for (int i = 0; i < TRI_FIELD_COUNT; i++) f->input[i] = -1;
+    f->experts = -1, f->n_balanced = 0;
     f->unit_slot = tri__arena_alloc(f->build.arena, (size_t)model->n_units * sizeof *f->unit_slot);
     for (int u = 0; u < model->n_units; u++) {
         tri__build_unit(&f->build, model->unit[u].name);

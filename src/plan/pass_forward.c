@@ -36,6 +36,7 @@ tri_status tri__pass_forward(tri_pass *pass) {
     pass->out = (tri_planned){.param = pass->forward.unit_slot,
                               .loss = pass->forward.loss,
                               .probs = pass->forward.probs,
+                              .experts = -1,
                               .norm = -1,
                               .apply = -1,
                               .scale = -1};

@@ -136,6 +136,7 @@ static void append(precision *p, const tri_instr *instr) {
     if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0 && !p->is_update)
         slots[TRI_ARG(pack, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_cross_entropy_din) slots[TRI_ARG(cross_entropy_din, scale)] = pass->out.scale;
+    if (instr->op == TRI_OP_balance_din) slots[TRI_ARG(balance_din, scale)] = pass->out.scale;
     tri__build(&p->to, instr->op, slots, instr->attr)->acc = instr->acc;
     if (has_fewer_bits(p)) append_casts(p, instr);
     int filled = TRI_SLOT(instr, input, y);

@@ -117,6 +117,9 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         share = share_of(t, TRI_SLOT(instr, linear, w));
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
+    case TRI_OP_linear_experts:
+        share = share_of(t, TRI_SLOT(instr, linear_experts, w));
+        return share == TRI_SHARE_ROWS ? (rule){WHOLE, COLUMNS} : (rule){COLUMNS, PARTIAL};
     case TRI_OP_attention: case TRI_OP_attention_first:
     case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
     case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own:
@@ -137,6 +140,11 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     }
 }
 
+/* All ranks have the same rows of experts. */
+static rule rule_at(const tri_instr *instr, int k, rule r) {
+    return instr->op == TRI_OP_linear_experts && k == TRI_ARG(linear_experts, from) ? (rule){WHOLE, WHOLE} : r;
+}
+
 static int map_read(tensor *t, int slot, rule r) {
     if (slot < 0) return -1;
     int parent = t->from->slot[slot].parent;
@@ -149,6 +157,9 @@ static int map_written(tensor *t, int slot, placement gives) {
     if (slot < 0) return -1;
     if (t->map[slot] >= 0) return t->map[slot]; /* what a layer leaves behind, open or closed */
     const tri_slot *s = &t->from->slot[slot];
+    if (s->parent >= 0) /* of a result */
+        return t->map[slot] = tri__build_view(&t->to, map_written(t, s->parent, gives), s->parent_at, s->rows.add,
+                                              s->cols, "%s", s->name);
     int64_t cols = gives == COLUMNS ? s->cols / t->n : s->cols;
     t->placed[slot] = (uint8_t)gives;
     return t->map[slot] = tri__build_slot(&t->to, s->mem, s->dtype, rows_as(t, s, gives), cols, "%s%s", s->name,
@@ -172,7 +183,7 @@ static void rewrite(tensor *t, const tri_instr *instr) {
     tri__build_as(&t->to, instr);
     for (int k = 0; k < row->n_args; k++)
         slots[k] = tri__access_writes(row->arg[k].access) ? map_written(t, instr->slot[k], r.gives)
-                                                          : map_read(t, instr->slot[k], r);
+                                                          : map_read(t, instr->slot[k], rule_at(instr, k, r));
     tri__build(&t->to, instr->op, slots, attr_of(t, instr))->acc = instr->acc;
     if (r.gives != PARTIAL) return;
     int summed = instr->slot[0], tokens = t->pass->in->sequence_parallel;

@@ -8,6 +8,8 @@
 #include "plan/pipeline/stage.h"
 #include "plan/step_kinds.h"
 
+#include <stdio.h>
+
 /* All axes of more than one place; 0 for one rank. */
 static uint32_t world_axes(const tri_mesh *mesh) {
     return tri__other_axes(mesh) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
@@ -38,6 +40,31 @@ static void emit_loss(tri_updating *up) {
     tri__update_transfer(up, TRI_OP_broadcast_post, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_PP), .root = root}, loss,
                          x, loss);
     TRI_BUILD(&up->build, wait, (tri_attr){0}, loss, x);
+}
+
+/* A view of the figures of layer `index` with experts: unless a stage of this rank has the layer, they are 0 here. */
+static void clear_figures(tri_updating *up, int all, int index, const char *unit) {
+    char name[160];
+    snprintf(name, sizeof name, "experts.%s", unit);
+    if (tri__program_find(up->pass->program, name) >= 0) return;
+    TRI_BUILD(&up->build, zero, (tri_attr){0}, tri__build_view(&up->build, all, 2 * index, 1, 2, "%s", name));
+}
+
+/* The experts' figures: over replicas, and of all stages. Ranks that share layers have the same. */
+static void emit_experts(tri_updating *up) {
+    tri_pass *pass = up->pass;
+    const tri_network *model = pass->in->model;
+    const tri_mesh *mesh = &pass->in->mesh;
+    int64_t n = tri__model_expert_layers(model);
+    uint32_t axes = (mesh->pp > 1 ? TRI_AXIS_SET(TRI_AXIS_PP) : 0) | (mesh->dp > 1 ? TRI_AXIS_SET(TRI_AXIS_DP) : 0);
+    if (!n) return;
+    int all = tri__program_find(pass->program, "experts"), index = 0;
+    if (all < 0)
+        all = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 2 * n, "experts");
+    pass->out.experts = all;
+    for (int u = 0; u < model->n_units; u++)
+        if (tri__unit_is_experts(model->unit[u].name)) clear_figures(up, all, index++, model->unit[u - 1].name);
+    if (axes) tri__update_sum(up, (tri_attr){.axes = axes}, all);
 }
 
 /* Gradients whose norm is taken. */
@@ -147,6 +174,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     const tri_optimizer *optimizer = tri__optimizer_row(pass->in->optimizer.kind);
     emit_loss(&up);
+    emit_experts(&up);
     pass->out.update = pass->program->n_instrs;
     emit_control(&up);
     up.hyper = tri__build_slot(&up.build, TRI_MEM_RESULT, TRI_F32, (tri_rows){.add = 1}, 4, "hyper");

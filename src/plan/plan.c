@@ -40,9 +40,35 @@ tri_holder tri__plan_holder(const tri_plan_in *in) {
 
 int tri__plan_ring(const tri_plan_in *in) { return in->ring ? tri__mesh_cp(&in->mesh) : 0; }
 
+void tri__plan_experts(const tri_network *model, tri_counts *counts) {
+    for (int text = 0; text < model->n_texts; text++) {
+        int64_t windows = counts->of[TRI_SYM_W0 + text], *rows = &counts->of[TRI_SYM_X0 + text];
+        const tri_capacity capacity = tri__encoder_capacity(&model->encoder[text]);
+        if (!*rows)
+            *rows = tri__capacity_rows(&capacity, counts->of[TRI_SYM_T0 + text],
+                                       windows ? windows : counts->of[TRI_SYM_N]);
+    }
+}
+
+/* What mixtures of experts are not built for. */
+static tri_status check_experts(const tri_plan_in *in) {
+    const char *option = tri__mesh_cp(&in->mesh) > 1                   ? "--cp-size"
+                         : in->mesh.tp > 1 && in->sequence_parallel    ? "--sequence-parallel"
+                         : in->quantize != TRI_F32                     ? "--quantize"
+                         : in->optimizer.sync_every > 1                ? "--sync-every"
+                         : in->optimizer.kind == TRI_ZERO_ONE_ADAM     ? "--optimizer zero-one-adam"
+                                                                       : NULL;
+    if (!option || !tri__model_expert_layers(in->model)) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s is not built for mixtures of experts, which this model has in %lld layers: leave it out%s",
+                     option, (long long)tri__model_expert_layers(in->model),
+                     in->mesh.tp > 1 && in->sequence_parallel ? ", with --sequence-parallel no" : "");
+}
+
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts) {
     int granule = tri__plan_granule(in), ring = tri__plan_ring(in);
     tri_counts out = tri__counts_rounded(counts, granule);
+    tri__plan_experts(in->model, &out);
     for (int text = 0; text < 2 && ring; text++) {
         int64_t tokens = counts->of[TRI_SYM_T0 + text], windows = counts->of[TRI_SYM_W0 + text];
         if (tokens)
@@ -77,6 +103,7 @@ static tri_status check_float_layers(tri_arena *arena, const tri_plan_in *in) {
 tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_plan_in *in, tri_stages *stages) {
     *in = *asked;
     TRI_TRY(check_float_layers(arena, in));
+    TRI_TRY(check_experts(in));
     in->max = tri__plan_counts(asked, &asked->max);
     in->max_infer = tri__plan_counts(asked, &asked->max_infer);
     int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = tri__mesh_readers(&in->mesh) > 1 ? TRI_SHARD_GRANULE : 1;

@@ -149,7 +149,9 @@ typedef struct tri_planned {
     tri_range *state_part;       /* [n_units] the same of masters and shared states; training only */
     tri_range *save_part; /* [n_units] those that this rank writes to a checkpoint: in both ranges; over all ranks
                              they cover the unit once */
-    int loss;  /* of training, over all replicas, on every rank */
+    int loss;  /* of training, over all replicas, on every rank; without the balancing loss of experts */
+    int experts; /* training only: for each layer with experts its balancing loss and how many tokens had no place,
+                    over all replicas, on every rank; -1: none */
     int probs; /* prediction: [replicas, microbatches, most samples, classes], of all of them on every rank */
     int norm, apply;             /* training only */
     int scale;                   /* of the loss; training in fp16 only, else -1 */
@@ -180,8 +182,11 @@ typedef struct tri_rank_plan {
  * launch, which a device saves for repeated shapes, so padding rows cost nothing. Maxima of tri_plan_in need not be
  * multiples. */
 int tri__plan_granule(const tri_plan_in *in);
-/* Rows of a microbatch of these counts in a plan: tokens rounded up to its granule, or those of a ring's runs. */
+/* Rows of a microbatch of these counts in a plan: tokens rounded up to its granule, or those of a ring's runs; and of
+ * experts, where they are not counted, as many as there may be. */
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts);
+/* Rows of experts, where they are not counted: as many as there may be. */
+void tri__plan_experts(const tri_network *model, tri_counts *counts);
 /* Ranks of a ring that share each sequence; 0: none. */
 int tri__plan_ring(const tri_plan_in *in);
 

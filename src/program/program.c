@@ -32,8 +32,12 @@ double tri__kind_share(const tri_program *program, uint32_t kind) {
 }
 
 int tri__layer_find(const tri_program *program, const char *name) {
-    for (int k = 0; k < program->n_layers; k++)
-        if (strcmp(program->layer[k].name, name) == 0) return k;
+    for (int k = 0; k < program->n_layers; k++) {
+        size_t length = strlen(program->layer[k].name);
+        if (strncmp(program->layer[k].name, name, length) == 0 &&
+            (!name[length] || strcmp(name + length, ".experts") == 0))
+            return k;
+    }
     return -1;
 }
 

@@ -148,7 +148,8 @@ static inline int tri__runs_always(const tri_instr *instr) { return !instr->gate
 static inline void tri__close_layer(tri_open_gates *now, int layer) {
     now->closed[layer / 64] |= (uint64_t)1 << (layer % 64);
 }
-int tri__layer_find(const tri_program *program, const char *name); /* -1: none */
+/* The gate of a unit: the one of its name, or of the layer whose experts it is; -1: none. */
+int tri__layer_find(const tri_program *program, const char *name);
 /* The steps that a proof of a program looks at, one after the other: for each kind, all layers open, all closed, and
  * each closed alone. Returns 0 when there is no case `index`. */
 int tri__program_case(const tri_program *program, int index, tri_open_gates *now);

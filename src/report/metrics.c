@@ -75,6 +75,8 @@ static void put_train(FILE *out, const tri_event *event) {
     if (event->device_bytes > 0) put_integer(out, "device_bytes", event->device_bytes);
     put_field(out, "gflops", tri__rate(event->flops, seconds) / 1e9);
     if (event->mfu > 0) put_field(out, "mfu", event->mfu);
+    if (event->experts) put_field(out, "balance_loss", event->balance_loss);
+    if (event->experts) put_integer(out, "dropped_tokens", (int64_t)event->dropped_tokens);
     if (event->loss_scale <= 0) return;
     put_field(out, "loss_scale", event->loss_scale);
     put_integer(out, "skipped_steps", event->skipped_steps);

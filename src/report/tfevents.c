@@ -94,6 +94,8 @@ static void write_step(tfevents *t, const tri_event *event) {
     write_scalar(t, event, "train/loss", event->loss);
     write_scalar(t, event, "train/learning_rate", event->learning_rate);
     write_scalar(t, event, "train/grad_norm", event->grad_norm);
+    if (event->experts) write_scalar(t, event, "train/balance_loss", event->balance_loss);
+    if (event->experts) write_scalar(t, event, "train/dropped_tokens", event->dropped_tokens);
     write_scalar(t, event, "train/samples_per_second", tri__rate((double)event->samples, seconds));
     write_scalar(t, event, "train/epoch", event->epoch);
     put_scalar(&speed, "speed/step_ms", 1e3 * seconds, NULL);

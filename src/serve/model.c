@@ -150,6 +150,7 @@ static tri_status start_batcher(tri_model *m) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, &m->opened);
         spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
+        spec.micro.capacity[t] = tri__encoder_capacity(&engine->model.encoder[t]);
     }
     return tri__batcher_open(&spec, &m->batcher);
 }

@@ -65,6 +65,9 @@ typedef struct tri_event {
     double mfu;                    /* nominal FLOPs over those that all devices could do in its time; 0: unknown */
     int64_t mem_bytes;             /* planned */
     double loss_scale;             /* of the next step; 0: the loss is not scaled */
+    int experts;                   /* 1: the model has experts, and so the next two */
+    double balance_loss;           /* the part of the loss that balances them */
+    double dropped_tokens;         /* that no expert took, summed over the layers with experts */
     int64_t skipped_steps;         /* with a loss scale: steps so far whose gradients overflowed */
     /* EPOCH */
     int64_t epoch_index, epochs;   /* 1-based index */

@@ -95,6 +95,9 @@ static tri_status emit_step(loop *l, double seconds) {
                                                            ? l->s->model_flops / seconds / l->peak.flops
                                                            : 0,
                                                 .mem_bytes = last->mem_bytes,
+                                                .experts = l->s->engine.plan.train.experts >= 0,
+                                                .balance_loss = l->s->balance_loss,
+                                                .dropped_tokens = l->s->dropped,
                                                 .loss_scale = is_scaled(l->s) ? l->s->at.scale.scale : 0,
                                                 .skipped_steps = l->s->at.skipped,
                                                 .epochs = l->s->settings->epochs});

@@ -140,8 +140,10 @@ static tri_status open_loader(tri_session *s) {
                             .workers = s->engine.workers,
                             .granule = tri__plan_granule(&s->engine.in),
                             .ring = tri__plan_ring(&s->engine.in)};
-    for (int text = 0; text < s->assets.n_texts; text++)
+    for (int text = 0; text < s->assets.n_texts; text++) {
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
+        spec.capacity[text] = tri__encoder_capacity(&s->assets.encoder[text]);
+    }
     const tri_counts *max = &s->engine.plan.train.program->max;
     spec.maxima = (tri_sampler_maxima){.rows = max->of[TRI_SYM_N],
                                        .tokens = {max->of[TRI_SYM_T0], max->of[TRI_SYM_T1]},
@@ -259,6 +261,16 @@ static double copy_inv(const tri_session *s) {
     return sum > 0 ? 1 / sum : 0;
 }
 
+/* Of a text in the global batch. */
+static double sequences(const tri_session *s, int text) {
+    int64_t n = s->batch->n;
+    if (s->engine.model.windows < 2) return (double)n;
+    n = 0;
+    for (int64_t i = 0; i < s->batch->n; i++)
+        n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+    return (double)n;
+}
+
 static tri_status next_batch(tri_session *s, int *more) {
     *more = 0;
     if (s->at.step >= s->steps) return TRI_OK;
@@ -269,11 +281,13 @@ static tri_status next_batch(tri_session *s, int *more) {
         return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
+    for (int text = 0; text < s->engine.model.n_texts; text++) s->balance_inv[text] = 1 / sequences(s, text);
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
         s->feed[mb].field[TRI_FIELD_control] = s->told;
         s->feed[mb].field[TRI_FIELD_copy_inv] = &s->copy_inv;
+        for (int text = 0; text < 2; text++) s->feed[mb].field[TRI_FIELD_balance_inv0 + text] = &s->balance_inv[text];
     }
     s->feed[0].gates.kind = tri__step_gate(&s->engine.in.optimizer, s->at.step);
     tri__layer_gates_step(&s->engine.in.layer_drop, &s->engine.model, s->engine.seed, s->at.step, &s->feed[0].gates,
@@ -343,6 +357,12 @@ static int scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0
 static tri_status read_loss(tri_session *s) {
     TRI_TRY(tri__exec_finish(s->engine.exec));
     s->last.loss = *(const double *)result(s, s->engine.plan.train.loss);
+    if (s->engine.plan.train.experts < 0) return TRI_OK;
+    const double *figures = result(s, s->engine.plan.train.experts); /* [layers,2] */
+    s->balance_loss = s->dropped = 0;
+    for (int64_t i = 0; i < tri__model_expert_layers(&s->engine.model); i++)
+        s->balance_loss += figures[2 * i], s->dropped += figures[2 * i + 1];
+    s->last.loss += s->balance_loss;
     return TRI_OK;
 }
 

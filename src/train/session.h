@@ -58,6 +58,8 @@ struct tri_session {
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
     double copy_inv;                  /* the same of the samples of this rank's copy of the model; 0: it has none */
+    double balance_inv[2];            /* 1 / sequences of each text in it */
+    double balance_loss, dropped;     /* of experts: part of the loss; tokens without a place, summed over layers */
     float hyper[4];
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/mfu.h); only on the lead */

@@ -169,6 +169,7 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
                                      .sequences = {spec->maxima.windows[0], spec->maxima.windows[1]},
                                      .windows = spec->sampler->data->windows,
                                      .position_base = {spec->position_base[0], spec->position_base[1]},
+                                     .capacity = {spec->capacity[0], spec->capacity[1]},
                                      .granule = spec->granule,
                                      .ring = spec->ring};
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;

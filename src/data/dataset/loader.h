@@ -22,6 +22,7 @@ typedef struct tri_loader_spec {
     tri_sampler *sampler;          /* used only by the loader while it is open */
     const double *class_weights;   /* [n_classes]; NULL: all 1 */
     int position_base[2];          /* tri_micro_spec's */
+    tri_capacity capacity[2];      /* tri_micro_spec's */
     int64_t first_epoch, first_batch, epochs;  /* where to start; total epochs */
     tri_sampler_maxima maxima;     /* determine the buffer sizes */
     int first_part, parts; /* the parts of a batch to fill: those of this replica; parts 0: all of the sampler's */

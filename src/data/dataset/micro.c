@@ -33,6 +33,8 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
         micro.key[t] = tri__carve(base, at, 2 * tokens * sizeof *micro.key[t]);
         size_t sequences = is_windowed(spec) ? (size_t)spec->sequences[t] : rows;
         micro.seq[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.seq[t]);
+        if (spec->capacity[t].experts)
+            micro.places[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.places[t]);
         if (!is_windowed(spec)) continue;
         micro.win[t] = tri__carve(base, at, (rows + 1) * sizeof *micro.win[t]);
         micro.keyw[t] = tri__carve(base, at, 2 * sequences * sizeof *micro.keyw[t]);
@@ -108,6 +110,15 @@ void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, i
     micro->row[micro->n++] = row;
 }
 
+static void place_sequences(const tri_capacity *capacity, tri_micro *micro, int text, int64_t sequences) {
+    int32_t *places = micro->places[text], *seq = micro->seq[text];
+    if (!capacity->experts) return;
+    places[0] = 0;
+    for (int64_t s = 0; s < sequences; s++)
+        places[s + 1] = places[s] + (int32_t)tri__capacity(capacity, seq[s + 1] - seq[s]);
+    micro->expert_rows[text] = capacity->experts * places[sequences];
+}
+
 /* `width` numbers a token, packed, in the order of the ring's runs: `rows` in all. */
 static void spread(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t sequences, int64_t rows,
                    int width, int32_t *data) {
@@ -127,6 +138,7 @@ void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
     for (int t = 0; t < spec->n_texts; t++) {
         int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
         int64_t rows = rounded(spec, at, sequences);
+        place_sequences(&spec->capacity[t], micro, t, sequences);
         if (spec->ring) {
             spread(spec, micro, t, sequences, rows, 1, micro->ids[t]);
             spread(spec, micro, t, sequences, rows, 1, micro->pos[t]);

@@ -3,6 +3,7 @@
 #define TRI_DATA_DATASET_MICRO_H
 
 #include "data/dataset/windows.h"
+#include "layout/capacity.h"
 
 #include <stddef.h>
 
@@ -12,11 +13,14 @@
 typedef struct tri_micro {
     int64_t n, tokens[2];
     int64_t windows[2];       /* 0 where texts are not windowed */
+    int64_t expert_rows[2];   /* of all experts of a layer; 0 without */
     double squares[2];        /* sum over sequences of length squared */
     int32_t *ids[2];          /* [T] */
     int32_t *pos[2];          /* [T] rows of the position table, from position_base on (see there) */
     int32_t *key[2];          /* [T, 2] data row, place in the sequence, plus max_len for each window before it */
     int32_t *seq[2];          /* [n + 1], or [W + 1]: first token of each sequence, and T */
+    int32_t *places[2];       /* as seq: first place of each sequence in an expert's rows, and their number; NULL
+                               * without experts */
     int32_t *win[2];          /* [n + 1] first window of each sample, and W; NULL: texts are not windowed */
     int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
@@ -34,6 +38,7 @@ typedef struct tri_micro_spec {
     tri_windows windows;      /* how texts are windowed */
     int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
                            * the position pad id */
+    tri_capacity capacity[2]; /* of the texts' experts */
     int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
     int ring;             /* ranks of a ring that share each sequence; 0: none */
 } tri_micro_spec;

@@ -97,6 +97,7 @@ static void fill(const cutter *c, const cuts *run, double *table, double most, d
     *best_of(run, table, 0, 0) = 0;
     for (int parts = 1; parts <= n; parts++)
         for (int end = parts; end <= n; end++) {
+            if (end < n && tri__unit_is_experts(c->model->unit[run->unit[end]].name)) continue; /* with their layer */
             double part = 0, *best = best_of(run, table, parts, end);
             for (int begin = end - 1; begin >= parts - 1; begin--) {
                 part += total(&c->time[run->unit[begin]]);
@@ -207,7 +208,7 @@ static tri_status place_word(cutter *c, const char *word, size_t length, int pla
             return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one",
                              unit, c->place[u], place);
         c->place[u] = place;
-        found++;
+        found += !tri__unit_is_experts(unit) || length == strlen(unit);
     }
     if (found && range_of(word, length, &first, &last) && found != last - first + 1)
         return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
@@ -325,16 +326,17 @@ static tri_status count_stages(cutter *c) {
                          "a schedule with one stage "
                          "a rank (gpipe, 1f1b, zb-h1)",
                          c->row->name, chunks);
-    if (c->n_stages <= c->model->n_units) return TRI_OK;
+    int most = c->model->n_units - (int)tri__model_expert_layers(c->model); /* experts stay with their layer */
+    if (c->n_stages <= most) return TRI_OK;
     if (chunks == 1)
         return tri__fail(TRI_USAGE,
                          "--pp-size %d: the model has only %d units to share out among stages; give %d at most", pp,
-                         c->model->n_units, c->model->n_units);
+                         most, most);
     return tri__fail(TRI_USAGE,
                      "--pp-size %d with %d stages a rank makes %d stages, but the model has only %d units to share "
                      "out: give a smaller --pp-size, "
                      "or another --schedule",
-                     pp, chunks, c->n_stages, c->model->n_units);
+                     pp, chunks, c->n_stages, most);
 }
 
 /* program: the template; its unit i is unit i of in->model. */
@@ -363,6 +365,7 @@ tri_status tri__stages_plan(tri_arena *arena, const tri_plan_in *in, tri_stages 
     tri_plan_in rounded = *in;
     tri_pass pass = {.arena = arena, .in = &rounded, .training = 1, .model = in->model};
     rounded.max = tri__counts_rounded(&in->max, tri__plan_granule(in));
+    tri__plan_experts(in->model, &rounded.max);
     TRI_TRY(tri__pass_forward(&pass));
     TRI_TRY(tri__pass_backward(&pass));
     if (in->recompute != TRI_RECOMPUTE_NONE) TRI_TRY(tri__pass_recompute(&pass));
