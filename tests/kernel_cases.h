@@ -135,6 +135,7 @@ static const kernel_grid kernel_grids[] = {
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60,100"},
     {"route route_din balance balance_din", "L=0,2,4,8 C=1,8 K=1 R=0,2"},
     {"route route_din balance balance_din", "L=0,4,5 X=0,3 C=2,8 K=2 R=1"},
+    {"balance_none", "C=1"},
     {MOVES, "T=0,1,17,65 C=4 K=1,2 R=3 H=1,20,100"},
     {DENSE_EXPERTS, "C=3 R=0,1,2,17 O=1,20 I=1,20,64"},
     {DENSE_EXPERTS, "C=2 G=1,3 R=7 O=20 I=9"},

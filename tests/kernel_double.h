@@ -597,7 +597,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),
     ROW(zero),       ROW(route),         ROW(balance),         ROW(dispatch),   ROW(combine),
-    ROW(linear_experts), ROW(linear_experts_gelu),
+    ROW(linear_experts), ROW(linear_experts_gelu), ROW(balance_none),
 #undef ROW
 };
 

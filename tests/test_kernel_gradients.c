@@ -284,6 +284,7 @@ static const kernel_grid update_grids[] = {
     {"momentum momentum_in momentum_alone adamw_frozen adamw_meet local_delta outer_step outer_take swap commit",
      "K=0,1,9,1000"},
     {"clip", "K=1,2,30"},
+    {"balance_none", "C=1"},
     {"cast", "R=0,1,3 C=1,9"}};
 
 /* Operations on coded rows are defined to the byte: tests/test_coded.c. */

@@ -47,7 +47,8 @@ static void clear_figures(tri_updating *up, int all, int index, const char *unit
     char name[160];
     snprintf(name, sizeof name, "experts.%s", unit);
     if (tri__program_find(up->pass->program, name) >= 0) return;
-    TRI_BUILD(&up->build, zero, (tri_attr){0}, tri__build_view(&up->build, all, 2 * index, 1, 2, "%s", name));
+    TRI_BUILD(&up->build, balance_none, (tri_attr){0},
+              tri__build_view(&up->build, all, 2 * index, 1, 2, "%s", name));
 }
 
 /* The experts' figures: over replicas, and of all stages. Ranks that share layers have the same. */

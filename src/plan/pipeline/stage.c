@@ -204,7 +204,8 @@ static tri_status place_word(cutter *c, const char *word, size_t length, int pla
     for (int u = 0; u < c->model->n_units; u++) {
         const char *unit = c->model->unit[u].name;
         if (!means(word, length, unit)) continue;
-        if (c->place[u] >= 0)
+        int is_again = c->place[u] == place && tri__unit_is_experts(unit); /* their layer brought them */
+        if (c->place[u] >= 0 && !is_again)
             return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one",
                              unit, c->place[u], place);
         c->place[u] = place;
