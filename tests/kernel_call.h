@@ -46,6 +46,7 @@ static inline int64_t operand_extent(const kernel_case *at, const char *dim) {
     return *dim >= 'A' && *dim <= 'Z' ? at->dim[*dim - 'A'] : strtol(dim, NULL, 10);
 }
 static inline int64_t operand_count(const kernel_call *k, int arg) { return k->call.t[arg].rows * k->call.t[arg].cols; }
+static inline int64_t extent(const kernel_call *k, char letter) { return k->at.dim[letter - 'A']; }
 
 /* Real operands are uniform in a range that suits them; those not listed are in -1 .. 1. */
 static const struct { const char *name; double low, high; } kernel_ranges[] = {

@@ -3,6 +3,7 @@
 #ifndef TESTS_KERNEL_DOUBLE_H
 #define TESTS_KERNEL_DOUBLE_H
 
+#include "kernel_double_attention.h"
 #include "kernel_double_experts.h"
 #include "kernel_mask.h"
 
@@ -95,180 +96,6 @@ static void double_tanh(const kernel_call *k, double *const *v) {
 
 static void double_relu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
-}
-
-/* The key blocks that a query of a head attends to, by its place in its sequence. */
-static void double_present(const kernel_call *k, int64_t h, int64_t query, uint8_t present[static KERNEL_LONGEST]) {
-    const tri_pattern *p = k->at.pattern;
-    if (!k->at.blocks) return;
-    int layout = (int)((k->attr.head0 + h) % tri__pattern_layouts(p, KERNEL_HEADS));
-    tri__pattern_row(p, layout, tri__pattern_rows(p, KERNEL_LONGEST), query / p->block, present);
-}
-
-/* One query row of one head, into row `to`: scores without subtracting the maximum, as they are small here. */
-static void double_attend(const kernel_call *k, double *const *v, int64_t h, int64_t begin, int64_t end, int64_t row,
-                          int64_t to) {
-    int64_t H = extent(k, 'H'), heads = extent(k, 'A'), d = H / heads, at = h * d;
-    const double *query = v[2] + row * 3 * H + at, *keys = v[tri__op_arg(k->at.op, "key")];
-    double sum = 0;
-    uint8_t present[KERNEL_LONGEST];
-    double_present(k, h, row - begin, present);
-    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] = 0;
-    for (int64_t t = begin; t < end; t++) {
-        if (k->at.blocks && !present[(t - begin) / k->at.pattern->block]) continue;
-        const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
-        double score = 0;
-        for (int64_t c = 0; c < d; c++) score += query[c] * other[c] / sqrt((double)d);
-        int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)keys[2 * t + 1];
-        double factor = mask_factor(k, (int64_t)keys[2 * row], (int64_t)keys[2 * row + 1], feature);
-        sum += exp(score);
-        for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] += exp(score) * factor * value[c];
-    }
-    for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] /= sum;
-    v[1][to * heads + h] = log(sum);
-}
-
-static void double_attention(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay 0 */
-    for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
-    for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
-            for (int64_t h = 0; h < extent(k, 'A'); h++)
-                double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row, row);
-}
-
-static void double_attention_first(const kernel_call *k, double *const *v) {
-    for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t h = 0; h < extent(k, 'A'); h++)
-            double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], (int64_t)v[3][s], s);
-}
-
-static void double_attention_sparse(const kernel_call *k, double *const *v) { double_attention(k, v); }
-static void double_attention_sparse_first(const kernel_call *k, double *const *v) { double_attention_first(k, v); }
-
-/* Where token `place` of sequence s is: its run, and its row there. */
-static int64_t double_row(const kernel_call *k, const double *seq, int64_t s, int64_t place, int64_t *run) {
-    int64_t ring = extent(k, 'J'), first = (int64_t)seq[s], length = (int64_t)seq[s + 1] - first;
-    *run = (first + place) / extent(k, 'T');
-    if (!ring) return (first + place) % extent(k, 'T');
-    *run = place * ring / ((length + ring - 1) / ring * ring);
-    return first / ring + s + place % ((length + ring - 1) / ring);
-}
-
-static void double_pool_first(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), run;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        int64_t t = double_row(k, v[2], i / H, 0, &run);
-        v[0][i] = run == k->attr.part ? v[1][t * H + i % H] : 0;
-    }
-}
-
-static void double_pool_mean(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), run;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        int64_t length = (int64_t)(v[2][i / H + 1] - v[2][i / H]);
-        v[0][i] = 0;
-        for (int64_t place = 0; place < length; place++) {
-            int64_t t = double_row(k, v[2], i / H, place, &run);
-            if (run == k->attr.part) v[0][i] += v[1][t * H + i % H] / (double)length;
-        }
-    }
-}
-
-static void double_kv_part(const kernel_call *k, double *const *v) {
-    int64_t D = extent(k, 'D'), G = extent(k, 'G');
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i / G * D + (D - G) + i % G];
-}
-
-/* One query of head h, `query` [d], at row `asks` of all runs: the context [d], and its lse. keys, values: rows of run
- * attr.part, `ld` apart. */
-static double double_attend_run(const kernel_call *k, const double *seq, int64_t s, int64_t h, const double *query,
-                                int64_t asks, const double *keys, const double *values, int64_t ld, const double *key,
-                                double *out) {
-    int64_t d = extent(k, 'H') / extent(k, 'A'), length = (int64_t)(seq[s + 1] - seq[s]), run;
-    double sum = 0;
-    uint8_t present[KERNEL_LONGEST];
-    double_present(k, h, (int64_t)key[2 * asks + 1], present);
-    for (int64_t c = 0; c < d; c++) out[c] = 0;
-    for (int64_t place = 0; place < length; place++) {
-        int64_t t = double_row(k, seq, s, place, &run);
-        if (run != k->attr.part || (k->at.blocks && !present[place / k->at.pattern->block])) continue;
-        double score = 0;
-        for (int64_t c = 0; c < d; c++) score += query[c] * keys[t * ld + c] / sqrt((double)d);
-        double factor = mask_factor(k, (int64_t)key[2 * asks], (int64_t)key[2 * asks + 1],
-                                    (k->attr.head0 + h) * k->attr.max_len + place);
-        sum += exp(score);
-        for (int64_t c = 0; c < d; c++) out[c] += exp(score) * factor * values[t * ld + c];
-    }
-    for (int64_t c = 0; c < d && sum > 0; c++) out[c] /= sum;
-    return sum > 0 ? log(sum) : -1e30;
-}
-
-static void double_attention_part(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), A = extent(k, 'A'), T = extent(k, 'T'), d = H / A, run;
-    for (int64_t i = 0; i < T * H; i++) v[0][i] = 0;
-    for (int64_t i = 0; i < T * A; i++) v[1][i] = 0;
-    for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t i = 0; i < (int64_t)(v[4][s + 1] - v[4][s]) * A; i++) {
-            int64_t h = i % A, t = double_row(k, v[4], s, i / A, &run);
-            if (run != k->attr.run) continue;
-            v[1][t * A + h] = double_attend_run(k, v[4], s, h, v[2] + t * 3 * H + h * d, run * T + t, v[3] + h * d,
-                                                v[3] + H + h * d, 2 * H, v[tri__op_arg(k->at.op, "key")],
-                                                v[0] + t * H + h * d);
-        }
-}
-
-static void double_attention_join(const kernel_call *k, double *const *v) {
-    int64_t A = extent(k, 'A'), d = extent(k, 'H') / A;
-    for (int64_t i = 0; i < operand_count(k, 1); i++) {
-        double w = exp(v[1][i]), more = exp(v[3][i]);
-        for (int64_t c = i * d; c < (i + 1) * d; c++) v[0][c] = (w * v[0][c] + more * v[2][c]) / (w + more);
-        v[1][i] = log(w + more);
-    }
-}
-
-static void double_attention_first_part(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), A = extent(k, 'A'), d = H / A, G = extent(k, 'G'), run;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0;
-    for (int64_t i = 0; i < extent(k, 'N') * A; i++) {
-        int64_t s = i / A, h = i % A, t = double_row(k, v[3], s, 0, &run);
-        double *y = v[0] + s * G + k->attr.part * (H + A);
-        y[H + h] = double_attend_run(k, v[3], s, h, v[1] + s * 3 * H + h * d, t, v[2] + H + h * d,
-                                     v[2] + 2 * H + h * d, 3 * H, v[tri__op_arg(k->at.op, "key")], y + h * d);
-    }
-}
-
-static void double_attention_first_join(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), A = extent(k, 'A'), d = H / A, each = H + A;
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        int64_t s = i / H, h = i % H / d;
-        const double *y = v[2] + s * extent(k, 'G');
-        double sum = 0, total = 0;
-        for (int64_t r = 0; r < extent(k, 'J'); r++)
-            sum += exp(y[r * each + H + h]), total += exp(y[r * each + H + h]) * y[r * each + i % H];
-        v[0][i] = total / sum, v[1][s * A + h] = log(sum);
-    }
-}
-
-/* Element i of the narrow matrix, in the wide one. */
-static int64_t double_wide_at(const kernel_call *k, int64_t i) {
-    int64_t G = extent(k, 'G'), each = G / k->attr.groups, row = i / G, group = i % G / each;
-    int64_t rank = row / extent(k, 'R'), t = row % extent(k, 'R');
-    return t * extent(k, 'D') + (group * k->attr.members + rank) * each + i % each;
-}
-
-static void double_heads_part(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][double_wide_at(k, i)];
-}
-
-static void double_heads_join(const kernel_call *k, double *const *v) {
-    for (int64_t i = 0; i < operand_count(k, 1); i++) v[0][double_wide_at(k, i)] = v[1][i];
-}
-
-static void double_heads_own(const kernel_call *k, double *const *v) {
-    int64_t H = extent(k, 'H'), C = extent(k, 'C');
-    for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] = i % H / C == k->attr.part ? v[1][i / H * C + i % H % C] : 0;
 }
 
 static void double_concat(const kernel_call *k, double *const *v) {
@@ -583,16 +410,14 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(embed),      ROW(norm),          ROW(dropout),         ROW(add),        ROW(dropout_add_norm),
     ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
     ROW(relu),       ROW(attention),     ROW(attention_first), ROW(attention_sparse),
-    ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean),
+    ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean), ROW(heads_part), ROW(heads_join), ROW(heads_own),
     ROW(kv_part),    ROW(attention_part), ROW(attention_join), ROW(attention_first_part), ROW(attention_first_join),
     [TRI_OP_attention_sparse_part] = double_attention_part,
     [TRI_OP_attention_sparse_first_part] = double_attention_first_part,
-    ROW(heads_part), ROW(heads_join),    ROW(heads_own),
     ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
     ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
     ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
-    ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen),
-    ROW(momentum_alone), ROW(adamw_meet),
+    ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen), ROW(momentum_alone), ROW(adamw_meet),
     ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
     ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
     ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),

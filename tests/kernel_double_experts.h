@@ -4,8 +4,6 @@
 
 #include "kernel_call.h"
 
-static inline int64_t extent(const kernel_call *k, char letter) { return k->at.dim[letter - 'A']; }
-
 /* How many experts are ahead of expert e for a token. */
 static int64_t double_rank(const double *logits, int64_t C, int64_t e) {
     int64_t ahead = 0;
