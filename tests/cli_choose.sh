@@ -25,6 +25,12 @@ expect "bounds save work: $quick of $(number simulated)" test "$quick" -lt "$(nu
 same --world-size 4 --hardware cpu --recompute none --schedule 1f1b
 same --world-size 8 --hardware h200x8 --recompute none --schedule interleaved --tp-size 1 --virtual-stages 2
 same --world-size 16 --hardware h200x8 --recompute none --pp-size 2 --tp-size 1 --schedule 1f1b --pipeline-shape branch
+same --world-size 4 --hardware cpu --cp-size 2 --recompute none --num-microbatches 1
+same --world-size 8 --hardware h200x8 --cp-size 2 --recompute none --tp-size 1 --num-microbatches 2 --schedule 1f1b
+expect "ranks share tokens in every layout" test "$(grep -o '"cp_size":2,' "$out" | wc -l)" = \
+    "$(grep -o '"pp_size"' "$out" | wc -l)"
+refuses 2 "--pp-size x --tp-size x --cp-size has to divide the ranks" -- choose "${tiny[@]}" --world-size 4 \
+    --hardware cpu --cp-size 3
 
 # Memory is exact: what a layout needs is enough, one byte less is not.
 one=(choose "${tiny[@]}" --world-size 1 --hardware cpu --num-microbatches 1 --recompute none --json)

@@ -87,9 +87,19 @@ static void test_limit(void **state) {
 
 static void test_layout(void **state) {
     (void)state;
-    const tri_layout layout = {.pp = 2, .tp = 1, .dp = 4, .order = 1, .shard = TRI_SHARD_HYBRID, .shard_size = 2,
-                               .schedule = TRI_SCHEDULE_INTERLEAVED, .shape = TRI_SHAPE_ASKED_CHAIN, .chunks = 3,
-                               .recompute = TRI_RECOMPUTE_FULL, .n_mb = 4, .precision = TRI_PRECISION_BF16,
+    const tri_layout layout = {.pp = 2,
+                               .tp = 1,
+                               .cp = 1,
+                               .dp = 4,
+                               .order = 1,
+                               .shard = TRI_SHARD_HYBRID,
+                               .shard_size = 2,
+                               .schedule = TRI_SCHEDULE_INTERLEAVED,
+                               .shape = TRI_SHAPE_ASKED_CHAIN,
+                               .chunks = 3,
+                               .recompute = TRI_RECOMPUTE_FULL,
+                               .n_mb = 4,
+                               .precision = TRI_PRECISION_BF16,
                                .offload = TRI_OFFLOAD_OPTIMIZER | TRI_OFFLOAD_PARAMS};
     tri_settings s;
     tri_layout_settings read;
@@ -118,13 +128,16 @@ static void test_layout(void **state) {
 
 static void test_why(void **state) {
     (void)state;
-    const tri_candidate best = {.layout = {.pp = 1, .tp = 1, .dp = 8, .n_mb = 1}, .seconds = 1, .computing = 0.9,
-                                .exposed = 0.05, .waiting = 0.05};
-    tri_candidate slow = {.layout = {.pp = 4, .tp = 1, .dp = 2, .n_mb = 4}, .seconds = 1.5, .computing = 0.9,
+    const tri_candidate best = {.layout = {.pp = 1, .tp = 1, .cp = 1, .dp = 8, .n_mb = 1},
+                                .seconds = 1,
+                                .computing = 0.9,
+                                .exposed = 0.05,
+                                .waiting = 0.05};
+    tri_candidate slow = {.layout = {.pp = 4, .tp = 1, .cp = 1, .dp = 2, .n_mb = 4}, .seconds = 1.5, .computing = 0.9,
                           .exposed = 0.1, .waiting = 0.5};
     char why[TRI_WHY_TEXT];
     assert_string_equal(tri__choose_why(&best, &slow, why), "4 microbatches in a pipeline of 4 leave a bubble of 33 %");
-    slow.layout = (tri_layout){.pp = 1, .tp = 1, .dp = 8, .n_mb = 1, .shard = TRI_SHARD_ZERO3};
+    slow.layout = (tri_layout){.pp = 1, .tp = 1, .cp = 1, .dp = 8, .n_mb = 1, .shard = TRI_SHARD_ZERO3};
     slow.exposed = 0.5, slow.waiting = 0.1, slow.sent = 1 << 20;
     assert_string_equal(tri__choose_why(&best, &slow, why),
                         "gathers of sharded weights are exposed for 500 ms (1.0 MiB sent a step)");

@@ -125,7 +125,7 @@ static int64_t samples_of(const tri_settings *s, const tri_json *manifest, const
 static tri_status find_recorded(const tri_settings *s, choice_text *out, int *found, int64_t *samples) {
     tri_json *manifest, *config;
     tri_status status = TRI_OK;
-    const tri_layout any = {.pp = 1, .tp = 1, .dp = 1, .n_mb = 1};
+    const tri_layout any = {.pp = 1, .tp = 1, .cp = 1, .dp = 1, .n_mb = 1};
     *found = 0, *samples = tri__choose_batch(s, (int)s->world_size);
     if (strcmp(s->resume, "never") == 0) return TRI_OK;
     load_recorded(strcmp(s->resume, "auto") == 0 ? s->output_dir : s->resume, &manifest, &config);

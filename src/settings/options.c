@@ -204,10 +204,10 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,serve,plan,choose,simulate,bench,mesh", .help = "pipeline stages"),
     ROW(INT, tp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "ranks that share each layer (tensor parallelism)"),
-    ROW(INT, cp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,plan,simulate,mesh",
+    ROW(INT, cp_size, ROUNDING, .value = "1", RANKS, .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
         .help = "ranks that share the tokens of each text (context parallelism)"),
     ROW(CHOICE, cp_mode, ROUNDING, .value = "auto", .choices = "auto|ring|heads",
-        .commands = "train,eval,predict,plan,simulate",
+        .commands = "train,eval,predict,plan,choose,simulate",
         .help = "how ranks that share tokens attend to all of them: ring: keys and values travel around; heads: ranks "
                 "exchange tokens for heads, which cp x tp has to divide; auto: the faster one by simulation"),
     ROW(INT, dp_size, ROUNDING, .value = "0", .min = 0, .max = 1 << 20,

@@ -314,7 +314,7 @@ static tri_status refuse(const search *s, int world) {
     if (!out->unfit)
         return tri__fail(TRI_USAGE,
                          "%d rank%s and a batch of %lld samples: no layout keeps what was given; every replica and "
-                         "microbatch needs a sample, --pp-size x --tp-size has to divide the ranks",
+                         "microbatch needs a sample, --pp-size x --tp-size x --cp-size has to divide the ranks",
                          world, world == 1 ? "" : "s", (long long)out->global_batch);
     int largest = 0;
     for (int mem = 1; mem < TRI_MEM_COUNT; mem++)
@@ -340,12 +340,6 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
                                .threads = options->threads ? options->threads : tri__cores()},
                     .world = world};
     *out = (tri_choice){.global_batch = global_batch, .hardware = chooser->hardware, .nearest = {.index = -1}};
-    if (chooser->settings.cp_size > 1)
-        return tri__fail(
-            TRI_USAGE,
-            "--cp-size %lld: layouts in which ranks share tokens are not searched; leave it out, or compare "
-            "with trident simulate",
-            (long long)chooser->settings.cp_size);
     if (chooser->settings.ep_size > 1)
         return tri__fail(
             TRI_USAGE,

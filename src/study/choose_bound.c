@@ -28,7 +28,7 @@ struct tri_bounds {
 /* Rounding, and work that moves between units. Ranks that move data themselves send gradients inside earlier waits, so
  * stages overlap more than their order says, most of all with the many waits of tp. */
 static double safe(const tri_bounds *b, const tri_layout *l) {
-    return b->chooser->hardware.overlap ? 0.995 : l->pp > 1 && l->tp > 1 ? 0.8 : 0.93;
+    return b->chooser->hardware.overlap ? 0.995 : l->pp > 1 && l->tp * l->cp > 1 ? 0.8 : 0.93;
 }
 
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {
@@ -203,9 +203,9 @@ typedef struct replicas {
 
 static tri_status find_replicas(const tri_bounds *b, const tri_layout *l, replicas *out, int *ranks) {
     tri_mesh mesh;
-    int size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
-    TRI_TRY(
-        tri__mesh_make(&mesh, l->pp * l->tp * l->dp, (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = 1, .dp = l->dp}));
+    int size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
+    TRI_TRY(tri__mesh_make(&mesh, tri__layout_world(l),
+                           (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = l->cp, .dp = l->dp}));
     TRI_TRY(tri__mesh_set_order(&mesh, tri__layout_order(l->order), b->chooser->hardware.ranks_per_node));
     int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
     *out = (replicas){.within = ranks, .n_within = size, .across = ranks + n, .n_across = n / size};
@@ -296,7 +296,7 @@ double tri__bounds_seconds(const tri_bounds *b, const tri_layout *l, int close) 
     if (!close) return safe(b, l) * l->n_mb * units->total / l->pp;
     const tri_core_times *core = core_of(b, l);
     replicas r;
-    int *ranks = core->status == TRI_OK ? calloc(2 * (size_t)l->dp, sizeof *ranks) : NULL;
+    int *ranks = core->status == TRI_OK ? calloc(2 * (size_t)tri__layout_replicas(l), sizeof *ranks) : NULL;
     double seconds = core->status == TRI_OK ? 0 : INFINITY; /* 0 without memory: no bound */
     if (ranks && find_replicas(b, l, &r, ranks) == TRI_OK) seconds = close_seconds(b, l, core, &r);
     free(ranks);
@@ -307,7 +307,7 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     const tri_unit_times *units = units_of(b, l);
     const tri_settings *s = &b->chooser->settings;
     double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
-    double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
+    double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
     double state = s->optimizer == TRI_SGD ? 0 : 8;
     double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept, half,
                                0}; /* state (and masters), gradients, weights */

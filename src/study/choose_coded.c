@@ -72,7 +72,7 @@ static void keep(tri_choice *out, int k, const tri_layout_trial *t) {
 
 /* Replicas alone, the simplest of each kind of sharding: what they send is what can be made less. */
 static int is_tried(const tri_choice *out, const tri_layout *const *list, int n, const tri_layout *l) {
-    if (l->pp * l->tp > 1 || l->dp == 1 || l->precision != out->best[0].layout.precision) return 0;
+    if (l->pp * l->tp > 1 || tri__layout_replicas(l) == 1 || l->precision != out->best[0].layout.precision) return 0;
     for (int i = 0; i < n; i++)
         if (list[i]->pp * list[i]->tp == 1 && list[i]->shard == l->shard) return 0;
     return 1;
@@ -82,7 +82,7 @@ static int is_tried(const tri_choice *out, const tri_layout *const *list, int n,
 static int list_layouts(const tri_space *space, const tri_choice *out, const tri_layout **list) {
     int n = 0;
     for (int i = 0; i < out->n_best; i++)
-        if (out->best[i].layout.dp > 1) list[n++] = &out->best[i].layout;
+        if (tri__layout_replicas(&out->best[i].layout) > 1) list[n++] = &out->best[i].layout;
     for (int i = 0; i < space->n; i++)
         if (is_tried(out, list, n, &space->at[i])) list[n++] = &space->at[i];
     return n;

@@ -10,8 +10,8 @@ tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t 
                              tri_arena *arena, tri_layout_settings *settings, tri_plan_in *out) {
     tri_place place;
     tri__layout_settings(l, &c->settings, global, settings);
-    settings->settings.world_size = (int64_t)l->pp * l->tp * l->dp;
-    TRI_TRY(tri__place_make(&settings->settings, NULL, l->pp * l->tp * l->dp, 0, &place));
+    settings->settings.world_size = tri__layout_world(l);
+    TRI_TRY(tri__place_make(&settings->settings, NULL, tri__layout_world(l), 0, &place));
     place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
     out->max = out->max_infer = *max;
@@ -28,9 +28,9 @@ static int has_lanes(const tri_chooser *c, const tri_layout *l) {
 /* Members of a tp group on one machine; all of them where that does not matter. */
 static int members_together(const tri_chooser *c, const tri_layout *l) {
     tri_mesh mesh;
-    int world = l->pp * l->tp * l->dp, per_node = c->hardware.ranks_per_node, together = 0;
+    int world = tri__layout_world(l), per_node = c->hardware.ranks_per_node, together = 0;
     if (l->tp == 1 || world <= per_node ||
-        tri__mesh_make(&mesh, world, (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = 1, .dp = l->dp}) != TRI_OK ||
+        tri__mesh_make(&mesh, world, (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = l->cp, .dp = l->dp}) != TRI_OK ||
         tri__mesh_set_order(&mesh, tri__layout_order(l->order), per_node) != TRI_OK)
         return l->tp;
     for (int place = 0; place < l->tp; place++)
@@ -99,6 +99,7 @@ static double added(alike *a, int i) {
     if (a->lanes && queue == TRI_QUEUE_COMPUTE) /* two kernels at once are faster than one after the other */
         return tri__instr_work(p, instr, a->seconds[i], a->costs) / fmax(1, a->costs->hardware->lane_share);
     if (queue == TRI_QUEUE_COMPUTE) a->now += a->seconds[i];
+    else if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) a->end[i] = a->now; /* at any time */
     else if (a->waits && tri__is_post(instr->op)) post(a, i);
     else if (a->waits && instr->op == TRI_OP_wait) a->now = fmax(a->now, a->end[tri__transfer_post_of(p, i)]);
     return instr->mb < 0 ? 0 : a->now - before; /* what is done once a step is not of a microbatch */
@@ -132,7 +133,7 @@ static void add_program(tri_arena *arena, const unit_job *job, const tri_program
 
 /* Threads of a rank of the whole layout: a rank planned alone would get all cores. */
 static int threads_of(const tri_chooser *c, const tri_layout *l) {
-    int world = l->pp * l->tp * l->dp, here = c->hardware.ranks_per_node;
+    int world = tri__layout_world(l), here = c->hardware.ranks_per_node;
     if (world < here) here = world;
     if (c->settings.threads || !c->hardware.cores) return (int)c->settings.threads;
     return c->hardware.cores > here ? c->hardware.cores / here : 1;
@@ -143,14 +144,15 @@ static int threads_of(const tri_chooser *c, const tri_layout *l) {
 static tri_status time_units(tri_arena *arena, void *data) {
     const unit_job *job = data;
     const tri_chooser *c = job->chooser;
-    tri_layout alone = {.pp = job->out->key.apart ? 2 : 1, .tp = job->layout->tp, .dp = 1, .n_mb = 1,
+    tri_layout alone = {.pp = job->out->key.apart ? 2 : 1, .tp = job->layout->tp, .cp = job->layout->cp, .dp = 1,
+                        .n_mb = 1,
                         .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
                         .recompute = job->layout->recompute, .precision = job->layout->precision};
     tri_layout_settings settings;
     tri_target target = c->target;
     tri_hardware hardware = c->hardware;
     tri_plan_in in;
-    if (job->layout->pp * job->layout->tp * job->layout->dp > 1) target.granule = 1;
+    if (tri__layout_world(job->layout) > 1) target.granule = 1;
     if (!job->out->key.lanes) target.lanes = 1;
     hardware.ranks_per_node = job->out->key.together;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));

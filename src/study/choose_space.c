@@ -40,7 +40,8 @@ static int same_order(const tri_layout *at, const char *a, const char *b) {
     for (int i = 0; i < 2; i++) {
         int n = 0;
         for (const char *axis = text[i]; *axis; axis += axis[2] ? 3 : 2)
-            if ((axis[0] == 'p' ? at->pp : axis[0] == 't' ? at->tp : at->dp) > 1) left[i][n++] = axis[0];
+            if ((axis[0] == 'p' ? at->pp : axis[0] == 't' ? at->tp : tri__layout_replicas(at)) > 1)
+                left[i][n++] = axis[0];
         left[i][n] = 0;
     }
     return strcmp(left[0], left[1]) == 0;
@@ -51,7 +52,7 @@ static void each_order(lister *l, tri_layout at) {
     if (fixed(l, &l->s->mesh_order) || l->world <= l->per_node) {
         tri_mesh mesh;
         char text[TRI_MESH_ORDER_TEXT];
-        tri__mesh_make(&mesh, l->world, (tri_mesh_sizes){.pp = at.pp, .tp = at.tp, .cp = 1, .dp = at.dp});
+        tri__mesh_make(&mesh, l->world, (tri_mesh_sizes){.pp = at.pp, .tp = at.tp, .cp = at.cp, .dp = at.dp});
         tri__mesh_set_order(&mesh, l->s->mesh_order, l->per_node);
         tri__mesh_order(&mesh, text);
         for (int i = 0; i < TRI_LAYOUT_ORDERS; i++)
@@ -122,28 +123,31 @@ static void each_schedule(lister *l, tri_layout at) {
 }
 
 static void each_hybrid(lister *l, tri_layout at) {
-    for (at.shard_size = 2; at.shard_size < at.dp; at.shard_size++) {
-        if (at.dp % at.shard_size) continue;
+    int replicas = tri__layout_replicas(&at);
+    for (at.shard_size = 2; at.shard_size < replicas; at.shard_size++) {
+        if (replicas % at.shard_size) continue;
         if (fixed(l, &l->s->shard_size) && l->s->shard_size && l->s->shard_size != at.shard_size) continue;
         each_schedule(l, at);
     }
 }
 
 static void each_shard(lister *l, tri_layout at) {
+    int replicas = tri__layout_replicas(&at);
     for (at.shard = TRI_SHARD_NONE; at.shard <= TRI_SHARD_HYBRID; at.shard++) {
-        if (fixed(l, &l->s->shard) ? l->s->shard != at.shard : at.dp == 1 && at.shard) continue;
-        if (at.shard == TRI_SHARD_HYBRID && at.dp > 1) each_hybrid(l, at);
+        if (fixed(l, &l->s->shard) ? l->s->shard != at.shard : replicas == 1 && at.shard) continue;
+        if (at.shard == TRI_SHARD_HYBRID && replicas > 1) each_hybrid(l, at);
         else each_schedule(l, at);
     }
 }
 
 static void each_mesh(lister *l, tri_layout at) {
     const tri_settings *s = l->s;
-    for (at.pp = 1; at.pp <= l->world && at.pp <= l->chooser->model.n_units; at.pp++) {
-        if (l->world % at.pp || (fixed(l, &s->pp_size) && at.pp != s->pp_size)) continue;
-        for (at.tp = 1; at.tp * at.pp <= l->world; at.tp++) {
-            if (l->world / at.pp % at.tp || (fixed(l, &s->tp_size) && at.tp != s->tp_size)) continue;
-            at.dp = l->world / at.pp / at.tp;
+    int world = l->world / at.cp; /* ranks of which each stands for those that share its tokens */
+    for (at.pp = 1; at.pp <= world && at.pp <= l->chooser->model.n_units && l->world % at.cp == 0; at.pp++) {
+        if (world % at.pp || (fixed(l, &s->pp_size) && at.pp != s->pp_size)) continue;
+        for (at.tp = 1; at.tp * at.pp <= world; at.tp++) {
+            if (world / at.pp % at.tp || (fixed(l, &s->tp_size) && at.tp != s->tp_size)) continue;
+            at.dp = world / at.pp / at.tp;
             if (fixed(l, &s->dp_size) && s->dp_size && at.dp != s->dp_size) continue;
             if (at.dp <= l->global) each_shard(l, at);
         }
@@ -176,5 +180,7 @@ void tri__space_list(tri_arena *arena, const tri_chooser *chooser, int world, in
     *out = (tri_space){0};
     list_savings(&l, offloads, &out->savings);
     if (!precisions) l.precisions = 1u << s->precision;
-    each_mesh(&l, (tri_layout){.recompute = out->savings.recompute[0], .offload = out->savings.offload[0]});
+    each_mesh(&l, (tri_layout){.cp = (int)s->cp_size,
+                               .recompute = out->savings.recompute[0],
+                               .offload = out->savings.offload[0]});
 }

@@ -54,7 +54,7 @@ static tri_counts *slowest_rows(tri_arena *arena, const tri_sampled *sampled, co
     for (int mb = 0; mb < in->n_mb; mb++) {
         for (int batch = 0; batch < sampled->n; batch++) {
             const tri_counts *of = &sampled->counts[batch * sampled->parts + mb], *most = of;
-            for (int replica = 1; replica < in->mesh.dp; replica++)
+            for (int replica = 1; replica < tri__mesh_readers(&in->mesh); replica++)
                 if (tokens_of(&of[replica * in->n_mb]) > tokens_of(most)) most = &of[replica * in->n_mb];
             for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++) {
                 out[mb].of[sym] += most->of[sym];
@@ -76,7 +76,7 @@ static tri_status try_layout(tri_arena *arena, void *data) {
     tri_layout_settings settings;
     tri_plan_in in;
     tri_timeline line;
-    tri_programs all = {.world = t->of.layout.pp * t->of.layout.tp * t->of.layout.dp};
+    tri_programs all = {.world = tri__layout_world(&t->of.layout)};
     tri_classes infer[TRI_PROGRAMS];
     TRI_TRY(tri__layout_input(c, &t->of.layout, t->global_batch, &t->rows.max, arena, &settings, &in));
     TRI_TRY(tri__engine_accept(&settings.settings));

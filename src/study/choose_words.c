@@ -30,7 +30,7 @@ static const char *transfers_of(const tri_layout *l) {
     if (l->shard == TRI_SHARD_ZERO3 || l->shard == TRI_SHARD_HYBRID) return "gathers of sharded weights";
     if (l->tp > 1) return "transfers inside layers (tp)";
     if (l->shard == TRI_SHARD_ZERO2) return "reduce-scatters of every microbatch";
-    if (l->dp > 1) return l->shard ? "gradients and updated weights" : "sums of gradients";
+    if (tri__layout_replicas(l) > 1) return l->shard ? "gradients and updated weights" : "sums of gradients";
     return "sends between stages";
 }
 
@@ -42,7 +42,9 @@ static void exposed_words(const tri_candidate *c, char *out, size_t size) {
 
 /* The share of the weights that a rank updates. */
 static double updated(const tri_layout *l) {
-    int shards = l->shard == TRI_SHARD_NONE ? 1 : l->shard == TRI_SHARD_HYBRID ? l->shard_size : l->dp;
+    int shards = l->shard == TRI_SHARD_NONE     ? 1
+                 : l->shard == TRI_SHARD_HYBRID ? l->shard_size
+                                                : tri__layout_replicas(l);
     return 1.0 / ((double)l->pp * l->tp * shards);
 }
 

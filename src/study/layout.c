@@ -13,7 +13,7 @@ const char *tri__layout_order(int order) { return orders[order]; }
 void tri__layout_settings(const tri_layout *l, const tri_settings *asked, int64_t global, tri_layout_settings *out) {
     tri_settings *s = &out->settings;
     *s = *asked;
-    s->pp_size = l->pp, s->tp_size = l->tp, s->dp_size = l->dp;
+    s->pp_size = l->pp, s->tp_size = l->tp, s->cp_size = l->cp, s->dp_size = l->dp;
     s->mesh_order = (char *)orders[l->order];
     s->shard = l->shard, s->shard_size = l->shard_size;
     s->schedule = l->schedule, s->pipeline_shape = l->shape, s->virtual_stages = l->chunks;
@@ -43,7 +43,7 @@ tri_status tri__layout_options(const tri_layout *l, int all, tri_layout_each *ea
     const struct {
         const char *key;
         int value;
-    } keys[] = {{"pp_size", l->pp},       {"tp_size", l->tp},         {"dp_size", l->dp},
+    } keys[] = {{"pp_size", l->pp},       {"tp_size", l->tp},         {"cp_size", l->cp},         {"dp_size", l->dp},
                 {"mesh_order", l->order}, {"shard", l->shard},        {"shard_size", l->shard_size},
                 {"schedule", l->schedule}, {"pipeline_shape", l->shape}, {"virtual_stages", l->chunks},
                 {"num_microbatches", l->n_mb}, {"recompute", l->recompute}, {"offload", (int)l->offload},
@@ -117,11 +117,11 @@ static tri_status add_value(void *context, const char *key, const char *value) {
 }
 
 const char *tri__layout_text(const tri_layout *l, char out[static TRI_LAYOUT_TEXT]) {
-    const int size[] = {l->dp, l->tp, l->pp};
-    static const char *const axis[] = {"dp", "tp", "pp"};
+    const int size[] = {l->dp, l->cp, l->tp, l->pp};
+    static const char *const axis[] = {"dp", "cp", "tp", "pp"};
     char word[32];
     *out = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (size[i] == 1) continue;
         snprintf(word, sizeof word, "%s %d", axis[i], size[i]);
         add_words(out, " x ", word);

@@ -11,13 +11,16 @@ enum { TRI_OFFLOAD_OPTIMIZER = 1, TRI_OFFLOAD_GRADIENTS = 2, TRI_OFFLOAD_PARAMS 
 
 /* Enumerations as the options' choices number them. */
 typedef struct tri_layout {
-    int pp, tp, dp;
+    int pp, tp, cp, dp;   /* cp: as given, for all layouts of a search; dp: groups that take different samples */
     int order;            /* a permutation of the axes, as tri__layout_order spells it */
     int shard, shard_size; /* size: hybrid only */
     int schedule, shape, chunks; /* shape: TRI_SHAPE_ASKED_CHAIN or _BRANCH; chunks: 0 unless interleaved */
     int recompute, precision, n_mb;
     unsigned offload;     /* TRI_OFFLOAD_* or-ed */
 } tri_layout;
+
+static inline int tri__layout_replicas(const tri_layout *l) { return l->cp * l->dp; } /* the mesh's dp axis */
+static inline int tri__layout_world(const tri_layout *l) { return l->pp * l->tp * tri__layout_replicas(l); }
 
 enum { TRI_LAYOUT_ORDERS = 6 };
 const char *tri__layout_order(int order); /* "pp,tp,dp"; 0 is the default */
