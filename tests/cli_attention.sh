@@ -83,6 +83,22 @@ run "${tokens[@]}" --world-size 3 --cp-size 3
 expect_text "$out" '"context":{"mode":"ring","reason":"only"}'
 run "${tokens[@]}" --world-size 2 --cp-size 2 --cp-mode heads
 expect_text "$out" '"context":{"mode":"heads","reason":"asked"}'
+
+# Evaluation and prediction by ranks that share tokens; a server refuses.
+score() { grep -o '"loss":[^,]*' "$out" | cut -d: -f2; }
+run eval --checkpoint one --data-path data/valid.csv --json --quiet
+expect_code 0
+alone=$(score)
+for mode in heads ring; do
+    run eval --checkpoint one --data-path data/valid.csv --json --quiet --nproc-per-node 2 --cp-size 2 --cp-mode $mode
+    expect_code 0
+    expect "$mode: the loss of one rank" is "$(awk -v a="$alone" -v b="$(score)" 'BEGIN { print (a - b)^2 }')" '<' 1e-10
+done
+run predict --checkpoint one --data-path data/valid.csv --output p.csv --quiet --nproc-per-node 2 --cp-size 2
+expect_code 0
+expect "a row each" test "$(wc -l <p.csv)" = "$(wc -l <data/valid.csv)"
+refuses 2 "--cp-size 2: a server's first rank sends the others whole batches" "trident predict" -- \
+    serve one --nproc-per-node 2 --cp-size 2
 rm -rf other
 run train "${common[@]}" --threads 2 --recompute full --output-dir other
 expect "recomputed, by two threads: the same bits" test "$("$trident" digest one)" = "$("$trident" digest other)"

@@ -204,6 +204,11 @@ static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_wor
 static tri_status prepare(serving *s, int n, const char *const *args) {
     int n_words = 0;
     TRI_TRY(tri__cli_own_settings(&s->settings, "serve", &s->own, n, args, s->words, MODELS, &n_words));
+    if (s->settings.cp_size > 1)
+        return tri__fail(TRI_USAGE,
+                         "--cp-size %lld: a server's first rank sends the others whole batches, not runs of their "
+                         "tokens; take --tp-size, or trident predict for long texts in a file",
+                         (long long)s->settings.cp_size);
     if (!n_words) return tri__fail(TRI_USAGE, "which model? trident serve RUN, a checkpoint or a run folder");
     for (int i = 0; i < n_words; i++) TRI_TRY(take_model(s, s->words[i]));
     TRI_TRY(take_files(s));
