@@ -116,7 +116,8 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
                             .parts = n_mb,
                             .workers = engine->workers,
                             .granule = tri__plan_granule(&engine->in),
-                            .ring = tri__plan_ring(&engine->in)};
+                            .ring = tri__plan_ring(&engine->in),
+                            .sharers = tri__mesh_ep(&engine->in.mesh)};
     for (int text = 0; text < engine->model.n_texts; text++) {
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
         spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);

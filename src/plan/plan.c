@@ -33,6 +33,18 @@ int tri__plan_granule(const tri_plan_in *in) {
     return granule > 0 ? granule : 1;
 }
 
+void tri__plan_share_rows(const tri_plan_in *in, tri_counts *counts, int n_mb) {
+    int ep = tri__mesh_ep(&in->mesh), readers = tri__mesh_readers(&in->mesh);
+    for (int i = 0; i < readers * n_mb; i++)
+        for (int k = 1; k < ep; k++) { /* the others of its run */
+            int reader = i / n_mb, other = reader / ep * ep + (reader + k) % ep;
+            for (int sym = TRI_SYM_X0; sym <= TRI_SYM_X1; sym++) {
+                int64_t rows = counts[other * n_mb + i % n_mb].of[sym];
+                if (rows > counts[i].of[sym]) counts[i].of[sym] = rows;
+            }
+        }
+}
+
 tri_holder tri__plan_holder(const tri_plan_in *in) {
     return (tri_holder){in->mesh.tp, tri__mesh_coords(&in->mesh, in->rank).tp, tri__mesh_ep(&in->mesh),
                         tri__mesh_expert(&in->mesh, in->rank)};

@@ -187,6 +187,9 @@ int tri__plan_granule(const tri_plan_in *in);
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts);
 /* Rows of experts, where they are not counted: as many as there may be. */
 void tri__plan_experts(const tri_network *model, tri_counts *counts);
+/* Makes rows of experts the same for all replicas that share experts: as many as the one with the most has. counts:
+ * [replicas, n_mb] microbatches. */
+void tri__plan_share_rows(const tri_plan_in *in, tri_counts *counts, int n_mb);
 /* Ranks of a ring that share each sequence; 0: none. */
 int tri__plan_ring(const tri_plan_in *in);
 

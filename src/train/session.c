@@ -139,7 +139,8 @@ static tri_status open_loader(tri_session *s) {
                             .parts = s->engine.n_mb,
                             .workers = s->engine.workers,
                             .granule = tri__plan_granule(&s->engine.in),
-                            .ring = tri__plan_ring(&s->engine.in)};
+                            .ring = tri__plan_ring(&s->engine.in),
+                            .sharers = tri__mesh_ep(&s->engine.in.mesh)};
     for (int text = 0; text < s->assets.n_texts; text++) {
         spec.position_base[text] = tri__encoder_position_base(&s->assets.encoder[text]);
         spec.capacity[text] = tri__encoder_capacity(&s->assets.encoder[text]);

@@ -18,6 +18,7 @@ typedef struct buffer {
     tri_batch batch;
     int64_t *rows;         /* [batch], in the order of the batch */
     int32_t *part;         /* [batch] the part of each */
+    int64_t (*places)[2];  /* [sharers * parts] of each expert, in the parts of all replicas that share experts */
     stage stage;           /* guarded by the lock */
 } buffer;
 
@@ -48,6 +49,8 @@ static size_t lay_out(tri_loader *loader, char *base) {
         tri_batch *batch = &loader->buffers[b].batch;
         loader->buffers[b].rows = tri__carve(base, &at, all * sizeof *loader->buffers[b].rows);
         loader->buffers[b].part = tri__carve(base, &at, all * sizeof *loader->buffers[b].part);
+        loader->buffers[b].places = tri__carve(
+            base, &at, (size_t)(loader->spec.sharers * loader->spec.parts) * sizeof *loader->buffers[b].places);
         batch->row = loader->buffers[b].rows, batch->part_of = loader->buffers[b].part;
         batch->parts = loader->spec.parts;
         batch->part = tri__carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
@@ -69,14 +72,36 @@ static tri_status add_row(const tri_loader *loader, tri_micro *micro, int64_t ro
     return TRI_OK;
 }
 
+/* Counts the places of a row among the parts of replicas that share experts. */
+static void count_places(const tri_loader *loader, buffer *into, int64_t row, int part) {
+    const tri_dataset *data = loader->spec.sampler->data;
+    int all = loader->spec.sharers * loader->spec.parts, k = part - loader->spec.first_part / all * all;
+    for (int t = 0; t < data->n_texts && k >= 0 && k < all; t++)
+        into->places[k][t] += tri__micro_places(&loader->micro, t, data->text[t].start[row + 1] -
+                                                                       data->text[t].start[row]);
+}
+
+/* All replicas that share experts have as many rows of them as the one with the most. */
+static void share_places(const tri_loader *loader, buffer *into) {
+    int parts = loader->spec.parts;
+    for (int k = 0; k < loader->spec.sharers * parts; k++)
+        for (int t = 0; t < loader->micro.n_texts; t++) {
+            int64_t rows = into->places[k][t] * loader->micro.capacity[t].experts,
+                    *most = &into->batch.part[k % parts].expert_rows[t];
+            if (rows > *most) *most = rows;
+        }
+}
+
 static tri_status fill(const tri_loader *loader, buffer *into) {
     const tri_dataset *data = loader->spec.sampler->data;
     tri_batch *batch = &into->batch;
     batch->tokens = 0, batch->weight = 0;
     for (int p = 0; p < batch->parts; p++) tri__micro_clear(&loader->micro, &batch->part[p]);
+    memset(into->places, 0, (size_t)(loader->spec.sharers * batch->parts) * sizeof *into->places);
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t row = into->rows[i];
         int p = into->part[i] - loader->spec.first_part;
+        count_places(loader, into, row, into->part[i]);
         if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
         for (int t = 0; t < data->n_texts; t++)
             batch->tokens += tri__dataset_packed(data, t, row).tokens;
@@ -84,6 +109,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
                                                     : 1.0;
     }
     for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->micro, &batch->part[p]);
+    share_places(loader, into);
     return TRI_OK;
 }
 
@@ -161,6 +187,7 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     if (!loader) return tri__fail(TRI_RESOURCE, "out of memory for the loader");
     loader->spec = *spec;
     if (!spec->parts) loader->spec.parts = spec->sampler->parts;
+    if (!spec->sharers) loader->spec.sharers = 1;
     TRI_ASSERT(spec->first_part >= 0 && spec->first_part + loader->spec.parts <= spec->sampler->parts);
     loader->micro = (tri_micro_spec){.n_texts = spec->sampler->data->n_texts,
                                      .n_columns = spec->sampler->data->n_columns,

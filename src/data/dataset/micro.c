@@ -110,6 +110,15 @@ void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, i
     micro->row[micro->n++] = row;
 }
 
+int64_t tri__micro_places(const tri_micro_spec *spec, int text, int64_t length) {
+    const tri_windows *w = &spec->windows;
+    const tri_capacity *capacity = &spec->capacity[text];
+    if (!capacity->experts) return 0;
+    if (!is_windowed(spec)) return tri__capacity(capacity, length);
+    int64_t n = tri__windows_packed(w, length).windows, places = tri__capacity(capacity, length - (n - 1) * w->stride);
+    return places + (n - 1) * tri__capacity(capacity, w->max_len);
+}
+
 static void place_sequences(const tri_capacity *capacity, tri_micro *micro, int text, int64_t sequences) {
     int32_t *places = micro->places[text], *seq = micro->seq[text];
     if (!capacity->experts) return;

@@ -43,6 +43,9 @@ typedef struct tri_micro_spec {
     int ring;             /* ranks of a ring that share each sequence; 0: none */
 } tri_micro_spec;
 
+/* Places of one expert for a text of so many tokens, in all its windows; 0 without experts. */
+int64_t tri__micro_places(const tri_micro_spec *spec, int text, int64_t length);
+
 /* Carves `bytes` out of `base` at *at, aligned to 64; with base NULL it only counts. */
 void *tri__carve(char *base, size_t *at, size_t bytes);
 /* Carves out the arrays; with base NULL it only counts, and leaves `micro` as it is. */
