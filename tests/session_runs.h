@@ -23,6 +23,7 @@ struct run {
     tri_status (*before)(run *run, tri_session *session, int rank, int step);
     /* results */
     double loss[RUN_RANKS][RUN_STEPS], norm[RUN_RANKS][RUN_STEPS];
+    double dropped[RUN_RANKS][RUN_STEPS];   /* tokens that no expert took */
     tri_result scores[RUN_RANKS];
     char folder[TRI_PATH_MAX];              /* of the checkpoint */
     int64_t skipped[RUN_RANKS];             /* steps without an update */
@@ -49,6 +50,9 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
     int64_t width = s->extent[last], cols = piece->shape.dim[last];
     for (int64_t e = s->begin; e < s->end; e++) {
         int64_t row = (last ? s->start[0] : 0) + e / width;
+        if (last == 2) /* of experts */
+            row = (s->start[0] + e / width / s->extent[1]) * piece->shape.dim[1] + s->start[1] +
+                  e / width % s->extent[1];
         whole[row * cols + s->start[last] + e % width] = from[e - s->begin];
     }
 }
@@ -141,6 +145,7 @@ static inline tri_status run_opened(run *run, tri_world *world, int rank, tri_se
         TRI_TRY(tri_forward_backward(session, &run->loss[rank][k]));
         TRI_TRY(tri_update(session));
         run->norm[rank][k] = session->last.grad_norm;
+        run->dropped[rank][k] = session->dropped;
     }
     if (run->allocated) TRI_TRY(run_allocations(run, world, rank, &after));
     if (after != before) return tri__fail(TRI_INTERNAL, "%ld allocations after the first step", after - before);

@@ -1,0 +1,235 @@
+/* test_expert_ranks.c - ranks that share the experts of layers (expert parallelism) train like one rank that holds all:
+ * with stages, ranks that share layers, every shard, recomputation, layers left out and 16-bit numbers; the same tokens
+ * are dropped; runs repeat to the bit and move to other meshes; programs of all meshes of up to 16 ranks fit together.
+ * SOAK_STEPS=100: every case. */
+#include "session_runs.h"
+
+#include "soak.h"
+#include "tiny.h"
+
+enum { STEPS = 6, EXPERTS = 4 };
+
+/* What a run and the run of one rank that it is compared with share. */
+typedef struct family {
+    const char *config, *option;
+    double bound; /* of losses; 0: DESIGN 3's */
+} family;
+
+enum { TOP1, TOP2, BF16, DROPPED, WINDOWS, LAMB, FAMILIES };
+static const family families[FAMILIES] = {
+    [TOP1] = {"top1.json", NULL, 0},
+    [TOP2] = {"top2.json", NULL, 0},
+    [BF16] = {"top2.json", "--precision=bf16", 1e-3},
+    [DROPPED] = {"top1.json", "--layer-drop=theta=0.3,gamma=0.4", 0},
+    [WINDOWS] = {"top1.json", "--windows=3", 0},
+    [LAMB] = {"top2.json", "--optimizer=lamb", 0},
+};
+
+typedef struct mesh_case {
+    int family;
+    int ep, tp, pp, dp;
+    int mb;
+    int sampled; /* 1: in `make test`, too */
+    const char *more[3];
+} mesh_case;
+
+static void write_config(const char *name, int per_token, double factor, const char *layers) {
+    char text[2048], experts[256];
+    snprintf(experts, sizeof experts,
+             ", \"num_experts\": %d, \"experts_per_token\": %d, \"expert_capacity_factor\": %g, \"expert_layers\": %s,"
+             " \"router_aux_loss_coef\": 0.01",
+             EXPERTS, per_token, factor, layers);
+    snprintf(text, sizeof text,
+             "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+             " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+             " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
+             " \"warmup_steps\": 2, \"global_batch_size\": 16,"
+             " \"primary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 8,"
+             " \"intermediate_size\": 32, \"max_position_embeddings\": 16%s},"
+             " \"secondary_encoder\": {\"hidden_size\": 16, \"num_hidden_layers\": 1,"
+             " \"num_attention_heads\": 8, \"intermediate_size\": 24, \"max_position_embeddings\": 16}}",
+             experts);
+    write_file(name, text);
+}
+
+static int make_model(void **state) {
+    if (make_data(state)) return 1;
+    write_config("top1.json", 1, 1, "[1]");
+    write_config("top2.json", 2, 1.25, "\"every 1\"");
+    return 0;
+}
+
+typedef struct words {
+    char mesh[5][48];
+} words;
+
+static run of_mesh(const mesh_case *c, words *text) {
+    const family *f = &families[c->family];
+    run made = {.config = f->config, .output = "shared", .ranks = c->tp * c->pp * c->dp, .steps = STEPS, .evaluate = 1};
+    int n = 0;
+    snprintf(text->mesh[0], 48, "--ep-size=%d", c->ep);
+    snprintf(text->mesh[1], 48, "--tp-size=%d", c->tp);
+    snprintf(text->mesh[2], 48, "--pp-size=%d", c->pp);
+    snprintf(text->mesh[3], 48, "--dp-size=%d", c->dp);
+    snprintf(text->mesh[4], 48, "--num-microbatches=%d", c->mb);
+    for (; n < 5; n++) made.option[n] = text->mesh[n];
+    if (c->tp > 1) made.option[n++] = "--sequence-parallel=no";
+    if (f->option) made.option[n++] = f->option;
+    if (c->family == WINDOWS) made.option[n++] = "--max-sen-len=7", made.option[n++] = "--stride=3";
+    for (int i = 0; i < 3 && c->more[i]; i++) made.option[n++] = c->more[i];
+    return made;
+}
+
+/* DESIGN 3: |dloss| <= 2e-6 max(loss, 0.1), 1e-5 where ranks share layers. */
+static double bound_of(const mesh_case *c) {
+    double bound = families[c->family].bound;
+    return bound > 0 ? bound : c->tp > 1 ? 1e-5 : 2e-6;
+}
+
+static void expect_near(const mesh_case *c, const run *one, const run *have) {
+    char name[160];
+    double most = bound_of(c);
+    snprintf(name, sizeof name, "%s %s: ep %d, tp %d, pp %d, dp %d %s", families[c->family].config,
+             families[c->family].option ? families[c->family].option : "", c->ep, c->tp, c->pp, c->dp,
+             c->more[0] ? c->more[0] : "");
+    for (int k = 0; k < STEPS; k++) {
+        double off = fabs(have->loss[0][k] - one->loss[0][k]) / fmax(one->loss[0][k], 0.1), norm = one->norm[0][k];
+        if (!(off <= most))
+            fail_msg("%s: loss of step %d is %.9g, not %.9g", name, k + 1, have->loss[0][k], one->loss[0][k]);
+        if (!(fabs(have->norm[0][k] - norm) <= 10 * most * norm))
+            fail_msg("%s: norm of step %d is %.9g, not %.9g", name, k + 1, have->norm[0][k], norm);
+    }
+    for (int rank = 0; rank < have->ranks; rank++) {
+        if (!(fabs(have->scores[rank].loss - one->scores[0].loss) <= fmax(most, 1e-5)))
+            fail_msg("%s: rank %d evaluates %.9g, not %.9g", name, rank, have->scores[rank].loss, one->scores[0].loss);
+        for (int k = 0; k < STEPS && families[c->family].bound == 0; k++)
+            if (have->dropped[rank][k] != one->dropped[0][k])
+                fail_msg("%s: %g tokens are dropped in step %d, not %g", name, have->dropped[rank][k], k + 1,
+                         one->dropped[0][k]);
+    }
+}
+
+static const mesh_case cases[] = {
+    {TOP2, 2, 1, 1, 2, 1, 1, {NULL}},
+    {TOP1, 2, 1, 1, 4, 1, 1, {"--shard=zero3"}},
+    {TOP2, 4, 1, 1, 4, 2, 1, {"--shard=zero2"}},
+    {TOP1, 2, 1, 2, 2, 2, 1, {"--recompute=full"}},
+    {TOP2, 2, 2, 1, 2, 1, 1, {"--shard=zero1"}},
+    {TOP1, 1, 2, 1, 2, 1, 0, {NULL}},
+    {TOP1, 4, 1, 1, 4, 1, 0, {"--shard=zero3"}}, /* no other rank has the same experts */
+    {TOP2, 4, 1, 1, 4, 2, 0, {"--shard=zero1"}},
+    {TOP2, 2, 1, 1, 4, 2, 0, {"--shard=zero2", "--recompute=selective"}},
+    {TOP1, 2, 1, 1, 4, 3, 0, {"--shard=zero1", "--wrap=size", "--wrap-min-params=2000"}},
+    {TOP2, 2, 1, 2, 4, 4, 0, {"--shard=zero3", "--schedule=zb-h1"}},
+    {TOP1, 2, 2, 2, 2, 2, 0, {"--schedule=interleaved"}},
+    {TOP2, 4, 2, 1, 8, 1, 0, {"--shard=zero3"}},
+    {TOP1, 2, 1, 1, 6, 1, 0, {"--offload=optimizer", "--shard=zero1"}},
+    {TOP2, 4, 1, 4, 4, 4, 0, {"--schedule=zbv"}},
+    {TOP1, 2, 1, 1, 16, 1, 0, {"--shard=zero2"}}, /* a sample a replica */
+    {BF16, 2, 1, 1, 4, 1, 1, {"--shard=zero3"}},
+    {BF16, 4, 1, 2, 4, 2, 0, {"--shard=zero1"}},
+    {DROPPED, 2, 1, 1, 2, 2, 1, {"--shard=zero3"}},
+    {DROPPED, 2, 1, 2, 4, 2, 0, {NULL}},
+    {WINDOWS, 2, 1, 1, 2, 1, 0, {NULL}},
+    {WINDOWS, 4, 1, 1, 4, 2, 0, {"--shard=zero2"}},
+    {LAMB, 2, 1, 1, 4, 1, 1, {"--shard=zero1"}},
+    {LAMB, 4, 1, 1, 4, 1, 0, {NULL}},
+    {LAMB, 2, 2, 1, 4, 1, 0, {"--shard=zero3"}},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void like_one_rank(void **state) {
+    (void)state;
+    int whole = soak_count("SOAK_STEPS", 0) > 0;
+    run *one[FAMILIES] = {NULL};
+    double dropped = 0;
+    for (int i = 0; i < CASES; i++) {
+        const mesh_case *c = &cases[i];
+        words text;
+        if (!whole && !c->sampled) continue;
+        if (!one[c->family]) {
+            run alone = of_mesh(&(mesh_case){c->family, 1, 1, 1, 1, 1, 1, {NULL}}, &text);
+            alone.ranks = 0, alone.output = "one";
+            one[c->family] = run_on(&alone);
+        }
+        run asked = of_mesh(c, &text), *have = run_on(&asked);
+        expect_near(c, one[c->family], have);
+        dropped += have->dropped[0][0];
+        run_free(have);
+    }
+    assert_true(dropped > 0);
+    for (int f = 0; f < FAMILIES; f++) run_free(one[f]);
+}
+
+/* A run that is stopped goes on to the bit on its mesh, and close to it on others. */
+static void goes_on_anywhere(void **state) {
+    (void)state;
+    static const mesh_case meshes[] = {{TOP2, 2, 1, 1, 2, 1, 1, {"--shard=zero1"}},
+                                       {TOP2, 1, 1, 1, 1, 1, 1, {NULL}},
+                                       {TOP2, 4, 1, 1, 4, 1, 1, {"--shard=zero3"}},
+                                       {TOP2, 2, 2, 1, 2, 1, 1, {NULL}}};
+    words text;
+    run whole = of_mesh(&meshes[0], &text), *all = run_on(&whole), *again = run_on(&whole);
+    expect_same_bits(all, again, "the same run once more");
+    run_free(again);
+    /* on the same mesh; and from mesh to mesh, two steps on each */
+    for (int moves = 0; moves < 2; moves++)
+        for (int part = 0, step = 0; step < STEPS; part++) {
+            const mesh_case *on = &meshes[moves ? part + 1 : 0];
+            run some = of_mesh(part ? on : &meshes[0], &text);
+            some.steps = 2, some.save = 1, some.keep_going = part > 0;
+            run *then = run_on(&some);
+            for (int k = 0; k < then->steps; k++, step++) {
+                double want = all->loss[0][step], off = fabs(then->loss[0][k] - want);
+                if (!(off <= (moves ? 1e-5 * fmax(want, 0.1) : 0)))
+                    fail_msg("step %d resumed with ep %d: loss %.9g in place of %.9g", step + 1, on->ep,
+                             then->loss[0][k], want);
+            }
+            run_free(then);
+        }
+    run_free(all);
+}
+
+/* Plans and checks all ranks of a mesh. */
+static void check_mesh(const tri_mesh *mesh, tri_shard_kind shard, tri_recompute recompute) {
+    static char *no_decay[] = {"bias"};
+    tiny t;
+    tri_classes all[TRI_PROGRAMS];
+    char name[96];
+    snprintf(name, sizeof name, "ep %d, tp %d, pp %d, dp %d, shard %d", mesh->ep, mesh->tp, mesh->pp, mesh->dp, shard);
+    tiny_open(&t, "cpu", 1, 3, 0.1, 2);
+    t.encoder[0].num_experts = 8, t.encoder[0].experts_per_token = 2, t.encoder[0].expert_every = 1;
+    t.encoder[0].expert_capacity_factor = 1.25;
+    tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){no_decay, 1}, &t.model);
+    t.in.mesh = *mesh, t.in.recompute = recompute;
+    t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B};
+    t.in.sharding = (tri_sharding){.kind = shard, .prefetch = 1};
+    if (tri__plan_ranks(&t.arena, &t.in, 1, all) != TRI_OK) fail_msg("%s: %s", name, tri_error());
+    for (int i = 0; i < TRI_PROGRAMS; i++)
+        if (tri__check_all(&all[i]) != TRI_OK) fail_msg("%s, program %d: %s", name, i, tri_error());
+    tiny_close(&t);
+}
+
+/* ep x tp x pp x dp, up to 16 ranks: with each shard by SOAK_STEPS, else with one after the other. */
+static void all_meshes_fit(void **state) {
+    (void)state;
+    enum { MOST = 16, HEADS_OF_TINY = 4 };
+    int whole = soak_count("SOAK_STEPS", 0) > 0, n = 0;
+    for (int ep = 2; ep <= 8; ep *= 2)
+        for (int tp = 1; tp <= HEADS_OF_TINY; tp *= 2)
+            for (int pp = 1; pp < 4; pp++)
+                for (int runs = 1; ep * runs * tp * pp <= MOST; runs++, n++)
+                    for (int shard = 0; shard <= TRI_SHARD_ZERO3; shard++) {
+                        tri_mesh mesh = {.pp = pp, .tp = tp, .dp = ep * runs, .ep = ep};
+                        if (whole || shard == n % (TRI_SHARD_ZERO3 + 1))
+                            check_mesh(&mesh, (tri_shard_kind)shard, (tri_recompute)((n + shard) % 3));
+                    }
+    assert_true(n > 30);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere),
+                                       cmocka_unit_test(all_meshes_fit)};
+    soak_select(argc, argv);
+    return cmocka_run_group_tests(tests, make_model, remove_data);
+}
