@@ -181,6 +181,13 @@ static inline int64_t kernel_capacity(const kernel_case *at, int64_t length) {
     return choices > C ? (choices + C - 1) / C : 1;
 }
 
+/* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */
+static inline unsigned kernel_case_spare(const kernel_case *at) {
+    const tri_op_row *row = tri__op_row(at->op);
+    int key = tri__op_arg(at->op, "key"), s = tri__op_arg(at->op, "s");
+    return (key >= 0 && row->arg[key].optional ? 1u << key : 0) | (s >= 0 && row->arg[s].optional ? 1u << s : 0);
+}
+
 /* Derives dependent extents, and visits the case. */
 static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *visit, void *context) {
 #define DIM(letter) at->dim[(letter) - 'A']

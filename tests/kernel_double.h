@@ -43,7 +43,8 @@ static void double_dropout_add_norm(const kernel_call *k, double *const *v) {
     assert_true(H <= WIDEST);
     for (int64_t t = 0; t < extent(k, 'T'); t++) {
         for (int64_t c = 0; c < H; c++)
-            x[c] = v[3][t * H + c] * mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) +
+            x[c] = (v[8] ? v[8][0] : 1) * v[3][t * H + c] *
+                       mask_factor(k, (int64_t)v[7][2 * t], (int64_t)v[7][2 * t + 1], c) +
                    v[4][t * H + c];
         double_norm_row(k, v, t, x, v[5], v[6]);
     }

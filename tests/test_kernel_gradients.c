@@ -14,7 +14,7 @@ typedef struct gradients {
 
 /* Fused operations have no adjoint in ops.def: the planner fuses after it has formed gradients. These are theirs. */
 static const struct { tri_op op; const char *adjoint; } fused[] = {
-    {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key"},
+    {TRI_OP_dropout_add_norm, "dropout_add_norm_din dx dres dg db _ <- dy xhat rstd g key s"},
     {TRI_OP_linear_gelu, "gelu_din_db dh db <- dy h; linear_din dx <- dh w; linear_dw dw <- dh x"},
     {TRI_OP_linear_experts_gelu, "gelu_din dh <- dy h; linear_experts_din dx <- dh w from; "
                                  "linear_experts_dw dw <- dh x from; bias_experts_dw db <- dh from"},

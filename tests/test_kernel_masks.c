@@ -51,15 +51,16 @@ static void show_norm(context *all, kernel_call *k) {
     }
 }
 
-/* dropout_add_norm_din: dx is dres after the mask. */
+/* dropout_add_norm_din: dx is dres after the mask and the factor. */
 static void show_norm_din(context *all, kernel_call *k) {
     const int dx = TRI_ARG(dropout_add_norm_din, dx), dres = TRI_ARG(dropout_add_norm_din, dres);
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
+    double s = kernel_value(k, TRI_ARG(dropout_add_norm_din, s), 0);
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int32_t sample = keys(k)[i / H * 2], place = keys(k)[i / H * 2 + 1];
         decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, dx, i) == 0);
-        double want = kernel_value(k, dres, i) * mask_factor(k, sample, place, i % H);
+        double want = s * kernel_value(k, dres, i) * mask_factor(k, sample, place, i % H);
         assert_true(fabs(kernel_value(k, dx, i) - want) <= 1e-6 * fabs(want));
     }
 }

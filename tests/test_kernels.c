@@ -52,7 +52,7 @@ static void try_variant(tables *all, const kernel_case *at, float p, unsigned ac
 }
 
 /* All ways of calling one case: dropout off and on, all sums into operands off and on, each set of optional
- * outputs; the keys of random numbers too, where none are drawn. */
+ * outputs; where no random numbers are drawn their keys are left out, and a factor. */
 static void try_case(const kernel_case *at, void *context) {
     tables *all = context;
     const tri_op_row *row = tri__op_row(at->op);
@@ -65,7 +65,7 @@ static void try_case(const kernel_case *at, void *context) {
     for (int on = 0; on <= (key >= 0); on++)
         for (int add = 0; add <= (sums != 0); add++)
             for (unsigned left_out = optional;; left_out = (left_out - 1) & optional) {
-                unsigned keys = !on && key >= 0 && row->arg[key].optional ? 1u << key : 0;
+                unsigned keys = on ? 0 : kernel_case_spare(at);
                 try_variant(all, at, on ? 0.3f : 0, add ? sums : 0, left_out | keys);
                 if (left_out == 0) break;
             }

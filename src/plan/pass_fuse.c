@@ -2,8 +2,8 @@
  *
  *   linear; gelu                              -> linear_gelu
  *   linear_experts; gelu                      -> linear_experts_gelu
- *   [dropout;] add; norm                      -> dropout_add_norm
- *   norm_din; norm_dw; [add_din; [dropout_din]] [linear_din; linear_dw; bias_dw]
+ *   [scale;] [dropout;] add; norm             -> dropout_add_norm
+ *   norm_din; norm_dw; [add_din; [dropout_din;] [scale_din]] [linear_din; linear_dw; bias_dw]
  *                                             -> dropout_add_norm_din [linear_din; linear_dw]
  *   gelu_din; linear_din; linear_dw; bias_dw  -> gelu_din_db; linear_din; linear_dw
  *   linear_din; linear_dw; gelu_din_db        -> linear_dw; linear_gelu_din
@@ -84,14 +84,16 @@ static int try_linear_experts_gelu(fuser *f) {
 }
 
 static int try_dropout_add_norm(fuser *f) {
-    const tri_instr *dropout = peek(f, 0, TRI_OP_dropout);
-    int first = dropout ? 1 : 0;
+    const tri_instr *scale = peek(f, 0, TRI_OP_scale), *dropout = peek(f, scale ? 1 : 0, TRI_OP_dropout);
+    int first = (scale != NULL) + (dropout != NULL);
     const tri_instr *add = peek(f, first, TRI_OP_add), *norm = peek(f, first + 1, TRI_OP_norm);
     if (!add || !norm || TRI_SLOT(norm, norm, x) != TRI_SLOT(add, add, y) || f->reads[TRI_SLOT(add, add, y)] != 1)
         return 0;
     if (dropout && (TRI_SLOT(add, add, a) != TRI_SLOT(dropout, dropout, y) ||
                     f->reads[TRI_SLOT(dropout, dropout, y)] != 1))
         return 0;
+    int x = dropout ? TRI_SLOT(dropout, dropout, x) : TRI_SLOT(add, add, a);
+    if (scale && (TRI_SLOT(scale, scale, y) != x || f->reads[x] != 1)) return 0;
     if (!has(f, TRI_OP_dropout_add_norm)) return 0;
     tri_attr attr = norm->attr;
     if (dropout) attr.p = dropout->attr.p, attr.id = dropout->attr.id;
@@ -99,12 +101,14 @@ static int try_dropout_add_norm(fuser *f) {
     TAKE(&fused, dropout_add_norm, y, norm, norm, y);
     TAKE(&fused, dropout_add_norm, xhat, norm, norm, xhat);
     TAKE(&fused, dropout_add_norm, rstd, norm, norm, rstd);
-    if (dropout) TAKE(&fused, dropout_add_norm, x, dropout, dropout, x);
+    if (scale) TAKE(&fused, dropout_add_norm, x, scale, scale, x);
+    else if (dropout) TAKE(&fused, dropout_add_norm, x, dropout, dropout, x);
     else TAKE(&fused, dropout_add_norm, x, add, add, a);
     TAKE(&fused, dropout_add_norm, res, add, add, b);
     TAKE(&fused, dropout_add_norm, g, norm, norm, g);
     TAKE(&fused, dropout_add_norm, b, norm, norm, b);
     if (dropout) TAKE(&fused, dropout_add_norm, key, dropout, dropout, key);
+    if (scale) TAKE(&fused, dropout_add_norm, s, scale, scale, s);
     keep(f, fused);
     return first + 2;
 }
@@ -127,12 +131,13 @@ static int keep_linear(fuser *f, const tri_instr *bias) {
 
 /* The operations that dropout_add_norm_din replaces; NULL where absent. */
 typedef struct norm_run {
-    const tri_instr *din, *dw, *add, *dropout, *bias; /* norm_din, norm_dw, add_din, dropout_din, bias_dw */
+    const tri_instr *din, *dw, *add, *dropout, *scale, *bias; /* norm_din, norm_dw, add_din, ..._din, bias_dw */
 } norm_run;
 
 /* The gradients of the inputs: the last of the run writes dx, add_din writes dres. */
 static void take_norm_din(tri_instr *fused, const norm_run *r) {
-    if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, dx, r->scale, scale_din, dx);
+    else if (r->dropout) TAKE(fused, dropout_add_norm_din, dx, r->dropout, dropout_din, dx);
     else if (r->add) TAKE(fused, dropout_add_norm_din, dx, r->add, add_din, da);
     else TAKE(fused, dropout_add_norm_din, dx, r->din, norm_din, dx);
     if (r->add) TAKE(fused, dropout_add_norm_din, dres, r->add, add_din, db);
@@ -141,6 +146,7 @@ static void take_norm_din(tri_instr *fused, const norm_run *r) {
     TAKE(fused, dropout_add_norm_din, rstd, r->din, norm_din, rstd);
     TAKE(fused, dropout_add_norm_din, g, r->din, norm_din, g);
     if (r->dropout) TAKE(fused, dropout_add_norm_din, key, r->dropout, dropout_din, key);
+    if (r->scale) TAKE(fused, dropout_add_norm_din, s, r->scale, scale_din, s);
 }
 
 static void take_norm_dw(tri_instr *fused, const norm_run *r) {
@@ -153,10 +159,14 @@ static void take_norm_dw(tri_instr *fused, const norm_run *r) {
 static void shorten(const fuser *f, norm_run *r) {
     int dx = TRI_SLOT(r->din, norm_din, dx);
     if (r->add && (TRI_SLOT(r->add, add_din, dy) != dx || f->reads[dx] != 1 || r->din->acc)) r->add = NULL;
-    r->dropout = r->add ? peek(f, 3, TRI_OP_dropout_din) : NULL;
-    if (!r->dropout) return;
+    if (!r->add) return;
     int da = TRI_SLOT(r->add, add_din, da);
-    if (TRI_SLOT(r->dropout, dropout_din, dy) != da || f->reads[da] != 1) r->dropout = NULL;
+    r->dropout = peek(f, 3, TRI_OP_dropout_din);
+    if (r->dropout && (TRI_SLOT(r->dropout, dropout_din, dy) != da || f->reads[da] != 1)) r->dropout = NULL;
+    if (r->dropout) da = TRI_SLOT(r->dropout, dropout_din, dx);
+    r->scale = peek(f, r->dropout ? 4 : 3, TRI_OP_scale_din);
+    int overwrites = r->dropout ? !r->dropout->acc : !(r->add->acc >> TRI_ARG(add_din, da) & 1);
+    if (r->scale && (TRI_SLOT(r->scale, scale_din, dy) != da || f->reads[da] != 1 || !overwrites)) r->scale = NULL;
 }
 
 static int try_dropout_add_norm_din(fuser *f) {
@@ -167,7 +177,7 @@ static int try_dropout_add_norm_din(fuser *f) {
     if (!has(f, TRI_OP_dropout_add_norm_din)) return 0;
     shorten(f, &r);
     if (!r.add && f->apart) return 0;
-    int taken = 2 + (r.add != NULL) + (r.dropout != NULL);
+    int taken = 2 + (r.add != NULL) + (r.dropout != NULL) + (r.scale != NULL);
     tri_attr attr = r.din->attr;
     if (r.dropout) attr.p = r.dropout->attr.p, attr.id = r.dropout->attr.id;
     tri_instr fused = made(TRI_OP_dropout_add_norm_din, r.din, attr);
@@ -182,9 +192,7 @@ static int try_dropout_add_norm_din(fuser *f) {
 /* If the last instructions kept are a dense layer's gradients, and only `gelu` reads that of its input: removes the
  * linear_din from the list and returns it in *din. */
 static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
-    /* of a layer that steps leave out: a factor is between the norm and the dense layer, so its bias_dw is not fused */
-    int apart = gelu->layer && f->n > 2 && f->program->instr[f->n - 1].op == TRI_OP_bias_dw;
-    tri_instr *kept = f->program->instr + f->n - apart;
+    tri_instr *kept = f->program->instr + f->n;
     int dy = TRI_SLOT(gelu, gelu_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
         kept[-2].attr.bits || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
@@ -192,7 +200,6 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
         return 0;
     *din = kept[-2];
     kept[-2] = kept[-1];
-    if (apart) kept[-1] = kept[0];
     f->n--;
     return 1;
 }

@@ -320,7 +320,8 @@ static tri_status parse_instr(parser *p) {
     char *name = next_word(p);
     int op = name ? tri__op_find(name) : -1;
     if (op < 0) return bad(p, "unknown operation", name);
-    const int none[TRI_MAX_ARGS] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    int none[TRI_MAX_ARGS];
+    for (int k = 0; k < TRI_MAX_ARGS; k++) none[k] = -1;
     p->build.unit = p->build.mb = -1;
     tri_parsed *of = &p->parsed[p->n_parsed - 1];
     int n = p->build.program->n_instrs;

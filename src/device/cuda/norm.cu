@@ -28,6 +28,7 @@ typedef struct norm_args {
     void *y, *xhat;              /* [T,H]; xhat may be NULL */
     float *rstd;                 /* [T] or NULL */
     const int32_t *key;          /* [T,2] or NULL */
+    const float *s;              /* [1] the factor of x before dropout; NULL: none */
     int64_t rows, cols;
     float eps;
     dropper drop;
@@ -40,7 +41,7 @@ static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args 
     int64_t t = (int64_t)blockIdx.x * (ROW_WARPS / W) + threadIdx.x / LANES;
     int lane = threadIdx.x % LANES, packs = t < a.rows ? (int)(a.cols / WIDE) : 0;
     const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
-    float v[PACKS][WIDE], mean = 0, square = 0;
+    float v[PACKS][WIDE], mean = 0, square = 0, factor = a.s ? *a.s : 1.0f;
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
         int at = lane + LANES * k;
@@ -48,6 +49,8 @@ static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args 
         for (int i = 0; i < WIDE; i++) v[k][i] = 0;
         if (at < packs) {
             load<WIDE>(x + at * WIDE, v[k]);
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) v[k][i] *= factor;
             drop(a.drop, a.key, t, (uint32_t)at, v[k]);
             if (res) {
                 float more[WIDE];
@@ -86,8 +89,10 @@ static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args 
 template <typename T> static __global__ void norm_any_kernel(norm_args a) {
     int64_t t = blockIdx.x;
     const T *x = (const T *)a.x + t * a.cols, *res = a.res ? (const T *)a.res + t * a.cols : nullptr;
-    auto at = [&](int64_t c) { return kept(a.drop, a.key, t, (uint32_t)c) * wide(x[c]) + (res ? wide(res[c]) : 0.0f); };
-    float mean = 0, square = 0;
+    float mean = 0, square = 0, factor = a.s ? *a.s : 1.0f;
+    auto at = [&](int64_t c) {
+        return kept(a.drop, a.key, t, (uint32_t)c) * factor * wide(x[c]) + (res ? wide(res[c]) : 0.0f);
+    };
     for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) mean += at(c);
     mean = block_sum(mean) / (float)a.cols;
     for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) square += (at(c) - mean) * (at(c) - mean);
@@ -150,7 +155,7 @@ template <typename T> static void dropout_add_norm(const tri_call *call) {
     norm_args a = {};
     a.x = call->t[ARG(x)].data, a.res = call->t[ARG(res)].data, a.g = call->t[ARG(g)].data, a.b = call->t[ARG(b)].data;
     a.y = call->t[ARG(y)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd));
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call);
+    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
     norm_rows<T>(call, a);
 }
 

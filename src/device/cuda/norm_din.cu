@@ -9,6 +9,7 @@ typedef struct norm_din_args {
     void *dx, *dres;           /* [T,H]; dres may be NULL */
     const float *rstd;         /* [T] */
     const int32_t *key;        /* [T,2] or NULL */
+    const float *s;            /* [1] a factor of dx; NULL: none */
     float *part;               /* [blocks,3,H]: sums of dy, of dy * xhat, of dx; NULL: none requested */
     int64_t rows, cols;
     int add_dx, add_dres;
@@ -56,6 +57,7 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
     int c = threadIdx.x * WIDE, there = c < a.cols, turn = 0, left = (int)(run.end - run.begin);
     int64_t t = run.begin, at = t * a.cols + c;
     float db[WIDE] = {}, dg[WIDE] = {}, dbias[WIDE] = {}, share = 1.0f / (float)a.cols;
+    float factor = a.s ? *a.s : 1.0f;
     pack<T, WIDE> g = {};
     din_rows<T, ROWS> next;
     if (there) g = packed<WIDE>((const T *)a.g + c), next.read(a, at, left);
@@ -93,6 +95,7 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
                 db[i] += d, dg[i] = fmaf(d, x, dg[i]);
                 value[i] = rstd[r] * (d * g.at(i) - mean - x * mean_xhat);
                 dropped[i] = !a.drop.threshold ? value[i] : bits >> (8 * r + i) & 1 ? value[i] * a.drop.scale : 0.0f;
+                dropped[i] *= factor;
             }
             if (a.dres) put<WIDE>((T *)a.dres + at + r * a.cols, value, a.add_dres);
             pack<T, WIDE> dx = put<WIDE>((T *)a.dx + at + r * a.cols, dropped, a.add_dx);
@@ -109,7 +112,7 @@ template <typename T> static __global__ void __launch_bounds__(DIN_WARPS *WARP, 
 template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a) {
     int64_t t = blockIdx.x;
     const T *dy = (const T *)a.dy + t * a.cols, *xhat = (const T *)a.xhat + t * a.cols, *g = (const T *)a.g;
-    float mean = 0, mean_xhat = 0;
+    float mean = 0, mean_xhat = 0, factor = a.s ? *a.s : 1.0f;
     for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
         float d = wide(dy[c]) * wide(g[c]);
         mean += d, mean_xhat = fmaf(d, wide(xhat[c]), mean_xhat);
@@ -119,7 +122,7 @@ template <typename T> static __global__ void norm_din_any_kernel(norm_din_args a
         float value = a.rstd[t] * (wide(dy[c]) * wide(g[c]) - mean - wide(xhat[c]) * mean_xhat);
         T *dres = (T *)a.dres + t * a.cols + c, *dx = (T *)a.dx + t * a.cols + c;
         if (a.dres) *dres = narrow<T>(value + (a.add_dres ? wide(*dres) : 0.0f));
-        *dx = narrow<T>(value * kept(a.drop, a.key, t, (uint32_t)c) + (a.add_dx ? wide(*dx) : 0.0f));
+        *dx = narrow<T>(value * kept(a.drop, a.key, t, (uint32_t)c) * factor + (a.add_dx ? wide(*dx) : 0.0f));
     }
 }
 
@@ -157,7 +160,7 @@ template <typename T> static void dropout_add_norm_din(const tri_call *call) {
     a.add_dres = adds(call, ARG(dres));
     a.dy = call->t[ARG(dy)].data, a.xhat = call->t[ARG(xhat)].data, a.rstd = data<float>(call, ARG(rstd)),
     a.g = call->t[ARG(g)].data;
-    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call);
+    a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
     a.rows = call->t[ARG(dx)].rows, a.cols = call->t[ARG(dx)].cols;
     int norm_sums = call->t[ARG(dg)].data || call->t[ARG(db)].data, bias_sums = call->t[ARG(dbias)].data != NULL;
     if (norm_sums || bias_sums) a.part = static_cast<float *>(call->work);

@@ -64,6 +64,7 @@ static void dropout_add_norm(const tri_call *call) {
     OPERANDS(dropout_add_norm);
     run_norm(call,
              &(tri_norm_rows){.drop = drop_of(call, ARG(key)),
+                              .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
                               .h = call->t[ARG(x)].cols,
                               .x = f32(call, ARG(x)),
                               .res = f32(call, ARG(res)),

@@ -23,6 +23,7 @@ typedef struct tri_drop {
 /* y = norm(dropout(x) + res) */
 typedef struct tri_norm_rows {
     tri_drop drop;
+    float factor;          /* of x, before dropout; read with res alone */
     int64_t h;
     const float *x, *res;  /* [T,h]; res NULL: none */
     const float *g, *b;    /* [h] */
@@ -31,9 +32,10 @@ typedef struct tri_norm_rows {
     float eps;
 } tri_norm_rows;
 
-/* dres = the gradient before the norm; dx = dropout of it; each if not NULL */
+/* dres = the gradient before the norm; dx = dropout of it, times a factor; each if not NULL */
 typedef struct tri_norm_din {
     tri_drop drop;
+    float factor;                /* of dx; read with it alone */
     int64_t h;
     const float *dy, *xhat;      /* [T,h] */
     const float *rstd, *g;       /* [T], [h] */

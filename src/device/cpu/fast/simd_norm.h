@@ -18,14 +18,14 @@ INLINE float row_sum(const float *x, int64_t h, float mean, int squared) {
     return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* z = dropout(x) + res for row t */
+/* z = dropout(factor * x) + res for row t */
 INLINE void residual_row(const tri_norm_rows *n, const philox_keys *keys, int64_t t, float *z,
                          uint16_t decision[SPAN + 8 * VEC]) {
     for (int64_t begin = 0, end; begin < n->h; begin = end) {
         end = decide_span(&n->drop, keys, t, n->h, begin, decision);
         const float *x = n->x + t * n->h + begin, *res = n->res + t * n->h + begin;
         BY_VECTORS(end - begin, put(z + begin + i, left,
-                                    get(res + i, left) + masked(get(x + i, left) * n->drop.scale,
+                                    get(res + i, left) + masked(get(x + i, left) * n->factor * n->drop.scale,
                                                                 kept(decision + i, n->drop.threshold))));
     }
 }
@@ -81,7 +81,7 @@ INLINE void gradient_some(const tri_norm_din *n, int64_t left, int64_t t, int64_
     int64_t at = t * n->h + i;
     vf v = (get(n->dy + at, left) * get(n->g + i, left) - sum - get(n->xhat + at, left) * dot) * n->rstd[t];
     if (n->dx) {
-        vf dropped = masked(v * n->drop.scale, kept(decision, n->drop.threshold));
+        vf dropped = masked(v * n->drop.scale, kept(decision, n->drop.threshold)) * n->factor;
         if (n->acc_dx) dropped += get(n->dx + at, left);
         put(n->dx + at, left, dropped);
     }

@@ -76,6 +76,7 @@ static void dropout_add_norm_din(const tri_call *call) {
     OPERANDS(dropout_add_norm_din);
     const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
     tri_norm_din norm = {.drop = drop_of(call, ARG(key)),
+                         .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
                          .h = call->t[ARG(dy)].cols,
                          .dy = dy,
                          .xhat = xhat,

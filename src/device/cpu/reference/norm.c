@@ -33,11 +33,12 @@ static void dropout_add_norm(const tri_call *call) {
     OPERANDS(dropout_add_norm);
     const float *x = f32(call, ARG(x)), *res = f32(call, ARG(res)); /* [T,H] */
     const int32_t *key = i32(call, ARG(key));                       /* [T,2] */
+    double s = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1;
     int64_t T = call->t[ARG(y)].rows, H = call->t[ARG(y)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         for (int64_t c = 0; c < H; c++)
-            row[c] = keep(call, key, t, c) * x[t * H + c] + res[t * H + c];
+            row[c] = keep(call, key, t, c) * s * x[t * H + c] + res[t * H + c];
         norm_row(call, t, row, f32(call, ARG(g)), f32(call, ARG(b)));
     }
 }
@@ -70,13 +71,14 @@ static void dropout_add_norm_din(const tri_call *call) {
     const float *dy = f32(call, ARG(dy)), *xhat = f32(call, ARG(xhat)); /* [T,H] */
     const float *rstd = f32(call, ARG(rstd)), *g = f32(call, ARG(g));   /* [T] [H] */
     const int32_t *key = i32(call, ARG(key));                           /* [T,2] */
+    double s = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1;
     int64_t T = call->t[ARG(dx)].rows, H = call->t[ARG(dx)].cols;
     double *row = call->work; /* [H] */
     for (int64_t t = 0; t < T; t++) {
         norm_din_row(dy + t * H, xhat + t * H, rstd[t], g, H, row);
         for (int64_t c = 0; c < H; c++) {
             store(call, ARG(dres), t * H + c, row[c]);
-            store(call, ARG(dx), t * H + c, row[c] * keep(call, key, t, c));
+            store(call, ARG(dx), t * H + c, row[c] * keep(call, key, t, c) * s);
         }
     }
     sum_rows(call, ARG(dg), dy, xhat, T, H);
