@@ -156,7 +156,9 @@ static tri_status choose_form(const tri_settings *s, tri_world *world, tri_plan_
 }
 
 tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
-    in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO;
+    int mixes = tri__model_expert_layers(in->model) > 0; /* each rank routes all tokens */
+    in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO &&
+                            (!mixes || s->sequence_parallel == TRI_ASKED_YES);
     TRI_TRY(choose_form(s, world, in));
     in->staging = (tri_staging){
         .schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};

@@ -122,11 +122,6 @@ int64_t tri__model_expert_layers(const tri_network *model) {
     return n;
 }
 
-int tri__unit_is_experts(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && strcmp(dot, ".experts") == 0;
-}
-
 /* The experts of a layer are a unit. Names are those of a dense layer with "experts." in front, and their first dim
  * counts experts. */
 void tri__experts_params(tri_network *model, int branch, int64_t layer) {

@@ -40,7 +40,8 @@ typedef struct tri_unit {
     int first, n;       /* parameters, in memory order: split, whole, summed over tokens */
     int64_t split;      /* elements [0, split) differ between tensor-parallel ranks, the rest are replicated */
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
-    int64_t experts;    /* its parameters are those of so many experts; 0: it has none */
+    int64_t experts;    /* its parameters are those of so many experts, of the layer that is the unit before it; 0: it
+                         * has none */
 } tri_unit;
 
 typedef struct tri_network {
@@ -67,7 +68,6 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                      tri_texts no_decay, tri_network *model);
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
-int tri__unit_is_experts(const char *name); /* of the layer whose unit has the same name up to ".experts" */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 /* A rank among those that share a model's parameters. */
 typedef struct tri_holder {

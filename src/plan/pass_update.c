@@ -64,7 +64,7 @@ static void emit_experts(tri_updating *up) {
         all = tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 2 * n, "experts");
     pass->out.experts = all;
     for (int u = 0; u < model->n_units; u++)
-        if (tri__unit_is_experts(model->unit[u].name)) clear_figures(up, all, index++, model->unit[u - 1].name);
+        if (model->unit[u].experts) clear_figures(up, all, index++, model->unit[u - 1].name);
     if (axes) tri__update_sum(up, (tri_attr){.axes = axes}, all);
 }
 

@@ -97,7 +97,7 @@ static void fill(const cutter *c, const cuts *run, double *table, double most, d
     *best_of(run, table, 0, 0) = 0;
     for (int parts = 1; parts <= n; parts++)
         for (int end = parts; end <= n; end++) {
-            if (end < n && tri__unit_is_experts(c->model->unit[run->unit[end]].name)) continue; /* with their layer */
+            if (end < n && c->model->unit[run->unit[end]].experts) continue; /* with their layer */
             double part = 0, *best = best_of(run, table, parts, end);
             for (int begin = end - 1; begin >= parts - 1; begin--) {
                 part += total(&c->time[run->unit[begin]]);
@@ -204,12 +204,12 @@ static tri_status place_word(cutter *c, const char *word, size_t length, int pla
     for (int u = 0; u < c->model->n_units; u++) {
         const char *unit = c->model->unit[u].name;
         if (!means(word, length, unit)) continue;
-        int is_again = c->place[u] == place && tri__unit_is_experts(unit); /* their layer brought them */
+        int is_again = c->place[u] == place && c->model->unit[u].experts; /* their layer brought them */
         if (c->place[u] >= 0 && !is_again)
             return tri__fail(TRI_USAGE, "stages: %s is in stage %d and again in stage %d: each unit belongs to one",
                              unit, c->place[u], place);
         c->place[u] = place;
-        found += !tri__unit_is_experts(unit) || length == strlen(unit);
+        found += !c->model->unit[u].experts || length == strlen(unit);
     }
     if (found && range_of(word, length, &first, &last) && found != last - first + 1)
         return tri__fail(TRI_USAGE, "stages: \"%.*s\": this model has only %d of these", (int)length, word, found);
