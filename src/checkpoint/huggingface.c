@@ -186,6 +186,7 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
                  (long long)(entry->shape.dim[0] - once), (long long)(piece->shape.dim[0] - once));
         return tri__piece_repeat(piece, &entry->shape, read_piece, &s);
     }
+    if (tri__piece_stacks(piece, &entry->shape)) return tri__piece_stack(piece, &entry->shape, read_piece, &s);
     if (!tri__shape_equal(&entry->shape, &piece->shape))
         return tri__fail(
             TRI_DATA,
@@ -193,6 +194,19 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
             file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
             tri__shape_text(&piece->shape, want));
     return read_piece(&s, piece);
+}
+
+/* The name of the dense layer that stands in a file for experts; 0: it is not a name of experts. */
+static int dense_name(const char *name, char out[static TRI_PATH_MAX]) {
+    static const char word[] = ".experts.";
+    const char *at = strstr(name, word);
+    if (at) snprintf(out, TRI_PATH_MAX, "%.*s.%s", (int)(at - name), name, at + sizeof word - 1);
+    return at != NULL;
+}
+
+/* Whether a file without this tensor is not the whole of an encoder. Dense ones have no router. */
+static int is_gap(const char *name) {
+    return tri__text_begins(name, "embeddings.") || (tri__text_begins(name, "encoder.") && !strstr(name, ".router."));
 }
 
 /* A list of names for one line: the first few, and how many more. */
@@ -245,13 +259,16 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         const char *name = pieces[i].name + length;
         asked++;
         const tri_json *at = tri__json_get(map, name);
+        char dense[TRI_PATH_MAX];
+        int copies = !at && dense_name(name, dense);
+        if (copies) at = tri__json_get(map, name = dense);
         if (!at) {
-            add_name(&fresh, name);
-            gaps |= tri__text_begins(name, "embeddings.") || tri__text_begins(name, "encoder.");
+            add_name(&fresh, pieces[i].name + length);
+            gaps |= is_gap(name);
             continue;
         }
         status = fill_piece(hf, at, &pieces[i], branch, log);
-        filled[i] = status == TRI_OK;
+        filled[i] = status != TRI_OK ? 0 : copies ? TRI_HF_COPIED : TRI_HF_READ;
         tri__json_del(map, name);
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);

@@ -83,6 +83,29 @@ int tri__slice_meets(const tri_shape *shape, const tri_slice *a, const tri_slice
     return tri__slice_overlap(shape, a, b, stop_run, NULL, &shared) == TRI_STOPPED;
 }
 
+int tri__piece_stacks(const tri_piece *piece, const tri_shape *stored) {
+    const tri_shape *want = &piece->shape;
+    return want->n == stored->n + 1 &&
+           memcmp(want->dim + 1, stored->dim, (size_t)stored->n * sizeof *want->dim) == 0;
+}
+
+tri_status tri__piece_stack(const tri_piece *piece, const tri_shape *stored, tri_part_fn read, void *context) {
+    tri_piece part = *piece;
+    int64_t each = 1; /* elements that the box has of an expert */
+    part.shape = *stored;
+    for (int d = 0; d < stored->n; d++) {
+        part.slice.start[d] = piece->slice.start[d + 1];
+        each *= part.slice.extent[d] = piece->slice.extent[d + 1];
+    }
+    for (int64_t at = piece->slice.begin, n; at < piece->slice.end; at += n) {
+        n = least(each - at % each, piece->slice.end - at);
+        part.slice.begin = at % each, part.slice.end = at % each + n;
+        part.data = (char *)piece->data + (size_t)(at - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
+        TRI_TRY(read(context, &part));
+    }
+    return TRI_OK;
+}
+
 int tri__piece_repeats(const tri_piece *piece, const tri_shape *stored) {
     const tri_shape *want = &piece->shape;
     return piece->repeat > 0 && want->n == 2 && stored->n == 2 && stored->dim[1] == want->dim[1] &&

@@ -20,6 +20,10 @@ tri_status tri__slice_overlap(const tri_shape *shape, const tri_slice *into, con
 /* Reads part of a piece: its shape is that of the stored tensor. */
 typedef tri_status (*tri_part_fn)(void *context, const tri_piece *part);
 
+/* 1 if the piece has a tensor of this shape for each expert. */
+int tri__piece_stacks(const tri_piece *piece, const tri_shape *stored);
+/* Calls `read` for each expert of such a piece. */
+tri_status tri__piece_stack(const tri_piece *piece, const tri_shape *stored, tri_part_fn read, void *context);
 /* 1 if the piece can be read from a tensor of this shape by repeating rows: piece->repeat - 1 is the first of them, the
  * rows before it stay once. */
 int tri__piece_repeats(const tri_piece *piece, const tri_shape *stored);

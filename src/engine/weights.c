@@ -1,6 +1,7 @@
 /* weights.c - weights and optimizer state of a bound plan, as pieces of memory: drawn initially, or read from Hugging
  * Face folders or a checkpoint; copied to the device and back. */
 #include "base/random.h"
+#include "base/text.h"
 #include "checkpoint/copies.h"
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"
@@ -313,6 +314,40 @@ static void draw_here(tri_engine *engine) {
     }
 }
 
+static const double NOISE = 0.1; /* of experts' weights, relative to the deviation of initial ones */
+
+/* Experts that are copies of a dense layer become different ones: their weights get noise, numbered as these by the
+ * element of the whole. */
+static void add_noise(const tri_engine *engine, const tri_piece *piece) {
+    enum { RUN = 4096 };
+    tri_param param = *tri__model_find(engine->plan.model, piece->name);
+    char name[256];
+    float noise[RUN], *w = piece->data;
+    snprintf(name, sizeof name, "noise %s", piece->name);
+    param.name = name, param.deviation *= (float)NOISE;
+    for (int64_t at = piece->slice.begin, n; at < piece->slice.end && param.init == TRI_INIT_NORMAL; at += n) {
+        n = piece->slice.end - at < RUN ? piece->slice.end - at : RUN;
+        draw_normal(engine, &param, at, at + n, noise);
+        for (int64_t i = 0; i < n; i++) *w++ += noise[i];
+    }
+}
+
+/* After a folder's weights were read for a branch. */
+static void part_experts(const tri_engine *engine, int branch, const uint8_t *filled, const tri_log *log) {
+    int n = 0;
+    for (int i = 0; i < engine->n_weights; i++) {
+        if (filled[i] != TRI_HF_COPIED || !tri__text_begins(engine->weights[i].name, tri__branch_name(branch)))
+            continue;
+        add_noise(engine, &engine->weights[i]);
+        n++;
+    }
+    if (n)
+        tri__say(log, TRI_LOG_INFO,
+                 "%s: each of %lld experts begins as a copy of its dense layer, with noise of deviation %g on weights",
+                 tri__branch_name(branch), (long long)engine->model.encoder[branch].num_experts,
+                 NOISE * engine->model.encoder[branch].initializer_range);
+}
+
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log) {
     engine->draws = 1;
     TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
@@ -337,6 +372,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         tri_status status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
         tri__hf_close(hf);
         TRI_TRY(status);
+        part_experts(engine, branch, filled, log);
     }
     if (engine->model.n_columns == 1)
         tri__say(log, TRI_LOG_INFO, "one tabular column: it is projected without LayerNorm, which would erase it");
