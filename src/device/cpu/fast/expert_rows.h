@@ -5,6 +5,8 @@
 
 #include "device/cpu/fast/call.h"
 
+#include <string.h>
+
 typedef struct tri_expert_rows {
     const int32_t *from;  /* [rows] below 0: no token; NULL: all have one */
     int64_t each, stride; /* rows of a run; from the beginning of an expert's run to that of its next */
@@ -33,6 +35,16 @@ static inline int64_t tri__expert_rows_list(const tri_expert_rows *of, int64_t e
 
 static inline int64_t tri__expert_rows_count(const tri_expert_rows *of, int64_t e) {
     return tri__expert_rows_list(of, e, &(int64_t){0}, INT64_MAX, NULL);
+}
+
+/* Rows of operand k, of elements of so many bytes, that have no token become 0, unless the rest is added to what is
+ * there. */
+static inline void tri__expert_rows_clear(const tri_call *call, int k, const tri_expert_rows *of, size_t bytes) {
+    int64_t rows = call->t[k].rows, row = call->t[k].cols * (int64_t)bytes;
+    if (!of->from || !call->t[k].data || adds(call, k)) return;
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * row, 1 << 16))
+    for (int64_t r = 0; r < rows; r++)
+        if (of->from[r] < 0) memset((char *)call->t[k].data + r * row, 0, (size_t)row);
 }
 
 #endif

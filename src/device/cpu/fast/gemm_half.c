@@ -50,11 +50,14 @@ int64_t tri__half_gemm_work(const tri_half_gemm *g) {
     return 2 * (tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32) + panel_elements(&p, g->n, p.kernel->nr));
 }
 
-/* Rows of `from` are rows of the panel: from[i,c] with row stride ld; n of width exist. */
-static void pack_rows(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld, int64_t n) {
+static int64_t listed(const int32_t *list, int64_t i) { return list ? list[i] : i; }
+
+/* Rows of `from` are rows of the panel: from[i,c] with row stride ld, rows [n] says which; n of width exist. */
+static void pack_rows(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, const int32_t *rows,
+                      int64_t ld, int64_t n) {
     for (int64_t at = 0; at < p->k; at += group)
         for (int i = 0; i < width; i++, to += group) {
-            const uint16_t *row = from + i * ld + at;
+            const uint16_t *row = from + (i < n ? listed(rows, i) : 0) * ld + at;
             int whole = i < n && at + group <= p->g->k;
             if (whole && group == 2) memcpy(to, row, 4);
             else if (whole && group == 4) memcpy(to, row, 8);
@@ -69,25 +72,26 @@ static void pack_columns(const plan *p, uint16_t *to, int width, int group, cons
                          int64_t n) {
     for (int64_t at = 0; at < p->k; at += group, to += width * group)
         for (int c = 0; c < group; c++) {
-            const uint16_t *row = from + (at + c) * ld;
+            const uint16_t *row = from + (at + c < p->g->k ? listed(p->g->terms, at + c) : 0) * ld;
             int64_t exist = at + c < p->g->k ? n : 0;
             for (int i = 0; i < width; i++) to[i * group + c] = i < exist ? row[i] : 0;
         }
 }
 
-/* Panel `i` of a matrix with n panel rows; `along`: its k is contiguous. */
-static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, int along, int64_t n,
-                 int64_t i) {
+/* Panel `i` of a matrix with n panel rows, those of `rows` if given; `along`: its k is contiguous. */
+static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, const int32_t *rows,
+                 int along, int64_t n, int64_t i) {
     int64_t begin = i * width, exist = n - begin < width ? n - begin : width;
     uint16_t *to = panels + begin * p->k;
-    if (along) pack_rows(p, to, width, group, from + begin * p->g->k, p->g->k, exist);
+    if (along && rows) pack_rows(p, to, width, group, from, rows + begin, p->g->k, exist);
+    else if (along) pack_rows(p, to, width, group, from + begin * p->g->k, NULL, p->g->k, exist);
     else pack_columns(p, to, width, group, from + begin, n, exist);
 }
 
 /* Row `i` of the result, from column j on: n sums. */
 static void finish_row(const plan *p, float *sum, int64_t i, int64_t j, int64_t n) {
     const tri_half_gemm *g = p->g;
-    int64_t at = i * g->n + j;
+    int64_t at = listed(g->rows, i) * g->n + j;
     float *wide = g->wide ? (float *)g->c + at : NULL;            /* [n] */
     uint16_t *half = g->c && !g->wide ? (uint16_t *)g->c + at : NULL;
     for (int64_t c = 0; g->add && c < n; c++) sum[c] += wide ? wide[c] : tri__from_bf16(half[c]);
@@ -128,9 +132,10 @@ void tri__half_gemm(const tri_half_gemm *g) {
 #pragma omp parallel num_threads(g->threads)
     {
 #pragma omp for schedule(static) nowait
-        for (int64_t i = 0; i < a_panels; i++) pack(&p, p.a, mr, p.kernel->a_group, g->a, !g->a_turned, g->m, i);
+        for (int64_t i = 0; i < a_panels; i++)
+            pack(&p, p.a, mr, p.kernel->a_group, g->a, g->rows, !g->a_turned, g->m, i);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < b_panels; i++) pack(&p, p.b, nr, p.kernel->b_group, g->b, g->b_turned, g->n, i);
+        for (int64_t i = 0; i < b_panels; i++) pack(&p, p.b, nr, p.kernel->b_group, g->b, NULL, g->b_turned, g->n, i);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < down * across; i++) tile(&p, i / across * p.tile_rows, i % across * p.tile_columns);
     }

@@ -35,6 +35,8 @@ typedef struct tri_half_gemm {
     int64_t m, n, k;
     const uint16_t *a, *b;     /* bf16, stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
     int a_turned, b_turned;
+    const int32_t *rows;       /* as in gemm.h */
+    const int32_t *terms;
     const uint16_t *bias;      /* bf16 [n]; NULL: none */
     void *c;                   /* [m,n], bf16, or fp32 if `wide`; may be NULL with `activated` */
     int wide, add;

@@ -10,15 +10,6 @@
  * which bounds the space of their panels; blocks of an expert's rows that are summed apart. */
 enum { ENOUGH = 1 << 18, ENOUGH_ELEMENTS = 1 << 14, MOST_ROWS = 1024, BLOCKS = 4 };
 
-/* Rows of operand k that have no token are 0, unless the rest is added to what is there. */
-static void clear_empty(const tri_call *call, int k, const tri_expert_rows *of) {
-    int64_t rows = call->t[k].rows, cols = call->t[k].cols;
-    if (!of->from || !call->t[k].data || adds(call, k)) return;
-#pragma omp parallel for schedule(static) num_threads(threads_for(call, rows * cols, ENOUGH_ELEMENTS))
-    for (int64_t r = 0; r < rows; r++)
-        if (of->from[r] < 0) memset(f32(call, k) + r * cols, 0, (size_t)cols * sizeof(float));
-}
-
 /* The product `g` for the rows of each expert: a and c are those of all, b and bias those of the first expert, with
  * `weights` and `biases` elements an expert. Scratch: the list of an expert's rows, then the product's. */
 static void by_rows(const tri_call *call, const tri_expert_rows *of, tri_gemm g, int64_t weights, int64_t biases) {
@@ -42,7 +33,7 @@ static void linear_experts(const tri_call *call) {
     OPERANDS(linear_experts);
     int64_t I = call->t[ARG(x)].cols, O = call->t[ARG(y)].cols;
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(x)].rows, ARG(from));
-    clear_empty(call, ARG(y), &of);
+    tri__expert_rows_clear(call, ARG(y), &of, sizeof(float));
     by_rows(call, &of,
             (tri_gemm){.n = O, .k = I, .a = f32(call, ARG(x)), .b = f32(call, ARG(w)), .b_turned = 1,
                        .bias = f32(call, ARG(b)), .c = f32(call, ARG(y))},
@@ -54,8 +45,8 @@ static void linear_experts_gelu(const tri_call *call) {
     OPERANDS(linear_experts_gelu);
     int64_t I = call->t[ARG(x)].cols, O = call->t[ARG(y)].cols;
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(x)].rows, ARG(from));
-    clear_empty(call, ARG(y), &of);
-    clear_empty(call, ARG(h), &of);
+    tri__expert_rows_clear(call, ARG(y), &of, sizeof(float));
+    tri__expert_rows_clear(call, ARG(h), &of, sizeof(float));
     by_rows(call, &of,
             (tri_gemm){.n = O, .k = I, .a = f32(call, ARG(x)), .b = f32(call, ARG(w)), .b_turned = 1,
                        .bias = f32(call, ARG(b)), .c = f32(call, ARG(h)) ? f32(call, ARG(h)) : f32(call, ARG(y)),
@@ -68,7 +59,7 @@ static void linear_experts_din(const tri_call *call) {
     OPERANDS(linear_experts_din);
     int64_t I = call->t[ARG(dx)].cols, O = call->t[ARG(dy)].cols;
     tri_expert_rows of = tri__expert_rows(call, call->t[ARG(dy)].rows, ARG(from));
-    clear_empty(call, ARG(dx), &of);
+    tri__expert_rows_clear(call, ARG(dx), &of, sizeof(float));
     by_rows(call, &of,
             (tri_gemm){.n = I, .k = O, .a = f32(call, ARG(dy)), .b = f32(call, ARG(w)), .c = f32(call, ARG(dx)),
                        .add = adds(call, ARG(dx))},
