@@ -55,6 +55,8 @@ static const kernel_grid own_grids[] = {
     {SPARSE, "L=5,7 W=1,3 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8, as above */
     {RING_ATTENTION, "L=5,6 J=2 Z=0,1 U=0,1 A=2 E=40,64"},
     {RING_ATTENTION, "L=5,8 J=2 Z=1 U=0 A=6 E=64"},
+    {RING_SPARSE, "L=5,7 J=2 Z=0,1 U=0,1 W=0,1,2 A=2 E=64"},
+    {RING_SPARSE, "L=6,7 J=3 X=5 Z=1 U=0,2 W=3,4 A=6 E=40,128"},
     {"attention_join", "T=1,17,300 A=3 E=8,40,64"},
     {RING_ATTENTION, "L=4,7 J=3 X=5 Z=1 U=0,2 A=3 E=72,128"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din", "T=3,130 H=256,1024,2048,2056,4100"},

@@ -13,8 +13,9 @@ typedef struct part_args {
     void *out, *dq, *dkv;         /* ctx; gradients as q and kv */
     float *lse;                   /* as ctx, a column for each head */
     const int32_t *seq, *key;     /* [n + 1]; [ring * rows,2], NULL without dropout */
+    const int32_t *blocks;        /* layout/blocks.h; NULL: all */
     int64_t rows, ld_kv;          /* of a run; columns of a row of kv */
-    int n, heads, head, width, run, part, ring, max_len, add, add_kv;
+    int n, heads, head, width, run, part, ring, max_len, block, add, add_kv;
     float scale;                  /* 1 / sqrt(width) */
     dropper drop;
 } part_args;
@@ -74,15 +75,38 @@ static __device__ __forceinline__ float keeps(const part_args &a, int64_t asks, 
     return kept(a.drop, a.key, asks, (uint32_t)((a.head + h) * a.max_len + place));
 }
 
-/* Softmax over the keys of run attr.part; out: the context. Returns lse. */
+/* The blocks that a token at some place of its sequence meets, for tokens in ascending order. */
+typedef struct listed {
+    const int32_t *of, *end;
+    int block; /* tokens; 0: it meets all */
+} listed;
+
+static __device__ __forceinline__ listed listed_of(const part_args &a, int h, int64_t place, bool of_keys) {
+    listed l = {NULL, NULL, 0};
+    if (!a.blocks) return l;
+    tri_block_lists lists = of_keys ? tri__blocks_of_keys(a.blocks, a.head + h)
+                                    : tri__blocks_of_queries(a.blocks, a.head + h);
+    l.of = lists.of + lists.at[place / a.block], l.end = lists.of + lists.at[place / a.block + 1], l.block = a.block;
+    return l;
+}
+static __device__ __forceinline__ bool meets(listed &l, int64_t place) {
+    if (!l.block) return true;
+    while (l.of < l.end && *l.of < place / l.block) l.of++;
+    return l.of < l.end && *l.of == place / l.block;
+}
+
+/* Softmax over the keys of run attr.part, of a query that is the token at `place`; out: the context. Returns lse. */
 template <typename T>
-static __device__ float attend(const part_args &a, const float (&q)[EACH], int64_t asks, tri_run_rows keys, int h,
-                               float (&out)[EACH]) {
+static __device__ float attend(const part_args &a, const float (&q)[EACH], int64_t asks, int64_t place,
+                               tri_run_rows keys, int h, float (&out)[EACH]) {
     float top = -INFINITY, sum = 0, k[EACH], v[EACH];
+    listed l = listed_of(a, h, place, false);
+    bool none = true;
 #pragma unroll
     for (int i = 0; i < EACH; i++) out[i] = 0;
-    if (keys.begin == keys.end) return NO_KEYS;
     for (int64_t u = keys.begin; u < keys.end; u++) {
+        if (!meets(l, keys.place + u - keys.begin)) continue;
+        none = false;
         get(key_of<T>(a, u, h, 0), a.width, k);
         get(key_of<T>(a, u, h, 1), a.width, v);
         float score = dot(q, k) * a.scale, larger = fmaxf(top, score), less = expf(top - larger),
@@ -93,6 +117,7 @@ static __device__ float attend(const part_args &a, const float (&q)[EACH], int64
         add_row(out, weight * keeps(a, asks, u, h), v);
         top = larger;
     }
+    if (none) return NO_KEYS;
 #pragma unroll
     for (int i = 0; i < EACH; i++) out[i] /= sum;
     return top + logf(sum);
@@ -105,7 +130,9 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) part_ker
     float q[EACH], out[EACH] = {}, lse = 0;
     if (s < a.n) {
         get(query_of<T>(a, t, h), a.width, q);
-        lse = attend<T>(a, q, a.run * a.rows + t, tri__ring_run(a.seq, s, a.part, a.ring), h, out);
+        tri_run_rows own = tri__ring_run(a.seq, s, a.run, a.ring);
+        lse = attend<T>(a, q, a.run * a.rows + t, own.place + t - own.begin, tri__ring_run(a.seq, s, a.part, a.ring), h,
+                        out);
     }
     put_row((T *)a.out + i * a.width, a.width, out, 1.0f, 0);
     if (threadIdx.x % WARP == 0) a.lse[i] = lse;
@@ -128,12 +155,14 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) part_dq_
     float q[EACH], k[EACH], v[EACH], dctx[EACH], ctx[EACH], dq[EACH] = {}, none[EACH] = {}, weight;
     T *row = (T *)a.dq + (t * 3 * a.heads + h) * a.width;
     if (s < a.n) {
-        tri_run_rows keys = tri__ring_run(a.seq, s, a.part, a.ring);
+        tri_run_rows keys = tri__ring_run(a.seq, s, a.part, a.ring), own = tri__ring_run(a.seq, s, a.run, a.ring);
+        listed l = listed_of(a, h, own.place + t - own.begin, false);
         get(query_of<T>(a, t, h), a.width, q);
         get((const T *)a.dctx + i * a.width, a.width, dctx);
         get((const T *)a.ctx + i * a.width, a.width, ctx);
         float mean = dot(dctx, ctx), lse = a.lse[i];
         for (int64_t u = keys.begin; u < keys.end; u++) {
+            if (!meets(l, keys.place + u - keys.begin)) continue;
             get(key_of<T>(a, u, h, 0), a.width, k);
             get(key_of<T>(a, u, h, 1), a.width, v);
             add_row(dq, slope(a, q, k, v, dctx, mean, lse, keeps(a, a.run * a.rows + t, u, h), &weight), k);
@@ -151,10 +180,12 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) part_dkv
     int h = (int)(i % a.heads), s = sequence_of(a, u, a.part);
     float q[EACH], k[EACH], v[EACH], dctx[EACH], ctx[EACH], dk[EACH] = {}, dv[EACH] = {}, weight;
     if (s < a.n) {
-        tri_run_rows own = tri__ring_run(a.seq, s, a.run, a.ring);
+        tri_run_rows own = tri__ring_run(a.seq, s, a.run, a.ring), keys = tri__ring_run(a.seq, s, a.part, a.ring);
+        listed l = listed_of(a, h, keys.place + u - keys.begin, true);
         get(key_of<T>(a, u, h, 0), a.width, k);
         get(key_of<T>(a, u, h, 1), a.width, v);
         for (int64_t t = own.begin; t < own.end; t++) {
+            if (!meets(l, own.place + t - own.begin)) continue;
             int64_t at = t * a.heads + h;
             get(query_of<T>(a, t, h), a.width, q);
             get((const T *)a.dctx + at * a.width, a.width, dctx);
@@ -176,7 +207,7 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_ke
     int h = (int)(i % a.heads), each = a.heads * (a.width + 1);
     float q[EACH], out[EACH], none[EACH] = {}, *y = (float *)a.out + s * a.ring * each;
     get(query_of<T>(a, s, h), a.width, q);
-    float lse = attend<T>(a, q, tri__ring_run(a.seq, s, 0, a.ring).begin, tri__ring_run(a.seq, s, a.part, a.ring), h,
+    float lse = attend<T>(a, q, tri__ring_run(a.seq, s, 0, a.ring).begin, 0, tri__ring_run(a.seq, s, a.part, a.ring), h,
                           out);
     for (int run = 0; run < a.ring; run++, y += each) {
         put_row(y + h * a.width, a.width, run == a.part ? out : none, 1.0f, 0);
@@ -195,7 +226,9 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_dq
     get((const T *)a.dctx + i * a.width, a.width, dctx);
     get((const T *)a.ctx + i * a.width, a.width, ctx);
     float mean = dot(dctx, ctx), lse = a.lse[i];
+    listed l = listed_of(a, h, 0, false);
     for (int64_t u = keys.begin; u < keys.end; u++) {
+        if (!meets(l, keys.place + u - keys.begin)) continue;
         get(key_of<T>(a, u, h, 0), a.width, k);
         get(key_of<T>(a, u, h, 1), a.width, v);
         add_row(dq, slope(a, q, k, v, dctx, mean, lse, keeps(a, asks, u, h), &weight), k);
@@ -211,7 +244,9 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) first_dk
     if (u >= a.rows) return;
     int h = (int)(i % a.heads), s = sequence_of(a, u, a.part);
     float q[EACH] = {}, k[EACH], v[EACH], dctx[EACH] = {}, ctx[EACH], none[EACH] = {}, weight = 0, ds = 0;
-    if (s < a.n) {
+    tri_run_rows keys = tri__ring_run(a.seq, s < a.n ? s : 0, a.part, a.ring);
+    listed l = listed_of(a, h, 0, false);
+    if (s < a.n && meets(l, keys.place + u - keys.begin)) {
         int64_t at = (int64_t)s * a.heads + h;
         get(query_of<T>(a, s, h), a.width, q);
         get(key_of<T>(a, u, h, 0), a.width, k);
@@ -278,10 +313,12 @@ template <typename T> static __global__ void kv_din_kernel(int64_t D, int64_t G,
     }
 }
 
-static part_args args_of(const tri_call *call, int seq, int key, int64_t cols, int64_t rows) {
+/* Both forms of an operation; that over present blocks has them between seq and key. */
+static part_args args_of(const tri_call *call, int seq, bool sparse, int64_t cols, int64_t rows) {
     const tri_attr *attr = call->attr;
     part_args a = {};
-    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, key), a.n = (int)call->t[seq].rows - 1;
+    if (sparse) a.blocks = data<int32_t>(call, seq + 1), a.block = attr->block;
+    a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, seq + 1 + sparse), a.n = (int)call->t[seq].rows - 1;
     a.rows = rows, a.heads = attr->heads, a.head = attr->head0, a.width = (int)(cols / attr->heads);
     a.run = attr->run, a.part = attr->part, a.ring = attr->members, a.max_len = attr->max_len;
     a.scale = 1.0f / sqrtf((float)a.width), a.drop = dropper_of(call);
@@ -302,7 +339,7 @@ static tile_args tiles_of(const part_args &a) {
     t.a.n = a.n, t.a.heads = a.heads, t.a.head = a.head, t.a.width = a.width, t.a.max_len = a.max_len;
     t.a.scale = a.scale, t.a.drop = a.drop;
     t.kv = a.kv, t.dkv = a.dkv, t.kv_stride = a.ld_kv, t.add_kv = a.add_kv;
-    t.ring = a.ring, t.run = a.run, t.part = a.part;
+    t.ring = a.ring, t.run = a.run, t.part = a.part, t.blocks = a.blocks, t.block = a.block;
     return t;
 }
 /* Zeroes an output of which tiles write the rows of sequences alone. */
@@ -314,7 +351,8 @@ static void clear(const tri_call *call, int arg) {
 template <typename T> static void attention_part(const tri_call *call) {
     OPERANDS(attention_part);
     int64_t H = call->t[ARG(ctx)].cols;
-    part_args a = args_of(call, ARG(seq), ARG(key), H, call->t[ARG(ctx)].rows);
+    bool sparse = call->op == TRI_OP_attention_sparse_part;
+    part_args a = args_of(call, ARG(seq), sparse, H, call->t[ARG(ctx)].rows);
     a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
     a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     if (!a.rows || !fits(call, a, "attention_part: heads of more than 256 columns")) return;
@@ -331,7 +369,8 @@ template <typename T> static void attention_part(const tri_call *call) {
 template <typename T> static void attention_part_din(const tri_call *call) {
     OPERANDS(attention_part_din);
     int64_t H = call->t[ARG(dctx)].cols;
-    part_args a = args_of(call, ARG(seq), ARG(key), H, call->t[ARG(dctx)].rows);
+    bool sparse = call->op == TRI_OP_attention_sparse_part_din;
+    part_args a = args_of(call, ARG(seq), sparse, H, call->t[ARG(dctx)].rows);
     a.q = call->t[ARG(qkv)].data, a.kv = call->t[ARG(kv)].data, a.ld_kv = 2 * H;
     a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     a.dq = call->t[ARG(dqkv)].data, a.dkv = call->t[ARG(dkv)].data;
@@ -349,16 +388,17 @@ template <typename T> static void attention_part_din(const tri_call *call) {
 }
 
 /* Keys and values in qkv, whose rows are as long as those of queries. */
-template <typename T> static part_args first_args(const tri_call *call, int q, int qkv, int seq, int key) {
+template <typename T> static part_args first_args(const tri_call *call, int q, int qkv, int seq, bool sparse) {
     int64_t H = call->t[qkv].cols / 3;
-    part_args a = args_of(call, seq, key, H, call->t[qkv].rows);
+    part_args a = args_of(call, seq, sparse, H, call->t[qkv].rows);
     a.q = call->t[q].data, a.kv = data<T>(call, qkv) + H, a.ld_kv = 3 * H;
     return a;
 }
 
 template <typename T> static void attention_first_part(const tri_call *call) {
     OPERANDS(attention_first_part);
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(key));
+    bool sparse = call->op == TRI_OP_attention_sparse_first_part;
+    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), sparse);
     a.out = call->t[ARG(y)].data;
     if (!a.n || !fits(call, a, "attention_first_part: heads of more than 256 columns")) return;
     first_kernel<T><<<blocks_for((int64_t)a.n * a.heads, ROWS), THREADS, 0, stream(call)>>>(a);
@@ -367,7 +407,8 @@ template <typename T> static void attention_first_part(const tri_call *call) {
 
 template <typename T> static void attention_first_part_din(const tri_call *call) {
     OPERANDS(attention_first_part_din);
-    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), ARG(key));
+    bool sparse = call->op == TRI_OP_attention_sparse_first_part_din;
+    part_args a = first_args<T>(call, ARG(q), ARG(qkv), ARG(seq), sparse);
     a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
     a.dq = call->t[ARG(dq)].data, a.dkv = call->t[ARG(dqkv)].data, a.add_kv = adds(call, ARG(dqkv));
     if (!fits(call, a, "attention_first_part_din: heads of more than 256 columns")) return;
@@ -434,5 +475,11 @@ const tri_kernel_row tri__cuda_attention_part[] = {
     TRI_CUDA_ROWS(TRI_OP_attention_first_part, attention_first_part, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_join, attention_first_join, {}),
     TRI_CUDA_ROWS(TRI_OP_attention_first_part_din, attention_first_part_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse_part, attention_part, {}),
+    {TRI_OP_attention_sparse_part_din, TRI_F32, attention_part_din<float>, {}},
+    {TRI_OP_attention_sparse_part_din, TRI_BF16, attention_part_din<bf16>, TILES_WORK},
+    {TRI_OP_attention_sparse_part_din, TRI_F16, attention_part_din<f16>, TILES_WORK},
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_part, attention_first_part, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_sparse_first_part_din, attention_first_part_din, {}),
     {},
 };

@@ -18,38 +18,44 @@ template <typename T, int COLS>
 static __device__ __forceinline__ void fetch(const tile_args &t, const tile_place &at, int4 four, uint32_t keys,
                                              uint32_t values) {
     const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
-    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.keys, four, keys);
-    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.keys, four, values);
+    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, keys);
+    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
+                                 values);
 }
 
-/* Of the thread's 8 keys in each half of a tile: the first one's number, and how many it meets. */
+/* Of the thread's 8 keys in each half of a tile: the first one's number, from the first granule on; which of them
+ * exist, up to valid; and as bits h of `met`, which of the thread's two rows meet them. */
 typedef struct halves {
-    int key[2], valid[2];
+    int key[2], first[2], valid[2], met[2];
 } halves;
 
-static __device__ __forceinline__ halves halves_of(int4 four, int keys) {
+static __device__ __forceinline__ halves halves_of(const tile_place &at, int4 four, int split) {
     int c = threadIdx.x % 4;
     halves of;
 #pragma unroll
     for (int b = 0; b < 2; b++) {
         int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b);
         of.key[b] = row_of(entry) + c % 2 * 8;
-        of.valid[b] = is_met(entry) ? keys - of.key[b] : 0;
+        of.first[b] = at.lead - of.key[b], of.valid[b] = at.lead + at.keys - of.key[b];
+        of.met[b] = is_met(entry, 0, split) | is_met(entry, 1, split) << 1;
     }
     return of;
 }
 static __device__ __forceinline__ void hide_halves(float (&s)[32], const halves &of) {
-    if (of.valid[0] >= 8 && of.valid[1] >= 8) return;
+    if ((of.met[0] & of.met[1]) == 3 && min(of.valid[0], of.valid[1]) >= 8 && max(of.first[0], of.first[1]) <= 0)
+        return;
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        if (i / 4 % 4 * 2 + i % 2 >= of.valid[i / 16]) s[i] = -INFINITY;
+    for (int i = 0; i < 32; i++) {
+        int b = i / 16, key = i / 4 % 4 * 2 + i % 2;
+        if (!(of.met[b] >> i / 2 % 2 & 1) || key < of.first[b] || key >= of.valid[b]) s[i] = -INFINITY;
+    }
 }
 
 /* The listed keys of a window of granules; their first tile is being fetched. DROP: 0 no dropout, 1 mask_is_even, 2 any
  * other. */
 template <typename T, int COLS, int DROP>
 static __device__ __forceinline__ void attend(const tile_args &t, const tile_place &at, const decisions &drop,
-                                              const tile_list &list, uint32_t query, softmax<COLS> &of) {
+                                              const tile_list &list, int split, uint32_t query, softmax<COLS> &of) {
     typedef sizes<COLS> size;
     const attention_args &a = t.a;
     uint32_t keys = query + size::TILE_BYTES, values = keys + 2 * size::TILE_BYTES, query_tile = tile_at(query);
@@ -59,7 +65,7 @@ static __device__ __forceinline__ void attend(const tile_args &t, const tile_pla
         uint32_t here = (uint32_t)(n & 1) * size::TILE_BYTES, there = size::TILE_BYTES - here, x[2][2][4];
         uint32_t key_tile = tile_at(keys + here), value_tile = tile_at(values + here, size::PANEL_BYTES);
         float score[32], before[2];
-        halves met = halves_of(entries_of(list, n), at.keys);
+        halves met = halves_of(at, entries_of(list, n), split);
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
@@ -110,21 +116,21 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
     uint32_t unaligned = shared_address(raw), query = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     tile_list &list = *reinterpret_cast<tile_list *>(raw + (query - unaligned) + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width;
-    int row = at.query_row + at.first, granules = (at.keys + GRANULE - 1) / GRANULE;
-    bool exists = at.first + (int)threadIdx.x / WARP * GRANULE < at.queries;
+    int row = at.query_row + at.first, granules = (at.lead + at.keys + GRANULE - 1) / GRANULE;
     copy_rows<T, COLS, QUERIES, THREADS>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width,
                                          at.queries - at.first, query, (int)threadIdx.x);
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
     tile_cursor cursor = cursor_of(t, at, false, at.queries);
     decisions drop = {};
-    if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key);
+    if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
     for (int from = 0; from < granules; from += LISTED) {
-        list_granules(t, cursor, from, granules, exists, list);
+        list_granules(t, cursor, from, granules, list);
         if (!list.count) continue;
         fetch<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
         copy_commit();
-        if (DROP == 1 && !mask_is_even(a, drop.feature)) attend<T, COLS, 2 * DROP>(t, at, drop, list, query, of);
-        else attend<T, COLS, DROP>(t, at, drop, list, query, of);
+        if (DROP == 1 && !mask_is_even(a, drop.feature))
+            attend<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, query, of);
+        else attend<T, COLS, DROP>(t, at, drop, list, cursor.split, query, of);
     }
     copy_wait<0>(); /* the queries, if there was no key: their place is written to */
     __syncthreads();

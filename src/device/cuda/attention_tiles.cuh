@@ -1,8 +1,8 @@
 /* attention_tiles.cuh - shared by the tensor core kernels of attention where a tile of 64 rows meets other rows by a
- * list: block-sparse attention (layout/blocks.h), and parts of a ring (layout/runs.h). Rows are counted in granules of
- * 16, which lie in one block each; so do the 16 rows of a warp. What the four warps need is listed together, with a
- * bit for each that needs it, and fetched four granules at a time, wherever they are: neighbouring blocks become one
- * tile, and so do scattered ones. */
+ * list: block-sparse attention (layout/blocks.h), and parts of a ring (layout/runs.h). The other rows are counted in
+ * granules of 16, which lie in one block each. A warp has 16 rows of the tile, of one block, or in a ring of two, as
+ * chunks begin anywhere. What the warps need is listed together, with two bits for each, and fetched four granules at a
+ * time, wherever they are: neighbouring blocks become one tile, and so do scattered ones. */
 #ifndef TRI_DEVICE_CUDA_ATTENTION_TILES_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_TILES_CUH
 
@@ -42,6 +42,8 @@ typedef struct tile_place {
     int head, first, queries, keys; /* of the sequence: numbers of rows */
     int query_row, key_row;         /* where they begin */
     uint32_t sample, query, key;    /* of random numbers: the sequence, its first query and its first key */
+    int place;                      /* the first of the tile's side, of all that are here, in its sequence */
+    int lead, base;                 /* of the other side: it begins `lead` rows after granule `base` of its sequence */
     int is_padding;                 /* rows from query_row on, up to the end, belong to no sequence */
 } tile_place;
 
@@ -74,7 +76,10 @@ static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool 
     if (at.is_padding) at.queries = t.ring ? 0 : (int)a.rows - at.query_row;
     else if (t.ring) {
         tri_run_rows q = tri__ring_run(a.seq, low, t.run, t.ring), k = tri__ring_run(a.seq, low, t.part, t.ring);
+        int64_t other = of_keys ? q.place : k.place;
         at.queries = (int)(q.end - q.begin), at.keys = (int)(k.end - k.begin);
+        at.place = (int)(of_keys ? k.place : q.place), at.lead = (int)(other % TILE);
+        at.base = (int)(other / TILE) * (TILE / GRANULE);
     } else at.queries = at.keys = a.seq[low + 1] - a.seq[low];
     if (a.drop.threshold && at.first < (of_keys ? at.keys : at.queries) && at.queries && at.keys) {
         const int32_t *query = a.key + 2 * (t.run * a.rows + at.query_row);
@@ -84,60 +89,73 @@ static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool 
     return at;
 }
 
-/* What a tile's warps meet: entries are 16 * granule + a bit for each warp, ascending, padded with 0 to whole tiles. */
+/* What a tile's warps meet: entries are 256 * granule + two bits for each warp, ascending, padded with 0 to whole
+ * tiles. Bit w: the first rows of warp w, up to the end of their block; bit 4 + w: the others. */
 typedef struct tile_list {
     int32_t entry[LISTED];
-    uint32_t bits[TILE_WARPS][WORDS], any[WORDS];
+    uint32_t bits[2 * TILE_WARPS][WORDS], any[WORDS];
     int before[WORDS]; /* entries of the words before */
     int count;
 } tile_list;
 
-/* Where a warp is in the list of its block. */
+/* Where a warp is in the lists of its blocks. */
 typedef struct tile_cursor {
-    const int32_t *of, *end; /* NULL: all */
+    const int32_t *of[2], *end[2]; /* of the first rows' block, and of the others' */
+    int split;                     /* the first of the others, of 16; 16: there are none */
+    int lead, base;                /* of the rows that are listed, as in tile_place */
+    bool exists;                   /* the warp has rows */
 } tile_cursor;
 
 /* rows: of the side that the tile is of. */
 static __device__ __forceinline__ tile_cursor cursor_of(const tile_args &t, const tile_place &at, bool of_keys,
                                                         int rows) {
-    tile_cursor none = {NULL, NULL};
-    int row = at.first + (int)threadIdx.x / WARP * GRANULE;
-    if (!t.blocks || row >= rows) return none;
+    int row = at.first + (int)threadIdx.x / WARP * GRANULE, place = at.place + row;
+    tile_cursor c = {{NULL, NULL}, {NULL, NULL}, GRANULE, at.lead, at.base, row < rows};
+    if (!t.blocks || !c.exists) return c;
     tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.a.head + at.head)
                                     : tri__blocks_of_queries(t.blocks, t.a.head + at.head);
-    tile_cursor c = {lists.of + lists.at[row / t.block], lists.of + lists.at[row / t.block + 1]};
+    int block = place / t.block;
+    c.of[0] = lists.of + lists.at[block], c.end[0] = lists.of + lists.at[block + 1];
+    c.split = min(GRANULE, (block + 1) * t.block - place);
+    if (c.split < GRANULE && row + c.split < rows)
+        c.of[1] = lists.of + lists.at[block + 1], c.end[1] = lists.of + lists.at[block + 2];
     return c;
 }
 
-/* This warp's bits of the granules from `from` on, of `granules`. */
-static __device__ __forceinline__ void mark_granules(const tile_args &t, tile_cursor &c, int from, int granules,
-                                                     bool exists, uint32_t *bits) {
+/* This warp's bits of the granules from `from` on, of `granules`: of its first rows, or of the others. */
+static __device__ __forceinline__ void mark_granules(const tile_args &t, tile_cursor &c, int others, int from,
+                                                     int granules, uint32_t *bits) {
     int lane = threadIdx.x % WARP, each = t.block / GRANULE, seen = 0;
-    if (lane < WORDS) {
-        int left = granules - from - lane * 32;
-        bits[lane] = t.blocks || !exists || left <= 0 ? 0 : left >= 32 ? ~0u : (1u << left) - 1;
-    }
+    if (lane < WORDS) bits[lane] = t.blocks || others || !c.exists ? 0 : ~0u;
     __syncwarp();
-    if (!t.blocks || !exists) return;
-    for (const int32_t *of = c.of + lane; of < c.end && *of * each < from + LISTED; of += WARP, seen++) {
-        int first = *of * each - from;
-        if (*of * each < granules) atomicOr(&bits[first / 32], ((1u << each) - 1) << first % 32);
+    if (!c.of[others]) return;
+    for (const int32_t *of = c.of[others] + lane; of < c.end[others] && *of * each - c.base < from + LISTED;
+         of += WARP, seen++) {
+        int first = *of * each - c.base - from;
+        if (first >= 0 && first + from < granules) atomicOr(&bits[first / 32], ((1u << each) - 1) << first % 32);
     }
-    c.of += __reduce_add_sync(0xFFFFFFFFu, (unsigned)seen);
+    c.of[others] += __reduce_add_sync(0xFFFFFFFFu, (unsigned)seen);
+}
+
+/* Of 32 granules from `first` on those in [lead, granules). */
+static __device__ __forceinline__ uint32_t granules_there(int first, int lead, int granules) {
+    int left = granules - first, skipped = lead - first;
+    uint32_t there = left >= 32 ? ~0u : left <= 0 ? 0 : (1u << left) - 1;
+    return skipped >= 32 ? 0 : skipped <= 0 ? there : there & ~((1u << skipped) - 1);
 }
 
 /* Lists the granules from `from` on, of `granules`, that this tile's warps meet; all threads, together. */
 static __device__ __forceinline__ void list_granules(const tile_args &t, tile_cursor &c, int from, int granules,
-                                                     bool exists, tile_list &list) {
+                                                     tile_list &list) {
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads(); /* the list before is no longer read */
-    mark_granules(t, c, from, granules, exists, list.bits[warp]);
+    mark_granules(t, c, 0, from, granules, list.bits[warp]);
+    mark_granules(t, c, 1, from, granules, list.bits[TILE_WARPS + warp]);
     __syncthreads();
     if (warp == 0) {
         uint32_t any = 0;
-        for (int w = 0; w < TILE_WARPS; w++) any |= list.bits[w][lane % WORDS];
-        int left = granules - from - lane * 32; /* the last block may have fewer than it could */
-        if (left < 32) any &= left <= 0 ? 0 : (1u << left) - 1;
+        for (int w = 0; w < 2 * TILE_WARPS; w++) any |= list.bits[w][lane % WORDS];
+        any &= granules_there(from + lane * 32, c.lead / GRANULE, granules);
         int own = lane < WORDS ? __popc(any) : 0, sum = own;
 #pragma unroll
         for (int step = 1; step < WORDS; step *= 2) {
@@ -152,8 +170,8 @@ static __device__ __forceinline__ void list_granules(const tile_args &t, tile_cu
     for (int i = 0; i < 4; i++) {
         int granule = (int)threadIdx.x * 4 + i, word = granule / 32, bit = granule % 32;
         if (!(list.any[word] >> bit & 1)) continue;
-        int entry = (from + granule) * GRANULE;
-        for (int w = 0; w < TILE_WARPS; w++) entry |= (int)(list.bits[w][word] >> bit & 1) << w;
+        int entry = (from + granule) << 8;
+        for (int w = 0; w < 2 * TILE_WARPS; w++) entry |= (int)(list.bits[w][word] >> bit & 1) << w;
         list.entry[list.before[word] + __popc(list.any[word] & ((1u << bit) - 1))] = entry;
     }
     int pad = list.count + (int)threadIdx.x;
@@ -168,21 +186,26 @@ static __device__ __forceinline__ int4 entries_of(const tile_list &list, int n) 
 static __device__ __forceinline__ int entry_of(int4 four, int i) {
     return i < 2 ? (i == 0 ? four.x : four.y) : i == 2 ? four.z : four.w;
 }
-/* The row of an entry, relative to its sequence; whether this warp meets it. */
-static __device__ __forceinline__ int row_of(int entry) { return entry & ~(GRANULE - 1); }
-static __device__ __forceinline__ bool is_met(int entry) { return entry >> threadIdx.x / WARP & 1; }
+/* The row of an entry, from the beginning of the first granule on. */
+static __device__ __forceinline__ int row_of(int entry) { return entry >> 8 << 4; }
+/* Of the thread's row h of two (g and g + 8 of the warp's): whether it meets an entry. */
+static __device__ __forceinline__ bool is_met(int entry, int h, int split) {
+    int row = (int)threadIdx.x % WARP / 4 + 8 * h;
+    return entry >> (threadIdx.x / WARP + (row >= split ? TILE_WARPS : 0)) & 1;
+}
 
-/* As copy_rows, where granules are those of the entries; `from` is row 0 of their sequence, of `rows`. */
+/* As copy_rows, where granules are those of the entries; `from` is the first of the rows that exist, of `rows`, `lead`
+ * after the first granule's beginning. */
 template <typename T, int COLS, bool TURNS>
-static __device__ __forceinline__ void copy_granules(const T *from, int64_t stride, int width, int rows, int4 four,
-                                                     uint32_t to) {
+static __device__ __forceinline__ void copy_granules(const T *from, int64_t stride, int width, int lead, int rows,
+                                                     int4 four, uint32_t to) {
     enum { PIECES = COLS / WIDE, STEP = TILE_WARPS * WARP / PIECES }; /* per row; rows at a time, 8 or 16 */
     int row = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
     uint32_t at = to + (uint32_t)(piece / 8 * TILE * ROW_BYTES) + piece_at(TURNS ? by_turns(row) : row, piece % 8);
 #pragma unroll
     for (int i = 0; i < TILE / STEP; i++) {
-        int r = row_of(entry_of(four, i * STEP / GRANULE)) + i * STEP % GRANULE + row;
-        bool valid = r < rows && piece * WIDE < width;
+        int r = row_of(entry_of(four, i * STEP / GRANULE)) + i * STEP % GRANULE + row - lead;
+        bool valid = r >= 0 && r < rows && piece * WIDE < width;
         copy_16(row_further<TURNS>(at, i * STEP), valid ? from + r * stride + piece * WIDE : from, valid);
     }
 }

@@ -76,30 +76,32 @@ static __device__ __forceinline__ void add_product(const uint32_t (&factor)[4][4
 template <typename T, int COLS>
 static __device__ __forceinline__ void fetch_keys(const tile_args &t, const tile_place &at, int4 four, uint32_t to) {
     const T *from = (const T *)t.kv + at.key_row * t.kv_stride + at.head * t.a.width;
-    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.keys, four, to);
-    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.keys, four,
+    copy_granules<T, COLS, true>(from, t.kv_stride, t.a.width, at.lead, at.keys, four, to);
+    copy_granules<T, COLS, true>(from + (int64_t)t.a.heads * t.a.width, t.kv_stride, t.a.width, at.lead, at.keys, four,
                                  to + sizes<COLS>::TILE_BYTES);
 }
 
 /* Scores of half a tile and gradients of its weights become gradients of scores, without the factor of dropout's scale.
- * The thread has 8 keys, of which it meets `valid`; x: their decisions. */
+ * The thread has 8 keys, of which [first, valid) exist, and two rows, of which bit h of `met` says whether it meets
+ * them; x: their decisions. */
 template <bool DROP>
 static __device__ __forceinline__ void form_slopes(float (&score)[32], const float (&dweight)[32], int half,
-                                                   const float (&statistic)[2][2], const uint32_t (&x)[2][4],
-                                                   int valid, float log2_scale) {
+                                                   const float (&statistic)[2][2], const uint32_t (&x)[2][4], int met,
+                                                   int first, int valid, float log2_scale) {
 #pragma unroll
     for (int i = 16 * half; i < 16 * half + 16; i++) {
         int j = i / 4 % 4, h = i / 2 % 2, e = i % 2;
         float p = power_of_2(fmaf(score[i], log2_scale, -statistic[h][0])), d = dweight[i];
         if (DROP && !(x[h][j] & (e ? 0x80000000u : 0x8000u))) d = 0;
-        score[i] = 2 * j + e < valid ? p * (d - statistic[h][1]) : 0.0f;
+        bool exists = met >> h & 1 && 2 * j + e >= first && 2 * j + e < valid;
+        score[i] = exists ? p * (d - statistic[h][1]) : 0.0f;
     }
 }
 
 template <typename T, int COLS, int DROP>
 static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_place &at, const decisions &drop,
-                                              const tile_list &list, uint32_t base, const float (&statistic)[2][2],
-                                              float (&dq)[COLS / 2]) {
+                                              const tile_list &list, int split, uint32_t base,
+                                              const float (&statistic)[2][2], float (&dq)[COLS / 2]) {
     typedef sizes<COLS> size;
     int tiles = (list.count + 3) / 4, c = threadIdx.x % 4;
     for (int n = 0; n < tiles; n++) {
@@ -126,8 +128,9 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
 #pragma unroll
         for (int b = 0; b < 2; b++) {
             int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b), key = row_of(entry) + c % 2 * 8;
-            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b], is_met(entry) ? at.keys - key : 0,
-                                   t.a.scale * 1.44269504f);
+            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b],
+                                   is_met(entry, 0, split) | is_met(entry, 1, split) << 1, at.lead - key,
+                                   at.lead + at.keys - key, t.a.scale * 1.44269504f);
 #pragma unroll
             for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * b + k, factor[2 * b + k]);
         }
@@ -155,13 +158,12 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     tile_list &list = *reinterpret_cast<tile_list *>(raw + (base - unaligned) + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row + at.first;
-    int thread_row = (int)threadIdx.x / WARP * GRANULE, granules = (at.keys + GRANULE - 1) / GRANULE;
+    int thread_row = (int)threadIdx.x / WARP * GRANULE, granules = (at.lead + at.keys + GRANULE - 1) / GRANULE;
     copy_rows<T, COLS, TILE, THREADS>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width,
                                       at.queries - at.first, base, (int)threadIdx.x);
     copy_rows<T, COLS, TILE, THREADS>((const T *)a.dctx + row * H + at.head * a.width, H, a.width,
                                       at.queries - at.first, base + size::TILE_BYTES, (int)threadIdx.x);
     tile_cursor cursor = cursor_of(t, at, false, at.queries);
-    bool exists = at.first + thread_row < at.queries;
     float dq[COLS / 2] = {}, statistic[2][2];
     float *statistics = reinterpret_cast<float *>(raw + (base - unaligned) + size::STATISTICS_AT);
     form_statistics<T>(t, at, statistics);
@@ -170,14 +172,15 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
     for (int i = 0; i < 4; i++)
         statistic[i / 2][i % 2] = statistics[i % 2 * TILE + thread_row + (int)threadIdx.x % WARP / 4 + i / 2 * 8];
     decisions drop = {};
-    if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key);
+    if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
     for (int from = 0; from < granules; from += LISTED) {
-        list_granules(t, cursor, from, granules, exists, list);
+        list_granules(t, cursor, from, granules, list);
         if (!list.count) continue;
         fetch_keys<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT);
         copy_commit();
-        if (DROP && !mask_is_even(a, drop.feature)) sum_dq<T, COLS, 2 * DROP>(t, at, drop, list, base, statistic, dq);
-        else sum_dq<T, COLS, DROP>(t, at, drop, list, base, statistic, dq);
+        if (DROP && !mask_is_even(a, drop.feature))
+            sum_dq<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
+        else sum_dq<T, COLS, DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
     }
     copy_wait<0>();
     __syncthreads(); /* queries are no longer read */
@@ -193,13 +196,14 @@ static __device__ __forceinline__ void fetch_queries(const tile_args &t, const t
                                                      uint32_t statistics) {
     const attention_args &a = t.a;
     int64_t H = (int64_t)a.heads * a.width, row = at.query_row;
-    copy_granules<T, COLS, false>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width, at.queries, four,
-                                  to);
-    copy_granules<T, COLS, false>((const T *)a.dctx + row * H + at.head * a.width, H, a.width, at.queries, four,
-                                  to + sizes<COLS>::TILE_BYTES);
-    int number = (int)threadIdx.x % TILE, query = row_of(entry_of(four, number / GRANULE)) + number % GRANULE;
+    copy_granules<T, COLS, false>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width, at.lead,
+                                  at.queries, four, to);
+    copy_granules<T, COLS, false>((const T *)a.dctx + row * H + at.head * a.width, H, a.width, at.lead, at.queries,
+                                  four, to + sizes<COLS>::TILE_BYTES);
+    int number = (int)threadIdx.x % TILE, query = row_of(entry_of(four, number / GRANULE)) + number % GRANULE - at.lead;
+    bool exists = query >= 0 && query < at.queries;
     const float *from = a.statistic + ((int64_t)threadIdx.x / TILE * a.heads + at.head) * a.rows + row;
-    copy_4(statistics + threadIdx.x * 4, query < at.queries ? from + query : from, query < at.queries);
+    copy_4(statistics + threadIdx.x * 4, exists ? from + query : from, exists);
 }
 
 /* Draws the decisions of the tile's keys for listed queries: each thread for one query and 32 keys. */
@@ -207,7 +211,7 @@ static __device__ __forceinline__ void draw_decisions(const tile_args &t, const 
                                                       int4 four, uint2 *to) {
     int number = (int)threadIdx.x % TILE, lane = threadIdx.x % WARP, key = (int)threadIdx.x / TILE * WARP;
     attention_place place = {};
-    place.sample = at.sample, place.query = at.query, place.feature = at.key;
+    place.sample = at.sample, place.query = at.query - (uint32_t)at.lead, place.feature = at.key;
     uint32_t word = decide_keys(t.a, start, place, row_of(entry_of(four, number / GRANULE)) + number % GRANULE,
                                 at.first + key);
     reinterpret_cast<uint32_t *>(to + key + lane % 16 * 2 + lane / 16)[number / WARP] = turn_bits(word);
@@ -219,8 +223,8 @@ template <int COLS> struct key_sums {
 
 template <typename T, int COLS, int DROP>
 static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_place &at, const mask_start &start,
-                                                const tile_list &list, char *memory, uint32_t base,
-                                                key_sums<COLS> &of) {
+                                                const tile_list &list, int split, char *memory,
+                                                uint32_t base, key_sums<COLS> &of) {
     typedef sizes<COLS> size;
     int tiles = (list.count + 3) / 4, lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane / 4;
     for (int n = 0; n < tiles; n++) {
@@ -255,10 +259,11 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
         differentiate(score, dweight, statistic, kept, 2 * TILE); /* sums of keys that do not exist are not written */
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            bool met = is_met(entry_of(four, i));
 #pragma unroll
-            for (int k = 8 * i; k < 8 * i + 8; k++)
+            for (int k = 8 * i; k < 8 * i + 8; k++) {
+                bool met = is_met(entry_of(four, i), k / 2 % 2, split);
                 score[k] = met ? score[k] : 0.0f, dweight[k] = met ? dweight[k] : 0.0f;
+            }
             as_factor<T>(score, i, weight[i]), as_factor<T>(dweight, i, slope[i]);
         }
         wgmma_begin();
@@ -284,22 +289,21 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
     char *memory = raw + (base - unaligned);
     tile_list &list = *reinterpret_cast<tile_list *>(memory + size::LIST_AT);
     int64_t H = (int64_t)a.heads * a.width, at_row = (at.key_row + at.first) * t.kv_stride + at.head * a.width;
-    int granules = (at.queries + GRANULE - 1) / GRANULE, left = at.keys - at.first;
+    int granules = (at.lead + at.queries + GRANULE - 1) / GRANULE, left = at.keys - at.first;
     const T *from = (const T *)t.kv + at_row;
     copy_rows<T, COLS, TILE, THREADS>(from, t.kv_stride, a.width, left, base, (int)threadIdx.x);
     copy_rows<T, COLS, TILE, THREADS>(from + H, t.kv_stride, a.width, left, base + size::TILE_BYTES, (int)threadIdx.x);
     tile_cursor cursor = cursor_of(t, at, true, at.keys);
-    bool exists = (int)threadIdx.x / WARP * GRANULE < left;
     mask_start start = mask_start_of(a.drop);
     key_sums<COLS> of = {};
     for (int first = 0; first < granules; first += LISTED) {
-        list_granules(t, cursor, first, granules, exists, list);
+        list_granules(t, cursor, first, granules, list);
         if (!list.count) continue;
         fetch_queries<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT, base + size::STATISTICS_AT);
         copy_commit();
         if (DROP)
             draw_decisions(t, start, at, entries_of(list, 0), reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT));
-        sum_keys<T, COLS, DROP>(t, at, start, list, memory, base, of);
+        sum_keys<T, COLS, DROP>(t, at, start, list, cursor.split, memory, base, of);
     }
     copy_wait<0>();
     __syncthreads(); /* keys are no longer read */
