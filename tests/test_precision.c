@@ -86,6 +86,7 @@ static const kernel_grid grids[] = {
     {"bias_dw", "T=0,1,17,300 O=3,20,100"},
     {"route route_din balance balance_din", "L=0,4 X=0,3 C=1,8 K=1 R=2"},
     {"route route_din balance balance_din", "L=4,5 C=4 K=2 R=0"},
+    {"balance_none", "C=1"},
     {MOVES, "T=0,1,17 C=4 K=1,2 R=3 H=1,20"},
     {DENSE_EXPERTS, "C=3 G=1,2 R=0,1,17 O=1,20 I=3,64"},
     {DENSE_EXPERTS, "C=2 R=140 O=130 I=300"},
