@@ -84,6 +84,16 @@ expect_text "$out" '"context":{"mode":"ring","reason":"only"}'
 run "${tokens[@]}" --world-size 2 --cp-size 2 --cp-mode heads
 expect_text "$out" '"context":{"mode":"heads","reason":"asked"}'
 
+# A window's keys are on neighbouring ranks: of four runs the opposite one is not sent, unless texts may be short.
+ring=(plan --config config.json --batch-size 8 --world-size 4 --cp-size 4 --cp-mode ring --print-program 0 --quiet)
+run "${ring[@]}"
+expect_code 0
+expect_text "$out" "recv_post            secondary.layer.0.ctx.kv1" "recv_post            secondary.layer.0.ctx.kv3" \
+    "recv_post            primary.layer.0.ctx.kv2"
+expect "not from the opposite rank" eval '! grep -q "secondary.layer.0.ctx.kv2" "$out"'
+run "${ring[@]}" --data-path data
+expect_text "$out" "recv_post            secondary.layer.0.ctx.kv2"
+
 # Evaluation and prediction by ranks that share tokens; a server refuses.
 score() { grep -o '"loss":[^,]*' "$out" | cut -d: -f2; }
 run eval --checkpoint one --data-path data/valid.csv --json --quiet

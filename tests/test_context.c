@@ -15,7 +15,7 @@ typedef struct family {
     double bound;                     /* of losses; 0: DESIGN 3's */
 } family;
 
-enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAMILIES };
+enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR, FAMILIES };
 static const family families[FAMILIES] = {
     [POOLER] = {"pooler.json", {NULL}, 0},
     [MEAN] = {"mean.json", {NULL}, 0},
@@ -25,6 +25,7 @@ static const family families[FAMILIES] = {
     [WINDOWS] = {"mean.json", {"--max-sen-len=7", "--windows=3", "--stride=3"}, 0},
     [WINDOW] = {"window.json", {"--data-path=%s/long"}, 0},
     [BIGBIRD] = {"bigbird.json", {"--data-path=%s/long"}, 0},
+    [FAR] = {"far.json", {"--data-path=%s/far"}, 0},
 };
 
 typedef struct mesh_case {
@@ -50,15 +51,15 @@ static void write_config(const char *name, const char *pooling, int longest, con
     write_file(name, text);
 }
 
-/* Texts of up to 90 words, for patterns of several blocks. */
-static void write_long(const char *name, int rows) {
-    char *text = calloc(1, (size_t)rows * 700 + 64), *at = text;
+/* Texts of `least` to `most` words, for patterns of several blocks. */
+static void write_long(const char *name, int rows, int least, int most) {
+    char *text = calloc(1, (size_t)rows * 8 * (size_t)most + 64), *at = text;
     at += sprintf(at, "review,title,age,score,label\n");
     for (int i = 0; i < rows; i++) {
-        int first = i * 7 % 20;
-        for (int w = 0; w <= i * 37 % 90; w++) at += sprintf(at, "w%d ", (first + w * (w + i % 3)) % 20);
+        int first = i * 7 % 20, words = least + i * 37 % (most - least), others = least + i * 11 % (most - least) / 2;
+        for (int w = 0; w < words; w++) at += sprintf(at, "w%d ", (first + w * (w + i % 3)) % 20);
         at += sprintf(at, ",");
-        for (int w = 0; w <= i * 11 % 40; w++) at += sprintf(at, "w%d ", (first + 3 * w) % 20);
+        for (int w = 0; w < others; w++) at += sprintf(at, "w%d ", (first + 3 * w) % 20);
         at += sprintf(at, ",%d,%d,%d\n", 18 + i % 60, i % 5, first < 10);
     }
     write_file(name, text);
@@ -74,10 +75,17 @@ static int make_model(void **state) {
                  ", \"attention_pattern\": {\"mode\": \"window\", \"block\": 16, \"window\": 32}");
     write_config("bigbird.json", "mean", 92,
                  ", \"attention_pattern\": {\"mode\": \"bigbird\", \"different_layout_per_head\": true}");
-    snprintf(path, sizeof path, "%s/long", root);
-    OK(tri__folder_make(path));
-    write_long("long/train.csv", 50);
-    write_long("long/valid.csv", 10);
+    write_config("far.json", "pooler", 240,
+                 ", \"attention_pattern\": {\"mode\": \"window\", \"block\": 16, \"window\": 32}");
+    static const char *const folders[] = {"long", "far"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, folders[i]);
+        OK(tri__folder_make(path));
+    }
+    write_long("long/train.csv", 50, 1, 90);
+    write_long("long/valid.csv", 10, 1, 90);
+    write_long("far/train.csv", 20, 200, 240); /* no text is so short that all ranks need all keys of it */
+    write_long("far/valid.csv", 5, 200, 240);
     return 0;
 }
 
@@ -100,7 +108,7 @@ static run of_mesh(const mesh_case *c, words *text) {
     for (int i = 0; f->option[i]; i++) {
         made.option[n++] = f->option[i];
         if (!strstr(f->option[i], "%s")) continue;
-        snprintf(text->data, sizeof text->data, "--data-path=%s/long", root);
+        snprintf(text->data, sizeof text->data, f->option[i], root);
         made.option[n - 1] = text->data;
     }
     for (int i = 0; i < 3 && c->more[i]; i++) made.option[n++] = c->more[i];
@@ -182,6 +190,10 @@ static const mesh_case cases[] = {
     {BIGBIRD, 3, 1, 1, 1, 1, 1, {RING}},
     {BIGBIRD, 2, 2, 2, 1, 2, 0, {RING, "--shard=zero1"}},
     {BIGBIRD, 4, 2, 1, 1, 1, 0, {RING, "--sequence-parallel=no", "--recompute=selective"}},
+    {FAR, 4, 1, 1, 1, 1, 1, {RING}}, /* two of three steps */
+    {FAR, 5, 1, 1, 1, 1, 0, {RING, "--shard=zero2"}},
+    {FAR, 4, 2, 1, 1, 2, 0, {RING, "--recompute=full"}},
+    {FAR, 4, 1, 2, 1, 2, 0, {RING, "--shard=zero1"}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

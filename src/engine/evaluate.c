@@ -42,6 +42,7 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
                 (long long)max_tokens, (long long)max->of[sym]);
         if (max_tokens > 0 && max->of[sym] > 0) max->of[sym] = max_tokens;
         max->squares[sym] = (double)max->of[sym] * (double)max_len; /* no sequence is longer than max_len */
+        max->shortest[sym - TRI_SYM_T0] = most.shortest[sym - TRI_SYM_T0];
     }
     return TRI_OK;
 }
@@ -83,6 +84,17 @@ tri_status tri__feed_check(const tri_engine *engine, const tri_counts *counts) {
                 TRI_USAGE, "a batch has %lld %s, the plan has room for %lld: raise --max-tokens or lower --batch-size",
                 (long long)counts->of[sym], sym == TRI_SYM_N ? "rows" : sym > TRI_SYM_N ? "windows" : "tokens",
                 (long long)program->max.of[sym]);
+    return TRI_OK;
+}
+
+/* A ring's transfers are planned for sequences that are no shorter than those that were counted. */
+static tri_status check_shortest(const tri_engine *engine, const tri_micro *micro) {
+    for (int text = 0; text < engine->model.n_texts && tri__plan_ring(&engine->in); text++)
+        for (int64_t s = 0; s < (micro->win[text] ? 0 : micro->n); s++)
+            if (micro->seq[text][s + 1] - micro->seq[text][s] < engine->in.max_infer.shortest[text])
+                return tri__fail(TRI_USAGE, "a text of %d tokens is shorter than the plan's shortest, of %lld",
+                                 (int)(micro->seq[text][s + 1] - micro->seq[text][s]),
+                                 (long long)engine->in.max_infer.shortest[text]);
     return TRI_OK;
 }
 
@@ -133,6 +145,7 @@ static tri_status evaluate_batch(evaluation *e, const tri_batch *batch) {
     for (int mb = 0; mb < program->n_mb; mb++) {
         tri__feed(&batch->part[mb], engine, &inv, NULL, &e->feed[mb]);
         TRI_TRY(tri__feed_check(engine, &e->feed[mb].counts));
+        TRI_TRY(check_shortest(engine, &batch->part[mb]));
     }
     TRI_TRY(tri__exec_run(engine->exec, engine->infer, 0, program->n_instrs, 0, e->feed, NULL));
     TRI_TRY(tri__exec_finish(engine->exec));

@@ -25,6 +25,7 @@ tri_status tri__pass_forward(tri_pass *pass) {
     program->mesh = pass->in->mesh;
     program->rank = pass->in->rank;
     program->max = pass->training ? pass->in->max : pass->in->max_infer;
+    program->max.shortest[0] = program->max.shortest[1] = 0;
     if (pass->training) tri__step_kinds_set(&pass->in->optimizer, program);
     if (pass->training) TRI_TRY(tri__layer_gates_set(pass->arena, &pass->in->layer_drop, pass->in->model, program));
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},

@@ -34,6 +34,8 @@ typedef struct tri_rows {
 typedef struct tri_counts {
     int64_t of[TRI_SYM_COUNT];      /* [TRI_SYM_NONE] is 0 */
     double squares[TRI_SYM_COUNT];  /* T0, T1: sum over sequences of length squared, for costs */
+    int64_t shortest[2];            /* of the largest: tokens of each text's shortest sequence; 0: any. For planning
+                                       alone: a program has none */
 } tri_counts;
 
 typedef enum tri_mem {

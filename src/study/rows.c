@@ -47,7 +47,8 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
     for (int text = 0; text < rows->n_texts && s->model.windows > 1; text++)
         max->of[TRI_SYM_W0 + text] = most * s->model.windows;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
-        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
+        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len,
+        max->shortest[sym - TRI_SYM_T0] = s->model.windows > 1 ? 0 : s->model.max_sen_len;
     return TRI_OK;
 }
 

@@ -106,6 +106,11 @@ static void raise_to(int64_t *maximum, int64_t value) {
     if (value > *maximum) *maximum = value;
 }
 
+/* 0: none yet. */
+static void lower_to(int64_t *minimum, int64_t value) {
+    if (!*minimum || value < *minimum) *minimum = value;
+}
+
 /* Sums rows, tokens and windows per part, in the split's scratch memory, which is free by then. */
 static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
     entry *sum = sampler->heap, *windows = sum + sampler->parts; /* [parts] of either text, rows */
@@ -117,6 +122,9 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
         sum[part].value++;
         sum[part].major += first.tokens, sum[part].minor += second.tokens;
         windows[part].major += first.windows, windows[part].minor += second.windows;
+        if (sampler->data->windows.most > 1) continue;
+        lower_to(&out->shortest[0], first.tokens);
+        lower_to(&out->shortest[1], second.tokens);
     }
     for (int p = 0; p < sampler->parts; p++) {
         raise_to(&out->rows, sum[p].value);

@@ -32,6 +32,7 @@ void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, in
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];
     int64_t windows[2]; /* 0 where texts are not windowed */
+    int64_t shortest[2]; /* the fewest tokens of a sequence; 0 where texts are windowed */
 } tri_sampler_maxima;
 void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
 
