@@ -1,6 +1,6 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
- * mask; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other
+ * mask; `experts` with mixtures, there a loop over tokens; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other
  * optimizers; losses with texts as windows. tools/golden.py writes the files; a folder given as argument replaces
  * tests/golden (make parity). */
 #include "tiny.h"
@@ -29,7 +29,7 @@ typedef struct golden {
     /* the batch in hand */
     tri_micro micro;
     tri_feed feed;
-    double inv;
+    double inv, balance_inv;
     float hyper[4];
     tri_micro_spec spec;
     char block[1 << 16]; /* the micro's arrays */
@@ -78,7 +78,10 @@ static void pack(golden *g, const tri_json *order) {
         weight += g->engine.class_weights[label];
     }
     g->inv = 1 / weight;
+    tri__micro_pad(spec, &g->micro);
     tri__feed(&g->micro, &g->engine, &g->inv, g->hyper, &g->feed);
+    g->balance_inv = 1 / (double)g->micro.n; /* no model has both experts and windows */
+    for (int text = 0; text < 2; text++) g->feed.field[TRI_FIELD_balance_inv0 + text] = &g->balance_inv;
 }
 
 /* The arrays of the batch in hand. */
@@ -91,6 +94,7 @@ static void open_micro(golden *g) {
     for (int text = 0; text < g->assets.n_texts; text++) {
         g->spec.tokens[text] = MAX_TOKENS, g->spec.sequences[text] = MAX_WINDOWS;
         g->spec.position_base[text] = tri__encoder_position_base(&g->assets.encoder[text]);
+        g->spec.capacity[text] = tri__encoder_capacity(&g->assets.encoder[text]);
     }
     tri__micro_carve(&g->spec, NULL, &bytes, NULL);
     assert_true(bytes <= sizeof g->block);
@@ -195,6 +199,15 @@ static void check_gradients(golden *g) {
     print_message("    %d gradients differ by at most %.2g of their norm\n", g->engine.model.n_params, worst);
 }
 
+/* Of all layers with experts: their balancing losses (0), or tokens without a place (1). */
+static double expert_figure(const golden *g, int which) {
+    double sum = 0;
+    int64_t n = g->engine.plan.train.experts < 0 ? 0 : tri__model_expert_layers(&g->engine.model);
+    for (int64_t i = 0; i < n; i++)
+        sum += ((double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.experts))[2 * i + which];
+    return sum;
+}
+
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
     const tri_json *recipe = get(g->json, "recipe");
@@ -204,7 +217,8 @@ static double run_step(golden *g, int64_t s, int update) {
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
     OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update,
                      (uint32_t)s + 1, &g->feed, NULL));
-    return *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
+    double loss = *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
+    return loss + expert_figure(g, 0);
 }
 
 /* Steps that leave layers out: the gates are those of tools/golden_layers.py, which draws them itself. */
@@ -246,6 +260,7 @@ static void compare(const char *name, const char *device) {
     print_message("  %s on %s\n", name, device);
     check_logits(g);
     assert_true(fabs(run_step(g, 0, 0) - real(g->json, "loss")) <= 1e-5);
+    if (tri__json_get(g->json, "dropped")) assert_int_equal(expert_figure(g, 1), real(g->json, "dropped"));
     check_gradients(g);
     check_losses(g, g->json);
     tri__json_decref(order);
@@ -348,6 +363,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "roberta"),
         cmocka_unit_test_prestate(both, "trimodal"),
         cmocka_unit_test_prestate(both, "sparse"),
+        cmocka_unit_test_prestate(both, "experts"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),

@@ -37,7 +37,8 @@ NOTES = {
     "decay": "decoupled: p -= lr * weight_decay * p, except where the name contains one of no_decay",
     "losses": "losses[s] is the loss of step s, before its update, on the samples of batches[s % len(batches)]; "
               "grad_norms[s] its norm before clipping",
-    "logits": "of all samples with the initial weights; loss and grad.* likewise, all samples as one batch",
+    "logits": "of all samples with the initial weights; loss, grad.* and dropped (tokens that no expert took, over all "
+              "layers) likewise, all samples as one batch",
 }
 
 
@@ -92,6 +93,18 @@ CONFIGS = {
         "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3,
         "class_weights": [1.0, 2.5, 0.5],
         "pooling": "mean",
+    },
+    # Mixtures of experts: one or two for a token, places for fewer tokens than there are.
+    "experts": {
+        **COMMON, "primary_text_name": "text", "secondary_text_name": "note", "primary_tokenizer": "golden-bert",
+        "secondary_tokenizer": "golden-roberta",
+        "primary_encoder": encoder("bert", 24, 20, 60, 22, num_experts=4, experts_per_token=2,
+                                   expert_capacity_factor=0.9, router_aux_loss_coef=0.05, expert_layers=[0, 1]),
+        "secondary_encoder": encoder("roberta", 20, 24, 50, 24, num_experts=3, experts_per_token=1,
+                                     expert_capacity_factor=1.1, expert_layers="every 2", **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
+        "pooling": "cls",
     },
     # Products of 8 bits and a table.
     "quantized": {
@@ -194,7 +207,7 @@ def make(name, folder, seed):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             gain = key.endswith("norm.weight") or key.endswith("LayerNorm.weight")
-            spread = 0.02 if ".self.query." in key or ".self.key." in key else 0.05
+            spread = 0.02 if ".self.query." in key or ".self.key." in key else 1.0 if ".router." in key else 0.05
             parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if gain else 0.0))
     weights = {key: value.detach().clone() for key, value in model.named_parameters()}
     model = model.double()
@@ -215,6 +228,7 @@ def make(name, folder, seed):
     tensors["logits"] = logits.detach().float()
     for key, parameter in model.named_parameters():
         tensors["grad." + key] = parameter.grad.float()
+    dropped = model.dropped()
     losses, norms = train(model, config, samples, batches, QUANTIZED_STEPS if name == "quantized" else STEPS)
 
     os.makedirs(folder, exist_ok=True)
@@ -225,6 +239,8 @@ def make(name, folder, seed):
         "loss": loss.item(), "losses": losses, "grad_norms": norms,
         "made_by": f"tools/golden.py --seed {seed}, torch {torch.__version__}",
     }
+    if name == "experts":
+        document["dropped"] = dropped
     with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)
         file.write("\n")

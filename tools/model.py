@@ -41,6 +41,90 @@ def fixed_layout(pattern, heads, length):
     return layout
 
 
+class Dense(nn.Module):
+    """Weights of one dense layer of each expert."""
+
+    def __init__(self, experts, outputs, inputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(experts, outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(experts, outputs))
+
+
+class Experts(nn.Module):
+    """A mixture in the place of a feed-forward layer: a loop over sequences, experts and tokens."""
+
+    def __init__(self, spec):
+        super().__init__()
+        experts, width, inner = spec["num_experts"], spec["hidden_size"], spec["intermediate_size"]
+        self.intermediate, self.output = nn.Module(), nn.Module()
+        self.intermediate.dense = Dense(experts, inner, width)
+        self.output.dense = Dense(experts, width, inner)
+        self.spec, self.balance, self.dropped = spec, 0.0, 0
+
+    def expert(self, e, x):
+        inner, outer = self.intermediate.dense, self.output.dense
+        return nn.functional.linear(nn.functional.gelu(nn.functional.linear(x, inner.weight[e], inner.bias[e])),
+                                    outer.weight[e], outer.bias[e])
+
+    def sequence(self, x, probs):
+        """x [length, width], probs [length, experts] -> (output, dropped tokens)."""
+        experts, per_token = self.spec["num_experts"], self.spec["experts_per_token"]
+        factor = self.spec["expert_capacity_factor"]
+        capacity = max(1, min(len(x), math.ceil(factor * per_token * len(x) / experts - 1e-9)))
+        weight, choice = probs.topk(per_token, dim=-1)
+        if per_token > 1:
+            weight = weight / weight.sum(-1, keepdim=True)
+        taken, out, placed = [0] * experts, [torch.zeros_like(row) for row in x], [False] * len(x)
+        for j in range(per_token):
+            for t in range(len(x)):
+                e = int(choice[t, j])
+                if taken[e] == capacity:
+                    continue
+                taken[e] += 1
+                placed[t] = True
+                out[t] = out[t] + weight[t, j] * self.expert(e, x[t])
+        first = torch.bincount(choice[:, 0], minlength=experts).to(probs.dtype) / len(x)
+        return torch.stack(out), experts * (first * probs.mean(0)).sum(), placed.count(False)
+
+    def forward(self, x, logits, lengths):
+        """x [sequences, length, width], of which `lengths` are real."""
+        out, self.balance, self.dropped = torch.zeros_like(x), 0.0, 0
+        for s, length in enumerate(lengths):
+            made, balance, dropped = self.sequence(x[s, :length], logits[s, :length].softmax(-1))
+            out[s, :length] = made
+            self.balance = self.balance + balance / len(lengths)
+            self.dropped += dropped
+        return out
+
+
+def expert_layers(spec):
+    """Numbers of the layers with experts."""
+    layers = spec.get("expert_layers", "every 2")
+    if isinstance(layers, str):
+        every = int(layers.split()[1])
+        layers = [i for i in range(spec["num_hidden_layers"]) if (i + 1) % every == 0]
+    return layers if spec.get("num_experts") else []
+
+
+def mixed_by(encoder, layer):
+    """The feed-forward part of a layer with experts."""
+    def mixed(x):
+        made = layer.experts(x, layer.router(x), encoder.lengths)
+        return layer.output.LayerNorm(layer.output.dropout(made) + x)
+    return mixed
+
+
+def add_experts(encoder, spec):
+    """Gives layers of a Hugging Face encoder experts; encoder.lengths must be set before each call."""
+    for i in expert_layers(spec):
+        layer = encoder.encoder.layer[i]
+        layer.router = nn.Linear(spec["hidden_size"], spec["num_experts"], bias=False)
+        layer.experts = Experts(spec)
+        del layer.intermediate, layer.output.dense
+
+        layer.feed_forward_chunk = mixed_by(encoder, layer)
+
+
 class Fusion(nn.Module):
     def __init__(self, width, hidden, classes, dropout):
         super().__init__()
@@ -78,6 +162,7 @@ class Trimodal(nn.Module):
             if not config.get(f"{name}_text_name"):
                 continue
             encoder = make_encoder(config[f"{name}_encoder"], self.pooling)
+            add_experts(encoder, config[f"{name}_encoder"])
             encoder.projection = nn.Linear(encoder.config.hidden_size, common)
             setattr(self, name, encoder)
             self.branches.append(name)
@@ -96,6 +181,7 @@ class Trimodal(nn.Module):
         encoder = getattr(self, name)
         pattern = self.config[f"{name}_encoder"].get("attention_pattern")
         seen = mask if pattern is None else self.masked(name, pattern, ids, mask)
+        encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
         out = encoder(input_ids=ids, attention_mask=seen)
         if self.pooling == "pooler":
             pooled = out.pooler_output
@@ -131,8 +217,18 @@ class Trimodal(nn.Module):
         return self.fusion(torch.cat(parts, dim=-1))
 
     def loss(self, logits, labels):
-        """sum(weight * cross-entropy) / sum(weight)."""
-        return nn.functional.cross_entropy(logits, labels, weight=self.class_weights.to(logits.dtype))
+        """sum(weight * cross-entropy) / sum(weight), and what balances the experts."""
+        loss = nn.functional.cross_entropy(logits, labels, weight=self.class_weights.to(logits.dtype))
+        for name in self.branches:
+            spec = self.config[f"{name}_encoder"]
+            for i in expert_layers(spec):
+                experts = getattr(self, name).encoder.layer[i].experts
+                loss = loss + spec.get("router_aux_loss_coef", 0.01) * experts.balance
+        return loss
+
+    def dropped(self):
+        """Tokens of the last call that no expert took, over all layers."""
+        return sum(module.dropped for module in self.modules() if isinstance(module, Experts))
 
 
 def pad(rows, pad_id):
