@@ -83,10 +83,10 @@ static void rewrite(expert *e, tri_instr instr) {
     case TRI_OP_combine: TRI_SLOT(&instr, combine, x) = exchange(e, TRI_SLOT(&instr, combine, x), "back"); break;
     }
     tri__build(&e->to, instr.op, instr.slot, instr.attr)->acc = instr.acc;
-    int sent = instr.op == TRI_OP_route      ? TRI_SLOT(&instr, route, from)
-               : instr.op == TRI_OP_dispatch ? TRI_SLOT(&instr, dispatch, y)
-                                             : -1;
-    if (sent >= 0) e->there[sent] = exchange(e, sent, "there");
+    if (instr.op != TRI_OP_dispatch) return;
+    int from = TRI_SLOT(&instr, dispatch, from), y = TRI_SLOT(&instr, dispatch, y);
+    e->there[from] = exchange(e, from, "there");
+    e->there[y] = exchange(e, y, "there");
 }
 
 /* The flat slots of units, and their views, become those of this rank's experts. */
