@@ -12,7 +12,7 @@ expect_code 0
 expect_text "$out" "steps 6 to 8 (2 alone, 1 sync), "
 expect_text "$err" "copies take their own steps at 1.41 times the learning rate"
 expect_text "$err" "clip at sqrt(copies) times --max-grad-norm"
-expect_text "$err" "meet in a step of 0.7 times their mean change (--outer-lr) with a momentum of 0.3"
+expect_text "$err" "meet in a step of 0.7 times their mean change (--outer-lr) with a momentum of 0.5"
 
 # A signal at any step: the copies' own weights and moments are in the checkpoint.
 "$trident" "${common[@]}" --output-dir asked --nproc-per-node 2 >"$out" 2>"$err" &

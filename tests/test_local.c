@@ -275,7 +275,7 @@ static void as_one_process(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const mesh_case *at = &cases[i];
         diloco d = {.copies = at->copies, .replicas = at->replicas, .n_mb = at->n_mb, .every = 3, .steps = 7,
-                    .lr = 0.7, .momentum = i ? 0.9 : 0.3, .max_norm = 0.5, .option = {at->option[0]}};
+                    .lr = 0.7, .momentum = i ? 0.9 : 0.5, .max_norm = 0.5, .option = {at->option[0]}};
         char parts[48];
         snprintf(parts, sizeof parts, "--num-microbatches=%d", at->n_mb);
         job j = {.ranks = at->ranks, .until = 7, .evaluate = 1, .output = "as-one",

@@ -130,7 +130,7 @@ const tri_option tri__run_options[] = {
         .help = "copies of the model step alone and meet every so many steps (DiLoCo); 1: every step is common"),
     ROW(REAL, outer_lr, RUN, .value = "0.7", .min = 1e-30, .max = INFINITY, .commands = "train",
         .heading = "optimisation", .help = "sync_every: rate of the step along the mean change"),
-    ROW(REAL, outer_momentum, RUN, .value = "0.3", .min = 0, .max = 0.9999999, .commands = "train",
+    ROW(REAL, outer_momentum, RUN, .value = "0.5", .min = 0, .max = 0.9999999, .commands = "train",
         .heading = "optimisation", .help = "sync_every: Nesterov's momentum of that step"),
     ROW(REAL, inner_lr_factor, RUN, .value = "0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "sync_every: the learning rate of copies' own steps, in multiples of lr; 0: the square root of the "
