@@ -101,13 +101,13 @@ static __device__ __forceinline__ void attend(const tile_args &t, const tile_pla
 }
 #endif
 
-template <typename T, int COLS, int DROP>
+template <typename T, int COLS, int DROP, bool RING>
 static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kernel(tile_args t) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = tile_here(t, false);
+    tile_place at = tile_here<RING>(t, false);
     if (at.first >= at.queries) return;
     if (at.is_padding) {
         clear_rows<T>(a, at.head, at.query_row + at.first, at.query_row + min(at.first + TILE, at.queries));
@@ -120,11 +120,11 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
     copy_rows<T, COLS, QUERIES, THREADS>((const T *)a.qkv + row * 3 * H + at.head * a.width, 3 * H, a.width,
                                          at.queries - at.first, query, (int)threadIdx.x);
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
-    tile_cursor cursor = cursor_of(t, at, false, at.queries);
+    tile_cursor cursor = cursor_of<RING>(t, at, false, at.queries);
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
     for (int from = 0; from < granules; from += LISTED) {
-        list_granules(t, cursor, from, granules, list);
+        list_granules<RING>(t, cursor, from, granules, list);
         if (!list.count) continue;
         fetch<T, COLS>(t, at, entries_of(list, 0), query + size::TILE_BYTES, query + 3 * size::TILE_BYTES);
         copy_commit();
@@ -138,19 +138,22 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
 #endif
 }
 
-template <typename T, int COLS, int DROP> static void launch(const tri_call *call, tile_args t) {
+template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     t.a.mask = mask_keys_of(t.a.drop);
     record(call,
-           cudaFuncSetAttribute(tiles_kernel<T, COLS, DROP>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+           cudaFuncSetAttribute(tiles_kernel<T, COLS, DROP, RING>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 sizes<COLS>::ALL),
            "attention of tiles");
-    tiles_kernel<T, COLS, DROP><<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
+    tiles_kernel<T, COLS, DROP, RING><<<tile_blocks(&t), THREADS, sizes<COLS>::ALL, stream(call)>>>(t);
     launched(call, "attention of tiles");
 }
 
+template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
+    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
+    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
+}
 template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
-    if (t->a.width <= 64) t->a.drop.threshold ? launch<T, 64, 1>(call, *t) : launch<T, 64, 0>(call, *t);
-    else t->a.drop.threshold ? launch<T, 128, 1>(call, *t) : launch<T, 128, 0>(call, *t);
+    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
 }
 
 int tri__cuda_tiles(const tri_call *call, const tile_args *t, int dtype) {

@@ -64,8 +64,9 @@ static __device__ __forceinline__ int sequence_at(const tile_args &t, int number
     return low;
 }
 
-/* The tile of this thread block; first >= the number of its rows: none. */
-static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool of_keys) {
+/* The tile of this thread block; first >= the number of its rows: none. RING: t.ring is not 0; without one all warps
+ * are within blocks, and nothing leads. */
+template <bool RING> static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool of_keys) {
     const attention_args &a = t.a;
     int number = (int)blockIdx.x / a.heads, low = sequence_at(t, number);
     tile_place at = {};
@@ -73,8 +74,8 @@ static __device__ __forceinline__ tile_place tile_here(const tile_args &t, bool 
     at.query_row = at.key_row = first_row(t, low);
     at.first = (number - (at.query_row / TILE + low)) * TILE;
     at.is_padding = low == a.n;
-    if (at.is_padding) at.queries = t.ring ? 0 : (int)a.rows - at.query_row;
-    else if (t.ring) {
+    if (at.is_padding) at.queries = RING ? 0 : (int)a.rows - at.query_row;
+    else if (RING) {
         tri_run_rows q = tri__ring_run(a.seq, low, t.run, t.ring), k = tri__ring_run(a.seq, low, t.part, t.ring);
         int64_t other = of_keys ? q.place : k.place;
         at.queries = (int)(q.end - q.begin), at.keys = (int)(k.end - k.begin);
@@ -107,6 +108,7 @@ typedef struct tile_cursor {
 } tile_cursor;
 
 /* rows: of the side that the tile is of. */
+template <bool RING>
 static __device__ __forceinline__ tile_cursor cursor_of(const tile_args &t, const tile_place &at, bool of_keys,
                                                         int rows) {
     int row = at.first + (int)threadIdx.x / WARP * GRANULE, place = at.place + row;
@@ -116,7 +118,7 @@ static __device__ __forceinline__ tile_cursor cursor_of(const tile_args &t, cons
                                     : tri__blocks_of_queries(t.blocks, t.a.head + at.head);
     int block = place / t.block;
     c.of[0] = lists.of + lists.at[block], c.end[0] = lists.of + lists.at[block + 1];
-    c.split = min(GRANULE, (block + 1) * t.block - place);
+    if (RING) c.split = min(GRANULE, (block + 1) * t.block - place);
     if (c.split < GRANULE && row + c.split < rows)
         c.of[1] = lists.of + lists.at[block + 1], c.end[1] = lists.of + lists.at[block + 2];
     return c;
@@ -145,16 +147,18 @@ static __device__ __forceinline__ uint32_t granules_there(int first, int lead, i
 }
 
 /* Lists the granules from `from` on, of `granules`, that this tile's warps meet; all threads, together. */
+template <bool RING>
 static __device__ __forceinline__ void list_granules(const tile_args &t, tile_cursor &c, int from, int granules,
                                                      tile_list &list) {
+    enum { BITS = RING ? 2 * TILE_WARPS : TILE_WARPS };
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __syncthreads(); /* the list before is no longer read */
     mark_granules(t, c, 0, from, granules, list.bits[warp]);
-    mark_granules(t, c, 1, from, granules, list.bits[TILE_WARPS + warp]);
+    if (RING) mark_granules(t, c, 1, from, granules, list.bits[TILE_WARPS + warp]);
     __syncthreads();
     if (warp == 0) {
         uint32_t any = 0;
-        for (int w = 0; w < 2 * TILE_WARPS; w++) any |= list.bits[w][lane % WORDS];
+        for (int w = 0; w < BITS; w++) any |= list.bits[w][lane % WORDS];
         any &= granules_there(from + lane * 32, c.lead / GRANULE, granules);
         int own = lane < WORDS ? __popc(any) : 0, sum = own;
 #pragma unroll
@@ -171,7 +175,7 @@ static __device__ __forceinline__ void list_granules(const tile_args &t, tile_cu
         int granule = (int)threadIdx.x * 4 + i, word = granule / 32, bit = granule % 32;
         if (!(list.any[word] >> bit & 1)) continue;
         int entry = (from + granule) << 8;
-        for (int w = 0; w < 2 * TILE_WARPS; w++) entry |= (int)(list.bits[w][word] >> bit & 1) << w;
+        for (int w = 0; w < BITS; w++) entry |= (int)(list.bits[w][word] >> bit & 1) << w;
         list.entry[list.before[word] + __popc(list.any[word] & ((1u << bit) - 1))] = entry;
     }
     int pad = list.count + (int)threadIdx.x;

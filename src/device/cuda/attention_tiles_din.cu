@@ -143,13 +143,13 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
 }
 #endif
 
-template <typename T, int COLS, int DROP>
+template <typename T, int COLS, int DROP, bool RING>
 static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(tile_args t) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = tile_here(t, false);
+    tile_place at = tile_here<RING>(t, false);
     if (at.first >= at.queries) return;
     if (at.is_padding) {
         clear_tile<T>(t, at);
@@ -163,7 +163,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
                                       at.queries - at.first, base, (int)threadIdx.x);
     copy_rows<T, COLS, TILE, THREADS>((const T *)a.dctx + row * H + at.head * a.width, H, a.width,
                                       at.queries - at.first, base + size::TILE_BYTES, (int)threadIdx.x);
-    tile_cursor cursor = cursor_of(t, at, false, at.queries);
+    tile_cursor cursor = cursor_of<RING>(t, at, false, at.queries);
     float dq[COLS / 2] = {}, statistic[2][2];
     float *statistics = reinterpret_cast<float *>(raw + (base - unaligned) + size::STATISTICS_AT);
     form_statistics<T>(t, at, statistics);
@@ -174,7 +174,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
     decisions drop = {};
     if (DROP) drop = decisions_at(a, at.sample, at.query + (uint32_t)at.first, at.key - (uint32_t)at.lead);
     for (int from = 0; from < granules; from += LISTED) {
-        list_granules(t, cursor, from, granules, list);
+        list_granules<RING>(t, cursor, from, granules, list);
         if (!list.count) continue;
         fetch_keys<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT);
         copy_commit();
@@ -277,13 +277,13 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
 }
 #endif
 
-template <typename T, int COLS, int DROP>
+template <typename T, int COLS, int DROP, bool RING>
 static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel(tile_args t) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
     extern __shared__ char raw[];
     const attention_args &a = t.a;
-    tile_place at = tile_here(t, true);
+    tile_place at = tile_here<RING>(t, true);
     if (at.is_padding || at.first >= at.keys) return;
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     char *memory = raw + (base - unaligned);
@@ -293,11 +293,11 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
     const T *from = (const T *)t.kv + at_row;
     copy_rows<T, COLS, TILE, THREADS>(from, t.kv_stride, a.width, left, base, (int)threadIdx.x);
     copy_rows<T, COLS, TILE, THREADS>(from + H, t.kv_stride, a.width, left, base + size::TILE_BYTES, (int)threadIdx.x);
-    tile_cursor cursor = cursor_of(t, at, true, at.keys);
+    tile_cursor cursor = cursor_of<RING>(t, at, true, at.keys);
     mask_start start = mask_start_of(a.drop);
     key_sums<COLS> of = {};
     for (int first = 0; first < granules; first += LISTED) {
-        list_granules(t, cursor, first, granules, list);
+        list_granules<RING>(t, cursor, first, granules, list);
         if (!list.count) continue;
         fetch_queries<T, COLS>(t, at, entries_of(list, 0), base + size::STAGES_AT, base + size::STATISTICS_AT);
         copy_commit();
@@ -313,9 +313,9 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
 #endif
 }
 
-template <typename T, int COLS, int DROP> static void launch(const tri_call *call, tile_args t) {
+template <typename T, int COLS, int DROP, bool RING> static void launch(const tri_call *call, tile_args t) {
     const char *where = "gradient of attention of tiles";
-    void (*kernels[2])(tile_args) = {dq_kernel<T, COLS, DROP>, dkv_kernel<T, COLS, DROP>};
+    void (*kernels[2])(tile_args) = {dq_kernel<T, COLS, DROP, RING>, dkv_kernel<T, COLS, DROP, RING>};
     t.a.mask = mask_keys_of(t.a.drop);
     for (int i = 0; i < 2; i++) {
         record(call,
@@ -325,9 +325,12 @@ template <typename T, int COLS, int DROP> static void launch(const tri_call *cal
     launched(call, where);
 }
 
+template <typename T, int COLS> static void launch_kind(const tri_call *call, const tile_args *t) {
+    if (t->ring) t->a.drop.threshold ? launch<T, COLS, 1, true>(call, *t) : launch<T, COLS, 0, true>(call, *t);
+    else t->a.drop.threshold ? launch<T, COLS, 1, false>(call, *t) : launch<T, COLS, 0, false>(call, *t);
+}
 template <typename T> static void launch_width(const tri_call *call, const tile_args *t) {
-    if (t->a.width <= 64) t->a.drop.threshold ? launch<T, 64, 1>(call, *t) : launch<T, 64, 0>(call, *t);
-    else t->a.drop.threshold ? launch<T, 128, 1>(call, *t) : launch<T, 128, 0>(call, *t);
+    t->a.width <= 64 ? launch_kind<T, 64>(call, t) : launch_kind<T, 128>(call, t);
 }
 
 int tri__cuda_tiles_din(const tri_call *call, const tile_args *t, int dtype) {
