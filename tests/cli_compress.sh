@@ -92,9 +92,11 @@ expect_code 0 # an error of gradients is not one of momentum
 expect_text "$err" "has 'gradient_error.*', what its run had not sent yet" "has no 'error.*': it begins at 0"
 
 # ---- Full steps that would have ended before the checkpoint ----
-run train "${signs[@]}" --max-steps 6 --full-steps 2 --allow-change full_steps
-expect_code 2
-expect_text "$err" "its full steps have ended already" "take --full-steps 1"
+for full in 2 5; do
+    run train "${signs[@]}" --max-steps 6 --full-steps $full --allow-change full_steps
+    expect_code 2
+    expect_text "$err" "its full steps have ended already" "take --full-steps 1"
+done
 run train "${coded_run[@]}" --output-dir full --max-steps 3
 expect_code 0
 run train "${coded_run[@]}" --output-dir full --max-steps 4 --optimizer onebit-adam --full-steps 2 \

@@ -241,15 +241,6 @@ static void double_lamb_factor(const kernel_call *k, double *const *v) {
     }
 }
 
-/* p, m, v, hyper, average, factor, sums */
-static void double_lamb_frozen(const kernel_call *k, double *const *v) {
-    double ratio = fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
-    for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double r = v[1][i] / v[3][1] / (sqrt(v[2][i] / v[3][2]) + (double)k->attr.eps);
-        v[0][i] -= v[3][0] * ratio * (fmin(1, fmax(-1, r)) + (double)k->attr.decay * v[0][i]);
-    }
-}
-
 /* m, g, coef */
 static void double_momentum(const kernel_call *k, double *const *v) {
     double b1 = k->attr.beta1;
@@ -257,11 +248,13 @@ static void double_momentum(const kernel_call *k, double *const *v) {
         if (v[0][i] != 0) v[0][i] = b1 * v[0][i] + (1 - b1) * v[2][0] * v[1][i];
 }
 
-/* e, m, g, coef */
+/* e, m, g, v, coef */
 static void double_momentum_in(const kernel_call *k, double *const *v) {
     double b1 = k->attr.beta1;
     for (int64_t i = 0; i < operand_count(k, 0); i++)
-        if (v[1][i] != 0) v[0][i] += b1 * v[1][i] / k->attr.members + (1 - b1) * v[3][0] * v[2][i];
+        if (v[1][i] != 0)
+            v[0][i] += (b1 * v[1][i] / k->attr.members + (1 - b1) * v[4][0] * v[2][i]) /
+                       (v[3] ? sqrt(v[3][i]) + (double)k->attr.eps : 1);
 }
 
 /* e, m, g, hyper, coef */
@@ -277,6 +270,13 @@ static void double_momentum_alone(const kernel_call *k, double *const *v) {
 static double double_frozen(const kernel_call *k, double p, double m, double s, const double *hyper, double lr) {
     double step = m / hyper[1] / (sqrt(s / hyper[2]) + (double)k->attr.eps);
     return p * (1 - lr * (double)k->attr.decay) - lr * fmin(fmax(step, -1), 1);
+}
+
+/* p, m, v, hyper, average, factor, sums */
+static void double_lamb_frozen(const kernel_call *k, double *const *v) {
+    double lr = v[3][0] * fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
+    for (int64_t i = 0; i < operand_count(k, 0); i++)
+        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], lr);
 }
 
 /* p, m, v, hyper */

@@ -60,8 +60,8 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
 /* States of some optimizers only, which are not kept: what was not sent, of which each copy has its own; 1-bit LAMB's.
  */
 static inline int run_is_more(const char *name) {
-    static const char *const prefix[] = {"gradient_error.",    "error.",       "error_sum.", "exp_avg_sq_fresh.",
-                                         "lamb_coeff_freeze.", "last_factor.", "local."};
+    static const char *const prefix[] = {"gradient_error.",   "error.",             "error_sum.",   "momentum_error",
+                                         "exp_avg_sq_fresh.", "lamb_coeff_freeze.", "last_factor.", "local."};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return 1;
     return 0;

@@ -436,11 +436,18 @@ static void test_momentum(void **state) {
         pack(&table, &c, WITH_X, 1);
         unpack(&table, &c, 1);
         for (int i = 0; i < K; i++) c.mask[i] = i % 3 ? 5.0f : 0; /* m */
-        const tri_tensor t[] = {{c.mask, 1, K}, {c.q, 2, c.B}, {&c.apply, 1, 1}};
-        run(&table, TRI_OP_momentum_out, &c.attr, 2, t, 3, 0, TRI_F32, 0);
-        for (int i = 0; i < K; i++) {
-            float least = fabsf(c.y[i]) < 0x1p-100f ? copysignf(0x1p-100f, c.y[i]) : c.y[i];
-            assert_true(c.mask[i] == (i % 3 ? least : 0));
+        float v[K];
+        for (int i = 0; i < K; i++) v[i] = (float)(i % 7) * 0.3f;
+        for (int scaled = 0; scaled < 2; scaled++) {
+            tri_attr attr = c.attr;
+            attr.eps = 0.5f;
+            const tri_tensor t[] = {{c.mask, 1, K}, {c.q, 2, c.B}, {scaled ? v : NULL, 1, K}, {&c.apply, 1, 1}};
+            run(&table, TRI_OP_momentum_out, &attr, 2, t, 4, 0, TRI_F32, 0);
+            for (int i = 0; i < K; i++) {
+                float value = scaled ? c.y[i] * (sqrtf(v[i]) + 0.5f) : c.y[i];
+                float least = fabsf(value) < 0x1p-100f ? copysignf(0x1p-100f, value) : value;
+                assert_true(c.mask[i] == (i % 3 ? least : 0));
+            }
         }
         case_close(&c);
     }

@@ -109,7 +109,7 @@ static void job_close(job *j) {
 /* This rank's gradients; without signs those summed over the copies, as the transfers before the update leave them. */
 static void fill_gradients(const job *j, int rank, int step, tri_exec *exec) {
     const tiny *t = &j->rank[rank];
-    const tri_state *error = state_of(t, "error.");
+    const tri_state *error = state_of(t, j->kind == TRI_ZERO_ONE_ADAM ? "momentum_error." : "error.");
     int is_full = is_of(j, step, TRI_GATE(full) | TRI_GATE(variance)), late = j->kind == TRI_ZERO_ONE_ADAM ? LATE : 0;
     int64_t at = 0;
     for (int u = 0; u < t->model.n_units; at += t->model.unit[u++].count) {
@@ -222,8 +222,9 @@ static tri_status rank_main(tri_world *world, void *argument) {
     for (int step = 0; step < j->steps && status == TRI_OK; step++) status = take_step(j, rank, step, exec);
     each_weight(t, exec, j->weights, 0);
     keep_state(t, exec, "exp_avg.", j->m[rank]);
-    keep_state(t, exec, "error.", j->e[rank]);
-    keep_state(t, exec, "error_sum.", j->s);
+    int plain = j->kind == TRI_ZERO_ONE_ADAM; /* its momenta are coded as they are */
+    keep_state(t, exec, plain ? "momentum_error." : "error.", j->e[rank]);
+    keep_state(t, exec, plain ? "momentum_error_sum." : "error_sum.", j->s);
     keep_state(t, exec, "exp_avg_sq_fresh.", j->fresh);
     keep_numbers(t, exec, "lamb_coeff_freeze.", j->average[rank]);
     keep_numbers(t, exec, "last_factor.", j->factor[rank]);

@@ -121,7 +121,7 @@ static void expect_same_errors(const char *before, const char *after, const char
     for (int i = 0; i < tri__checkpoint_count(a); i++) {
         tri_piece tensor;
         OK(tri__checkpoint_tensor(a, i, &tensor));
-        if (strncmp(tensor.name, "error.", 6) != 0) continue;
+        if (strncmp(tensor.name, "error.", 6) != 0 && strncmp(tensor.name, "momentum_error.", 15) != 0) continue;
         tri_shape shape = {.n = tensor.shape.n - 1}; /* [copies, parameter's] */
         size_t count = 1;
         for (int d = 0; d < shape.n; d++) count *= (size_t)(shape.dim[d] = tensor.shape.dim[d + 1]);

@@ -6,7 +6,8 @@
 A vector of ELEMENTS weights is trained with made-up gradients, which differ between the copies and do not depend on the
 weights; some elements never have one. Steps that sum gradients are AdamW: of 1-bit Adam the first FULL; of 0/1 Adam
 those that update the variance. In the others momentum is exchanged as signs (Tang et al., 2021; Lu et al., 2022), in
-blocks of 256 with the mean magnitude as scale, with errors fed back on both sides. In the last file copies step alone
+blocks of 256 with the mean magnitude as scale, with errors fed back on both sides; 1-bit Adam's and LAMB's in units of
+sqrt(v) + eps. In the last file copies step alone
 when the variance is frozen, and meet. The arithmetic is that of ops.def
 and src/layout/coded.h, written again. For each step with signs the file has CRC-32 of the bytes that each copy sends to
 the owners and to all, and at the end of weights, momentum and errors; of copies that step alone also their weights.
@@ -127,9 +128,10 @@ def frozen(p, m, v, rate, c1, c2):
     return (p.astype(F64) * (1 - rate * F64(DECAY)) - rate * np.clip(np.where(m != 0, move, 0), -1, 1)).astype(F32)
 
 
-def write(path, full, late, bounded, alone):
-    """full: the steps that sum gradients; bounded: no element's step is larger than the rate, in these too; alone:
-    steps of copies by themselves, with those of their window, and whether they meet. Returns momentum and variance
+def write(path, full, late, zero_one, alone):
+    """full: the steps that sum gradients; zero_one: 0/1 Adam, where no element's step is larger than the rate, in these
+    too, and momenta are coded as they are, not in units of their frozen deviations; alone: steps of copies by
+    themselves, with those of their window, and whether they meet. Returns momentum and variance
     before each step, and the last ones."""
     p, moments = first_weights(), []
     m, v = np.zeros(ELEMENTS, F32), np.zeros(ELEMENTS, F32)
@@ -149,9 +151,10 @@ def write(path, full, late, bounded, alone):
             m = (b1 * m + (1 - b1) * x).astype(F32)
             v = (b2 * v + (1 - b2) * x * x).astype(F32)
             root = np.sqrt(v.astype(F64)) / np.sqrt(c2) + F64(EPS)
-            p = (decayed - (lr * np.clip(m / c1 / root, -1, 1) if bounded else lr / c1 * m / root)).astype(F32)
+            p = (decayed - (lr * np.clip(m / c1 / root, -1, 1) if zero_one else lr / c1 * m / root)).astype(F32)
             continue
         used, c = m != 0, F64(coef(sum(squares(x) for x in g)))
+        unit = np.ones_like(v) if zero_one else np.sqrt(v) + EPS
         length, meets = alone.get(step, (1, True))
         share, rows = F64(F32(1 / length)), []
         for i in range(COPIES if step in alone else 0):
@@ -163,7 +166,8 @@ def write(path, full, late, bounded, alone):
             local.append([zlib.crc32(x.tobytes()) for x in own_p])
             continue
         for i in range(COPIES):
-            fed = (e[i].astype(F64) + (b1 / COPIES * m.astype(F64) + (1 - b1) * c * g[i].astype(F64))).astype(F32)
+            more = (b1 / COPIES * m.astype(F64) + (1 - b1) * c * g[i].astype(F64)) / unit.astype(F64)
+            fed = (e[i].astype(F64) + more).astype(F32)
             if step in alone:
                 fed = e[i]
             t = np.where(used, fed, F32(0))
@@ -181,7 +185,7 @@ def write(path, full, late, bounded, alone):
             told.append(zlib.crc32(row))
             owned.append(value)
         sums.append(told)
-        m = np.where(used, kept_apart(np.concatenate(owned)), m)
+        m = np.where(used, kept_apart(np.concatenate(owned) * unit), m)
         p = frozen(p, m, v, lr / share, c1, c2)
         own_m, own_p = [m] * COPIES, [p] * COPIES
     made = {'elements': ELEMENTS, 'copies': COPIES, 'steps': STEPS, 'full_steps': len(full), 'sent': sent, 'sums': sums,

@@ -58,8 +58,8 @@ static void say_copies(const tri_engine *engine, const tri_checkpoint *checkpoin
 
 /* What coding has left out is to be sent later; a run that codes nothing, or something else, never does. */
 static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
-    static const char *const prefixes[] = {"gradient_error.", "error.", "error_sum.", "outer_error.",
-                                           "outer_error_sum."};
+    static const char *const prefixes[] = {"gradient_error.",     "error.",       "error_sum.",      "momentum_error.",
+                                           "momentum_error_sum.", "outer_error.", "outer_error_sum."};
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
         int kept = 0;
         for (int i = 0; i < engine->plan.train.n_states; i++)

@@ -1,5 +1,4 @@
-/* trust.h - constants and bounds of 1-bit LAMB's trust ratios, as published (Li et al., 2021) and as DeepSpeed has
- * them. */
+/* trust.h - 1-bit LAMB's trust ratios: constants as published (Li et al., 2021) and as DeepSpeed's defaults. */
 #ifndef TRI_LAYOUT_TRUST_H
 #define TRI_LAYOUT_TRUST_H
 
@@ -16,8 +15,8 @@
 #define TRI_FACTOR_MOST 4.0
 #define TRI_FACTOR_CHANGE 0.1 /* a factor is within this share of the last step's */
 
-/* The ratio of a step along a decoded momentum: average * factor, each 1 where it is 0, but no longer a step than
- * LAMB's: sums = [3] of lamb_refresh. */
+/* The ratio of a step along a decoded momentum: average * factor, each 1 where it is 0, but at most LAMB's own, from
+ * sums [3] of lamb_refresh. */
 TRI_TRUST_FUNCTION double tri__frozen_ratio(double average, double factor, const double *sums) {
     double ratio = (average != 0 ? average : 1) * (factor != 0 ? factor : 1);
     double own = sums[1] > 0 && sums[2] > 0 ? sqrt(sums[2] / sums[1]) : ratio;

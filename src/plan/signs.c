@@ -125,7 +125,7 @@ static tri_range *no_ranges(tri_pass *pass) {
 /* A copy's own error; their sum is what has not been sent. */
 static int add_error(tri_signs *s) {
     tri_pass *pass = pass_of(s);
-    int index = tri__add_state(pass, "e", "error.");
+    int index = tri__add_state(pass, "e", s->v < 0 ? "momentum_error." : "error.");
     tri__state_of_copies(pass, index, TRI_STATE_SUMMED, s->place, s->n, pass->local_part);
     pass->out.state[index].absent = TRI_ABSENT_ZERO; /* a single copy has none */
     return index;
@@ -133,26 +133,41 @@ static int add_error(tri_signs *s) {
 
 static int add_sum_error(tri_signs *s, const char *name) {
     tri_pass *pass = pass_of(s);
-    int index = tri__add_state(pass, name, "error_sum.");
+    int index = tri__add_state(pass, name, s->v < 0 ? "momentum_error_sum." : "error_sum.");
     pass->out.state[index].held = no_ranges(pass), pass->out.state[index].save = no_ranges(pass);
     pass->out.state[index].absent = TRI_ABSENT_ZERO;
     return index;
 }
 
-void tri__signs_open(tri_signs *s, tri_updating *up, int m) {
+void tri__signs_open(tri_signs *s, tri_updating *up, int m, int v) {
     tri_pass *pass = up->pass;
-    *s = (tri_signs){.up = up, .m = m, .n = pass->n_copies};
+    *s = (tri_signs){.up = up, .m = m, .v = v, .n = pass->n_copies};
     s->place = tri__transfer_place(&pass->in->mesh, pass->in->rank, &pass->copies);
     pass->out.state[m].held = pass->local_part;
+    if (v >= 0) pass->out.state[v].held = pass->local_part;
     int e = add_error(s), errors[2] = {add_sum_error(s, "s"), -1};
     if (pass->in->mesh.tp > 1) errors[1] = add_sum_error(s, "s.whole");
     make_buckets(s);
     make_messages(s, errors);
     for (int i = 0; i < s->n_buckets; i++) {
         s->bucket[i].m = bucket_slot(s, &s->bucket[i], m);
+        s->bucket[i].v = v < 0 ? -1 : bucket_slot(s, &s->bucket[i], v);
         s->bucket[i].e = bucket_slot(s, &s->bucket[i], e);
     }
     for (int i = 0; i < s->n_messages; i++) make_slots(s, &s->message[i]);
+}
+
+/* Gathers `count` elements, from unit `first` on, of a state's slot for a bucket. */
+static tri_ends gather(tri_signs *s, int state, int slot, int first, int64_t count) {
+    const tri_pass *pass = pass_of(s);
+    tri_builder *to = &s->up->build;
+    tri_sharers among = tri__unit_sharers(pass, first);
+    const char *of = pass->out.state[state].name, *name = pass->model->unit[first].name;
+    tri_range own = tri__shard(count, among.n, among.place);
+    int whole = tri__build_view(to, slot, s->unit_at[first], 1, count, "%s.%s.block", of, name);
+    int part = tri__build_view(to, whole, own.begin, 1, tri__range_count(own), "%s.%s.block.own", of, name);
+    tri__update_transfer(s->up, TRI_OP_all_gather_post, among.group, whole, part, whole);
+    return (tri_ends){whole, part};
 }
 
 void tri__signs_gather(tri_signs *s) {
@@ -160,21 +175,16 @@ void tri__signs_gather(tri_signs *s) {
     tri_builder *to = &s->up->build;
     if (pass->sharding.kind == TRI_SHARD_NONE || pass->sharding.kind == TRI_SHARD_HYBRID) return;
     int n_units = pass->model->n_units, n = 0;
-    tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *ends);
+    tri_ends *ends = tri__arena_alloc(pass->arena, 2 * (size_t)n_units * sizeof *ends);
     for (int first = 0, end; first < n_units; first = end) {
         int64_t count = 0;
         for (end = first; end < n_units && pass->block_of[end] == pass->block_of[first]; end++)
             count += local_count(pass, end);
         const tri_sign_bucket *b = s->bucket;
         while (b->first + b->n <= first) b++;
-        tri_sharers of = tri__unit_sharers(pass, first);
-        tri_range own = tri__shard(count, of.n, of.place);
-        const char *name = pass->model->unit[first].name;
         to->unit = end - first == 1 ? pass->program->slot[pass->out.param[first]].unit : -1;
-        int whole = tri__build_view(to, b->m, s->unit_at[first], 1, count, "m.%s.block", name);
-        int part = tri__build_view(to, whole, own.begin, 1, tri__range_count(own), "m.%s.block.own", name);
-        ends[n++] = (tri_ends){whole, part};
-        tri__update_transfer(s->up, TRI_OP_all_gather_post, of.group, whole, part, whole);
+        ends[n++] = gather(s, s->m, b->m, first, count);
+        if (b->v >= 0) ends[n++] = gather(s, s->v, b->v, first, count);
     }
     for (int i = 0; i < n; i++) {
         to->unit = pass->program->slot[ends[i].y].unit;
@@ -200,6 +210,8 @@ static int view_of(tri_signs *s, const tri_sign_bucket *b, int slot, tri_range p
 
 static const tri_attr code = {.code = TRI_CODE_SIGNS};
 
+static float unit_eps(const tri_signs *s) { return s->v < 0 ? 0 : (float)pass_of(s)->in->optimizer.eps; }
+
 /* Adds a copy's part of the next momentum, or its own momentum, to what it has to send. */
 static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gates, int alone) {
     tri_pass *pass = pass_of(s);
@@ -208,7 +220,7 @@ static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gat
     if (!gates) return;
     to->gates = gates;
     const tri_sign_bucket *b = &s->bucket[message->bucket];
-    tri_attr momentum = {.beta1 = (float)pass->in->optimizer.beta1, .members = s->n};
+    tri_attr momentum = {.beta1 = (float)pass->in->optimizer.beta1, .members = s->n, .eps = unit_eps(s)};
     for (int u = b->first; u < b->first + b->n; u++) {
         tri_range part = unit_part(s, message->part, u), held = pass->local_part[u];
         int64_t at = s->unit_at[u] + part.begin - held.begin;
@@ -216,11 +228,12 @@ static void emit_add(tri_signs *s, const tri_sign_message *message, uint32_t gat
         to->unit = pass->program->slot[pass->out.param[u]].unit;
         tri_range here = {at, at + tri__range_count(part)};
         int e = view_of(s, b, b->e, here, "in"), m = view_of(s, b, b->m, here, "in");
+        int v = b->v < 0 ? -1 : view_of(s, b, b->v, here, "in");
         int g = pass->local_grad[u];
         if (tri__range_count(part) < tri__range_count(held))
             g = part_of(s, g, (tri_range){part.begin - held.begin, part.end - held.begin}, "in");
         if (alone) TRI_BUILD(to, momentum_alone, momentum, e, m, g, s->up->hyper, s->up->coef, pass->out.apply);
-        else TRI_BUILD(to, momentum_in, momentum, e, m, g, s->up->coef, pass->out.apply);
+        else TRI_BUILD(to, momentum_in, momentum, e, m, g, v, s->up->coef, pass->out.apply);
     }
     to->gates = before;
 }
@@ -261,7 +274,9 @@ static void emit_in(tri_signs *s, const tri_sign_message *message) {
     int rows = tri__build_view(to, message->all, 0, s->n, to->program->slot[message->code].cols, "%s.rows",
                                to->program->slot[message->all].name);
     int m = view_of(s, b, b->m, message->part, "new");
-    TRI_BUILD(to, momentum_out, code, m, rows, pass_of(s)->out.apply);
+    int v = b->v < 0 ? -1 : view_of(s, b, b->v, message->part, "new");
+    tri_attr attr = {.code = TRI_CODE_SIGNS, .eps = unit_eps(s)};
+    TRI_BUILD(to, momentum_out, attr, m, rows, v, pass_of(s)->out.apply);
 }
 
 void tri__signs_meet(tri_signs *s, uint32_t own) {

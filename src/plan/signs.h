@@ -4,11 +4,15 @@
  * shards those of one place in each run (tri_pass.copies). Each copy i of n keeps the momentum m, which is the same on
  * all of them, and what it has not been able to send yet, the error e_i; each owns a part of the sum, with its error:
  *
- *   e_i += beta1 * m / n + (1 - beta1) * g_i    momentum_in; summed over the copies: the new momentum
- *   q_i = signs of e_i, e_i -= q_i              pack, for each owner its part; then all_to_all
- *   s += sum of q_i over the copies             unpack_sum, of the own part
- *   q = signs of s, s -= q                      pack; then all_gather
- *   m = q                                       momentum_out: the owner too takes the value that travelled
+ *   e_i += (beta1 * m / n + (1 - beta1) * g_i) / d   momentum_in; summed over the copies: the new momentum
+ *   q_i = signs of e_i, e_i -= q_i                   pack, for each owner its part; then all_to_all
+ *   s += sum of q_i over the copies                  unpack_sum, of the own part
+ *   q = signs of s, s -= q                           pack; then all_gather
+ *   m = q * d                                        momentum_out: the owner too takes the value that travelled
+ *
+ * d is an element's own unit, sqrt(v) + eps, where the variance v is frozen; else 1, as published. A block has one
+ * scale: among elements of different sizes it is noise for the small ones, which the step along m / sqrt(v) makes
+ * large. (DeepSpeed's 1-bit LAMB gives each parameter a unit, for the same reason.) All replicas then hold v.
  *
  * Copies that step alone (0/1 Adam) add their own momenta to e_i instead, weighted by the share of the step's rate in
  * that of all steps until they meet (momentum_alone), so that m is then the mean momentum since the last meeting.
@@ -26,7 +30,7 @@
 typedef struct tri_sign_bucket {
     int first, n;          /* units */
     int64_t count;         /* elements */
-    int m, e;              /* slots [1, count] */
+    int m, v, e;           /* slots [1, count]; v -1: none */
 } tri_sign_bucket;
 
 /* Elements of a bucket that one exchange sums: all, or, where ranks share layers, one unit's split or replicated ones.
@@ -43,7 +47,7 @@ typedef struct tri_sign_message {
 
 typedef struct tri_signs {
     tri_updating *up;
-    int m;                 /* state: the momentum */
+    int m, v;              /* states: the momentum, and the variance whose root is its unit; -1: the unit is 1 */
     int n, place;          /* copies, this one */
     int64_t *unit_at;      /* [n_units] first element in the bucket */
     tri_sign_bucket *bucket;
@@ -51,9 +55,9 @@ typedef struct tri_signs {
     int n_buckets, cap_buckets, n_messages, cap_messages;
 } tri_signs;
 
-/* Makes the slots of state `m`, and the states of errors. The pass has several copies. */
-void tri__signs_open(tri_signs *s, tri_updating *up, int m);
-/* zero1 to zero3: brings the owners' parts of m, which full steps update, to all replicas. */
+/* Makes the slots of state `m`, and of `v` unless it is -1, and the states of errors. The pass has several copies. */
+void tri__signs_open(tri_signs *s, tri_updating *up, int m, int v);
+/* zero1 to zero3: brings the owners' parts of m and v, which full steps update, to all replicas. */
 void tri__signs_gather(tri_signs *s);
 /* Replaces m by that of the next step, with the gates of up->build. */
 void tri__signs_exchange(tri_signs *s);

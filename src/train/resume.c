@@ -102,13 +102,14 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
 
-/* The step after the full ones begins what steps with signs use: it must come, unless it has. was: the checkpoint's
- * full_steps; -1: its optimizer has none. */
+/* The step after the full ones begins what steps with signs use: it must come, unless it has, and comes once, as errors
+ * are in units of the variance that it froze. was: the checkpoint's full_steps; -1: its optimizer has none. */
 static tri_status check_full_steps(const tri_session *s, const tri_checkpoint *checkpoint, int64_t was) {
     const tri_optimizing *how = &s->engine.in.optimizer;
     int64_t step = s->at.step;
-    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || how->full_steps >= step) return TRI_OK;
     int is_past = was >= 0 && was < step;
+    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || (!is_past && how->full_steps >= step))
+        return TRI_OK;
     return tri__fail(TRI_USAGE, "--full-steps %lld: %s is at step %lld, %s: take --full-steps %lld%s",
                      (long long)how->full_steps, tri__checkpoint_path(checkpoint), (long long)step,
                      is_past ? "and its full steps have ended already" : "and all of its steps were full",

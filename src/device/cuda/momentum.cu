@@ -36,6 +36,9 @@ static void momentum(const tri_call *call) {
     EACH_TYPE(call, ARG(g), momentum_of);
 }
 
+/* The unit of a momentum, as the CPU rounds it. */
+static __device__ __forceinline__ float unit_of(float v, float eps) { return __fadd_rn(__fsqrt_rn(v), eps); }
+
 /* In double, rounded once, so that the signs sent are those of the CPU. */
 template <typename G> struct momentum_in_update {
     struct now {
@@ -44,15 +47,20 @@ template <typename G> struct momentum_in_update {
     float *e;                 /* [K] */
     const float *m;           /* [K] */
     const G *g;               /* [K] */
+    const float *v;           /* [K]; NULL: the unit is 1 */
     const float *coef;
     double kept, rest;        /* of the momentum: beta1 / members; of the gradient: 1 - beta1 */
+    float eps;
     __device__ __forceinline__ now begin() const { return now{rest * (double)*coef}; }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
-        float E[N], M[N], Gr[N];
+        float E[N], M[N], Gr[N], V[N];
         load<N>(e + i, E), load<N>(m + i, M), load<N>(g + i, Gr);
+        if (v) load<N>(v + i, V);
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            if (M[k] != 0) E[k] = __double2float_rn(E[k] + (kept * M[k] + s.fresh * Gr[k]));
+        for (int k = 0; k < N; k++) {
+            double more = kept * M[k] + s.fresh * Gr[k];
+            if (M[k] != 0) E[k] = __double2float_rn(E[k] + (v ? more / (double)unit_of(V[k], eps) : more));
+        }
         store<N>(e + i, E);
     }
 };
@@ -60,10 +68,11 @@ template <typename G> struct momentum_in_update {
 template <typename G> static void momentum_in_of(const tri_call *call) {
     OPERANDS(momentum_in);
     double beta1 = call->attr->beta1;
-    momentum_in_update<G> f = {data<float>(call, ARG(e)),    data<float>(call, ARG(m)),     data<G>(call, ARG(g)),
-                               data<float>(call, ARG(coef)), beta1 / call->attr->members, 1 - beta1};
+    momentum_in_update<G> f = {data<float>(call, ARG(e)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
+                               data<float>(call, ARG(v)),     data<float>(call, ARG(coef)),
+                               beta1 / call->attr->members, 1 - beta1,                    call->attr->eps};
     each(call, elements(call, ARG(e)), data<int32_t>(call, ARG(apply)), f,
-         aligned(f.e) && aligned(f.m) && aligned(f.g), "momentum_in");
+         aligned(f.e) && aligned(f.m) && aligned(f.g) && aligned(f.v), "momentum_in");
 }
 static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
@@ -110,28 +119,34 @@ static void momentum_alone(const tri_call *call) {
 
 template <int CODE>
 static __global__ void __launch_bounds__(CODED_WARPS *WARP)
-    momentum_out_kernel(coded_rows rows, float *m, const int32_t *apply) {
+    momentum_out_kernel(coded_rows rows, float *m, const float *v, float eps, const int32_t *apply) {
     coded_block b = block_of(rows, blockIdx.y, blockIdx.y, block_number(), coded<CODE>::PAYLOAD);
-    float before[HELD], t[HELD];
+    float before[HELD], t[HELD], V[HELD];
     if (b.count == 0 || !*apply) return;
     get_block(b, m, before);
+    if (v) get_block(b, v, V);
     decode_block<CODE>(b, rows.wide, t);
 #pragma unroll
-    for (int k = 0; k < HELD; k++) t[k] = before[k] == 0 ? before[k] : kept_apart(t[k]);
+    for (int k = 0; k < HELD; k++) {
+        if (v) t[k] = __fmul_rn(t[k], unit_of(V[k], eps));
+        t[k] = before[k] == 0 ? before[k] : kept_apart(t[k]);
+    }
     put_block(b, m, t);
 }
 
 template <int CODE>
-static void momentum_out_code(const tri_call *call, const coded_rows &rows, float *m, const int32_t *apply) {
+static void momentum_out_code(const tri_call *call, const coded_rows &rows, float *m, const float *v,
+                              const int32_t *apply) {
     dim3 grid = coded_grid((rows.part + TRI_CODE_BLOCK - 1) / TRI_CODE_BLOCK, rows.rows);
-    momentum_out_kernel<CODE><<<grid, CODED_WARPS * WARP, 0, stream(call)>>>(rows, m, apply);
+    momentum_out_kernel<CODE><<<grid, CODED_WARPS * WARP, 0, stream(call)>>>(rows, m, v, call->attr->eps, apply);
 }
 
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
     coded_rows rows = coded_rows_of(call, ARG(q), ARG(m), 1);
     if (rows.count == 0 || rows.rows == 0) return;
-    CODED_SWITCH(call, momentum_out_code, call, rows, data<float>(call, ARG(m)), data<int32_t>(call, ARG(apply)))
+    CODED_SWITCH(call, momentum_out_code, call, rows, data<float>(call, ARG(m)), data<float>(call, ARG(v)),
+                 data<int32_t>(call, ARG(apply)))
     launched(call, "momentum_out");
 }
 

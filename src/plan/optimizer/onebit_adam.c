@@ -12,7 +12,7 @@ static void emit(tri_updating *up) {
     int exchanges = pass->n_copies > 1;
     tri__add_state(pass, "m", "exp_avg.");
     tri__add_state(pass, "v", "exp_avg_sq.");
-    if (exchanges) tri__signs_open(&signs, up, M);
+    if (exchanges) tri__signs_open(&signs, up, M, V);
     up->build.gates = TRI_GATE(full);
     tri__each_run(up, emit_full);
     up->build.gates = TRI_GATE(turn);

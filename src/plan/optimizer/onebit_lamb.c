@@ -6,11 +6,12 @@
  *   signs  factor = the largest (sqrt(v) + eps) / (sqrt(fresh) + eps) of the parameter's elements: what a variance that
  *          is too large now costs. It counts as far as the step is Adam's and not decay, and changes little by little
  *
- * As DeepSpeed's OnebitLamb, but that moments are corrected for their beginning at 0, as in lamb.c, that the average
- * begins with the first ratio, not at 0, and that ratios have no bounds of their own; parameters that do not decay have
- * the ratio 1. DeepSpeed scales momenta of all parameters to one size, for their common scale; here every 256 elements
- * have theirs. Masked elements (signs.h) have no say in factors, and an element's step without decay is at most the
- * rate times the ratio, as every element of a block has the block's scale as momentum, whatever its variance. */
+ * As DeepSpeed's OnebitLamb, but that moments are corrected for their beginning at 0, as in lamb.c, and that the
+ * average begins with the first ratio, not at 0; parameters that do not decay have the ratio 1. In place of DeepSpeed's
+ * fixed bounds a ratio is at most LAMB's own for the step, ||p|| / ||direction||: an average of ratios is ruled by
+ * steps with small gradients, so that a larger one would step many times as far as LAMB ever does, and the weights grow
+ * without end. DeepSpeed scales the momenta of each parameter to one size; here elements have units (signs.h). Masked
+ * elements have no say in factors, and an element's step without decay is at most the rate times the ratio. */
 #include "plan/optimizer/lamb.h"
 #include "plan/signs.h"
 
@@ -132,7 +133,7 @@ static void emit(tri_updating *up) {
     onebit o;
     int exchanges = up->pass->n_copies > 1;
     begin(&o, up);
-    if (exchanges) tri__signs_open(&o.signs, up, M);
+    if (exchanges) tri__signs_open(&o.signs, up, M, V);
     up->build.gates = TRI_GATE(full);
     emit_full(&o);
     up->build.gates = TRI_GATE(turn);

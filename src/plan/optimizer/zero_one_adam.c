@@ -39,7 +39,7 @@ static void emit(tri_updating *up) {
     int exchanges = pass->n_copies > 1, meets = exchanges && own;
     tri__add_state(pass, "m", "exp_avg.");
     tri__add_state(pass, "v", "exp_avg_sq.");
-    if (exchanges) tri__signs_open(&signs, up, M);
+    if (exchanges) tri__signs_open(&signs, up, M, -1); /* its variance changes */
     if (meets) {
         tri__state_of_copies(pass, up->first + M, TRI_STATE_AVERAGED, signs.place, signs.n, pass->local_part);
         tri__local_weights(pass, signs.place, signs.n);

@@ -269,7 +269,7 @@ static void unpack_sum(const tri_call *call) {
 static void add_gradient(int64_t n, float *m, const float *g, double change, double fresh) {
     float value[RUN * BLOCK];
     memcpy(value, m, (size_t)n * sizeof *m);
-    tri__simd()->momentum(n, value, m, g, change, fresh);
+    tri__simd()->momentum(&(tri_momentum_run){.e = value, .m = m, .g = g, .kept = change, .fresh = fresh}, n);
     tri__simd()->coded_replace(n, value, m);
 }
 
@@ -298,7 +298,7 @@ static void momentum_alone(const tri_call *call) {
         int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
         add_gradient(n, m, g, change, fresh);
-        tri__simd()->momentum(n, f32(call, ARG(e)) + at, m, g, share, 0);
+        tri__simd()->momentum(&(tri_momentum_run){.e = f32(call, ARG(e)) + at, .m = m, .g = g, .kept = share}, n);
     }
 }
 
@@ -306,6 +306,7 @@ static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
     double kept = (double)call->attr->beta1 / call->attr->members,
            fresh = (1 - (double)call->attr->beta1) * *f32(call, ARG(coef));
+    const float *v = f32(call, ARG(v)); /* [K]; may be NULL */
     int64_t K = elements(call, ARG(e));
     if (!applies(call, ARG(apply))) return;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, K, ENOUGH))
@@ -313,12 +314,16 @@ static void momentum_in(const tri_call *call) {
         float buffer[RUN * BLOCK];
         int64_t n = at_most(K - at, RUN * BLOCK);
         const float *g = whole(call, ARG(g), at, n, buffer);
-        tri__simd()->momentum(n, f32(call, ARG(e)) + at, f32(call, ARG(m)) + at, g, kept, fresh);
+        tri_momentum_run part = {.e = f32(call, ARG(e)) + at, .m = f32(call, ARG(m)) + at, .g = g, .kept = kept,
+                                 .fresh = fresh, .eps = call->attr->eps};
+        if (v) part.v = v + at;
+        tri__simd()->momentum(&part, n);
     }
 }
 
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
+    const float *v = f32(call, ARG(v)); /* [K]; may be NULL */
     int64_t K = elements(call, ARG(m));
     tasks all = tasks_of(K, call->t[ARG(q)].rows);
     if (!applies(call, ARG(apply))) return;
@@ -330,8 +335,9 @@ static void momentum_out(const tri_call *call) {
         for (int64_t block = at.first; block < at.end; block += r.blocks) {
             next_run(&at, block, &r);
             float *m = f32(call, ARG(m)) + r.at;
-            int in_place = r.n >= BLOCK;
+            int in_place = r.n >= BLOCK && !v;
             decode_run(&row, block, r.blocks, in_place ? m : r.sum, in_place ? TRI_TO_MOMENTUM : TRI_TO_F32);
+            if (v) tri__simd()->momentum_unit(r.n, v + r.at, call->attr->eps, r.sum);
             if (!in_place) tri__simd()->coded_replace(r.n, r.sum, m);
         }
     }

@@ -55,6 +55,14 @@ typedef struct tri_update_run {
                                     [4], of r^2, (r + decay * p)^2, p^2, added to; the largest, if it is larger */
 } tri_update_run;
 
+/* e += (kept * m + fresh * g) / (sqrt(v) + eps) where m is not 0, in double. */
+typedef struct tri_momentum_run {
+    float *e;                    /* [n] */
+    const float *m, *g, *v;      /* [n] each; v NULL: divided by 1 */
+    double kept, fresh;
+    float eps;
+} tri_momentum_run;
+
 /* Which blocks of a head are present. */
 typedef struct tri_head_blocks {
     tri_block_lists keys, queries; /* key blocks of each block of queries; query blocks of each block of keys */
@@ -139,7 +147,8 @@ typedef struct tri_simd {
     void (*lamb_step)(const tri_update_run *run, int64_t n);
     void (*lamb_frozen)(const tri_update_run *run, int64_t n);
     void (*lamb_refresh)(const tri_update_run *run, int64_t n); /* g NULL: fresh stays */
-    void (*momentum)(int64_t n, float *e, const float *m, const float *g, double kept, double fresh);
+    void (*momentum)(const tri_momentum_run *run, int64_t n);
+    void (*momentum_unit)(int64_t n, const float *v, float eps, float *x); /* x *= sqrt(v) + eps */
     /* Blocks of layout/coded.h; encode and decode are indexed by tri_code. */
     void (*coded_take)(const tri_coded_in *in, int64_t blocks, float *t, float *most);
     void (*coded_largest)(int64_t blocks, const float *t, float *most); /* of |t|; NaN if one is */

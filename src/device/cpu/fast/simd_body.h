@@ -21,13 +21,12 @@
         .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, .sumsq = sumsq, \
         .adamw = adamw, .adamw_frozen = adamw_frozen, .adam = adam, .sgd = sgd, .lamb_moments = lamb_moments, \
         .lamb_step = lamb_step, .lamb_frozen = lamb_frozen, .lamb_refresh = lamb_refresh, .momentum = momentum, \
-        .coded_take = coded_take, .coded_largest = coded_largest, .coded_largest_bf16 = coded_largest_bf16, \
-        .coded_replace = coded_replace, .coded_signs = coded_signs, .coded_to_half = coded_to_half, \
-        .coded_from_f16 = coded_from_f16, \
+        .momentum_unit = momentum_unit, .coded_take = coded_take, .coded_largest = coded_largest, \
+        .coded_largest_bf16 = coded_largest_bf16, .coded_replace = coded_replace, .coded_signs = coded_signs, \
+        .coded_to_half = coded_to_half, .coded_from_f16 = coded_from_f16, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
-        .head = head, .head_din_work = head_din_work, .head_din = head_din, \
-        .head_sparse_work = head_sparse_work, .head_sparse = head_sparse, \
-        .head_sparse_din_work = head_sparse_din_work, .head_sparse_din = head_sparse_din, .head_first = head_first, \
-        .head_first_din = head_first_din \
+        .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_sparse_work = head_sparse_work, \
+        .head_sparse = head_sparse, .head_sparse_din_work = head_sparse_din_work, .head_sparse_din = head_sparse_din, \
+        .head_first = head_first, .head_first_din = head_first_din \
     }

@@ -464,27 +464,34 @@ static void coded_replace(int64_t n, const float *value, float *m) {
     BY_VECTORS(n, put(m + i, left, replaced(get(m + i, left), get(value + i, left))));
 }
 
-/* Whole vectors only, and not inlined, as adamw_whole. e += kept * m + fresh * g where m is not 0, in double. */
-static __attribute__((noinline)) void momentum_whole(int64_t n, float *e, const float *m, const float *g, double kept,
-                                                     double fresh) {
+/* Whole vectors only, and not inlined, as adamw_whole. */
+static __attribute__((noinline)) void momentum_whole(const tri_momentum_run *a, int64_t n) {
     for (int64_t i = 0; i < n; i += VEC) {
-        vf old = load(e + i), momentum = load(m + i);
-        vdd sum = __builtin_convertvector(momentum, vdd) * kept + __builtin_convertvector(load(g + i), vdd) * fresh;
+        vf old = load(a->e + i), m = load(a->m + i);
+        vdd sum = __builtin_convertvector(m, vdd) * a->kept + __builtin_convertvector(load(a->g + i), vdd) * a->fresh;
+        if (a->v) sum /= __builtin_convertvector(vec_sqrt(load(a->v + i)) + a->eps, vdd);
         vf fresh_e = __builtin_convertvector(__builtin_convertvector(old, vdd) + sum, vf);
-        vi open = momentum != 0;
-        store(e + i, (vf)(((vi)fresh_e & open) | ((vi)old & ~open)));
+        vi open = m != 0;
+        store(a->e + i, (vf)(((vi)fresh_e & open) | ((vi)old & ~open)));
     }
 }
 
-static void momentum(int64_t n, float *e, const float *m, const float *g, double kept, double fresh) {
+static void momentum(const tri_momentum_run *a, int64_t n) {
     int64_t whole = n / VEC * VEC;
     size_t bytes = (size_t)(n - whole) * sizeof(float);
-    float part[3][VEC] = {{0}};
-    momentum_whole(whole, e, m, g, kept, fresh);
+    float e[VEC] = {0}, m[VEC] = {0}, g[VEC] = {0}, v[VEC] = {0};
+    tri_momentum_run rest = *a;
+    momentum_whole(a, whole);
     if (!bytes) return;
-    memcpy(part[0], e + whole, bytes), memcpy(part[1], m + whole, bytes), memcpy(part[2], g + whole, bytes);
-    momentum_whole(VEC, part[0], part[1], part[2], kept, fresh);
-    memcpy(e + whole, part[0], bytes);
+    rest.e = memcpy(e, a->e + whole, bytes), rest.m = memcpy(m, a->m + whole, bytes);
+    rest.g = memcpy(g, a->g + whole, bytes);
+    if (a->v) rest.v = memcpy(v, a->v + whole, bytes);
+    momentum_whole(&rest, VEC);
+    memcpy(a->e + whole, e, bytes);
+}
+
+static void momentum_unit(int64_t n, const float *v, float eps, float *x) {
+    BY_VECTORS(n, put(x + i, left, get(x + i, left) * (vec_sqrt(get(v + i, left)) + eps)));
 }
 
 static __attribute__((noinline)) void frozen_whole(const tri_update_run *a, int64_t n) {

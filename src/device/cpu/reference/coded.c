@@ -120,15 +120,21 @@ static void momentum(const tri_call *call) {
         if (m[i] != 0) m[i] = kept_apart((float)(kept * m[i] + fresh * load(call, ARG(g), i)));
 }
 
+/* The unit of a momentum: 1 without a variance. */
+static float unit_of(const tri_call *call, const float *v, int64_t i) {
+    return v ? sqrtf(v[i]) + call->attr->eps : 1;
+}
+
 static void momentum_in(const tri_call *call) {
     OPERANDS(momentum_in);
-    float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)); /* [K] */
+    float *e = f32(call, ARG(e)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] each; v may be NULL */
     double kept = (double)call->attr->beta1 / call->attr->members,
            fresh = (1 - (double)call->attr->beta1) * *f32(call, ARG(coef));
     int64_t K = call->t[ARG(e)].rows * call->t[ARG(e)].cols;
     if (!applies(call, ARG(apply))) return;
     for (int64_t i = 0; i < K; i++)
-        if (m[i] != 0) e[i] = (float)(e[i] + (kept * m[i] + fresh * load(call, ARG(g), i)));
+        if (m[i] != 0)
+            e[i] = (float)(e[i] + (kept * m[i] + fresh * load(call, ARG(g), i)) / (double)unit_of(call, v, i));
 }
 
 static void momentum_alone(const tri_call *call) {
@@ -147,14 +153,14 @@ static void momentum_alone(const tri_call *call) {
 
 static void momentum_out(const tri_call *call) {
     OPERANDS(momentum_out);
-    float *m = f32(call, ARG(m)); /* [K] */
+    float *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] each; v may be NULL */
     int64_t K = call->t[ARG(m)].rows * call->t[ARG(m)].cols, M = call->t[ARG(q)].rows;
     if (!applies(call, ARG(apply))) return;
     for (int64_t k = 0; k < M; k++) {
         tri_coded_row row = tri__coded_row_of(call, ARG(q), k);
         tri_range part = tri__shard(K, (int)M, (int)k);
         for (int64_t i = part.begin; i < part.end; i++)
-            if (m[i] != 0) m[i] = kept_apart(element(&row, i - part.begin));
+            if (m[i] != 0) m[i] = kept_apart(element(&row, i - part.begin) * unit_of(call, v, i));
     }
 }
 
