@@ -290,6 +290,23 @@ static void a_longer_run_begins_a_window(void **state) {
     run_free(first), run_free(rest);
 }
 
+/* Two ranks that share tokens, at weights that stay: full steps have one rank's norm; in steps with signs it is that
+ * of their parts, as if these were uncorrelated. */
+static void norms_of_shared_tokens(void **state) {
+    (void)state;
+    run asked = {.config = "three.json", .steps = 6,
+                 .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--full-steps=3", "--max-steps=6", "--lr=0"}};
+    run *one = run_on(&asked);
+    asked.ranks = 2, asked.option[5] = "--cp-size=2";
+    run *two = run_on(&asked);
+    for (int k = 0; k < 6; k++) {
+        double least = k < 3 ? 0.99999 : 0.99999 / sqrt(2), most = k < 3 ? 1.00001 : 2;
+        if (!(two->norm[0][k] > least * one->norm[0][k] && two->norm[0][k] < most * one->norm[0][k]))
+            fail_msg("step %d has a norm of %g, one rank %g", k, two->norm[0][k], one->norm[0][k]);
+    }
+    run_free(one), run_free(two);
+}
+
 /* A variance that would have been updated at step 6 is frozen after step 4. */
 static void a_change_of_kinds_is_followed(void **state) {
     (void)state;
@@ -335,6 +352,7 @@ int main(void) {
                                        cmocka_unit_test(one_copy), cmocka_unit_test(offload_changes_nothing),
                                        cmocka_unit_test(a_longer_run_keeps_its_kinds),
                                        cmocka_unit_test(a_longer_run_begins_a_window),
+                                       cmocka_unit_test(norms_of_shared_tokens),
                                        cmocka_unit_test(a_change_of_kinds_is_followed),
                                        cmocka_unit_test(skipped_steps_are_counted)};
     return cmocka_run_group_tests(tests, make_model, remove_data);

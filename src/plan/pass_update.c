@@ -114,7 +114,9 @@ static void emit_clip(tri_updating *up, int sums) {
 
 /* Where steps exist in which gradients are not summed over copies, nobody knows the norm of their sum. Copies see other
  * samples: what differs between them is nearly uncorrelated, so that squared norms add up, as those of one sample each
- * do. (The upper bound, sqrt(n) times as much, would clip by that much too hard wherever noise outweighs the mean.) */
+ * do. (The upper bound, sqrt(n) times as much, would clip by that much too hard wherever noise outweighs the mean.)
+ * Ranks that share tokens have parts of the same samples' gradients, which have something in common: the norm is then
+ * too small, but never by more than sqrt(cp). With hybrid shards of a multiple of cp ranks they are summed first. */
 static void emit_norm(tri_updating *up) {
     const tri_rows one = {.add = 1};
     tri_pass *pass = up->pass;
