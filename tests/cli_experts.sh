@@ -56,6 +56,10 @@ if [ "${SOAK_STEPS:-0}" -ge 100 ]; then
     figures one >one.txt
 fi
 
+run plan --config experts.json
+expect_code 0
+expect_text "$out" "2 layers of experts: " "parameters are active for a token"
+
 # A run of one rank goes on with two that share its layers.
 rm -rf many
 run "${common[@]}" --save-steps 4 --keep 9 --output-dir many
@@ -88,6 +92,19 @@ sed "s|$work/model\"|$work/model2/primary\"|" experts.json >started.json
 run train --config started.json --data-path data --global-batch-size 8 --threads 1 --max-steps 1 --output-dir started
 expect_code 0
 expect_text "$err" "primary: each of 4 experts begins as a copy of its dense layer, with noise of deviation 0.002"
+
+# One expert with a place for every token is the dense layer; balancing it adds 0.01 for each of two layers.
+sed "s|$work/model\"|$work/model2/primary\"|" dense.json >dense2.json
+one='"num_experts": 1, "expert_capacity_factor": 1, "expert_layers"'
+make_config single.json "\"primary_encoder\": {$encoder, $one: [1]}" "\"secondary_encoder\": {$encoder, $one: [0]}" \
+    "\"primary_tokenizer\": \"$work/model2/primary\""
+for name in dense2 single; do
+    run "${common[@]}" --config $name.json --max-steps 3 --output-dir $name
+    expect_code 0
+    sed -n 's/.*"event": *"train".*"loss": *\([^,]*\),.*/\1/p' $name/metrics.jsonl >$name.txt
+done
+expect "three losses of the dense model, and 0.02" awk 'NR == FNR { want[FNR] = $1 + 0.02; next }
+    { d = $1 - want[FNR]; if (d > 1e-6 || d < -1e-6) bad = 1; n++ } END { exit bad || n != 3 }' dense2.txt single.txt
 
 # refused KEYS TEXT...: a primary encoder with these.
 refused() {

@@ -1,8 +1,8 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
- * mask; `experts` with mixtures, there a loop over tokens; `quantized` through int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other
- * optimizers; losses with texts as windows. tools/golden.py writes the files; a folder given as argument replaces
- * tests/golden (make parity). */
+ * mask; `experts` with mixtures, there a loop over tokens; `quantized` through int8 products, with PyTorch's
+ * fake-quantise; losses and final weights of `bert` with other optimizers; losses with texts as windows.
+ * tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"

@@ -101,6 +101,17 @@ static tri_status print_ranks(const tri_cli *cli, const tri_json *ranks) {
     return status;
 }
 
+static void print_experts(const tri_cli *cli, const tri_json *experts) {
+    char count[3][32];
+    long long layers = (long long)whole(experts, "layers");
+    if (!experts) return;
+    fprintf(cli->out,
+            "%lld layer%s of experts: %s parameters are active for a token; at most %s + %s rows of experts\n", layers,
+            layers == 1 ? "" : "s", tri__text_count(whole(experts, "active_parameters"), count[0]),
+            tri__text_count(whole(experts, "primary_rows"), count[1]),
+            tri__text_count(whole(experts, "secondary_rows"), count[2]));
+}
+
 /* serves: the plan has no step of training. */
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int serves, int check) {
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
@@ -109,11 +120,13 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
         snprintf(windows, sizeof windows, " in %s + %s windows",
                  tri__text_count(whole(largest, "primary_windows"), count[4]),
                  tri__text_count(whole(largest, "secondary_windows"), count[5]));
-    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n\n",
+    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n",
             tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
             whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
             whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]), windows);
+    print_experts(cli, tri__json_get(facts, "experts"));
+    fputc('\n', cli->out);
     const tri_json *ranks = tri__json_get(facts, "ranks");
     int beside = tri__json_size(ranks) == 1 && !serves;
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));

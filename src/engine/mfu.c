@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A layer's forward pass: query, key, value and output projections, the two feed-forward products, attention scores and
- * the weighted sum of values, over the pairs of a query and a key that it attends to. */
+/* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many
+ * experts as a token chooses, attention scores and the weighted sum of values, over the pairs of a query and a key that
+ * it attends to. */
 static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
-    double h = (double)e->hidden_size;
-    return tokens * (8 * h * h + 4 * h * (double)e->intermediate_size) + 4 * pairs * h;
+    double h = (double)e->hidden_size, inner = (double)e->intermediate_size;
+    double mixes = (double)tri__encoder_expert_layers(e) / (double)e->num_hidden_layers;
+    if (mixes > 0) inner *= 1 + mixes * (double)(e->experts_per_token - 1);
+    return tokens * (8 * h * h + 4 * h * inner) + 4 * pairs * h;
 }
 
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,

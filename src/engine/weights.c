@@ -335,6 +335,7 @@ static void add_noise(const tri_engine *engine, const tri_piece *piece) {
 /* After a folder's weights were read for a branch. */
 static void part_experts(const tri_engine *engine, int branch, const uint8_t *filled, const tri_log *log) {
     int n = 0;
+    if (engine->model.encoder[branch].num_experts < 2) return;
     for (int i = 0; i < engine->n_weights; i++) {
         if (filled[i] != TRI_HF_COPIED || !tri__text_begins(engine->weights[i].name, tri__branch_name(branch)))
             continue;

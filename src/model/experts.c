@@ -122,6 +122,17 @@ int64_t tri__model_expert_layers(const tri_network *model) {
     return n;
 }
 
+int64_t tri__model_active(const tri_network *model) {
+    int64_t active = model->n_elements;
+    for (int i = 0; i < model->n_params; i++) {
+        const tri_param *param = &model->param[i];
+        int text = tri__text_begins(param->name, tri__branch_name(1));
+        if (param->experts)
+            active -= param->count / param->experts * (param->experts - model->encoder[text].experts_per_token);
+    }
+    return active;
+}
+
 /* The experts of a layer are a unit. Names are those of a dense layer with "experts." in front, and their first dim
  * counts experts. */
 void tri__experts_params(tri_network *model, int branch, int64_t layer) {

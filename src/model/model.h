@@ -68,6 +68,8 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                      tri_texts no_decay, tri_network *model);
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
+int64_t tri__model_active(const tri_network *model); /* elements of parameters, without experts that a token does not
+                                                        choose */
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 /* A rank among those that share a model's parameters. */
 typedef struct tri_holder {

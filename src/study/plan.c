@@ -30,6 +30,14 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
         tri__json_set_new(largest, "primary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W0]));
         tri__json_set_new(largest, "secondary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W1]));
     }
+    if (tri__model_expert_layers(&engine->model)) {
+        const tri_json_int layers = (tri_json_int)tri__model_expert_layers(&engine->model);
+        tri__json_set_new(*facts, "experts",
+                          tri__json_pack("{s:I, s:I, s:I, s:I}", "layers", layers, "active_parameters",
+                                         (tri_json_int)tri__model_active(&engine->model), "primary_rows",
+                                         (tri_json_int)max->of[TRI_SYM_X0], "secondary_rows",
+                                         (tri_json_int)max->of[TRI_SYM_X1]));
+    }
     tri_json *form;
     TRI_TRY(tri__context_json(s, &engine->in, &form));
     if (form) tri__json_set_new(*facts, "context", form);
