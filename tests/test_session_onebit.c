@@ -295,7 +295,8 @@ static void a_longer_run_begins_a_window(void **state) {
 static void norms_of_shared_tokens(void **state) {
     (void)state;
     run asked = {.config = "three.json", .steps = 6,
-                 .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--full-steps=3", "--max-steps=6", "--lr=0"}};
+                 .option = {"--optimizer=onebit-adam", "--adam-beta2=0.5", "--full-steps=3", "--max-steps=6",
+                            "--lr=0"}};
     run *one = run_on(&asked);
     asked.ranks = 2, asked.option[5] = "--cp-size=2";
     run *two = run_on(&asked);
