@@ -271,7 +271,7 @@ static void not_a_number_shows(void **state) {
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},
-        {"route route_din balance", "L=4 C=4 K=2 R=1"},
+        {"route_din balance", "L=4 C=4 K=2 R=1"},
         {MOVES, "T=5 C=3 K=2 R=1 H=9,64"},
         {DENSE_EXPERTS, "C=3 R=5 O=7 I=9"},
         {"sumsq", "K=77"},
