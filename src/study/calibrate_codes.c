@@ -19,7 +19,7 @@ static const struct kind {
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 typedef struct numbers {
-    float *x, *e, *m;            /* [n] */
+    float *x, *e, *m, *v;        /* [n] */
     uint16_t *half;              /* [n] bf16 */
     uint8_t *q;                  /* [MEMBERS] rows of any code */
     int32_t apply;
@@ -29,11 +29,12 @@ static void drop(numbers *of) {
     free(of->x);
     free(of->e);
     free(of->m);
+    free(of->v);
     free(of->half);
     free(of->q);
 }
 
-static int64_t bytes_of(int64_t n) { return n * 14 + MEMBERS * tri__coded_bytes(TRI_CODE_BF16, n); }
+static int64_t bytes_of(int64_t n) { return n * 18 + MEMBERS * tri__coded_bytes(TRI_CODE_BF16, n); }
 
 static tri_status make(numbers *of, int64_t n) {
     size_t count = (size_t)n;
@@ -41,13 +42,14 @@ static tri_status make(numbers *of, int64_t n) {
                     .x = malloc(count * sizeof *of->x),
                     .e = malloc(count * sizeof *of->e),
                     .m = malloc(count * sizeof *of->m),
+                    .v = malloc(count * sizeof *of->v),
                     .half = malloc(count * sizeof *of->half),
                     .q = aligned_alloc(64, (size_t)(MEMBERS * tri__coded_bytes(TRI_CODE_BF16, n)))};
-    if (!of->x || !of->e || !of->m || !of->half || !of->q)
+    if (!of->x || !of->e || !of->m || !of->v || !of->half || !of->q)
         return tri__fail(TRI_RESOURCE, "no memory for %lld numbers to be coded", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         of->x[i] = (float)((int32_t)((uint32_t)i * 2654435761u) >> 8) * 1e-9f;
-        of->e[i] = of->x[i] * 0.5f, of->m[i] = 1, of->half[i] = tri__to_bf16(of->x[i]);
+        of->e[i] = of->x[i] * 0.5f, of->m[i] = of->v[i] = 1, of->half[i] = tri__to_bf16(of->x[i]);
     }
     return TRI_OK;
 }
@@ -67,9 +69,12 @@ static tri_call call_of(numbers *of, const struct kind *kind, tri_dtype dtype, i
         call.dtype[TRI_ARG(pack, x)] = (uint8_t)dtype;
         return call;
     }
-    if (kind->op == TRI_OP_momentum_out) vector.data = of->m;
     call.t[0] = vector, call.t[1] = rows, call.dtype[0] = (uint8_t)dtype;
-    if (kind->op != TRI_OP_unpack) call.t[2] = (tri_tensor){&of->apply, 1, 1};
+    if (kind->op == TRI_OP_momentum_out) {
+        call.t[TRI_ARG(momentum_out, m)].data = of->m;
+        call.t[TRI_ARG(momentum_out, v)] = (tri_tensor){of->v, 1, n};
+        call.t[TRI_ARG(momentum_out, apply)] = (tri_tensor){&of->apply, 1, 1};
+    }
     return call;
 }
 
