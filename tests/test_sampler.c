@@ -161,8 +161,11 @@ static void measures_the_largest(void **state) {
                     for (int64_t i = 0; i < n; i++) {
                         if (part[i] != p) continue;
                         sum.rows++;
-                        for (int t = 0; t < 2; t++)
-                            sum.tokens[t] += data->text[t].start[rows[i] + 1] - data->text[t].start[rows[i]];
+                        for (int t = 0; t < 2; t++) {
+                            int64_t tokens = data->text[t].start[rows[i] + 1] - data->text[t].start[rows[i]];
+                            sum.tokens[t] += tokens;
+                            if (!want.shortest[t] || tokens < want.shortest[t]) want.shortest[t] = tokens;
+                        }
                     }
                     if (sum.rows > want.rows) want.rows = sum.rows;
                     for (int t = 0; t < 2; t++)
