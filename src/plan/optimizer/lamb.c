@@ -61,6 +61,17 @@ static void emit_run(tri_updating *up, const tri_run *run) {
     if (!run->decays) emit_moments(up, run, -1, 0);
 }
 
+/* Whether replicas share out nothing but experts. */
+static int shares_experts_alone(const tri_pass *pass) {
+    return pass->sharding.kind == TRI_SHARD_NONE && tri__mesh_ep(&pass->in->mesh) > 1;
+}
+
+/* The sums of a run of ranks that share experts: experts are other ones on each rank, all else counts once. */
+static int is_counted_here(const tri_pass *pass, int unit) {
+    return !shares_experts_alone(pass) || pass->model->unit[unit].experts ||
+           !tri__mesh_expert(&pass->in->mesh, pass->in->rank);
+}
+
 void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, const tri_lamb_param *param)) {
     const tri_pass *pass = up->pass;
     for (int i = 0; i < pass->model->n_params; i++) {
@@ -70,7 +81,8 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
         tri_range all = {param->at, param->at + param->count};
         tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), 1};
         up->build.unit = pass->program->slot[pass->out.param[unit]].unit;
-        emit(with, &(tri_lamb_param){i, run, tri__range_count(tri__tensor_once(pass, unit, run.part)) > 0});
+        int counts = tri__range_count(tri__tensor_once(pass, unit, run.part)) > 0;
+        emit(with, &(tri_lamb_param){i, run, counts && is_counted_here(pass, unit)});
     }
     up->build.unit = -1;
 }
@@ -78,6 +90,8 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
 void tri__lamb_reduce(tri_updating *up, int slot, void (*reduce)(tri_updating *up, tri_attr group, int slot)) {
     const tri_pass *pass = up->pass;
     if (slot >= 0 && pass->n_shards > 1 && pass->sharding.kind != TRI_SHARD_NONE) reduce(up, pass->group, slot);
+    if (slot >= 0 && shares_experts_alone(pass))
+        reduce(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_DP), .within = tri__mesh_ep(&pass->in->mesh)}, slot);
     if (slot >= 0 && pass->in->mesh.tp > 1) reduce(up, (tri_attr){.axes = TRI_AXIS_SET(TRI_AXIS_TP)}, slot);
 }
 
