@@ -70,11 +70,11 @@ static tri_status check_experts(const tri_plan_in *in) {
                          : in->optimizer.sync_every > 1                ? "--sync-every"
                          : in->optimizer.kind == TRI_ZERO_ONE_ADAM     ? "--optimizer zero-one-adam"
                                                                        : NULL;
-    if (!option || !tri__model_expert_layers(in->model)) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "%s is not built for mixtures of experts, which this model has in %lld layers: leave it out%s",
-                     option, (long long)tri__model_expert_layers(in->model),
-                     in->mesh.tp > 1 && in->sequence_parallel ? ", with --sequence-parallel no" : "");
+    int64_t layers = tri__model_expert_layers(in->model);
+    if (!option || !layers) return TRI_OK;
+    int gathers = strcmp(option, "--sequence-parallel") == 0; /* the default is yes */
+    return tri__fail(TRI_USAGE, "%s is not built for mixtures of experts, which this model has in %lld layer%s: %s",
+                     option, (long long)layers, layers == 1 ? "" : "s", gathers ? "give no" : "leave it out");
 }
 
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts) {
