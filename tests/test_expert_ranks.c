@@ -33,12 +33,12 @@ typedef struct mesh_case {
     const char *more[3];
 } mesh_case;
 
-static void write_config(const char *name, int per_token, double factor, const char *layers) {
+static void write_config(const char *name, int per_token, double factor, const char *layers, double balance) {
     char text[2048], experts[256];
     snprintf(experts, sizeof experts,
              ", \"num_experts\": %d, \"experts_per_token\": %d, \"expert_capacity_factor\": %g, \"expert_layers\": %s,"
-             " \"router_aux_loss_coef\": 0.01",
-             EXPERTS, per_token, factor, layers);
+             " \"router_aux_loss_coef\": %g",
+             EXPERTS, per_token, factor, layers, balance);
     snprintf(text, sizeof text,
              "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
              " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
@@ -54,8 +54,9 @@ static void write_config(const char *name, int per_token, double factor, const c
 
 static int make_model(void **state) {
     if (make_data(state)) return 1;
-    write_config("top1.json", 1, 1, "[1]");
-    write_config("top2.json", 2, 1.25, "\"every 1\"");
+    write_config("top1.json", 1, 1, "[1]", 0.01);
+    write_config("top2.json", 2, 1.25, "\"every 1\"", 0.01);
+    write_config("balanced.json", 1, 1, "[1]", 1);
     return 0;
 }
 
@@ -131,7 +132,7 @@ static const mesh_case cases[] = {
     {BF16, 4, 1, 2, 4, 2, 0, {"--shard=zero1"}},
     {DROPPED, 2, 1, 1, 2, 2, 1, {"--shard=zero3"}},
     {DROPPED, 2, 1, 2, 4, 2, 0, {NULL}},
-    {WINDOWS, 2, 1, 1, 2, 1, 0, {NULL}},
+    {WINDOWS, 2, 1, 1, 2, 1, 1, {NULL}},
     {WINDOWS, 4, 1, 1, 4, 2, 0, {"--shard=zero2"}},
     {LAMB, 2, 1, 1, 4, 1, 1, {"--shard=zero1"}},
     {LAMB, 4, 1, 1, 4, 1, 1, {NULL}},
@@ -160,6 +161,32 @@ static void like_one_rank(void **state) {
     }
     assert_true(dropped > 0);
     for (int f = 0; f < FAMILIES; f++) run_free(one[f]);
+}
+
+/* The balancing loss has the loss scale, too: where it is much of the gradient, fp16's norm is that of fp32. */
+static void balance_is_scaled(void **state) {
+    (void)state;
+    run light = {.config = "top1.json", .output = "scaled", .steps = 1}, asked = light;
+    asked.config = "balanced.json";
+    run *plain = run_on(&light), *one = run_on(&asked);
+    asked.option[0] = "--precision=fp16";
+    run *scaled = run_on(&asked);
+    double want = one->norm[0][0], have = scaled->norm[0][0];
+    if (!(want > 1.3 * plain->norm[0][0])) fail_msg("balancing: %.9g, without %.9g", want, plain->norm[0][0]);
+    if (!(fabs(have - want) <= 0.02 * want)) fail_msg("norm in fp16: %.9g, not %.9g", have, want);
+    run_free(plain);
+    run_free(one);
+    run_free(scaled);
+}
+
+/* Places of an expert for a sequence. */
+static void places_of_lengths(void **state) {
+    (void)state;
+    const tri_capacity some = {.experts = 10, .per_token = 1, .factor = 1.1}, all = {4, 2, 4};
+    assert_int_equal(tri__capacity(&some, 100), 11); /* 1.1 * 100 / 10 is above 11 only by rounding */
+    assert_int_equal(tri__capacity(&some, 101), 12);
+    assert_int_equal(tri__capacity(&some, 3), 1);
+    assert_int_equal(tri__capacity(&all, 3), 3);
 }
 
 /* A run that is stopped goes on to the bit on its mesh, and close to it on others. */
@@ -230,6 +257,7 @@ static void all_meshes_fit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(like_one_rank), cmocka_unit_test(goes_on_anywhere),
+                                       cmocka_unit_test(balance_is_scaled), cmocka_unit_test(places_of_lengths),
                                        cmocka_unit_test(all_meshes_fit)};
     soak_select(argc, argv);
     return cmocka_run_group_tests(tests, make_model, remove_data);
