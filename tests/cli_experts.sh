@@ -106,6 +106,16 @@ done
 expect "three losses of the dense model, and 0.02" awk 'NR == FNR { want[FNR] = $1 + 0.02; next }
     { d = $1 - want[FNR]; if (d > 1e-6 || d < -1e-6) bad = 1; n++ } END { exit bad || n != 3 }' dense2.txt single.txt
 
+# So are copies of it that all have a place, but for their noise.
+make_config copies.json "\"secondary_encoder\": {$encoder}" "\"primary_tokenizer\": \"$work/model2/primary\"" \
+    "\"primary_encoder\": {$encoder, \"num_experts\": 4, \"experts_per_token\": 2, \"expert_capacity_factor\": 4}"
+run "${common[@]}" --config copies.json --max-steps 1 --output-dir copies
+expect_code 0
+figures copies >copies.txt
+expect "the loss of the dense model, but for noise" awk 'NR == FNR { if (FNR == 1) want = $1; next }
+    { d = $1 - $2 - want; d = d < 0 ? -d : d; n++ }
+    END { exit !(n == 1 && d > 1e-7 && d < 1e-3) }' dense2.txt copies.txt
+
 # refused KEYS TEXT...: a primary encoder with these.
 refused() {
     make_config bad.json "\"primary_encoder\": {$encoder, $1}"
