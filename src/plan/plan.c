@@ -64,12 +64,12 @@ void tri__plan_experts(const tri_network *model, tri_counts *counts) {
 
 /* What mixtures of experts are not built for. */
 static tri_status check_experts(const tri_plan_in *in) {
-    const char *option = tri__mesh_cp(&in->mesh) > 1                   ? "--cp-size"
-                         : in->mesh.tp > 1 && in->sequence_parallel    ? "--sequence-parallel"
-                         : in->quantize != TRI_F32                     ? "--quantize"
-                         : in->optimizer.sync_every > 1                ? "--sync-every"
-                         : in->optimizer.kind == TRI_ZERO_ONE_ADAM     ? "--optimizer zero-one-adam"
-                                                                       : NULL;
+    const char *option = tri__mesh_cp(&in->mesh) > 1                ? "--cp-size"
+                         : in->mesh.tp > 1 && in->sequence_parallel ? "--sequence-parallel"
+                         : in->quantize != TRI_F32      ? "quantisation (--quantize, or --precision int8 or fp8)"
+                         : in->optimizer.sync_every > 1 ? "--sync-every"
+                         : in->optimizer.kind == TRI_ZERO_ONE_ADAM ? "--optimizer zero-one-adam"
+                                                                   : NULL;
     int64_t layers = tri__model_expert_layers(in->model);
     if (!option || !layers) return TRI_OK;
     int gathers = strcmp(option, "--sequence-parallel") == 0; /* the default is yes */
