@@ -72,9 +72,9 @@ static tri_status check_experts(const tri_plan_in *in) {
                                                                    : NULL;
     int64_t layers = tri__model_expert_layers(in->model);
     if (!option || !layers) return TRI_OK;
-    int gathers = strcmp(option, "--sequence-parallel") == 0; /* the default is yes */
-    return tri__fail(TRI_USAGE, "%s is not built for mixtures of experts, which this model has in %lld layer%s: %s",
-                     option, (long long)layers, layers == 1 ? "" : "s", gathers ? "give no" : "leave it out");
+    return tri__fail(TRI_USAGE,
+                     "%s is not built for mixtures of experts, which this model has in %lld layer%s: leave it out",
+                     option, (long long)layers, layers == 1 ? "" : "s");
 }
 
 tri_counts tri__plan_counts(const tri_plan_in *in, const tri_counts *counts) {
