@@ -61,6 +61,8 @@ tri_status tri__experts_parse(const tri_json *json, tri_encoder *e) {
         if (value) TRI_TRY(tri__option_set_json(row, e, row->name, value));
     }
     const tri_json *layers = tri__json_get(json, "expert_layers");
+    if (layers && !e->num_experts && !tri__json_get(json, "num_experts"))
+        return tri__fail(TRI_USAGE, "expert_layers is given, but num_experts is not: the layers would have no experts");
     return layers ? parse_layers(layers, e) : TRI_OK;
 }
 
