@@ -130,6 +130,7 @@ refused '"num_experts": 4, "expert_layers": "every 3"' "names none of the encode
 refused '"num_experts": 4, "expert_layers": "each"' "expert_layers: give a list of layers"
 refused '"num_experts": 4, "expert_layers": [1, 1]' "twice"
 refused '"expert_layers": [1]' "expert_layers is given, but num_experts is not"
+refused '"experts_per_token": 2' "experts_per_token is given, but num_experts is not"
 for words in "--cp-size 2" "--tp-size 2 --sequence-parallel yes" "--sync-every 2" "--quantize int8"; do
     # shellcheck disable=SC2086
     refuses 2 "is not built for mixtures of experts" -- "${common[@]}" --output-dir no --nproc-per-node 2 $words

@@ -56,13 +56,15 @@ static tri_status parse_layers(const tri_json *value, tri_encoder *e) {
 }
 
 tri_status tri__experts_parse(const tri_json *json, tri_encoder *e) {
+    const tri_json *layers = tri__json_get(json, "expert_layers");
+    const char *given = layers ? "expert_layers" : NULL;
     for (const tri_option *row = rows; row->name; row++) {
         const tri_json *value = tri__json_get(json, row->name);
         if (value) TRI_TRY(tri__option_set_json(row, e, row->name, value));
+        if (value) given = row->name;
     }
-    const tri_json *layers = tri__json_get(json, "expert_layers");
-    if (layers && !e->num_experts && !tri__json_get(json, "num_experts"))
-        return tri__fail(TRI_USAGE, "expert_layers is given, but num_experts is not: the layers would have no experts");
+    if (given && !e->num_experts && !tri__json_get(json, "num_experts"))
+        return tri__fail(TRI_USAGE, "%s is given, but num_experts is not: the layers would have no experts", given);
     return layers ? parse_layers(layers, e) : TRI_OK;
 }
 
