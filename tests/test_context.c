@@ -2,21 +2,10 @@
  * an exchange of heads, with ranks that share layers, stages, replicas and every shard, with recomputation,
  * block-sparse attention, windows, layers left out and 16-bit numbers; runs repeat to the bit and move to other meshes.
  * SOAK_STEPS=100: every case. */
-#include "session_runs.h"
+#include "mesh_cases.h"
 
-#include "soak.h"
-
-enum { STEPS = 6, MORE = 4 };
-
-/* What a run and the run of one rank that it is compared with share. */
-typedef struct family {
-    const char *config;
-    const char *option[MORE + 1];
-    double bound;                     /* of losses; 0: DESIGN 3's */
-} family;
-
-enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR, FAMILIES };
-static const family families[FAMILIES] = {
+enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR };
+static const mesh_family families[] = {
     [POOLER] = {"pooler.json", {NULL}, 0},
     [MEAN] = {"mean.json", {NULL}, 0},
     [BF16] = {"pooler.json", {"--precision=bf16"}, 1e-3},
@@ -27,14 +16,6 @@ static const family families[FAMILIES] = {
     [BIGBIRD] = {"bigbird.json", {"--data-path=%s/long"}, 0},
     [FAR] = {"far.json", {"--data-path=%s/far"}, 0},
 };
-
-typedef struct mesh_case {
-    int family;
-    int cp, tp, pp, dp;
-    int mb;
-    int sampled;                      /* 1: in `make test`, too */
-    const char *more[3];
-} mesh_case;
 
 static void write_config(const char *name, const char *pooling, int longest, const char *pattern) {
     char text[2048];
@@ -87,54 +68,6 @@ static int make_model(void **state) {
     write_long("far/train.csv", 20, 200, 240); /* no text is so short that all ranks need all keys of it */
     write_long("far/valid.csv", 5, 200, 240);
     return 0;
-}
-
-/* Options of a case as text. */
-typedef struct words {
-    char mesh[5][48], data[96];
-} words;
-
-static run of_mesh(const mesh_case *c, words *text) {
-    const family *f = &families[c->family];
-    run made = {.config = f->config, .output = "shared", .ranks = c->cp * c->tp * c->pp * c->dp, .steps = STEPS,
-                .evaluate = 1};
-    int n = 0;
-    snprintf(text->mesh[0], 48, "--cp-size=%d", c->cp);
-    snprintf(text->mesh[1], 48, "--tp-size=%d", c->tp);
-    snprintf(text->mesh[2], 48, "--pp-size=%d", c->pp);
-    snprintf(text->mesh[3], 48, "--dp-size=%d", c->dp);
-    snprintf(text->mesh[4], 48, "--num-microbatches=%d", c->mb);
-    for (; n < 5; n++) made.option[n] = text->mesh[n];
-    for (int i = 0; f->option[i]; i++) {
-        made.option[n++] = f->option[i];
-        if (!strstr(f->option[i], "%s")) continue;
-        snprintf(text->data, sizeof text->data, f->option[i], root);
-        made.option[n - 1] = text->data;
-    }
-    for (int i = 0; i < 3 && c->more[i]; i++) made.option[n++] = c->more[i];
-    return made;
-}
-
-/* DESIGN 3: |dloss| <= 2e-6 max(loss, 0.1), 1e-5 where ranks share layers. */
-static double bound_of(const mesh_case *c) {
-    double bound = families[c->family].bound;
-    return bound > 0 ? bound : c->tp > 1 ? 1e-5 : 2e-6;
-}
-
-static void expect_near(const mesh_case *c, const run *one, const run *have) {
-    char name[160];
-    snprintf(name, sizeof name, "%s %s: cp %d, tp %d, pp %d, dp %d %s %s", families[c->family].config,
-             families[c->family].option[0] ? families[c->family].option[0] : "", c->cp, c->tp, c->pp, c->dp,
-             c->more[0] ? c->more[0] : "", c->more[0] && c->more[1] ? c->more[1] : "");
-    double most = bound_of(c), off = 0;
-    for (int k = 0; k < STEPS; k++) {
-        off = fmax(off, fabs(have->loss[0][k] - one->loss[0][k]) / fmax(one->loss[0][k], 0.1));
-        if (!(off <= most))
-            fail_msg("%s: loss of step %d is %.9g, not %.9g", name, k + 1, have->loss[0][k], one->loss[0][k]);
-    }
-    for (int rank = 0; rank < have->ranks; rank++)
-        if (!(fabs(have->scores[rank].loss - one->scores[0].loss) <= fmax(most, 1e-5)))
-            fail_msg("%s: rank %d evaluates %.9g, not %.9g", name, rank, have->scores[rank].loss, one->scores[0].loss);
 }
 
 #define RING "--cp-mode=ring"
@@ -195,44 +128,30 @@ static const mesh_case cases[] = {
     {FAR, 4, 2, 1, 1, 2, 0, {RING, "--recompute=full"}},
     {FAR, 4, 1, 2, 1, 2, 0, {RING, "--shard=zero1"}},
 };
-enum { CASES = sizeof cases / sizeof *cases };
+static const mesh_cases shared_tokens = {
+    .axis = "cp", .families = families, .at = cases, .n = sizeof cases / sizeof *cases};
 
 static void like_one_rank(void **state) {
     (void)state;
-    int whole = soak_count("SOAK_STEPS", 0) > 0;
-    run *one[FAMILIES] = {NULL};
-    for (int i = 0; i < CASES; i++) {
-        const mesh_case *c = &cases[i];
-        words text;
-        if (!whole && !c->sampled) continue;
-        if (!one[c->family]) {
-            run alone = of_mesh(&(mesh_case){c->family, 1, 1, 1, 1, 1, 1, {NULL}}, &text);
-            alone.ranks = 0, alone.output = "one";
-            one[c->family] = run_on(&alone);
-        }
-        run asked = of_mesh(c, &text), *have = run_on(&asked);
-        expect_near(c, one[c->family], have);
-        run_free(have);
-    }
-    for (int f = 0; f < FAMILIES; f++) run_free(one[f]);
+    mesh_like_one_rank(&shared_tokens);
 }
 
 /* A run that is stopped goes on to the bit on its mesh, and close to it on others. */
 static void goes_on(const mesh_case *shared, const mesh_case *others, int n) {
-    words text;
-    run whole = of_mesh(shared, &text), *all = run_on(&whole), *again = run_on(&whole);
+    mesh_words text;
+    run whole = mesh_run(&shared_tokens, shared, &text), *all = run_on(&whole), *again = run_on(&whole);
     expect_same_bits(all, again, "the same run once more");
     run_free(again);
     for (int moved = 0; moved <= n; moved++) {
-        run first = of_mesh(shared, &text);
-        first.steps = STEPS / 2, first.save = 1;
+        run first = mesh_run(&shared_tokens, shared, &text);
+        first.steps = MESH_STEPS / 2, first.save = 1;
         run_free(run_on(&first));
-        run rest = of_mesh(moved ? &others[moved - 1] : shared, &text);
-        rest.steps = STEPS - STEPS / 2, rest.keep_going = 1;
+        run rest = mesh_run(&shared_tokens, moved ? &others[moved - 1] : shared, &text);
+        rest.steps = MESH_STEPS - MESH_STEPS / 2, rest.keep_going = 1;
         run *then = run_on(&rest);
         for (int k = 0; k < then->steps; k++) {
-            double want = all->loss[0][STEPS / 2 + k], off = fabs(then->loss[0][k] - want);
-            if (!(off <= (moved ? bound_of(shared) * fmax(want, 0.1) : 0)))
+            double want = all->loss[0][MESH_STEPS / 2 + k], off = fabs(then->loss[0][k] - want);
+            if (!(off <= (moved ? mesh_bound(&shared_tokens, shared) * fmax(want, 0.1) : 0)))
                 fail_msg("resumed on mesh %d: loss %.9g in place of %.9g", moved, then->loss[0][k], want);
         }
         run_free(then);
