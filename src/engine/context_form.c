@@ -59,12 +59,10 @@ tri_status tri__context_choose(const tri_settings *s, const tri_plan_in *in, tri
     return TRI_OK;
 }
 
-tri_status tri__context_say(const tri_settings *s, const tri_plan_in *in, const tri_log *log) {
-    tri_context_form form;
-    if (in->mesh.cp < 2 || !tri__log_heard(log)) return TRI_OK; /* without a log there is no need to simulate */
-    TRI_TRY(tri__context_choose(s, in, &form));
-    const char *name = names[in->ring], *other = names[!in->ring];
-    switch (form.why) {
+void tri__context_say(const tri_context_form *form, const tri_plan_in *in, const tri_log *log) {
+    const char *name = names[form->ring], *other = names[!form->ring];
+    if (in->mesh.cp < 2) return;
+    switch (form->why) {
     case TRI_CONTEXT_ASKED:
         tri__say(log, TRI_LOG_INFO, "%d ranks share the tokens of each text: --cp-mode %s", in->mesh.cp, name);
         break;
@@ -76,21 +74,18 @@ tri_status tri__context_say(const tri_settings *s, const tri_plan_in *in, const 
         tri__say(log, TRI_LOG_INFO,
                  "%d ranks share the tokens of each text: --cp-mode %s; predicted %.1f ms a microbatch, %.1f MB sent; "
                  "with %s %.1f ms, %.1f MB",
-                 in->mesh.cp, name, 1e3 * form.seconds[in->ring], 1e-6 * form.sent[in->ring], other,
-                 1e3 * form.seconds[!in->ring], 1e-6 * form.sent[!in->ring]);
+                 in->mesh.cp, name, 1e3 * form->seconds[form->ring], 1e-6 * form->sent[form->ring], other,
+                 1e3 * form->seconds[!form->ring], 1e-6 * form->sent[!form->ring]);
     }
-    return TRI_OK;
 }
 
-tri_status tri__context_json(const tri_settings *s, const tri_plan_in *in, tri_json **out) {
+tri_status tri__context_json(const tri_context_form *form, const tri_plan_in *in, tri_json **out) {
     static const char *const reasons[] = {"asked", "only", "faster"};
-    tri_context_form form;
     *out = NULL;
     if (in->mesh.cp < 2) return TRI_OK;
-    TRI_TRY(tri__context_choose(s, in, &form));
-    *out = tri__json_pack("{s:s, s:s}", "mode", names[in->ring], "reason", reasons[form.why]);
-    for (int ring = 0; ring < 2 && form.why == TRI_CONTEXT_FASTER && *out; ring++)
-        tri__json_set_new(*out, names[ring], tri__json_pack("{s:f, s:f}", "seconds", form.seconds[ring], "bytes_sent",
-                                                            form.sent[ring]));
+    *out = tri__json_pack("{s:s, s:s}", "mode", names[form->ring], "reason", reasons[form->why]);
+    for (int ring = 0; ring < 2 && form->why == TRI_CONTEXT_FASTER && *out; ring++)
+        tri__json_set_new(*out, names[ring], tri__json_pack("{s:f, s:f}", "seconds", form->seconds[ring], "bytes_sent",
+                                                            form->sent[ring]));
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -24,9 +24,9 @@ typedef struct tri_context_form {
 /* For in->mesh.cp > 1; in->ring is ignored. Forms are compared on --hardware or the device's built-in one, never on a
  * calibrated machine: the form decides bits, so that a run and its resumption have to agree on it. */
 tri_status tri__context_choose(const tri_settings *settings, const tri_plan_in *in, tri_context_form *out);
-/* Logs the form of a plan and its reason. Nothing without context parallelism. */
-tri_status tri__context_say(const tri_settings *settings, const tri_plan_in *in, const tri_log *log);
+/* Logs the form of ranks that share tokens, and its reason. Nothing without context parallelism. */
+void tri__context_say(const tri_context_form *form, const tri_plan_in *in, const tri_log *log);
 /* The same as an object; NULL without context parallelism. */
-tri_status tri__context_json(const tri_settings *settings, const tri_plan_in *in, tri_json **out);
+tri_status tri__context_json(const tri_context_form *form, const tri_plan_in *in, tri_json **out);
 
 #endif

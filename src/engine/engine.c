@@ -192,7 +192,7 @@ static tri_status plan_engine(void *data) {
 
     engine->in = tri__plan_input(s, p->place, &engine->model, &engine->target, p->train);
     engine->in.max = *p->max, engine->in.max_infer = *p->max_infer;
-    TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in));
+    TRI_TRY(tri__staging_resolve(s, &engine->arena, p->place->world, &engine->in, &engine->context_form));
     TRI_TRY(tri__plan(&engine->arena, &engine->in, p->train, &engine->plan));
     if (p->train) engine->train = add_program(engine, engine->plan.train.program);
     engine->infer = add_program(engine, engine->plan.infer.program);

@@ -8,6 +8,7 @@
 #include "exec/exec.h"
 #include "plan/plan.h"
 #include "engine/assets.h"
+#include "engine/context_form.h"
 
 /* This rank's place in the mesh. */
 typedef struct tri_place {
@@ -25,6 +26,7 @@ tri_status tri__place_make(const tri_settings *settings, tri_world *world, int s
 typedef struct tri_engine {
     tri_place place;
     tri_plan_in in;                /* the plan's input */
+    tri_context_form context_form; /* of in.ring, on the first rank: why */
     tri_arena arena;
     tri_network model;
     const tri_device *device;      /* NULL: a plan with place.target for a device that is not built in */

@@ -4,7 +4,6 @@
 #include "engine/staging.h"
 
 #include "base/json.h"
-#include "engine/context_form.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -145,21 +144,22 @@ static tri_status choose_shape(const tri_settings *s, tri_world *world, tri_plan
 }
 
 /* The first rank's form, also where others ask for another: that they do is found when ranks compare their options. */
-static tri_status choose_form(const tri_settings *s, tri_world *world, tri_plan_in *in) {
-    tri_context_form form = {0};
+static tri_status choose_form(const tri_settings *s, tri_world *world, tri_plan_in *in, tri_context_form *form) {
+    *form = (tri_context_form){0};
     if (in->mesh.cp < 2) return TRI_OK;
-    if (!world || tri_world_rank(world) == 0) TRI_TRY(tri__context_choose(s, in, &form));
-    int32_t ring = form.ring;
+    if (!world || tri_world_rank(world) == 0) TRI_TRY(tri__context_choose(s, in, form));
+    int32_t ring = form->ring;
     if (world) TRI_TRY(tri_broadcast(tri_group_world(world), &ring, 1, TRI_I32, 0));
     in->ring = ring;
     return TRI_OK;
 }
 
-tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in) {
+tri_status tri__staging_resolve(const tri_settings *s, tri_arena *arena, tri_world *world, tri_plan_in *in,
+                                tri_context_form *form) {
     int mixes = tri__model_expert_layers(in->model) > 0; /* each rank routes all tokens */
     in->sequence_parallel = in->mesh.tp > 1 && s->sequence_parallel != TRI_ASKED_NO &&
                             (!mixes || s->sequence_parallel == TRI_ASKED_YES);
-    TRI_TRY(choose_form(s, world, in));
+    TRI_TRY(choose_form(s, world, in, form));
     in->staging = (tri_staging){
         .schedule = (tri_schedule_kind)s->schedule, .chunks = (int)s->virtual_stages, .stages = s->stages};
     if (s->stage_profile) TRI_TRY(read_profile(s->stage_profile, arena, in->model, &in->staging.time));

@@ -4,14 +4,16 @@
 
 #include "base/log.h"
 #include "comm/world/world.h"
+#include "engine/context_form.h"
 #include "plan/pipeline/stage.h"
 #include "sim/timeline.h"
 #include "settings/settings.h"
 
 /* Fills in->staging, in->sequence_parallel and in->ring; the rest of `in` is set already. Reads --stage-profile, and
  * for --pipeline-shape auto and --cp-mode auto chooses what has the shorter step. Every rank of a world calls it: the
- * first one chooses for all. world NULL: one rank. */
-tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in);
+ * first one chooses for all, and only its *form says why. world NULL: one rank. */
+tri_status tri__staging_resolve(const tri_settings *settings, tri_arena *arena, tri_world *world, tri_plan_in *in,
+                                tri_context_form *form);
 
 /* The simulated step of all ranks of the plan of `in`, with measured times where in->staging has them. train: the
  * plan's programs, checked; NULL: they are planned here. */

@@ -15,7 +15,7 @@ tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t 
     place.steps = tri__rows_steps(&c->rows, &settings->settings, global);
     *out = tri__plan_input(&settings->settings, &place, &c->model, &c->target, 1);
     out->max = out->max_infer = *max;
-    return tri__staging_resolve(&settings->settings, arena, NULL, out);
+    return tri__staging_resolve(&settings->settings, arena, NULL, out, &(tri_context_form){0});
 }
 
 /* ---- units ---- */

@@ -2,7 +2,6 @@
  * data, from batch size times max_sen_len. */
 #include "engine/accept.h"
 #include "engine/coding.h"
-#include "engine/context_form.h"
 #include "engine/facts.h"
 #include "engine/memory_fit.h"
 #include "engine/staging.h"
@@ -39,7 +38,7 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                                          (tri_json_int)max->of[TRI_SYM_X1]));
     }
     tri_json *form;
-    TRI_TRY(tri__context_json(s, &engine->in, &form));
+    TRI_TRY(tri__context_json(&engine->context_form, &engine->in, &form));
     if (form) tri__json_set_new(*facts, "context", form);
     return s->print_program == TRI_PRINT_NONE
                ? TRI_OK
@@ -144,7 +143,7 @@ tri_status tri__study_open(const tri_settings *settings, const tri_log *log, con
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
     if (out->engine.train >= 0) tri__coding_say(&out->engine.in, &out->all.of[TRI_TRAIN], log);
-    TRI_TRY(tri__context_say(settings, &out->engine.in, log));
+    tri__context_say(&out->engine.context_form, &out->engine.in, log);
     if (out->engine.train < 0 || is_simulated(settings, &out->engine)) return TRI_OK; /* the simulation says it */
     return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], NULL, log);
 }

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "engine/accept.h"
 #include "engine/coding.h"
-#include "engine/context_form.h"
 #include "engine/infer.h"
 #include "engine/inputs.h"
 #include "engine/metrics.h"
@@ -115,7 +114,7 @@ static tri_status open_engine(tri_session *s) {
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
-    if (s->lead) TRI_TRY(tri__context_say(set, &s->engine.in, &s->log));
+    if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
     if (s->lead && s->engine.device->is_stub)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
