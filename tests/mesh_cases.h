@@ -6,6 +6,7 @@
 #include "session_runs.h"
 
 #include "soak.h"
+#include "tiny.h"
 
 enum { MESH_STEPS = 6, MESH_OPTIONS = 4 };
 
@@ -104,6 +105,14 @@ static inline void mesh_like_one_rank(const mesh_cases *all) {
         run_free(have);
     }
     for (int f = 0; f < FAMILIES; f++) run_free(one[f]);
+}
+
+/* Programs of all ranks fit together. */
+static inline void mesh_expect_fit(tiny *t, const char *name) {
+    tri_classes all[TRI_PROGRAMS];
+    if (tri__plan_ranks(&t->arena, &t->in, 1, all) != TRI_OK) fail_msg("%s: %s", name, tri_error());
+    for (int i = 0; i < TRI_PROGRAMS; i++)
+        if (tri__check_all(&all[i]) != TRI_OK) fail_msg("%s, program %d: %s", name, i, tri_error());
 }
 
 #endif

@@ -169,7 +169,6 @@ static void goes_on_anywhere(void **state) {
 /* Plans and checks all ranks of a mesh. */
 static void check_mesh(const tri_mesh *mesh, int ring, tri_shard_kind shard, tri_recompute recompute) {
     tiny t;
-    tri_classes all[TRI_PROGRAMS];
     char name[96];
     snprintf(name, sizeof name, "cp %d, tp %d, pp %d, dp %d, ring %d, shard %d", mesh->cp, mesh->tp, mesh->pp,
              tri__mesh_readers(mesh), ring, shard);
@@ -178,9 +177,7 @@ static void check_mesh(const tri_mesh *mesh, int ring, tri_shard_kind shard, tri
     t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B};
     t.in.sequence_parallel = mesh->tp > 1;
     t.in.sharding = (tri_sharding){.kind = shard, .size = shard == TRI_SHARD_HYBRID ? mesh->cp : 0, .prefetch = 1};
-    if (tri__plan_ranks(&t.arena, &t.in, 1, all) != TRI_OK) fail_msg("%s: %s", name, tri_error());
-    for (int i = 0; i < TRI_PROGRAMS; i++)
-        if (tri__check_all(&all[i]) != TRI_OK) fail_msg("%s, program %d: %s", name, i, tri_error());
+    mesh_expect_fit(&t, name);
     tiny_close(&t);
 }
 

@@ -4,8 +4,6 @@
  * SOAK_STEPS=100: every case. */
 #include "mesh_cases.h"
 
-#include "tiny.h"
-
 enum { EXPERTS = 4 };
 
 enum { TOP1, TOP2, BF16, DROPPED, WINDOWS, LAMB };
@@ -157,7 +155,6 @@ static void goes_on_anywhere(void **state) {
 static void check_mesh(const tri_mesh *mesh, tri_shard_kind shard, tri_recompute recompute) {
     static char *no_decay[] = {"bias"};
     tiny t;
-    tri_classes all[TRI_PROGRAMS];
     char name[96];
     snprintf(name, sizeof name, "ep %d, tp %d, pp %d, dp %d, shard %d", mesh->ep, mesh->tp, mesh->pp, mesh->dp, shard);
     tiny_open(&t, "cpu", 1, 3, 0.1, 2);
@@ -167,9 +164,7 @@ static void check_mesh(const tri_mesh *mesh, tri_shard_kind shard, tri_recompute
     t.in.mesh = *mesh, t.in.recompute = recompute;
     t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B};
     t.in.sharding = (tri_sharding){.kind = shard, .prefetch = 1};
-    if (tri__plan_ranks(&t.arena, &t.in, 1, all) != TRI_OK) fail_msg("%s: %s", name, tri_error());
-    for (int i = 0; i < TRI_PROGRAMS; i++)
-        if (tri__check_all(&all[i]) != TRI_OK) fail_msg("%s, program %d: %s", name, i, tri_error());
+    mesh_expect_fit(&t, name);
     tiny_close(&t);
 }
 
