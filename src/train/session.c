@@ -281,7 +281,8 @@ static tri_status next_batch(tri_session *s, int *more) {
         return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
-    for (int text = 0; text < s->engine.model.n_texts; text++) s->balance_inv[text] = 1 / sequences(s, text);
+    for (int text = 0; text < s->engine.model.n_texts && s->engine.plan.train.experts >= 0; text++)
+        s->balance_inv[text] = 1 / sequences(s, text);
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
