@@ -5,7 +5,9 @@
 #include <string.h>
 
 /* The letters of dims, as variables of the cost expressions. */
+#define B (d->of['B' - 'A'])
 #define C (d->of['C' - 'A'])
+#define D (d->of['D' - 'A'])
 #define H (d->of['H' - 'A'])
 #define I (d->of['I' - 'A'])
 #define K (d->of['K' - 'A'])
@@ -18,7 +20,9 @@
     static double flops_##name(const tri_dims *d) { return (void)d, (double)(flops); }
 #include "program/ops.def"
 #undef TRI_OP
+#undef B
 #undef C
+#undef D
 #undef H
 #undef I
 #undef K

@@ -112,6 +112,14 @@ int tri__op_is_lowered(tri_op op);                      /* lowered to transfers 
 int tri__access_reads(tri_access access);               /* R, G, U */
 int tri__access_writes(tri_access access);              /* W, A, U */
 
+/* Activations of feed-forward layers. */
+typedef enum tri_activation {
+    TRI_ACTIVATION_GELU,
+    TRI_ACTIVATION_GELU_TANH,
+    TRI_ACTIVATION_RELU,
+    TRI_ACTIVATION_SILU
+} tri_activation;
+
 /* An instruction's attributes. A field that its operation does not use is 0. */
 typedef struct tri_attr {
     float p;            /* dropout probability */
@@ -131,6 +139,12 @@ typedef struct tri_attr {
     int32_t max_len;    /* attention: max_sen_len, for random numbers */
     int32_t block;      /* attention_sparse, attention_sparse_part: tokens of a block */
     float keys;         /* attention_sparse: of a query, on average, in a sequence of max_sen_len, for costs */
+    int32_t window;     /* attention_sparse: a query's furthest key, in tokens; 0: all keys of present blocks */
+    int32_t buckets;    /* attention_biased, attention_disentangled: of distances, both signs (layout/distance.h) */
+    int32_t reach;      /* the same: the distance from which on all share the last bucket */
+    int32_t terms;      /* attention_disentangled: 1 query to position, 2 key to position, 3 both */
+    float theta;        /* rope: the base of its wavelengths */
+    int32_t act;        /* gated: a tri_activation */
     int32_t field;      /* input: a tri_field */
     float max_norm;     /* clip */
     float beta1, beta2; /* optimizers; sgd: beta1 is the momentum */

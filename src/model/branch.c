@@ -1,0 +1,123 @@
+/* branch.c - what all encoder families share: the operation of attention, first tokens, experts, layers that steps leave
+ * out, pooling, and the projection to the common width. */
+#include "model/branch.h"
+
+#include <stdio.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+tri_field tri__branch_field(const tri_branch *b, tri_field primary) {
+    return (tri_field)(primary + (b->index ? TRI_FIELD_ids1 : 0));
+}
+
+tri_branch tri__branch_open(tri_forward *f, int index) {
+    tri_branch b = {
+        .f = f, .e = &f->model->encoder[index], .index = index, .rows = {.sym = index ? TRI_SYM_T1 : TRI_SYM_T0}};
+    b.key = tri__branch_field(&b, TRI_FIELD_key0);
+    b.sequences = (tri_rows){.sym = tri__sequences(f->model, index)};
+    snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
+    return b;
+}
+
+static int is_windowed(const tri_branch *b) { return b->f->model->windows > 1; }
+
+/* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,
+ * qkv, key. */
+void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]) {
+    tri_forward *f = b->f;
+    const tri_blocks *present = &f->model->blocks[b->index];
+    if (!present->word) {
+        if (all) TRI_BUILD(&f->build, attention, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
+        else TRI_BUILD(&f->build, attention_first, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
+        return;
+    }
+    int blocks = tri__forward_input(f, (tri_field)(TRI_FIELD_blocks0 + b->index));
+    attr.block = (int32_t)b->e->pattern.block;
+    attr.keys = (float)(all ? present->keys : present->first_keys);
+    if (all) TRI_BUILD(&f->build, attention_sparse, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
+    else TRI_BUILD(&f->build, attention_sparse_first, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
+}
+
+/* The sub-layer of a layer that steps leave out, in steps that do not: divided by the probability that it is kept, so
+ * that its mean is that of a layer that is always there, and predictions need no factor. As published (Zhang and He,
+ * 2020, and DeepSpeed's example of it), both sub-layers are divided, before the residual is added; dropout, which is
+ * linear, comes after the factor here. */
+int tri__branch_scaled(tri_branch *b, int x, const char *label) {
+    tri_forward *f = b->f;
+    int gate = f->build.layer - 1, all = tri__forward_input(f, TRI_FIELD_layer_scale);
+    int y = tri__forward_slot(f, b->rows, b->e->hidden_size, tri__arena_print(f->build.arena, "%s.scaled", label));
+    const char *unit = f->build.program->layer[gate].name;
+    if (b->scale < 0)
+        b->scale = tri__build_view(&f->build, all, gate, 1, 1, "%s.%s", f->build.program->slot[all].name, unit);
+    TRI_BUILD(&f->build, scale, (tri_attr){0}, y, x, b->scale);
+    return y;
+}
+
+/* From here on the rows are the first tokens, one a sequence; a sequence's key is that of its first token. Taken before
+ * everything else in a layer, the rows get their gradient last: it is added, row by row, to the other gradients. */
+int tri__branch_take_first(tri_branch *b, int x) {
+    tri_forward *f = b->f;
+    b->rows = b->sequences;
+    b->key = !is_windowed(b) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
+    int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
+    TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
+    return first;
+}
+
+int tri__branch_mixture(tri_branch *b, int x, const char *layer) {
+    const tri_mixture m = {.branch = b->index, .rows = b->rows, .seq = b->seq,
+                           .places = {.sym = b->index ? TRI_SYM_X1 : TRI_SYM_X0}};
+    return tri__experts_forward(b->f, &m, x, layer);
+}
+
+/* Only the first rows of the last layer are read, but its experts take all of a sequence's tokens. */
+int tri__branch_is_first_alone(const tri_branch *b, int64_t index) {
+    return b->f->first_rows && index + 1 == b->e->num_hidden_layers && !tri__encoder_has_experts(b->e, index);
+}
+
+void tri__branch_pooling_params(tri_network *model, int branch) {
+    const tri_encoder *e = &model->encoder[branch];
+    int64_t H = e->hidden_size;
+    const tri_param_row pooler[] = {
+        {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
+        {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+    };
+    const tri_param_row projection[] = {
+        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
+        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+    };
+    char prefix[128];
+    tri__model_unit(model, "%s.pooling", tri__branch_name(branch));
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
+    if (model->pooling == TRI_POOLING_POOLER) tri__model_params(model, prefix, pooler, COUNT(pooler));
+    tri__model_params(model, prefix, projection, COUNT(projection));
+}
+
+/* The mean over each sample's windows. */
+static int average(tri_branch *b, int pooled) {
+    tri_forward *f = b->f;
+    int windows = tri__forward_input(f, b->index ? TRI_FIELD_win1 : TRI_FIELD_win0);
+    int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size, "windows");
+    TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, mean, pooled, windows);
+    return mean;
+}
+
+int tri__branch_pooling(tri_branch *b, int x) {
+    tri_forward *f = b->f;
+    const tri_rows samples = {.sym = TRI_SYM_N}, rows = b->sequences;
+    int64_t H = b->e->hidden_size;
+    char name[128];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
+    int pooled = tri__branch_is_first_alone(b, b->e->num_hidden_layers - 1) ? x : tri__forward_slot(f, rows, H, "pooled");
+    if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
+    else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
+    if (f->model->pooling == TRI_POOLING_POOLER) {
+        snprintf(name, sizeof name, "%s.pooler.dense", b->prefix);
+        int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
+        pooled = tri__forward_slot(f, rows, H, "tanh");
+        TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
+    }
+    if (is_windowed(b)) pooled = average(b, pooled);
+    snprintf(name, sizeof name, "%s.projection", b->prefix);
+    return tri__forward_linear(f, pooled, samples, f->model->common, H, "projection", name);
+}

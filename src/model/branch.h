@@ -1,0 +1,37 @@
+/* branch.h - what the files of encoder families share: a text branch's state, and the parts that all of them have. */
+#ifndef TRI_MODEL_BRANCH_H
+#define TRI_MODEL_BRANCH_H
+
+#include "model/model.h"
+
+/* One text branch while its operations are written. */
+typedef struct tri_branch {
+    tri_forward *f;
+    const tri_encoder *e;
+    int index;
+    tri_rows rows;            /* of computed values: T0 or T1; `sequences` where only first tokens are used */
+    tri_rows sequences;       /* N, or W0 or W1 where texts are windowed */
+    tri_field key;            /* random-number key of `rows` */
+    int seq;                  /* [sequences+1,1] */
+    int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
+    char prefix[64];          /* of logical names */
+} tri_branch;
+
+tri_branch tri__branch_open(tri_forward *f, int index);
+/* The branch's own field: that of the primary text, or its sibling. */
+tri_field tri__branch_field(const tri_branch *b, tri_field primary);
+/* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,
+ * qkv, key. */
+void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]);
+/* x, a sub-layer's result, times the factor of a layer that steps leave out. */
+int tri__branch_scaled(tri_branch *b, int x, const char *label);
+int tri__branch_take_first(tri_branch *b, int x);
+/* Whether a layer computes first tokens alone. */
+int tri__branch_is_first_alone(const tri_branch *b, int64_t layer);
+/* The experts of the layer whose logical names begin with `layer`. */
+int tri__branch_mixture(tri_branch *b, int x, const char *layer);
+void tri__branch_pooling_params(tri_network *model, int branch);
+/* Pooling and the projection of the encoder's result x: a slot [N, common]. */
+int tri__branch_pooling(tri_branch *b, int x);
+
+#endif
