@@ -7,6 +7,7 @@ cd "$work" || exit 1
 out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
 unset NO_COLOR FORCE_COLOR
 export XDG_CONFIG_HOME=$work/config # a machine that was never calibrated
+export HF_HUB_CACHE=$work/hub       # and has no models in Hugging Face's cache
 # Looking for leaks takes seconds a process; under a sanitizer, `checked run ...` does it where it matters.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
 checked() { ASAN_OPTIONS=detect_leaks=1 "$@"; }

@@ -151,8 +151,10 @@ refuses 2 "heads" -- "${bad[@]}" --nproc_per_node=6 --tp_size 3
 refuses 66 "no_such.json" -- "${bad[@]}" --stage-profile no_such.json
 refuses 65 "pp_dp/summary.json: has no forward seconds of primary.embeddings" \
     -- "${bad[@]}" --stage-profile pp_dp/summary.json
-refuses 66 "no folder of a model named bert-base-cased; searched deliveries/bert-base-cased" \
+mv models elsewhere # ./models is searched too
+refuses 66 "no folder of a model named bert-base-cased; searched deliveries/bert-base-cased, models/bert-base-cased, " \
     -- "${bad[@]}" --models-dir deliveries
+mv elsewhere models
 
 # ---- The same under mpirun ----
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -40,6 +40,7 @@ static void collect(void *context, tri_log_level level, const char *text) {
 
 static const float four[4] = {1, 2, 3, 4}, two[2] = {5, 6};
 static const uint16_t half[2] = {0x3C00, 0xC000}, brain[2] = {0x3F80, 0xC000}; /* 1, -2 in F16 and BF16 */
+static const float plain[2] = {1, -2};
 static const int64_t ids[2] = {0, 1};
 
 static void names_and_words(void **state) {
@@ -197,6 +198,73 @@ static void links(void **state) {
     tri__hf_close(hf);
 }
 
+/* A snapshot of Hugging Face's cache: shards, of which each type of weights is one, are links to blobs of the model. */
+static void snapshots(void **state) {
+    (void)state;
+    static const char *const folders[] = {"/models--o--m", "/models--o--m/blobs", "/models--o--m/snapshots",
+                                          "/models--o--m/snapshots/1"};
+    static const struct {
+        const char *name, *blob, *tensor;
+        tri_dtype dtype;
+        const void *data;
+    } rows[] = {{"model-1.safetensors", "a", "bert.encoder.layer.0.output.dense.bias", TRI_F32, plain},
+                {"model-2.safetensors", "b", "bert.encoder.layer.1.output.dense.bias", TRI_F16, half},
+                {"model-3.safetensors", "c", "bert.encoder.layer.2.output.dense.bias", TRI_BF16, brain}};
+    char path[TRI_PATH_MAX], target[TRI_PATH_MAX], snapshot[TRI_PATH_MAX], text[1024] = "";
+    float out[4][2];
+    uint8_t filled[4];
+    tri_hf *hf;
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(snapshot, sizeof snapshot, "%s%s", folder, folders[i]);
+        assert_int_equal(tri__folder_make(snapshot), TRI_OK);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        const tri_piece piece = whole(rows[i].tensor, rows[i].dtype, tri__shape_1d(2), rows[i].data);
+        snprintf(target, sizeof target, "models--o--m/blobs/%s", rows[i].blob);
+        write_file(target, &piece, 1);
+        snprintf(target, sizeof target, "../../blobs/%s", rows[i].blob);
+        assert_int_equal(tri__path_join(path, snapshot, rows[i].name), TRI_OK);
+        assert_int_equal(symlink(target, path), 0);
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s\"%s\": \"%s\"", i ? "," : "{\"weight_map\": {", rows[i].tensor,
+                 rows[i].name);
+    }
+    strcat(text, "}}");
+    assert_int_equal(tri__path_join(path, snapshot, "model.safetensors.index.json"), TRI_OK);
+    assert_int_equal(tri__file_write(path, text, strlen(text)), TRI_OK);
+    tri_piece pieces[4];
+    for (int i = 0; i < 4; i++)
+        pieces[i] = whole((const char *[]){"primary.encoder.layer.0.output.dense.bias",
+                                           "primary.encoder.layer.1.output.dense.bias",
+                                           "primary.encoder.layer.2.output.dense.bias",
+                                           "primary.encoder.layer.2.output.dense.weight"}[i],
+                          TRI_F32, tri__shape_1d(2), out[i]);
+    assert_int_equal(tri__hf_open(snapshot, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 3, filled, NULL), TRI_OK);
+    for (int i = 0; i < 3; i++) assert_true(out[i][0] == 1 && out[i][1] == -2);
+    assert_int_equal(tri__hf_check_layers(hf, 3), TRI_OK);
+    assert_int_equal(tri__hf_check_layers(hf, 2), TRI_DATA); /* a layer too many, one too few, one that is not whole */
+    assert_non_null(strstr(tri_error(), "'bert.encoder.layer.2.output.dense.bias' [2]"));
+    assert_int_equal(tri__hf_check_layers(hf, 4), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 4, filled, NULL), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "no tensor 'encoder.layer.2.output.dense.weight', the model's has shape [2]"));
+    pieces[1] = whole(pieces[1].name, TRI_F32, tri__shape_1d(1), out[1]);
+    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 3, filled, NULL), TRI_DATA);
+    assert_non_null(
+        strstr(tri_error(), "has shape [2], the model's 'primary.encoder.layer.1.output.dense.bias' has [1]"));
+    tri__hf_close(hf);
+    /* A link out of the model's blobs is refused, as in any folder. */
+    assert_int_equal(tri__path_join(path, snapshot, rows[2].name), TRI_OK);
+    assert_int_equal(unlink(path), 0);
+    write_text("c", "x");
+    assert_int_equal(tri__path_join(path, snapshot, rows[2].name), TRI_OK);
+    assert_int_equal(symlink("../../../c", path), 0);
+    assert_int_equal(tri__hf_open(snapshot, &hf), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "symbolic link"));
+    snprintf(path, sizeof path, "%s/models--o--m", folder);
+    assert_int_equal(tri__folder_remove_all(path), TRI_OK);
+}
+
 /* --extend-positions copy: rows 0 to P - 1 again and again; with RoBERTa, those before the first usable one stay once.
  * Any range of the elements, as shards have them. */
 static void repeated(void **state) {
@@ -240,6 +308,7 @@ static void repeated(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards), TEST(links), TEST(repeated), TEST(refused)};
+    const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards),   TEST(links),
+                                       TEST(snapshots),       TEST(repeated), TEST(refused)};
     return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
 }

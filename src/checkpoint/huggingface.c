@@ -4,6 +4,7 @@
 #include "checkpoint/huggingface.h"
 
 #include "base/text.h"
+#include "checkpoint/hub.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
@@ -18,6 +19,7 @@ struct tri_hf {
     int n_files;
 };
 
+enum { LAYERS_MAX = 1 << 20 };
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
 /* Parts of a pretraining or classification model that an encoder lacks. */
@@ -28,6 +30,12 @@ static int ends(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* A shard's name comes from the index, so it may be a link only to a blob of its model in Hugging Face's cache. */
+static tri_status open_shard(const char *folder, const char *name, tri_st_file *file) {
+    char blob[TRI_PATH_MAX];
+    return tri__hub_blob(folder, name, blob) ? tri__st_open(blob, file) : tri__st_open_listed(folder, name, file);
+}
+
 /* `names`: an object whose keys are the shards, all of them plain names. */
 static tri_status open_shards(tri_hf *hf, const tri_json *names) {
     const char *name;
@@ -35,7 +43,7 @@ static tri_status open_shards(tri_hf *hf, const tri_json *names) {
     hf->file = calloc(tri__json_object_size(names) + 1, sizeof *hf->file);
     if (!hf->file) return tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     tri__json_each_member((tri_json *)names, name, value) {
-        TRI_TRY(tri__st_open_listed(hf->folder, name, &hf->file[hf->n_files]));
+        TRI_TRY(open_shard(hf->folder, name, &hf->file[hf->n_files]));
         hf->n_files++;
     }
     return TRI_OK;
@@ -79,7 +87,25 @@ static tri_status open_index(tri_hf *hf, const char *path, const tri_json *index
     return status;
 }
 
+/* A cache is not written to: what is converted goes to ./models, which is searched before it. */
+static tri_status refuse_pickle(const char *folder, const char *path) {
+    char model[TRI_PATH_MAX];
+    if (tri__hub_is_snapshot(folder, model))
+        return tri__fail(TRI_USAGE,
+                         "%s is a pickle, which can run code when it is read; convert it once: python -c \"from "
+                         "transformers import AutoModel, AutoTokenizer; [c.from_pretrained('%s').save_pretrained("
+                         "'models/%s') for c in (AutoModel, AutoTokenizer)]\"",
+                         path, model, model);
+    return tri__fail(
+        TRI_USAGE,
+        "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
+        "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
+        path, folder, folder);
+}
+
 static tri_status open_folder(tri_hf *hf, int *found) {
+    static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+
     char path[TRI_PATH_MAX];
     *found = 1;
     TRI_TRY(tri__path_join(path, hf->folder, single_name));
@@ -92,14 +118,17 @@ static tri_status open_folder(tri_hf *hf, int *found) {
         tri__json_decref(index);
         return status;
     }
-    TRI_TRY(tri__path_join(path, hf->folder, "pytorch_model.bin"));
-    if (tri__is_file(path))
-        return tri__fail(
-            TRI_USAGE,
-            "%s is a pickle, which can run code when it is read; convert it once: python -c \"from transformers import "
-            "AutoModel; AutoModel.from_pretrained('%s').save_pretrained('%s')\"",
-            path, hf->folder, hf->folder);
+    for (size_t k = 0; k < sizeof pickles / sizeof *pickles; k++) {
+        TRI_TRY(tri__path_join(path, hf->folder, pickles[k]));
+        if (tri__is_file(path)) return refuse_pickle(hf->folder, path);
+    }
     *found = 0;
+    char model[TRI_PATH_MAX];
+    if (tri__hub_is_snapshot(hf->folder, model))
+        return tri__fail(TRI_NOINPUT,
+                         "%s has no weights: only other files of the model were downloaded; huggingface-cli download "
+                         "%s; for random initial weights copy its files to models/%s, without weights",
+                         hf->folder, model, model);
     return TRI_OK;
 }
 
@@ -138,6 +167,40 @@ static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
         size_t at = strlen(out) - strlen(old_names[i][0]);
         if (ends(out, old_names[i][0])) snprintf(out + at, TRI_PATH_MAX - at, "%s", old_names[i][1]);
     }
+}
+
+/* The layer that a tensor belongs to, "layer.K." or "layers.K." in its name; -1: none. */
+static int64_t layer_of(const char *name) {
+    for (const char *at = name; (at = strstr(at, "layer")); at += sizeof "layer" - 1) {
+        const char *number = at + sizeof "layer" - 1;
+        number += *number == 's';
+        if ((at > name && at[-1] != '.') || number[0] != '.' || number[1] < '0' || number[1] > '9') continue;
+        char *end;
+        long layer = strtol(number + 1, &end, 10);
+        if (*end == '.' && layer < LAYERS_MAX) return layer;
+    }
+    return -1;
+}
+
+static const tri_st_entry *last_layer(const tri_hf *hf) {
+    const tri_st_entry *last = NULL;
+    for (int f = 0; f < hf->n_files; f++)
+        for (int i = 0; i < hf->file[f].n; i++) {
+            const tri_st_entry *entry = &hf->file[f].entry[i];
+            if (layer_of(entry->name) >= 0 && (!last || layer_of(entry->name) > layer_of(last->name))) last = entry;
+        }
+    return last;
+}
+
+tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers) {
+    const tri_st_entry *last = last_layer(hf);
+    char shape[128];
+    if (!last || layer_of(last->name) + 1 == layers) return TRI_OK;
+    return tri__fail(TRI_DATA,
+                     "%s: its weights have %lld layers, up to tensor '%s' %s, but its configuration has %lld "
+                     "(num_hidden_layers); a different number can be set in the configuration's *_encoder object",
+                     hf->folder, (long long)layer_of(last->name) + 1, last->name, tri__shape_text(&last->shape, shape),
+                     (long long)layers);
 }
 
 /* Base names -> [file, entry]. Two tensors with one base name are refused: the result would depend on their order. */
@@ -246,12 +309,14 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
 
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled,
                         const tri_log *log) {
-    char branch[64];
+    char branch[64], shape[128];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
     tri_json *map = tri__json_object();
     tri_status status = map ? map_names(hf, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     names fresh = {{0}, 0};
+    const tri_st_entry *last = last_layer(hf);
+    const tri_piece *missing = NULL;
     int asked = 0, loaded = 0, gaps = 0;
     double elements = 0;
     for (int i = 0; i < n && status == TRI_OK; i++) {
@@ -265,6 +330,7 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         if (!at) {
             add_name(&fresh, pieces[i].name + length);
             gaps |= is_gap(name);
+            if (is_gap(name) && layer_of(name) <= (last ? layer_of(last->name) : -1) && !missing) missing = &pieces[i];
             continue;
         }
         status = fill_piece(hf, at, &pieces[i], branch, log);
@@ -275,6 +341,10 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
     }
     if (status == TRI_OK && asked && !loaded)
         status = tri__fail(TRI_DATA, "%s: none of its tensors is one of a BERT or RoBERTa encoder", hf->folder);
+    if (status == TRI_OK && missing)
+        status = tri__fail(TRI_DATA,
+                           "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",
+                           hf->folder, missing->name + length, tri__shape_text(&missing->shape, shape));
     if (status == TRI_OK) {
         tri__say(log, TRI_LOG_INFO, "%s: loaded %d tensors (%.1f M parameters) from %s", branch, loaded, elements / 1e6,
                  hf->folder);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "comm/mpi/load.h"
 #include "device/device.h"
+#include "engine/model_folder.h"
 #include "report/table.h"
 #include "sim/hardware.h"
 #include "web/http.h"
@@ -35,6 +36,7 @@ typedef struct finding {
     int found;
     char detail[400];
     const char *cost; /* what its absence costs; NULL when it cannot be absent */
+    const tri_settings *settings;
 } finding;
 
 #define FOUND(f, ...) ((f)->found = 1, (void)snprintf((f)->detail, sizeof(f)->detail, __VA_ARGS__))
@@ -228,6 +230,19 @@ static void probe_hardware(const tri_cli *cli, finding *f) {
     else FOUND(f, "%s%s%s", c[0].text, join, c[1].text);
 }
 
+/* The places where models are searched for, and how many each holds. */
+static void probe_models(const tri_cli *cli, finding *f) {
+    tri_model_place place[TRI_MODEL_PLACES];
+    (void)cli;
+    int n = tri__model_places(f->settings, place);
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(f->detail);
+        snprintf(f->detail + used, sizeof f->detail - used, "%s%d in %.100s", i ? ", " : "", place[i].models,
+                 place[i].path);
+        f->found |= place[i].models > 0;
+    }
+}
+
 static const struct {
     const char *name, *cost;
     void (*probe)(const tri_cli *, finding *);
@@ -242,6 +257,7 @@ static const struct {
     {"cuda", "training computes on the CPU", probe_cuda},
     {"http", "no `trident serve`", probe_http},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware},
+    {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
 };
 enum { PROBES = sizeof probes / sizeof *probes };
@@ -277,7 +293,7 @@ tri_status tri__command_doctor(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) {
         finding found[PROBES] = {0};
         for (int i = 0; i < PROBES; i++) {
-            found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost};
+            found[i] = (finding){.name = probes[i].name, .cost = probes[i].cost, .settings = &settings};
             probes[i].probe(cli, &found[i]);
         }
         status = print_findings(cli, found, settings.json);

@@ -5,6 +5,7 @@
 #include "engine/assets.h"
 #include "engine/engine.h"
 #include "engine/files.h"
+#include "engine/model_folder.h"
 #include "settings/forms.h"
 #include "train/run.h"
 
@@ -43,7 +44,7 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
     return TRI_OK;
 }
 
-/* --tokenizer: a folder by its path, or by its name in --models-dir. */
+/* --tokenizer: a folder by its path, or by its name where models are found. */
 static tri_status given_folder(const tri_settings *settings, tri_inspect_model *model) {
     const char *given = settings->tokenizer;
     if (tri__is_folder(given)) {
@@ -52,7 +53,7 @@ static tri_status given_folder(const tri_settings *settings, tri_inspect_model *
         return tri__path_join(model->folder, "", model->name);
     }
     TRI_TRY(tri__path_join(model->name, "", given));
-    return tri__assets_folder(settings->models_dir, given, "--tokenizer", model->folder);
+    return tri__model_folder(settings, given, "--tokenizer", model->folder);
 }
 
 /* A tokenizer that only the configuration names may be missing on this machine; lengths are then estimated. */
@@ -63,7 +64,7 @@ static tri_status find_model(const tri_settings *settings, const char *name, tri
     if (!name && first[0]) name = first;
     if (!name) return TRI_OK;
     TRI_TRY(tri__path_join(model->name, "", name));
-    if (tri__assets_folder(settings->models_dir, name, "tokenizer", model->folder) != TRI_OK) model->folder[0] = 0;
+    if (tri__model_folder(settings, name, "tokenizer", model->folder) != TRI_OK) model->folder[0] = 0;
     return TRI_OK;
 }
 
@@ -144,8 +145,12 @@ static tri_status try_config(const tri_settings *asked, const char *path, const 
     const char *args[] = {"--config", path, "--data-path", data, "--models-dir", asked->models_dir}, *word;
     tri_settings settings;
     int n_words;
-    tri__settings_init(&settings);
-    tri_status status = tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1, &n_words);
+    TRI_TRY(tri__settings_init(&settings));
+    if (asked->hub_cache) settings.hub_cache = strdup(asked->hub_cache);
+    tri_status status = asked->hub_cache && !settings.hub_cache
+                            ? tri__fail(TRI_RESOURCE, "out of memory")
+                            : tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1,
+                                                  &n_words);
     if (status == TRI_OK) status = tri__run_rehearse(&settings);
     tri__settings_free(&settings);
     return status;

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "data/table/table.h"
 #include "data/text/tokenizer.h"
-#include "engine/assets.h"
 #include "engine/inputs.h"
+#include "engine/model_folder.h"
 #include "settings/forms.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const opt
     if (!settings->tokenizer)
         return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
     if (tri__is_folder(settings->tokenizer)) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
-    else TRI_TRY(tri__assets_folder(settings->models_dir, settings->tokenizer, "--tokenizer", folder));
+    else TRI_TRY(tri__model_folder(settings, settings->tokenizer, "--tokenizer", folder));
     TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
     job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .own = own, .threads = from->threads};
     double begin = tri__clock();

@@ -1,33 +1,12 @@
 /* assets.c - an encoder's architecture comes from the known name, overridden by the folder's config.json, overridden by
  * the *_encoder object. */
 #include "engine/assets.h"
+#include "engine/model_folder.h"
 #include "model/model.h"
 #include "plan/schedule/schedule.h"
 
 #include <stdio.h>
 #include <string.h>
-
-tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key,
-                              char out[static TRI_PATH_MAX]) {
-    if (name[0] == '/') {
-        TRI_TRY(tri__path_join(out, "", name));
-        if (tri__is_folder(out)) return TRI_OK;
-        return tri__fail(TRI_NOINPUT, "%s: no folder %s", key, name);
-    }
-    if (models_dir) {
-        TRI_TRY(tri__path_join(out, models_dir, name));
-        if (tri__is_folder(out)) return TRI_OK;
-    }
-    TRI_TRY(tri__path_join(out, "", name));
-    if (strchr(name, '/') && tri__is_folder(out)) return TRI_OK;
-    out[0] = 0;
-    if (models_dir)
-        return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s/%s", key, name, models_dir, name);
-    return tri__fail(
-        TRI_NOINPUT,
-        "%s: no folder of a model named %s; give --models-dir, the folder that holds it, or an absolute path", key,
-        name);
-}
 
 /* The architecture; *fixed: config.json or the object gives the vocabulary's size. */
 static tri_status find_encoder(const char *folder, const char *name, const tri_json *object, const char *key,
@@ -76,13 +55,13 @@ static tri_status choose_pattern(const tri_settings *s, int branch, const tri_lo
 static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log,
                                char own[static TRI_PATH_MAX], char vocabulary[static TRI_PATH_MAX]) {
     char why[1024];
-    tri_status found = tri__assets_folder(s->models_dir, name, key, own);
+    tri_status found = tri__model_folder(s, name, key, own);
     if (found == TRI_OK) return tri__path_join(vocabulary, "", own);
     const char *alike = tri__encoder_vocabulary(name);
     own[0] = vocabulary[0] = 0;
     snprintf(why, sizeof why, "%s", tri_error());
     if (!alike) return found;
-    if (tri__assets_folder(s->models_dir, alike, key, vocabulary) != TRI_OK)
+    if (tri__model_folder(s, alike, key, vocabulary) != TRI_OK)
         return tri__fail(found, "%s; nor is there one of %s, which has the same vocabulary", why, alike);
     tri__say(log, TRI_LOG_INFO, "%s: no folder of a model named %s; its vocabulary is that of %s", key, name, alike);
     return TRI_OK;
@@ -172,7 +151,9 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     int fixed;
     tri_status found = find_folders(s, name, name_key, log, a->folder[branch], vocabulary);
     if (found != TRI_OK && (need_tokenizers || !tri__encoder_preset(name, e))) return found;
-    TRI_TRY(find_encoder(a->folder[branch], name, branch ? m->secondary_encoder : m->primary_encoder, key, e, &fixed));
+    const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
+    a->overridden[branch] = object != NULL;
+    TRI_TRY(find_encoder(a->folder[branch], name, object, key, e, &fixed));
     if (vocabulary[0]) TRI_TRY(load_vocabulary(vocabulary, branch, fixed, log, a));
     TRI_TRY(choose_pattern(s, branch, log, e));
     if (s->tiny) shrink(s, branch, log, a);

@@ -14,14 +14,12 @@ typedef struct tri_assets {
     char folder[2][TRI_PATH_MAX];  /* may hold weights; "": none */
     tri_tokenizer *tokenizer[2];   /* NULL without a folder */
     tri_encoder encoder[2];
+    int overridden[2];             /* an *_encoder object changes the architecture that the folder describes */
 } tri_assets;
 
-/* A folder named by a configuration's `key`: an absolute path, a folder of models_dir (NULL: none), or a path with a
- * slash. */
-tri_status tri__assets_folder(const char *models_dir, const char *name, const char *key, char out[static TRI_PATH_MAX]);
-/* Folders named by the configuration, absolute or under --models-dir; TRI_NOINPUT with the places searched. A known
- * name without a folder takes the vocabulary of another name with the same one, and logs it; without need_tokenizers it
- * needs none. --tiny shrinks the encoders, and ignores the folder's weights. */
+/* Folders named by the configuration, found as by tri__model_folder. A known name without a folder takes the
+ * vocabulary of another name with the same one, and logs it; without need_tokenizers it needs none. --tiny shrinks the
+ * encoders, and ignores the folder's weights. */
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets);
 /* Those stored in a checkpoint; settings are the checkpoint's. */
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets);

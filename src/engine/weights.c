@@ -370,7 +370,9 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         draw_here(engine);
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
-        tri_status status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
+        int64_t layers = engine->model.encoder[branch].num_hidden_layers;
+        tri_status status = assets->overridden[branch] ? TRI_OK : tri__hf_check_layers(hf, layers);
+        if (status == TRI_OK) status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
         tri__hf_close(hf);
         TRI_TRY(status);
         part_experts(engine, branch, filled, log);

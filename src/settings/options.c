@@ -45,8 +45,9 @@ const tri_option tri__run_options[] = {
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, NOTHING, .value = "./outputs", .commands = "train,demo,export,supervise",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to create"),
-    ROW(TEXT, models_dir, NOTHING, .commands = "train,plan,choose,simulate,inspect,tokenize",
-        .help = "folder that holds the folders of tokenizers and encoders"),
+    ROW(TEXT, models_dir, NOTHING, .commands = "train,plan,choose,simulate,inspect,tokenize,doctor",
+        .help = "folder that holds the folders of tokenizers and encoders; then ./models and Hugging Face's cache are "
+                "searched"),
     ROW(TEXT, column_info, NOTHING, .commands = "train,plan,choose,simulate",
         .help = "column_info.json of the Multimodal-Toolkit, which describes columns; default: the data folder's, if "
                 "no text is named"),
@@ -65,7 +66,7 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench",
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
-        .help = "folder of a tokenizer, or its name in --models-dir"),
+        .help = "folder of a tokenizer, or its name in --models-dir, ./models or Hugging Face's cache"),
     ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report,trace",
         .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; report: .html, trace: "
                 ".json, default in the run folder); -o for short; default: stdout"),

@@ -91,7 +91,8 @@ void tri__settings_free(tri_settings *settings) {
     free(settings->notes.at);
     settings->notes = (tri_texts){0};
     free(settings->calibrated);
-    settings->calibrated = NULL;
+    free(settings->hub_cache);
+    settings->calibrated = settings->hub_cache = NULL;
 }
 
 /* The row of a name that is listed for `scope`; otherwise its first row. One name may mean different things for two

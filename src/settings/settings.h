@@ -67,6 +67,7 @@ typedef struct tri_settings {
     char *hardware;                /* simulate, plan: a name or a file */
     char *calibrated; /* what `trident calibrate` wrote for this device, for where no hardware is given: not
                          an option; found by src/cli. NULL: nothing */
+    char *hub_cache; /* Hugging Face's cache of models: not an option; found by src/cli. NULL: none */
     int tiny;                      /* encoders shrunk by tri__assets_open */
     /* tokenize, vocab */
     char *column;

@@ -11,13 +11,17 @@
 
 #include <stdlib.h>
 
-/* Weights in an encoder's folder must be readable. */
+/* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */
 static tri_status check_weights(const tri_assets *assets) {
     for (int branch = 0; branch < assets->n_texts; branch++) {
         tri_hf *weights = NULL;
         if (!assets->folder[branch][0]) continue;
         TRI_TRY(tri__hf_open(assets->folder[branch], &weights));
+        tri_status status = !weights || assets->overridden[branch]
+                                ? TRI_OK
+                                : tri__hf_check_layers(weights, assets->encoder[branch].num_hidden_layers);
         tri__hf_close(weights);
+        TRI_TRY(status);
     }
     return TRI_OK;
 }
