@@ -1,4 +1,5 @@
-/* test_layout.c - dtypes, shapes and slices. */
+/* test_layout.c - dtypes, shapes, slices and buckets of distances. */
+#include "layout/distance.h"
 #include "layout/dtype.h"
 #include "layout/slice.h"
 
@@ -85,9 +86,31 @@ static void test_slices(void **state) {
     assert_true(tri__slice_is_whole(&whole, &scalar));
 }
 
+/* Digests (FNV-1a over whole numbers) of transformers 5.22's own buckets for distances -8192 to 8192: MPNetEncoder's
+ * relative_position_bucket, and make_log_bucket_position plus half the buckets, clamped to the rows. */
+static void test_distances(void **state) {
+    (void)state;
+    static const struct {
+        int32_t (*bucket)(int32_t, int32_t, int32_t);
+        int32_t buckets, reach;
+        uint64_t digest;
+    } cases[] = {{tri__bucket_t5, 32, 128, 0x189dadab400f8a57},   {tri__bucket_t5, 64, 256, 0xcf4127a68321fd97},
+                 {tri__bucket_log, 512, 512, 0xc84b0b226975e020}, {tri__bucket_log, 48, 8192, 0x5b0c1fbd4ad45b8c},
+                 {tri__bucket_log, 16, 40, 0x2033aa5b95249c68}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t digest = 0xcbf29ce484222325;
+        for (int32_t d = -8192; d <= 8192; d++)
+            digest = (digest ^ (uint64_t)cases[i].bucket(d, cases[i].buckets, cases[i].reach)) * 0x100000001b3;
+        assert_true(digest == cases[i].digest);
+    }
+    for (int32_t d = -30; d <= 30; d++) /* without a reach, every distance has its own row, up to the last */
+        assert_int_equal(tri__bucket_log(d, 40, 0), d < -20 ? 0 : d > 19 ? 39 : d + 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dtypes), cmocka_unit_test(test_shapes), cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
