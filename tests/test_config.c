@@ -445,7 +445,7 @@ static void test_presets(void **state) {
     tri_encoder e, back;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(tri__encoder_preset(cases[i].name, &e));
-        assert_true(e.roberta == cases[i].roberta && e.vocab_size == cases[i].vocab &&
+        assert_true((int)e.family == cases[i].roberta && e.vocab_size == cases[i].vocab &&
                     e.hidden_size == cases[i].hidden);
         assert_true(e.num_hidden_layers == cases[i].layers && e.num_attention_heads == cases[i].heads);
         assert_true(e.intermediate_size == cases[i].inner && e.max_position_embeddings == cases[i].positions);
@@ -481,14 +481,14 @@ static void test_encoder_parse(void **state) {
         const char *json, *error;
     } cases[] = {
         {"{\"unknown\": [1], \"hidden_size\": 64, \"num_attention_heads\": 4}", NULL},
-        {"{\"hidden_act\": \"relu\"}", "cfg: hidden_act is \"relu\"; only \"gelu\""},
+        {"{\"hidden_act\": \"relu\"}", "cfg: hidden_act is \"relu\"; supported are gelu"},
         {"{\"hidden_act\": \"gelu_new\"}", "hidden_act is \"gelu_new\""},
         {"{\"hidden_act\": 3}", "hidden_act is \"not a string\""},
         {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type is \"relative_key\""},
         {"{\"position_embedding_type\": \"absolute\", \"hidden_act\": \"gelu\"}", NULL},
         {"{\"hidden_act\": \"gelu_python\", \"pad_token_id\": null}", NULL},
-        {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\""},
-        {"{\"is_decoder\": true}", "is_decoder"},
+        {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\"; supported are bert, roberta"},
+        {"{\"is_decoder\": true}", "cfg: is_decoder is true; only false is supported"},
         {"{\"hidden_size\": 0}", "cfg: hidden_size: 0 is out of range"},
         {"{\"vocab_size\": \"many\"}", "cfg: vocab_size: expected a whole number, not a string"},
         {"{\"vocab_size\": 99999999999}", "out of range"},
@@ -516,7 +516,8 @@ static void test_encoder_parse(void **state) {
     tri_encoder e = {0};
     tri_json *json = tri__json_pack("{s:s}", "model_type", "roberta"); /* the class's defaults, not roberta-base's */
     assert_int_equal(tri__encoder_parse(json, "cfg", &e), TRI_OK);
-    assert_true(e.roberta && e.vocab_size == 50265 && e.pad_token_id == 1 && e.max_position_embeddings == 512);
+    assert_true(e.family == TRI_FAMILY_ROBERTA && e.vocab_size == 50265 && e.pad_token_id == 1 &&
+                e.max_position_embeddings == 512);
     tri__json_decref(json);
     e.num_attention_heads = 7;
     expect_error("heads", tri__encoder_check(&e, "cfg", 8), TRI_USAGE,

@@ -70,7 +70,7 @@ static void names_and_words(void **state) {
     tri_hf *hf;
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
     assert_non_null(hf);
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, &log), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 5, filled, &log), TRI_OK);
     assert_memory_equal(word, four, sizeof word);
     assert_true(gain[0] == 1 && gain[1] == -2 && shift[0] == 1 && shift[1] == -2);
     assert_true(other[0] == 7 && other[1] == 7);
@@ -85,11 +85,11 @@ static void names_and_words(void **state) {
 
     pieces[0].slice = (tri_slice){.start = {0, 1}, .extent = {2, 1}, .begin = 0, .end = 2}; /* a column */
     pieces[0].data = column;
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, NULL), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 5, filled, NULL), TRI_OK);
     assert_true(column[0] == 2 && column[1] == 4);
 
     pieces[0] = whole("primary.embeddings.word_embeddings.weight", TRI_F32, tri__shape_2d(1, 4), word);
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 5, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 5, filled, NULL), TRI_DATA);
     assert_non_null(strstr(tri_error(), "shape [2, 2]"));
     assert_non_null(strstr(tri_error(), "[1, 4]"));
     tri__hf_close(hf);
@@ -112,7 +112,7 @@ static void shards(void **state) {
     uint8_t filled[2] = {0};
     tri_hf *hf;
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
-    assert_int_equal(tri__hf_read(hf, "secondary.", pieces, 2, filled, NULL), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "secondary.", "roberta.", pieces, 2, filled, NULL), TRI_OK);
     assert_memory_equal(gain, two, sizeof gain);
     assert_memory_equal(shift, four, sizeof shift);
     tri__hf_close(hf);
@@ -155,7 +155,7 @@ static void refused(void **state) {
     write_file("model.safetensors", twice, 2);
     tri_piece piece = whole("primary.y", TRI_F32, tri__shape_1d(2), out);
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
-    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, NULL), TRI_DATA);
     assert_non_null(strstr(tri_error(), "twice"));
     tri__hf_close(hf);
 
@@ -164,7 +164,7 @@ static void refused(void **state) {
     remove(path);
     write_file("model.safetensors", twice, 1);
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
-    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, NULL), TRI_DATA);
     assert_non_null(strstr(tri_error(), "none of its tensors"));
     tri__hf_close(hf);
 }
@@ -283,7 +283,7 @@ static void repeated(void **state) {
     uint8_t filled[1];
     write_file("model.safetensors", &stored, 1);
     assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
-    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA); /* not asked for */
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, NULL), TRI_DATA); /* not asked for */
     for (int base = 0; base < 3; base += 2)
         for (int64_t begin = 0; begin < WANT * WIDTH; begin += 3)
             for (int64_t end = begin; end <= WANT * WIDTH; end += 5) {
@@ -291,7 +291,7 @@ static void repeated(void **state) {
                 piece.slice.begin = begin, piece.slice.end = end;
                 memset(out, 0xff, sizeof out);
                 said[0] = 0;
-                assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, &log), TRI_OK);
+                assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, &log), TRI_OK);
                 assert_non_null(strstr(said, base ? "primary: the folder's 3 positions are repeated to 12\n"
                                                   : "primary: the folder's 5 positions are repeated to 14\n"));
                 for (int64_t e = begin; e < end; e++)
@@ -299,10 +299,10 @@ static void repeated(void **state) {
             }
     piece = whole(piece.name, TRI_F32, tri__shape_2d(WANT, 1), out); /* another width; more rows than wanted */
     piece.repeat = 1;
-    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, NULL), TRI_DATA);
     piece = whole(piece.name, TRI_F32, tri__shape_2d(4, WIDTH), out);
     piece.repeat = 1;
-    assert_int_equal(tri__hf_read(hf, "primary.", &piece, 1, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", &piece, 1, filled, NULL), TRI_DATA);
     tri__hf_close(hf);
 }
 

@@ -1,5 +1,5 @@
 /* huggingface.c - fills a model's pieces from a Hugging Face folder. Files of the same weights differ in small ways: a
- * leading bert. or roberta., gamma and beta for weight and bias, heads that the encoder does not have. Each tensor is
+ * leading "bert.", gamma and beta for weight and bias, heads that the encoder does not have. Each tensor is
  * first mapped to its base-model name; unmatched tensors on either side are then reported, one line each. */
 #include "checkpoint/huggingface.h"
 
@@ -153,16 +153,10 @@ void tri__hf_close(tri_hf *hf) {
 }
 
 /* Writes the base-model name of a tensor to `out`. */
-static void base_name(const char *name, char out[static TRI_PATH_MAX]) {
-    static const char *const prefixes[] = {"bert.", "roberta."};
+static void base_name(const char *name, const char *base, char out[static TRI_PATH_MAX]) {
     static const char *const old_names[][2] = {{"LayerNorm.gamma", "LayerNorm.weight"},
                                                {"LayerNorm.beta", "LayerNorm.bias"}};
-    for (int i = 0; i < 2; i++)
-        if (tri__text_begins(name, prefixes[i])) {
-            name += strlen(prefixes[i]);
-            break;
-        }
-    snprintf(out, TRI_PATH_MAX, "%s", name);
+    snprintf(out, TRI_PATH_MAX, "%s", tri__text_begins(name, base) ? name + strlen(base) : name);
     for (int i = 0; i < 2; i++) {
         size_t at = strlen(out) - strlen(old_names[i][0]);
         if (ends(out, old_names[i][0])) snprintf(out + at, TRI_PATH_MAX - at, "%s", old_names[i][1]);
@@ -204,11 +198,11 @@ tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers) {
 }
 
 /* Base names -> [file, entry]. Two tensors with one base name are refused: the result would depend on their order. */
-static tri_status map_names(const tri_hf *hf, tri_json *map) {
+static tri_status map_names(const tri_hf *hf, const char *base, tri_json *map) {
     char name[TRI_PATH_MAX];
     for (int f = 0; f < hf->n_files; f++)
         for (int i = 0; i < hf->file[f].n; i++) {
-            base_name(hf->file[f].entry[i].name, name);
+            base_name(hf->file[f].entry[i].name, base, name);
             if (tri__json_get(map, name))
                 return tri__fail(TRI_DATA, "%s: tensor '%s' occurs twice, under two names", hf->folder, name);
             if (tri__json_set_new(map, name, tri__json_pack("[i, i]", f, i)))
@@ -267,9 +261,9 @@ static int dense_name(const char *name, char out[static TRI_PATH_MAX]) {
     return at != NULL;
 }
 
-/* Whether a file without this tensor is not the whole of an encoder. Dense ones have no router. */
+/* Whether a file without this tensor is not the whole of an encoder. Some have no pooler, and dense ones no router. */
 static int is_gap(const char *name) {
-    return tri__text_begins(name, "embeddings.") || (tri__text_begins(name, "encoder.") && !strstr(name, ".router."));
+    return !tri__text_begins(name, "pooler.") && !tri__text_begins(name, "projection.") && !strstr(name, ".router.");
 }
 
 /* A list of names for one line: the first few, and how many more. */
@@ -307,13 +301,13 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
                  fresh->text);
 }
 
-tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces, int n, uint8_t *filled,
-                        const tri_log *log) {
+tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
+                        uint8_t *filled, const tri_log *log) {
     char branch[64], shape[128];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
     tri_json *map = tri__json_object();
-    tri_status status = map ? map_names(hf, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    tri_status status = map ? map_names(hf, base, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     names fresh = {{0}, 0};
     const tri_st_entry *last = last_layer(hf);
     const tri_piece *missing = NULL;
@@ -340,7 +334,10 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const tri_piece *pieces,
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
     if (status == TRI_OK && asked && !loaded)
-        status = tri__fail(TRI_DATA, "%s: none of its tensors is one of a BERT or RoBERTa encoder", hf->folder);
+        status = tri__fail(
+            TRI_DATA,
+            "%s: none of its tensors has a name of this encoder; does its config.json have the right model_type?",
+            hf->folder);
     if (status == TRI_OK && missing)
         status = tri__fail(TRI_DATA,
                            "%s: its weights have no tensor '%s', the model's has shape %s; is the file whole?",

@@ -5,6 +5,7 @@
 #include "checkpoint/copies.h"
 #include "checkpoint/huggingface.h"
 #include "engine/engine.h"
+#include "model/family.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -370,9 +371,10 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         draw_here(engine);
         snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
-        int64_t layers = engine->model.encoder[branch].num_hidden_layers;
-        tri_status status = assets->overridden[branch] ? TRI_OK : tri__hf_check_layers(hf, layers);
-        if (status == TRI_OK) status = tri__hf_read(hf, prefix, engine->weights, engine->n_weights, filled, log);
+        const tri_encoder *e = &assets->encoder[branch];
+        tri_status status = assets->overridden[branch] ? TRI_OK : tri__hf_check_layers(hf, e->num_hidden_layers);
+        if (status == TRI_OK)
+            status = tri__hf_read(hf, prefix, tri__family(e)->prefix, engine->weights, engine->n_weights, filled, log);
         tri__hf_close(hf);
         TRI_TRY(status);
         part_experts(engine, branch, filled, log);

@@ -1,51 +1,58 @@
-/* bert.c - one text branch: a BERT or RoBERTa encoder, pooling, and the projection to the common width. Names and
- * numerics are Hugging Face's: post-norm, exact-erf GELU. A unit's memory has, in this order, parameters that tensor
- * parallelism splits, those it does not, and norms; query, key and value are adjacent, so that they are one [3H, H]
- * operand. */
+/* bert.c - post-norm encoders: BERT, and the families that share its layers under names of their own (family.c). Names
+ * and numerics are Hugging Face's. A unit's memory has, in this order, parameters that tensor parallelism splits, those
+ * it does not, and norms; query, key and value are adjacent, so that they are one [3H, H] operand. */
 #include "base/random.h"
-#include "base/text.h"
 #include "model/branch.h"
+#include "model/family.h"
 
 #include <stdio.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* Whether a layer has a parameter: a mixture of experts has a router, others one feed-forward layer. */
-static int is_part(const char *name, int mixes) {
-    int dense = tri__text_begins(name, "intermediate.") || tri__text_begins(name, "output.dense."),
-        router = tri__text_begins(name, "router.");
-    return mixes ? !dense : !router;
-}
+/* Layers that have a parameter: those with one feed-forward layer, those with a mixture of experts. */
+enum { DENSE = 1, MIXED, ANY };
 
 static void layer_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
+    const tri_layer_names *n = tri__family(e)->names;
     int64_t H = e->hidden_size, I = e->intermediate_size;
     float d = (float)e->initializer_range;
-    const tri_param_row rows[] = {
-        {"attention.self.query.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"attention.self.key.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"attention.self.value.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"attention.output.dense.weight", H, H, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {"intermediate.dense.weight", I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"output.dense.weight", H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {"attention.self.query.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attention.self.key.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attention.self.value.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attention.output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"router.weight", e->num_experts, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"attention.output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"attention.output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-        {"output.LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"output.LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+    const struct {
+        const char *part, *end;
+        int64_t rows, cols;
+        tri_init init;
+        tri_share share;
+        int layers;
+    } rows[] = {
+        {n->query, ".weight", H, H, TRI_INIT_NORMAL, TRI_SHARE_ROWS, ANY},
+        {n->key, ".weight", H, H, TRI_INIT_NORMAL, TRI_SHARE_ROWS, ANY},
+        {n->value, ".weight", H, H, TRI_INIT_NORMAL, TRI_SHARE_ROWS, ANY},
+        {n->attention, ".weight", H, H, TRI_INIT_NORMAL, TRI_SHARE_COLS, ANY},
+        {n->inner, ".weight", I, H, TRI_INIT_NORMAL, TRI_SHARE_ROWS, DENSE},
+        {n->outer, ".weight", H, I, TRI_INIT_NORMAL, TRI_SHARE_COLS, DENSE},
+        {n->query, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_ROWS, ANY},
+        {n->key, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_ROWS, ANY},
+        {n->value, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_ROWS, ANY},
+        {n->inner, ".bias", 0, I, TRI_INIT_ZERO, TRI_SHARE_ROWS, DENSE},
+        {n->attention, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_WHOLE, ANY},
+        {n->outer, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_WHOLE, DENSE},
+        {"router", ".weight", e->num_experts, H, TRI_INIT_NORMAL, TRI_SHARE_WHOLE, MIXED},
+        {n->attention_norm, ".weight", 0, H, TRI_INIT_ONE, TRI_SHARE_TOKENS, ANY},
+        {n->attention_norm, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_TOKENS, ANY},
+        {n->norm, ".weight", 0, H, TRI_INIT_ONE, TRI_SHARE_TOKENS, ANY},
+        {n->norm, ".bias", 0, H, TRI_INIT_ZERO, TRI_SHARE_TOKENS, ANY},
     };
     char prefix[128];
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
-    snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld.", tri__branch_name(branch), (long long)layer);
     int mixes = tri__encoder_has_experts(e, layer);
-    for (int i = 0; i < COUNT(rows); i++)
-        if (is_part(rows[i].name, mixes)) tri__model_params(model, prefix, &rows[i], 1);
+    for (int i = 0; i < COUNT(rows); i++) {
+        if (!(rows[i].layers & (mixes ? MIXED : DENSE))) continue;
+        snprintf(prefix, sizeof prefix, "%s.%s%lld.%s", tri__branch_name(branch), n->layer, (long long)layer,
+                 rows[i].part);
+        const tri_param_row row = {rows[i].end, rows[i].rows, rows[i].cols, rows[i].init,
+                                   rows[i].init == TRI_INIT_NORMAL ? d : 0, rows[i].share};
+        tri__model_params(model, prefix, &row, 1);
+    }
     if (mixes) tri__experts_params(model, branch, layer);
 }
 
@@ -97,13 +104,14 @@ static int embeddings(tri_branch *b) {
 static int attention(tri_branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
     const tri_encoder *e = b->e;
+    const tri_layer_names *n = tri__family(e)->names;
     const tri_rows tokens = f->build.program->slot[x].rows;
     int64_t H = e->hidden_size;
     int qkv = tri__forward_slot(f, tokens, 3 * H, "qkv");
     char name[192];
-    snprintf(name, sizeof name, "%s.attention.self.query.weight", layer);
+    snprintf(name, sizeof name, "%s.%s.weight", layer, n->query);
     int w = tri__forward_weight(f, "qkv.w", name, 3 * H, H);
-    snprintf(name, sizeof name, "%s.attention.self.query.bias", layer);
+    snprintf(name, sizeof name, "%s.%s.bias", layer, n->query);
     TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, tri__forward_weight(f, "qkv.b", name, 1, 3 * H));
 
     float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
@@ -115,7 +123,7 @@ static int attention(tri_branch *b, int x, const char *layer) {
         attr.p = p, attr.max_len = (int32_t)f->model->max_len,
         attr.id = tri__random_id(f->build.program->slot[ctx].name);
     tri__branch_attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
-    snprintf(name, sizeof name, "%s.attention.output.dense", layer);
+    snprintf(name, sizeof name, "%s.%s", layer, n->attention);
     return tri__forward_linear(f, ctx, b->rows, H, H, "attn", name);
 }
 
@@ -134,31 +142,32 @@ static int residual(tri_branch *b, int x, int res, const char *label, const char
 
 static int feed_forward(tri_branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
+    const tri_layer_names *n = tri__family(b->e)->names;
     int64_t H = b->e->hidden_size, I = b->e->intermediate_size;
     char name[192];
-    snprintf(name, sizeof name, "%s.intermediate.dense", layer);
+    snprintf(name, sizeof name, "%s.%s", layer, n->inner);
     int h = tri__forward_linear(f, x, b->rows, I, H, "ff1", name);
-    int act = tri__forward_slot(f, b->rows, I, "gelu");
-    TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
-    snprintf(name, sizeof name, "%s.output.dense", layer);
+    int act = tri__forward_activation(f, h, b->rows, I, b->e->act);
+    snprintf(name, sizeof name, "%s.%s", layer, n->outer);
     return tri__forward_linear(f, act, b->rows, H, I, "ff2", name);
 }
 
 static int layer(tri_branch *b, int x, int64_t index) {
     tri_forward *f = b->f;
+    const tri_layer_names *n = tri__family(b->e)->names;
     char prefix[128], name[192];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
-    snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld", b->prefix, (long long)index);
+    snprintf(prefix, sizeof prefix, "%s.%s%lld", b->prefix, n->layer, (long long)index);
 
     int gate = 1 + tri__layer_find(f->build.program, f->build.program->unit[f->build.unit]);
     int res = tri__branch_is_first_alone(b, index) ? tri__branch_take_first(b, x) : x;
     f->build.layer = gate, b->scale = -1;
     int attn = attention(b, x, prefix);
-    snprintf(name, sizeof name, "%s.attention.output.LayerNorm", prefix);
+    snprintf(name, sizeof name, "%s.%s", prefix, n->attention_norm);
     int mid = residual(b, attn, res, "norm1", name);
 
     int ff = tri__encoder_has_experts(b->e, index) ? tri__branch_mixture(b, mid, prefix) : feed_forward(b, mid, prefix);
-    snprintf(name, sizeof name, "%s.output.LayerNorm", prefix);
+    snprintf(name, sizeof name, "%s.%s", prefix, n->norm);
     int out = residual(b, ff, mid, "norm2", name);
     f->build.layer = -gate;
     if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);

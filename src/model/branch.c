@@ -1,5 +1,5 @@
-/* branch.c - what all encoder families share: the operation of attention, first tokens, experts, layers that steps leave
- * out, pooling, and the projection to the common width. */
+/* branch.c - what all encoder families share: the operation of attention, first tokens, experts, layers that steps
+ * leave out, pooling, and the projection to the common width. */
 #include "model/branch.h"
 
 #include <stdio.h>
@@ -108,7 +108,8 @@ int tri__branch_pooling(tri_branch *b, int x) {
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
-    int pooled = tri__branch_is_first_alone(b, b->e->num_hidden_layers - 1) ? x : tri__forward_slot(f, rows, H, "pooled");
+    int pooled = tri__branch_is_first_alone(b, b->e->num_hidden_layers - 1) ? x
+                                                                            : tri__forward_slot(f, rows, H, "pooled");
     if (f->model->pooling == TRI_POOLING_MEAN) TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, pooled, x, b->seq);
     else if (pooled != x) TRI_BUILD(&f->build, pool_first, (tri_attr){0}, pooled, x, b->seq);
     if (f->model->pooling == TRI_POOLING_POOLER) {

@@ -5,6 +5,7 @@
 #include "base/option.h"
 #include "layout/capacity.h"
 #include "model/pattern.h"
+#include "program/op.h"
 
 typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
 
@@ -38,13 +39,18 @@ tri_status tri__model_config_check(const tri_model_config *config);
 
 enum { TRI_MAX_ENCODER_LAYERS = 1024, TRI_MAX_EXPERTS = 1024 };
 
+/* Encoder families: rows of model/family.c. */
+typedef enum tri_family { TRI_FAMILY_BERT, TRI_FAMILY_ROBERTA, TRI_FAMILY_COUNT } tri_family;
+
 /* An encoder's architecture. */
 typedef struct tri_encoder {
-    int roberta;           /* 0 BERT: positions count from 0; 1 RoBERTa: from pad_token_id + 1 */
+    tri_family family;
+    tri_activation act;    /* hidden_act */
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings, type_vocab_size;
-    int64_t pad_token_id;  /* -1: none (BERT only). Its word row, and RoBERTa's position row of that number, begin as
-                            * zeros and are not trained */
+    int64_t max_position_embeddings;
+    int64_t type_vocab_size; /* 0: no token types */
+    int64_t pad_token_id;  /* -1: none. Its word row and, where positions count from it, the position row of that
+                            * number begin as zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
     tri_pattern pattern;   /* attention_pattern: which keys a query attends to */
     int64_t num_experts;   /* of each feed-forward layer that is a mixture; 0: none */
@@ -60,8 +66,8 @@ int tri__encoder_preset(const char *name, tri_encoder *encoder);
 const char *tri__encoder_vocabulary(const char *name);
 /* Shrinks an encoder to width 64, `layers` layers and, where that divides 64, at least `heads` heads. */
 void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
-/* Overrides *encoder with keys of a config.json. Unknown keys are ignored; a model_type other than bert or roberta, an
- * activation other than gelu, relative positions: TRI_USAGE. */
+/* Overrides *encoder with keys of a config.json; another model_type than its own begins with that family's defaults.
+ * Unknown keys are ignored; an unknown model_type or activation, or a value that cannot be honoured: TRI_USAGE. */
 tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
 /* Gives the position table at least max_len usable rows; returns how many it had, 0 if those were enough. */
 int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len);

@@ -5,7 +5,7 @@
  * their outputs are added, weighted (Fedus et al., 2021; Lepikhin et al., 2020). Experts take so many tokens of each
  * sequence (layout/capacity.h). A token without a place gets 0, so that the residual connection passes it on. */
 #include "base/text.h"
-#include "model/model.h"
+#include "model/family.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -141,17 +141,19 @@ int64_t tri__model_active(const tri_network *model) {
  * counts experts. */
 void tri__experts_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
+    const tri_layer_names *n = tri__family(e)->names;
     int64_t H = e->hidden_size, I = e->intermediate_size, E = e->num_experts;
     float d = (float)e->initializer_range;
+    tri_arena *arena = model->arena;
     const tri_param_row params[] = {
-        {"intermediate.dense.weight", I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"output.dense.weight", H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {"intermediate.dense.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
-        {"output.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {tri__arena_print(arena, "%s.weight", n->inner), I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {tri__arena_print(arena, "%s.weight", n->outer), H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
+        {tri__arena_print(arena, "%s.bias", n->inner), 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
+        {tri__arena_print(arena, "%s.bias", n->outer), 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     char prefix[128];
     tri__model_unit(model, "%s.layer.%lld.experts", tri__branch_name(branch), (long long)layer);
-    snprintf(prefix, sizeof prefix, "%s.encoder.layer.%lld.experts.", tri__branch_name(branch), (long long)layer);
+    snprintf(prefix, sizeof prefix, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer, (long long)layer);
     model->unit[model->n_units - 1].experts = E;
     tri__model_params(model, prefix, params, COUNT(params));
 }
@@ -222,6 +224,7 @@ int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char
     const tri_encoder *e = &f->model->encoder[m->branch];
     tri_arena *arena = f->build.arena;
     int64_t H = e->hidden_size, I = e->intermediate_size;
+    const tri_layer_names *n = tri__family(e)->names;
     const char *unit = f->build.program->unit[f->build.unit];
     routed to = route(f, m, x, prefix);
     balance(f, m, &to);
@@ -229,10 +232,9 @@ int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char
     TRI_BUILD(&f->build, dispatch, (tri_attr){0}, sent, x, to.choice, to.from);
 
     tri__build_unit(&f->build, tri__arena_print(arena, "%s.experts", unit));
-    int h = dense(f, m, sent, to.from, I, H, "ff1", tri__arena_print(arena, "%s.experts.intermediate.dense", prefix));
-    int act = tri__forward_slot(f, m->places, I, "gelu");
-    TRI_BUILD(&f->build, gelu, (tri_attr){0}, act, h);
-    int made = dense(f, m, act, to.from, H, I, "ff2", tri__arena_print(arena, "%s.experts.output.dense", prefix));
+    int h = dense(f, m, sent, to.from, I, H, "ff1", tri__arena_print(arena, "%s.experts.%s", prefix, n->inner));
+    int act = tri__forward_activation(f, h, m->places, I, e->act);
+    int made = dense(f, m, act, to.from, H, I, "ff2", tri__arena_print(arena, "%s.experts.%s", prefix, n->outer));
 
     tri__build_unit(&f->build, unit);
     int y = tri__forward_slot(f, m->rows, H, "combined");

@@ -221,6 +221,16 @@ int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64
     return y;
 }
 
+int tri__forward_activation(tri_forward *f, int x, tri_rows rows, int64_t cols, tri_activation act) {
+    static const tri_op ops[] = {[TRI_ACTIVATION_GELU] = TRI_OP_gelu,
+                                 [TRI_ACTIVATION_GELU_TANH] = TRI_OP_gelu_tanh,
+                                 [TRI_ACTIVATION_RELU] = TRI_OP_relu,
+                                 [TRI_ACTIVATION_SILU] = TRI_OP_silu};
+    int y = tri__forward_slot(f, rows, cols, tri__op_row(ops[act])->name);
+    tri__build(&f->build, ops[act], (const int[TRI_MAX_ARGS]){y, x}, (tri_attr){0});
+    return y;
+}
+
 int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label,
                       const char *name) {
     char text[256];

@@ -128,6 +128,8 @@ int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *l
 /* y = x w^T + b. `name` is the logical name without .weight / .bias. */
 int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label,
                         const char *name);
+/* y = f(x), named for its operation. */
+int tri__forward_activation(tri_forward *f, int x, tri_rows rows, int64_t cols, tri_activation act);
 /* y = norm(x). */
 int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label,
                       const char *name);
@@ -145,8 +147,6 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer);
 /* x [rows,H] through the experts of the layer whose logical names begin with `prefix`: [rows,H]. */
 int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char *prefix);
 
-void tri__bert_params(tri_network *model, int branch);
-int tri__bert_forward(tri_forward *f, int branch);      /* a slot [N, common] */
 void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);

@@ -1,5 +1,5 @@
 /* trimodal.c - the model: text branches and the tabular branch, fused. Branches without fields are omitted. */
-#include "model/model.h"
+#include "model/family.h"
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_network *model) {
@@ -17,7 +17,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .pooling = config->pooling,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_texts; branch++) {
-        tri__bert_params(model, branch);
+        tri__family(&encoder[branch])->params(model, branch);
         model->blocks[branch] = tri__pattern_blocks(arena, &encoder[branch].pattern, model->max_len,
                                                     encoder[branch].num_attention_heads);
     }
@@ -37,7 +37,8 @@ void tri__model_forward(tri_forward *f) {
                                           "p.%s", model->unit[u].name);
     }
     int branch[3] = {-1, -1, -1}, n = 0;
-    for (int text = 0; text < model->n_texts; text++) branch[n++] = tri__bert_forward(f, text);
+    for (int text = 0; text < model->n_texts; text++)
+        branch[n++] = tri__family(&model->encoder[text])->forward(f, text);
     if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
     tri__fusion_forward(f, branch);
 }

@@ -6,7 +6,7 @@
  */
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
-#include "model/model.h"
+#include "model/family.h"
 #include "serve/serve.h"
 #include "serve/original.h"
 
@@ -16,6 +16,12 @@
 
 enum { CARD_ROOM = 64 << 20 }; /* bytes reserved for the card's text: a table may have many columns */
 
+/* Parts of a branch that transformers' class does not have. */
+static int is_own(const tri_encoder *encoder, const char *name) {
+    return tri__text_begins(name, "projection.") ||
+           (tri__text_begins(name, "pooler.") && !tri__family(encoder)->has_pooler);
+}
+
 /* Writes the encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
 static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
     char prefix[32], path[TRI_PATH_MAX];
@@ -24,7 +30,7 @@ static tri_status write_encoder(tri_original *e, int branch, const char *folder)
     tri_piece *pieces = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *pieces);
     for (int i = 0; i < e->n_weights; i++) {
         const char *name = e->weights[i].name;
-        if (!tri__text_begins(name, prefix) || tri__text_begins(name + strlen(prefix), "projection.")) continue;
+        if (!tri__text_begins(name, prefix) || is_own(&e->assets.encoder[branch], name + strlen(prefix))) continue;
         pieces[n] = e->weights[i];
         pieces[n++].name = name + strlen(prefix);
     }

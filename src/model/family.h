@@ -1,0 +1,58 @@
+/* family.h - the encoder families as a table: what they read from and write to a config.json, the names of their
+ * tensors, and the functions that build them. A new family is a row of family.c; docs/extending/adding-a-model.md. */
+#ifndef TRI_MODEL_FAMILY_H
+#define TRI_MODEL_FAMILY_H
+
+#include "model/model.h"
+
+/* A key of BERT's config.json and the family's name for it; NULL: the family has no such key, and its default holds. */
+typedef struct tri_key_name {
+    const char *bert, *own;
+} tri_key_name;
+
+/* A key of the family's config.json with a fixed value. */
+typedef struct tri_fixed_key {
+    const char *key, *value; /* the value is JSON */
+    int checked;             /* any other value, except null, is refused */
+    int written;
+} tri_fixed_key;
+
+/* Names of a post-norm encoder's tensors (bert.c). */
+typedef struct tri_layer_names {
+    const char *layer;                /* before a layer's number: "encoder.layer." */
+    const char *query, *key, *value;  /* in a layer, without .weight and .bias */
+    const char *attention;            /* the dense layer after attention */
+    const char *attention_norm;
+    const char *inner, *outer;        /* the feed-forward layers, to intermediate_size and back */
+    const char *norm;
+} tri_layer_names;
+
+typedef struct tri_family_row {
+    const char *type;         /* model_type of config.json */
+    const char *architecture; /* transformers' class */
+    const char *prefix;       /* of tensors in files of models with a head: "bert." */
+    tri_encoder defaults;     /* of missing keys: those of transformers' configuration class */
+    const tri_key_name *keys; /* that differ from BERT's; ends with a NULL name; NULL: none do */
+    const tri_fixed_key *fixed; /* ends with a NULL key */
+    const tri_option *own;    /* further keys, of tri_encoder; ends with a NULL name; NULL: none */
+    int counts_from_pad;      /* positions: from pad_token_id + 1 on, pad tokens not counted; 0: from 0 on */
+    int has_pooler;           /* transformers' class has pooler.dense; 0: one that is asked for is new */
+    const tri_layer_names *names; /* NULL: the skeleton has its own */
+    void (*params)(tri_network *model, int branch);
+    int (*forward)(tri_forward *f, int branch); /* a slot [N, common] */
+    tri_status (*parse)(const tri_json *json, tri_encoder *e); /* keys that are not plain numbers; NULL: none */
+    tri_status (*check)(const tri_encoder *e); /* values that this family cannot have; NULL: none */
+    void (*write)(const tri_encoder *e, tri_json *json); /* the counterpart of parse; NULL */
+} tri_family_row;
+
+const tri_family_row *tri__family(const tri_encoder *encoder);
+/* The row of a model_type; TRI_USAGE, with the list of those that there are. */
+tri_status tri__family_find(const char *type, const char *origin, tri_family *family);
+/* The family's name for a key of BERT's; NULL: it has none. */
+const char *tri__family_key(const tri_family_row *row, const char *bert);
+
+/* For family.c: post-norm encoders. */
+void tri__bert_params(tri_network *model, int branch);
+int tri__bert_forward(tri_forward *f, int branch);
+
+#endif
