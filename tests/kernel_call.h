@@ -86,8 +86,9 @@ static inline void fill_real(kernel_call *k, int arg) {
         if (strcmp(operand->name, kernel_ranges[i].name) == 0) low = kernel_ranges[i].low, high = kernel_ranges[i].high;
     if (is_scale(k, arg)) low = 0.002, high = 0.02;
     if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
-    static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh};
-    for (int i = 0; i < 4; i++)
+    static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh,
+                                    TRI_OP_gated, TRI_OP_gated_din};
+    for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
         double value = uniform(&k->random, low, high);
@@ -257,6 +258,9 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .head0 = 3,
                          .max_len = KERNEL_LONGEST,
                          .block = at->blocks ? (int32_t)at->pattern->block : 0,
+                         .window = at->blocks ? kernel_windows[at->dim['W' - 'A']] : 0,
+                         .theta = 10000,
+                         .act = (int32_t)at->dim['Y' - 'A'],
                          .row0 = 3,
                          .pad = 6,
                          .pad_position = 3,

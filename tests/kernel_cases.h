@@ -11,7 +11,8 @@
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
  *   G   of linear_experts: runs of rows of an expert; 0: 1
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
- * Y of concat is A + B + C; a part of 0 columns is left out. Used by tests, and suitable for timing. */
+ * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
+ * suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
 
@@ -60,9 +61,15 @@ static const tri_pattern kernel_patterns[] = {
     {.mode = TRI_PATTERN_OFFSETS, .block = 32, .offsets = {{0, -2}, 2}, .global_block_indices = {{3}, 1}},
     {.mode = TRI_PATTERN_WINDOW, .block = 64, .window = 1},
     {.mode = TRI_PATTERN_OFFSETS, .block = 16, .offsets = {{-1, 2}, 2}, .global_block_indices = {{0}, 1}},
+    {.mode = TRI_PATTERN_WINDOW, .block = 16, .window = 64},
+    {.mode = TRI_PATTERN_WINDOW, .block = 64, .window = 128},
+    {.mode = TRI_PATTERN_BIGBIRD, .block = 32, .num_random_blocks = 1, .num_sliding_window_blocks = 3,
+     .num_global_blocks = 1, .different_layout_per_head = 1, .seed = 5},
     {.mode = TRI_PATTERN_OFFSETS, .block = 16, .offsets = {{0, -1}, 2}, .global_block_indices = {{515}, 1}},
 };
 enum { KERNEL_PATTERNS = sizeof kernel_patterns / sizeof *kernel_patterns };
+/* attr.window with each. */
+static const int32_t kernel_windows[KERNEL_PATTERNS] = {[5] = 13, [6] = 64, [7] = 40};
 /* The last pattern is of longer sequences: of more blocks than a GPU's kernels look at together. */
 static inline int64_t kernel_longest(int64_t number) { return number == KERNEL_PATTERNS - 1 ? 8300 : KERNEL_LONGEST; }
 
@@ -119,6 +126,12 @@ static const kernel_grid kernel_grids[] = {
     {SPARSE, "L=5,6,7 W=0,1,2,3,4 A=2 E=16,20"},
     {SPARSE, "L=7 W=1 A=3 E=64"},
     {SPARSE, "L=0,4 W=1 X=3 A=2 E=20"},
+    {SPARSE, "L=0,4 W=5 A=2 E=16"}, /* windows */
+    {SPARSE, "L=5,7 W=5,6,7 A=1 E=20"},
+    {"gated gated_din", "T=0,1,2,17,65 H=1,3,20,100 Y=0,1,2,3"},
+    {"gated gated_din", "T=300 H=200 Y=0,3"},
+    {"rope rope_din", "T=0,1,17,130 A=1,3 E=2,6,64 P=100"},
+    {"rope rope_din", "T=5 A=2 E=20 P=8192"}, /* more positions than rows */
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=2,4 X=-2 Z=0,1 H=20"}, /* runs of the tokens */
@@ -129,6 +142,7 @@ static const kernel_grid kernel_grids[] = {
     {RING_SPARSE, "L=0,2,4,5 J=2 Z=0,1 U=0,1 W=0 A=1,3 E=1,20"},
     {RING_SPARSE, "L=6,7 J=3 Z=0,2 U=0,1,2 W=1,2,3,4 A=2 E=16"},
     {RING_SPARSE, "L=7 J=4 X=3 Z=1 U=0,3 W=1 A=3 E=64"},
+    {RING_SPARSE, "L=4,6 J=3 Z=0,2 U=0,1,2 W=5,6,7 A=1 E=16"},
     {"kv_part kv_part_din attention_join", "T=0,1,17,300 A=1,3 E=1,20"},
     {"attention_first_join", "N=0,1,5 J=3 A=1,3 E=1,20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5,17 D=3,9,60,180"},
@@ -221,6 +235,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         DIM('R') = DIM('C') * each, DIM('P') = DIM('C') * DIM('O');
         if (at->op >= TRI_OP_linear_experts) DIM('T') = DIM('C') * more * (DIM('G') ? DIM('G') : 1);
     }
+    if (at->op == TRI_OP_gated || at->op == TRI_OP_gated_din) DIM('D') = 2 * DIM('H');
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM
     visit(at, context);

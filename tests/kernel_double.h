@@ -28,7 +28,7 @@ static void double_norm_row(const kernel_call *k, double *const *v, int64_t t, c
     v[2][t] = pow(squares / (double)H + (double)k->attr.eps, -0.5);
     for (int64_t c = 0; c < H; c++) {
         v[1][t * H + c] = (x[c] - sum / (double)H) * v[2][t];
-        v[0][t * H + c] = v[1][t * H + c] * g[c] + b[c];
+        v[0][t * H + c] = v[1][t * H + c] * g[c] + (b ? b[c] : 0);
     }
 }
 
@@ -97,6 +97,38 @@ static void double_tanh(const kernel_call *k, double *const *v) {
 
 static void double_relu(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = fmax(v[1][i], 0);
+}
+
+static double double_activation(int act, double x) {
+    switch (act) {
+    case TRI_ACTIVATION_GELU: return double_gelu_at(x);
+    case TRI_ACTIVATION_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
+    case TRI_ACTIVATION_RELU: return fmax(x, 0);
+    default: return x / (1 + exp(-x));
+    }
+}
+
+static void double_gated(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        const double *x = v[1] + i / H * 2 * H;
+        v[0][i] = double_activation(k->attr.act, x[i % H]) * x[H + i % H];
+    }
+}
+
+/* A head's columns j and j + d/2 as a complex number, times exp(i angle); the angle in fp32, as in transformers. */
+static void double_rope(const kernel_call *k, double *const *v) {
+    int64_t D = extent(k, 'D'), A = extent(k, 'A'), d = D / 3 / A;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
+    for (int64_t t = 0; t < extent(k, 'T'); t++)
+        for (int64_t h = 0; h < 2 * A; h++)
+            for (int64_t j = 0; j < d / 2; j++) {
+                float power = (float)pow((double)k->attr.theta, (double)((float)(2 * j) / (float)d));
+                float angle = (float)v[2][t] * (1 / power);
+                double *re = v[0] + t * D + h * d + j, *im = re + d / 2, x = *re, y = *im;
+                *re = x * cos((double)angle) - y * sin((double)angle);
+                *im = y * cos((double)angle) + x * sin((double)angle);
+            }
 }
 
 static void double_concat(const kernel_call *k, double *const *v) {
@@ -408,22 +440,79 @@ static void double_linear_gelu_fp8(const kernel_call *k, double *const *v) { dou
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
-    ROW(embed),      ROW(norm),          ROW(dropout),         ROW(add),        ROW(dropout_add_norm),
-    ROW(linear),     ROW(linear_gelu),   ROW(linear_gelu_din), ROW(gelu),       ROW(tanh),
-    ROW(relu),       ROW(attention),     ROW(attention_first), ROW(attention_sparse),
-    ROW(attention_sparse_first), ROW(pool_first), ROW(pool_mean), ROW(heads_part), ROW(heads_join), ROW(heads_own),
-    ROW(kv_part),    ROW(attention_part), ROW(attention_join), ROW(attention_first_part), ROW(attention_first_join),
+    ROW(embed),
+    ROW(norm),
+    ROW(dropout),
+    ROW(add),
+    ROW(dropout_add_norm),
+    ROW(linear),
+    ROW(linear_gelu),
+    ROW(linear_gelu_din),
+    ROW(gelu),
+    ROW(tanh),
+    ROW(relu),
+    ROW(gated),
+    ROW(rope),
+    ROW(attention),
+    ROW(attention_first),
+    ROW(attention_sparse),
+    ROW(attention_sparse_first),
+    ROW(pool_first),
+    ROW(pool_mean),
+    ROW(heads_part),
+    ROW(heads_join),
+    ROW(heads_own),
+    ROW(kv_part),
+    ROW(attention_part),
+    ROW(attention_join),
+    ROW(attention_first_part),
+    ROW(attention_first_join),
     [TRI_OP_attention_sparse_part] = double_attention_part,
     [TRI_OP_attention_sparse_first_part] = double_attention_first_part,
-    ROW(concat),     ROW(cross_entropy), ROW(sumsq),           ROW(clip),       ROW(adamw),
-    ROW(adamw_copy), ROW(cast),          ROW(accumulate),      ROW(adam),       ROW(sgd),
-    ROW(lamb_moments), ROW(lamb_step),   ROW(momentum),        ROW(momentum_in), ROW(adamw_frozen),
-    ROW(lamb_average), ROW(lamb_refresh), ROW(lamb_factor),   ROW(lamb_frozen), ROW(momentum_alone), ROW(adamw_meet),
-    ROW(local_delta), ROW(outer_step),   ROW(outer_take),      ROW(swap),       ROW(commit),
-    ROW(row_max),    ROW(quantize_int8), ROW(quantize_fp8),    ROW(linear_int8), ROW(linear_gelu_int8),
-    ROW(linear_fp8), ROW(linear_gelu_fp8), ROW(embed_int8),     ROW(scale),      ROW(skip),
-    ROW(zero),       ROW(route),         ROW(balance),         ROW(dispatch),   ROW(combine),
-    ROW(linear_experts), ROW(linear_experts_gelu), ROW(balance_none),
+    ROW(concat),
+    ROW(cross_entropy),
+    ROW(sumsq),
+    ROW(clip),
+    ROW(adamw),
+    ROW(adamw_copy),
+    ROW(cast),
+    ROW(accumulate),
+    ROW(adam),
+    ROW(sgd),
+    ROW(lamb_moments),
+    ROW(lamb_step),
+    ROW(momentum),
+    ROW(momentum_in),
+    ROW(adamw_frozen),
+    ROW(lamb_average),
+    ROW(lamb_refresh),
+    ROW(lamb_factor),
+    ROW(lamb_frozen),
+    ROW(momentum_alone),
+    ROW(adamw_meet),
+    ROW(local_delta),
+    ROW(outer_step),
+    ROW(outer_take),
+    ROW(swap),
+    ROW(commit),
+    ROW(row_max),
+    ROW(quantize_int8),
+    ROW(quantize_fp8),
+    ROW(linear_int8),
+    ROW(linear_gelu_int8),
+    ROW(linear_fp8),
+    ROW(linear_gelu_fp8),
+    ROW(embed_int8),
+    ROW(scale),
+    ROW(skip),
+    ROW(zero),
+    ROW(route),
+    ROW(balance),
+    ROW(dispatch),
+    ROW(combine),
+    ROW(linear_experts),
+    ROW(linear_experts_gelu),
+    ROW(balance_none),
 #undef ROW
 };
 

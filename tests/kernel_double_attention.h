@@ -24,6 +24,7 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
     for (int64_t c = 0; c < d; c++) v[0][to * H + at + c] = 0;
     for (int64_t t = begin; t < end; t++) {
         if (k->at.blocks && !present[(t - begin) / k->at.pattern->block]) continue;
+        if (k->attr.window && llabs(t - row) > k->attr.window) continue;
         const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
         double score = 0;
         for (int64_t c = 0; c < d; c++) score += query[c] * other[c] / sqrt((double)d);
@@ -101,6 +102,7 @@ static double double_attend_run(const kernel_call *k, const double *seq, int64_t
     for (int64_t place = 0; place < length; place++) {
         int64_t t = double_row(k, seq, s, place, &run);
         if (run != k->attr.part || (k->at.blocks && !present[place / k->at.pattern->block])) continue;
+        if (k->attr.window && llabs(place - (int64_t)key[2 * asks + 1]) > k->attr.window) continue;
         double score = 0;
         for (int64_t c = 0; c < d; c++) score += query[c] * keys[t * ld + c] / sqrt((double)d);
         double factor = mask_factor(k, (int64_t)key[2 * asks], (int64_t)key[2 * asks + 1],

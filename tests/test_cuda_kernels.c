@@ -51,7 +51,7 @@ static const kernel_grid own_grids[] = {
     {"attention attention_din", "L=5 A=45 E=64"},
     {SPARSE, "L=4,5,6,7 W=0,1,2,3,4 A=2 E=64"},
     {SPARSE, "L=4,7 W=1 X=70 A=3 E=40,72,128"},
-    {SPARSE, "L=10 W=5 A=1 E=8"},
+    {SPARSE, "L=10 W=8 A=1 E=8"},
     {SPARSE, "L=5,7 W=1,3 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8, as above */
     {RING_ATTENTION, "L=5,6 J=2 Z=0,1 U=0,1 A=2 E=40,64"},
     {RING_ATTENTION, "L=5,8 J=2 Z=1 U=0 A=6 E=64"},

@@ -249,6 +249,10 @@ static const kernel_grid gradient_grids[] = {
     {"attention_sparse attention_sparse_first", "L=0,2,4 W=0,4 A=1,3 E=4"},
     {"attention_sparse attention_sparse_first", "L=6 W=1,2,3 A=1 E=2"},
     {"attention_sparse attention_sparse_first", "L=0,4 X=3 W=1 A=2 E=4"},
+    {"attention_sparse attention_sparse_first", "L=4 W=5 A=2 E=2"},
+    {"attention_sparse attention_sparse_first", "L=6 W=5,6,7 A=1 E=2"},
+    {"gated", "T=0,1,7 H=1,5 Y=0,1,2,3"},
+    {"rope", "T=0,1,7 A=1,2 E=2,6 P=50"},
     {"pool_first pool_mean", "L=0,2 X=3 H=5"},
     {"pool_first pool_mean", "L=2,4 X=-2 Z=0,1 H=5"},
     {"pool_first pool_mean", "L=2,4 J=3 Z=0,2 H=5"},
@@ -256,7 +260,7 @@ static const kernel_grid gradient_grids[] = {
     {"attention_part", "L=0,2 J=2 Z=0,1 U=0,1 A=1,3 E=4"},
     {"attention_part", "L=4 J=3 Z=1 U=1,2 A=2 E=3"},
     {"attention_sparse_part", "L=4 J=2 Z=0,1 U=0,1 W=0,4 A=1,3 E=3"},
-    {"attention_sparse_part", "L=6 J=3 Z=0,2 U=1 W=1,2 A=1 E=2"},
+    {"attention_sparse_part", "L=6 J=3 Z=0,2 U=1 W=1,2,5,7 A=1 E=2"},
     {"heads_part heads_join", "R=0,1,4 D=3,18"},
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
@@ -275,7 +279,7 @@ static const kernel_grid fused_grids[] = {
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"attention_first_part", "L=0,2,4 J=3 U=0,1,2 A=1,2 E=3"},
-    {"attention_sparse_first_part", "L=0,4,6 J=3 U=0,1,2 W=1,4 A=1,2 E=3"},
+    {"attention_sparse_first_part", "L=0,4,6 J=3 U=0,1,2 W=1,4,5 A=1,2 E=3"},
     {"attention_join", "T=0,1,7 A=1,2 E=3"},
     {"attention_first_join", "N=0,1,3 J=2 A=1,2 E=3"}};
 static const kernel_grid update_grids[] = {

@@ -123,6 +123,7 @@ static void test_left_out(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
+        {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
@@ -184,6 +185,8 @@ static void test_not_a_number_shows(void **state) {
          "gelu_din_db tanh tanh_din "
          "relu relu_din",
          "T=5 H=7,64"},
+        {"gated gated_din", "T=5 H=7,64 Y=0,1,2,3"},
+        {"rope rope_din", "T=5 A=2 E=8 P=9"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
         {SPARSE, "L=4,6 W=1 A=2 E=8"},

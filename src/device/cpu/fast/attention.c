@@ -19,10 +19,12 @@ typedef struct span {
     int threads;
     int key;                       /* the operand */
     const int32_t *blocks;         /* layout/blocks.h; NULL: all keys */
+    int64_t window;                /* tokens; 0: none */
 } span;
 
 static span span_of(const tri_call *call, int seq, int64_t h) {
-    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads};
+    span s = {.seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads,
+              .window = call->attr->window};
     int blocks = tri__op_arg(call->op, "blocks");
     s.key = tri__op_arg(call->op, "key");
     s.blocks = blocks < 0 ? NULL : i32(call, blocks);
@@ -31,14 +33,30 @@ static span span_of(const tri_call *call, int seq, int64_t h) {
     return s;
 }
 
-/* As many threads as `bytes` of scratch space allow. */
-static void fit_threads(span *s, int64_t (*work)(int64_t, int64_t), int64_t bytes) {
+/* As many threads as `bytes` of scratch space allow. Where sequences are no longer than their windows, attention is
+ * that to all keys. */
+static void fit_threads(span *s, int64_t (*sparse)(int64_t, int64_t), int64_t (*dense)(int64_t, int64_t),
+                        int64_t bytes) {
     int64_t longest = 0;
     for (int64_t i = 0; i < s->sequences; i++)
         if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
-    s->need = (work(longest, s->d) + 31) / 16 * 16;
+    int64_t need = s->blocks ? sparse(longest, s->d) : dense(longest, s->d);
+    if (s->blocks && s->window) {
+        int64_t narrow = dense(longest <= s->window ? longest : s->window + 1, s->d);
+        if (narrow > need) need = narrow;
+    }
+    s->need = (need + 31) / 16 * 16;
     int64_t fit = bytes / (s->need * 4);
     if (fit < s->threads) s->threads = fit < 1 ? 1 : (int)fit;
+}
+
+/* Whether a window takes no key away from any query of a sequence of `len` tokens, nor do the blocks. */
+static int is_dense(const span *s, const tri_head_blocks *blocks, int64_t len) {
+    int64_t n = (len + blocks->block - 1) / blocks->block;
+    if (!s->window || len > s->window + 1) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (tri__blocks_end(blocks->keys, i, n) - blocks->keys.at[i] < n) return 0;
+    return 1;
 }
 
 /* The fields of work item i that both directions use; *blocks: its present blocks. */
@@ -54,8 +72,10 @@ static tri_head head_of(const tri_call *call, const span *s, int64_t i, int qkv,
         place0 = drop.key[1];
     }
     const float *q = f32(call, qkv) + t0 * 3 * h + head * s->d;
+    int sparse = s->blocks && !is_dense(s, blocks, len);
     return (tri_head){.drop = drop, .len = len, .keys = len, .d = s->d,
-                      .feature0 = number * (int64_t)call->attr->max_len + place0, .blocks = s->blocks ? blocks : NULL,
+                      .feature0 = number * (int64_t)call->attr->max_len + place0, .blocks = sparse ? blocks : NULL,
+                      .window = sparse ? s->window : 0,
                       .ld = 3 * h, .ld_kv = 3 * h, .ld_ctx = h, .ld_lse = s->heads, .q = q, .k = q + h, .v = q + 2 * h,
                       .work = (float *)call->work + s->need * omp_get_thread_num()};
 }
@@ -79,8 +99,7 @@ static void attention(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    void (*run)(const tri_head *) = s.blocks ? simd->head_sparse : simd->head;
-    fit_threads(&s, s.blocks ? simd->head_sparse_work : simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
+    fit_threads(&s, simd->head_sparse_work, simd->head_work, bytes_of(call, (tri_workspace)FORWARD_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -88,7 +107,7 @@ static void attention(const tri_call *call) {
         int64_t t0 = s.seq[i / s.heads], a = i % s.heads;
         head.ctx = f32(call, ARG(ctx)) + t0 * h + a * s.d;
         head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * s.heads + a : NULL;
-        if (head.len > 0) run(&head);
+        if (head.len > 0) (head.blocks ? simd->head_sparse : simd->head)(&head);
     }
     clear_rest(call, ARG(ctx), s.seq[s.sequences]);
     clear_rest(call, ARG(lse), s.seq[s.sequences]);
@@ -99,9 +118,7 @@ static void attention_din(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), h);
-    void (*run)(const tri_head *) = s.blocks ? simd->head_sparse_din : simd->head_din;
-    fit_threads(&s, s.blocks ? simd->head_sparse_din_work : simd->head_din_work,
-                bytes_of(call, (tri_workspace)GRADIENT_WORK));
+    fit_threads(&s, simd->head_sparse_din_work, simd->head_din_work, bytes_of(call, (tri_workspace)GRADIENT_WORK));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
     for (int64_t i = 0; i < s.sequences * s.heads; i++) {
         tri_head_blocks blocks;
@@ -114,7 +131,7 @@ static void attention_din(const tri_call *call) {
         head.dk = head.dq + h;
         head.dv = head.dq + 2 * h;
         head.acc = head.acc_kv = adds(call, ARG(dqkv));
-        if (head.len > 0) run(&head);
+        if (head.len > 0) (head.blocks ? simd->head_sparse_din : simd->head_din)(&head);
     }
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }

@@ -73,7 +73,8 @@ static tri_head head_of(const pair *p, int64_t i, tri_run_rows *own, tri_run_row
     }
     const float *k = p->kv + keys->begin * 2 * p->H + at;
     return (tri_head){.drop = drop, .len = own->end - own->begin, .keys = keys->end - keys->begin, .d = p->d,
-                      .feature0 = (attr->head0 + a) * (int64_t)attr->max_len + place, .ld = 3 * p->H,
+                      .feature0 = (attr->head0 + a) * (int64_t)attr->max_len + place, .window = attr->window,
+                      .shift = own->place - keys->place, .ld = 3 * p->H,
                       .ld_kv = 2 * p->H, .ld_ctx = p->H, .ld_lse = attr->heads,
                       .q = p->qkv + own->begin * 3 * p->H + at, .k = k, .v = k + p->H,
                       .work = (float *)p->call->work + p->need * omp_get_thread_num()};
@@ -87,16 +88,19 @@ static void join(float *restrict ctx, float *lse, const float *restrict more, fl
     for (int64_t c = 0; c < d; c++) ctx[c] = w * ctx[c] + v * more[c];
 }
 
-/* The next stretch of rows of the run that queries of a block row attend to; at: the next entry of its list. 0: none is
- * left. */
-static int next_stretch(tri_block_lists lists, int64_t row, int64_t block, tri_run_rows keys, int32_t *at,
-                        tri_run_rows *out) {
-    int64_t first = keys.place, last = keys.place + keys.end - keys.begin;
+/* The next stretch of rows of the run that queries of a block row, those of h, attend to; at: the next entry of its
+ * list. 0: none is left. */
+static int next_stretch(const tri_head *h, tri_block_lists lists, int64_t row, int64_t block, tri_run_rows keys,
+                        int32_t *at, tri_run_rows *out) {
+    int64_t first = keys.place, last = keys.place + keys.end - keys.begin,
+            near = keys.place + h->shift; /* first query */
     while (*at < lists.at[row + 1]) {
         int64_t from = lists.of[(*at)++] * block, to = from + block;
         while (*at < lists.at[row + 1] && lists.of[*at] * block == to) to += block, (*at)++;
         if (from < first) from = first;
         if (to > last) to = last;
+        if (h->window && from < near - h->window) from = near - h->window;
+        if (h->window && to > near + h->len + h->window) to = near + h->len + h->window;
         *out = (tri_run_rows){keys.begin + from - first, keys.begin + to - first, from};
         if (from < to) return 1;
     }
@@ -107,7 +111,7 @@ static int next_stretch(tri_block_lists lists, int64_t row, int64_t block, tri_r
 static tri_head narrowed(const tri_head *h, int64_t from, int64_t len, int64_t key, int64_t keys) {
     tri_head out = *h;
     if (out.drop.threshold) out.drop.key += 2 * from;
-    out.len = len, out.keys = keys, out.feature0 += key;
+    out.len = len, out.keys = keys, out.feature0 += key, out.shift += from - key;
     out.q += from * h->ld, out.ctx += from * h->ld_ctx, out.lse += from * h->ld_lse;
     out.k += key * h->ld_kv, out.v += key * h->ld_kv;
     if (!h->dq) return out;
@@ -122,7 +126,7 @@ static void block_forward(const pair *p, const tri_head *h, tri_block_lists list
     int32_t at = lists.at[row];
     tri_run_rows stretch;
     int any = 0;
-    for (; next_stretch(lists, row, p->call->attr->block, keys, &at, &stretch); any = 1) {
+    for (; next_stretch(h, lists, row, p->call->attr->block, keys, &at, &stretch); any = 1) {
         tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
         if (any) part.ctx = more, part.ld_ctx = p->d, part.lse = logs, part.ld_lse = 1;
         tri__simd()->head(&part);
@@ -135,7 +139,7 @@ static void block_forward(const pair *p, const tri_head *h, tri_block_lists list
 static void block_din(const pair *p, const tri_head *h, tri_block_lists lists, int64_t row, tri_run_rows keys) {
     int32_t at = lists.at[row];
     tri_run_rows stretch;
-    while (next_stretch(lists, row, p->call->attr->block, keys, &at, &stretch)) {
+    while (next_stretch(h, lists, row, p->call->attr->block, keys, &at, &stretch)) {
         tri_head part = narrowed(h, 0, h->len, stretch.begin - keys.begin, stretch.end - stretch.begin);
         tri__simd()->head_din(&part);
     }

@@ -4,6 +4,7 @@
 #define TRI_DEVICE_CPU_FAST_SIMD_H
 
 #include "layout/blocks.h"
+#include "program/op.h"
 
 #include <stdint.h>
 
@@ -26,7 +27,7 @@ typedef struct tri_norm_rows {
     float factor;          /* of x, before dropout; read with res alone */
     int64_t h;
     const float *x, *res;  /* [T,h]; res NULL: none */
-    const float *g, *b;    /* [h] */
+    const float *g, *b;    /* [h]; b NULL: none */
     float *y;              /* [T,h] */
     float *xhat, *rstd;    /* [T,h], [T]; may be NULL */
     float eps;
@@ -42,6 +43,14 @@ typedef struct tri_norm_din {
     float *dx, *dres;            /* [T,h]; may be NULL */
     int acc_dx, acc_dres;
 } tri_norm_din;
+
+/* The gradients of y = f(a) * b. */
+typedef struct tri_gated_din {
+    int64_t n;
+    const float *dy, *a, *b;     /* [n] each */
+    float *da, *db;
+    int acc;
+} tri_gated_din;
 
 /* A run of weights that an optimizer updates. What one does not use is NULL, or not read. */
 typedef struct tri_update_run {
@@ -83,6 +92,8 @@ typedef struct tri_head {
     int acc, acc_kv;             /* of dq; of dk and dv */
     float *work;
     const tri_head_blocks *blocks; /* NULL: all keys */
+    int64_t window;              /* of these only keys at most as many tokens away; 0: all */
+    int64_t shift;               /* tokens from the first key to the first query: head and head_din */
 } tri_head;
 
 /* Numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not all of them. */
@@ -126,6 +137,9 @@ typedef struct tri_simd {
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);
+    /* By tri_activation. */
+    void (*gated[4])(int64_t n, const float *a, const float *b, float *y);
+    void (*gated_din[4])(const tri_gated_din *gated);
     /* y = float(sum) * (s * scale) + bias, rounded three times */
     void (*scale_sums)(int64_t n, const int32_t *sum, float s, const float *scale, const float *bias, float *y);
     float (*largest)(int64_t n, const float *x); /* of |x|; NaN if one is */

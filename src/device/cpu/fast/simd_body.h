@@ -1,6 +1,7 @@
 /* simd_body.h - the kernels' bodies, for the instruction set of the file that includes it, and their table. */
 #include "device/cpu/fast/simd_product.h"
 #include "device/cpu/fast/simd_activation.h"
+#include "device/cpu/fast/simd_gated.h"
 #include "device/cpu/fast/simd_quantized.h"
 #include "device/cpu/fast/simd_drop.h"
 #include "device/cpu/fast/simd_norm.h"
@@ -17,13 +18,14 @@
 #define TRI_SIMD_TABLE(name_, ...) \
     { \
         .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din, \
-        .tanh = hyperbolic_tangent, .scale_sums = scale_sums, .largest = largest, .to_int8 = to_int8, \
-        .dropout = dropout, .norm = norm, .norm_din = norm_din, .column_sums = column_sums, .sumsq = sumsq, \
-        .adamw = adamw, .adamw_frozen = adamw_frozen, .adam = adam, .sgd = sgd, .lamb_moments = lamb_moments, \
-        .lamb_step = lamb_step, .lamb_frozen = lamb_frozen, .lamb_refresh = lamb_refresh, .momentum = momentum, \
-        .momentum_unit = momentum_unit, .coded_take = coded_take, .coded_largest = coded_largest, \
-        .coded_largest_bf16 = coded_largest_bf16, .coded_replace = coded_replace, .coded_signs = coded_signs, \
-        .coded_to_half = coded_to_half, .coded_from_f16 = coded_from_f16, \
+        .tanh = hyperbolic_tangent, .gated = {gated_gelu, gated_gelu_tanh, gated_relu, gated_silu}, \
+        .gated_din = {gated_gelu_din, gated_gelu_tanh_din, gated_relu_din, gated_silu_din}, .scale_sums = scale_sums, \
+        .largest = largest, .to_int8 = to_int8, .dropout = dropout, .norm = norm, .norm_din = norm_din, \
+        .column_sums = column_sums, .sumsq = sumsq, .adamw = adamw, .adamw_frozen = adamw_frozen, .adam = adam, \
+        .sgd = sgd, .lamb_moments = lamb_moments, .lamb_step = lamb_step, .lamb_frozen = lamb_frozen, \
+        .lamb_refresh = lamb_refresh, .momentum = momentum, .momentum_unit = momentum_unit, .coded_take = coded_take, \
+        .coded_largest = coded_largest, .coded_largest_bf16 = coded_largest_bf16, .coded_replace = coded_replace, \
+        .coded_signs = coded_signs, .coded_to_half = coded_to_half, .coded_from_f16 = coded_from_f16, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
         .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_sparse_work = head_sparse_work, \

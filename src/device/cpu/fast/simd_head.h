@@ -123,18 +123,38 @@ INLINE void soften_all(float *s, int64_t len, const vf *max, vf *sum) {
     }
 }
 
+/* Of a panel's lanes, tokens one after the other, takes away those more than `window` from the token of a row;
+ * distance: from that token to the first lane's. Lanes beyond the panel's n are as the last. */
+INLINE void near_lanes(int64_t distance, int64_t n, int64_t window, vi lanes[HV]) {
+    int32_t lane[HR];
+    for (int j = 0; j < HR; j++) lane[j] = (int32_t)(j < n ? j : n - 1);
+    EACH(j, HV) {
+        vi at = (vi)*(const vu_any *)(lane + j * VEC) + (int32_t)distance;
+        lanes[j] &= (at <= (int32_t)window) & (at >= -(int32_t)window);
+    }
+}
+
+/* Scores of a row whose lanes are not set become -inf. */
+INLINE void mask_row(float *s, const vi lanes[HV]) {
+    vi never = (vi)all(-INFINITY);
+    EACH(j, HV) store(s + j * VEC, (vf)(((vi)load(s + j * VEC) & lanes[j]) | (never & ~lanes[j])));
+}
+
 INLINE void largest_scores(const float *s, int64_t len, vf *max) {
     EACH(j, HV) max[j] = load(s + j * VEC);
     for (int64_t i = 1; i < len; i++) EACH(j, HV) max[j] = vec_max(max[j], load(s + i * HR + j * VEC));
 }
+
+static const float no_keys = -1e30f; /* lse of a query without keys */
 
 /* The factor of the weights of n queries from q0: 1 / sum and dropout's scale; and lse. */
 INLINE void end_softmax(const tri_head *h, int64_t q0, int64_t n, const vf *max, const vf *sum, float factor[HR]) {
     float top[HR], total[HR];
     EACH(j, HV) store(top + j * VEC, max[j]), store(total + j * VEC, sum[j]);
     for (int64_t i = 0; i < n; i++) {
-        factor[i] = h->drop.scale / total[i];
-        if (h->lse) h->lse[(q0 + i) * h->ld_lse] = top[i] * (1 / log2_e) + logf(total[i]);
+        int none = h->window && top[i] <= no_keys; /* no key in the window */
+        factor[i] = none ? 0 : h->drop.scale / total[i];
+        if (h->lse) h->lse[(q0 + i) * h->ld_lse] = none ? no_keys : top[i] * (1 / log2_e) + logf(total[i]);
     }
 }
 
@@ -142,7 +162,14 @@ INLINE void end_softmax(const tri_head *h, int64_t q0, int64_t n, const vf *max,
 static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
     int64_t n = h->len - q0 < HR ? h->len - q0 : HR;
     vf max[HV], sum[HV] = {{0}};
+    for (int64_t t = 0; t < h->keys && h->window; t++) {
+        vi lanes[HV];
+        EACH(j, HV) lanes[j] = all_i(-1);
+        near_lanes(q0 + h->shift - t, n, h->window, lanes);
+        mask_row(s + t * HR, lanes);
+    }
     largest_scores(s, h->keys, max);
+    if (h->window) EACH(j, HV) max[j] = vec_max(all(no_keys), max[j]); /* finite: -inf less itself is not a number */
     if (h->drop.threshold) soften_dropped(h, s, h->feature0, h->keys, q0, n, max, sum);
     else soften_all(s, h->keys, max, sum);
     end_softmax(h, q0, n, max, sum, factor);

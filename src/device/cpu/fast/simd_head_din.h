@@ -65,15 +65,21 @@ INLINE void slope_rows(const tri_head *h, float *weight, float *slope, const flo
     }
 }
 
-/* For the n keys of a panel, turns scores, in powers of 2, into weights after dropout, and dp into score gradients.
- * Lanes beyond n and rows beyond len become 0. */
-static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t n, const uint16_t *decision) {
+/* For the n keys of a panel, from k0, turns scores, in powers of 2, into weights after dropout, and dp into score
+ * gradients. Lanes beyond n and rows beyond len become 0. */
+static void panel_slopes(const tri_head *h, float *const w[PARTS], int64_t k0, int64_t n, const uint16_t *decision) {
     int64_t len = h->len, depth = tri__round_up(len, TRI_KERNEL_STEP), i = 0;
     uint32_t threshold = h->drop.threshold;
     int32_t lane[HR];
     vi exists[HV];
     for (int j = 0; j < HR; j++) lane[j] = j < n ? -1 : 0;
     EACH(j, HV) exists[j] = (vi)*(const vu_any *)(lane + j * VEC);
+    for (; i < len && h->window; i++) {
+        vi lanes[HV];
+        EACH(j, HV) lanes[j] = exists[j];
+        near_lanes(k0 - i - h->shift, n, h->window, lanes);
+        slope_rows(h, w[WEIGHT] + i * HR, w[SLOPE] + i * HR, w[MEAN], i, 1, lanes, threshold, decision, DECISIONS);
+    }
     for (; i + 2 <= len; i += 2)
         slope_rows(h, w[WEIGHT] + i * HR, w[SLOPE] + i * HR, w[MEAN], i, 2, exists, threshold, decision, DECISIONS);
     for (; i < len; i++)
@@ -104,7 +110,7 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
     tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld_kv, h->ld_kv, n, h->d, depth, kept_scale[0]);
     multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
-    panel_slopes(h, w, n, decision);
+    panel_slopes(h, w, k0, n, decision);
     multiply(w[DCTX_TURNED], h->d, w[WEIGHT], h->len, w[OUT], 0);
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
     multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);

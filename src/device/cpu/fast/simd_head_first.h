@@ -48,6 +48,7 @@ static int64_t keys_from(const tri_head *h, int64_t from, int64_t *begin) {
         if (lists.of[k] * block > from) *begin = lists.of[k] * block;
         for (k++; k < lists.at[1] && lists.of[k] == lists.of[k - 1] + 1; k++) continue;
         if ((lists.of[k - 1] + 1) * block < end) end = (lists.of[k - 1] + 1) * block;
+        if (h->window && h->window + 1 < end) end = h->window + 1;
     }
     int64_t n = end - *begin;
     return n < 0 ? 0 : n < BLOCK ? n : BLOCK;

@@ -29,18 +29,25 @@ static int64_t head_sparse_din_work(int64_t len, int64_t d) {
  * attend to a key. */
 static void sparse_slopes(const tri_head *h, float *const w[SPARSE_PARTS], const panel_list *list,
                           const uint16_t *decision) {
-    int64_t block = h->blocks->block, row = 0, depth = tri__round_up(list->tokens, TRI_KERNEL_STEP);
+    int64_t row = 0, depth = tri__round_up(list->tokens, TRI_KERNEL_STEP);
     uint32_t threshold = h->drop.threshold;
     for (int64_t k = 0; k < list->count; k++) {
-        int64_t i = list->at[k].block * block, end = i + block < h->len ? i + block : h->len;
-        vi exists[HV];
+        int64_t i = list->at[k].begin, end = i + list->at[k].n;
+        vi exists[HV], lanes[HV];
         lanes_of(h, list, list->at[k].own, 0, exists);
-        for (; i + 2 <= end; i += 2, row += 2)
-            slope_rows(h, w[WEIGHT] + row * HR, w[SLOPE] + row * HR, w[MEAN], i, 2, exists, threshold, decision,
+        while (i < end) {
+            if (i + 2 <= end && is_near(h, list, i) && is_near(h, list, i + 1)) {
+                slope_rows(h, w[WEIGHT] + row * HR, w[SLOPE] + row * HR, w[MEAN], i, 2, exists, threshold, decision,
+                           SHORT_DECISIONS);
+                i += 2, row += 2;
+                continue;
+            }
+            EACH(j, HV) lanes[j] = exists[j];
+            if (!is_near(h, list, i)) near_lanes(list->p0 - i, list->n, h->window, lanes);
+            slope_rows(h, w[WEIGHT] + row * HR, w[SLOPE] + row * HR, w[MEAN], i, 1, lanes, threshold, decision,
                        SHORT_DECISIONS);
-        for (; i < end; i++, row++)
-            slope_rows(h, w[WEIGHT] + row * HR, w[SLOPE] + row * HR, w[MEAN], i, 1, exists, threshold, decision,
-                       SHORT_DECISIONS);
+            i++, row++;
+        }
     }
     memset(w[WEIGHT] + row * HR, 0, (size_t)(depth - row) * HR * sizeof(float));
     memset(w[SLOPE] + row * HR, 0, (size_t)(depth - row) * HR * sizeof(float));
@@ -54,16 +61,16 @@ static void sparse_panel_din(const tri_head *h, float *const w[SPARSE_PARTS], in
     list_panel(h, h->blocks->queries, k0, n, &list);
     tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld, h->ld, n, h->d, depth, scale[0] * log2_e);
     tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld, h->ld, n, h->d, depth, kept_scale[0]);
-    for (block_run run = {0}; next_run(h, &list, &run);) {
+    for (block_run run = {0}; next_run(&list, &run);) {
         multiply(w[Q] + run.begin * depth, run.n, w[KEY], h->d, w[WEIGHT] + run.row * HR, 0);
         multiply(w[DCTX] + run.begin * depth, run.n, w[VALUE], h->d, w[SLOPE] + run.row * HR, 0);
     }
     sparse_slopes(h, w, &list, decision);
     if (!list.count) memset(w[OUT], 0, (size_t)(tri__round_up(h->d, MR) * HR) * sizeof(float));
-    for (block_run run = {0}; next_run(h, &list, &run);)
+    for (block_run run = {0}; next_run(&list, &run);)
         multiply_run(h, w[DCTX_TURNED], h->d, &run, w[WEIGHT], w[OUT]);
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld, h->ld, h->acc);
-    for (block_run run = {0}; next_run(h, &list, &run);) {
+    for (block_run run = {0}; next_run(&list, &run);) {
         multiply_run(h, w[Q_TURNED], h->d, &run, w[SLOPE], w[OUT]);
         turn_slopes(run.begin, run.n, w[SLOPE] + run.row * HR, w[SLOPE_TURNED], in_stretch, SHORT);
     }
@@ -75,7 +82,7 @@ static void sparse_panel_din(const tri_head *h, float *const w[SPARSE_PARTS], in
 static void sparse_dq(const tri_head *h, float *const w[SPARSE_PARTS], const panel_list *list) {
     int64_t columns = tri__round_up(h->d, MR), next = 0;
     pack_features(w[K_TURNED], h->k + list->p0 * h->ld, h->ld, list->n, h->d);
-    for (block_run run = {0}; next_run(h, list, &run);)
+    for (block_run run = {0}; next_run(list, &run);)
         for (next = next > run.begin / HR ? next : run.begin / HR; next * HR < run.begin + run.n; next++)
             multiply(w[K_TURNED], h->d, w[SLOPE_TURNED] + next * SHORT * HR, list->n, w[DQ] + next * columns * HR, 1);
 }
@@ -86,7 +93,7 @@ static const uint16_t *open_stretch(const tri_head *h, const philox_keys *rounds
                                     const panel_list *list) {
     int64_t first = h->feature0 + list->p0, depth = tri__round_up(list->n, TRI_KERNEL_STEP);
     uint16_t *decision = (uint16_t *)(void *)w[DECISION];
-    for (block_run run = {0}; next_run(h, list, &run);) {
+    for (block_run run = {0}; next_run(list, &run);) {
         for (int64_t i = run.begin; i < run.begin + run.n && h->drop.threshold; i++)
             decide(&h->drop, rounds, h->drop.key + 2 * i, (uint32_t)(first / 8), (first % 8 + list->n + 7) / 8,
                    decision + i * SHORT_DECISIONS);

@@ -34,7 +34,7 @@ INLINE void norm_some(int64_t left, const float *z, float mean, float rstd, cons
                       float *y) {
     vf v = (get(z, left) - mean) * rstd;
     if (xhat) put(xhat, left, v);
-    put(y, left, v * get(g, left) + get(b, left));
+    put(y, left, b ? v * get(g, left) + get(b, left) : v * get(g, left));
 }
 
 static void norm(const tri_norm_rows *n, int64_t t0, int64_t t1) {
@@ -51,7 +51,8 @@ static void norm(const tri_norm_rows *n, int64_t t0, int64_t t1) {
         float mean = row_sum(z, h, 0, 0) / (float)h;
         float rstd = 1.0f / sqrtf(row_sum(z, h, mean, 1) / (float)h + n->eps);
         if (n->rstd) n->rstd[t] = rstd;
-        BY_VECTORS(h, norm_some(left, z + i, mean, rstd, n->g + i, n->b + i, xhat ? xhat + i : NULL, y + i));
+        BY_VECTORS(h,
+                   norm_some(left, z + i, mean, rstd, n->g + i, n->b ? n->b + i : NULL, xhat ? xhat + i : NULL, y + i));
     }
 }
 

@@ -23,7 +23,8 @@ typedef struct part_head {
 /* Whether the query at a place of its sequence attends to the key at another one. */
 static int attends(const part_head *a, int64_t query, int64_t other) {
     if (!a->blocks) return 1;
-    int64_t block = a->call->attr->block;
+    int64_t block = a->call->attr->block, window = a->call->attr->window;
+    if (window && (other - query > window || query - other > window)) return 0;
     tri_block_lists lists = tri__blocks_of_queries(a->blocks, a->call->attr->head0 + a->h);
     for (int32_t i = lists.at[query / block]; i < lists.at[query / block + 1]; i++)
         if (lists.of[i] == other / block) return 1;

@@ -1,5 +1,6 @@
 /* attention_sparse.c - attention over present blocks (layout/blocks.h) alone: as attention.c, where a query attends
- * only to the keys of the blocks that its own block lists. Sums go over blocks, and the rows of a block, in order. */
+ * only to the keys of the blocks that its own block lists, and of these, with attr.window, to those at most as many
+ * tokens away. Sums go over blocks, and the rows of a block, in order. */
 #include "device/cpu/reference/attention.h"
 
 #include "layout/blocks.h"
@@ -9,21 +10,25 @@ typedef struct blocked {
     head of;
     tri_block_lists keys, queries; /* key blocks of each block of queries; query blocks of each block of keys */
     int64_t begin, end, block;     /* block: tokens */
+    int64_t window;                /* tokens; longer than any sequence where there is none */
 } blocked;
 
 static blocked blocked_at(const tri_call *call, int qkv, int blocks, int key, int64_t H, int64_t h,
                           const int32_t *seq) {
     int64_t number = call->attr->head0 + h;
     return (blocked){head_at(call, qkv, key, H, h), tri__blocks_of_queries(i32(call, blocks), number),
-                     tri__blocks_of_keys(i32(call, blocks), number), seq[0], seq[1], call->attr->block};
+                     tri__blocks_of_keys(i32(call, blocks), number), seq[0], seq[1], call->attr->block,
+                     call->attr->window ? call->attr->window : INT32_MAX};
 }
 
-/* Each row t of the blocks in the list of row's block: list entries beyond the sequence have none. */
+/* Each row t of the blocks in the list of row's block, within the window: list entries beyond the sequence have
+ * none. */
 #define EACH_LISTED(a, lists, row, t)                                                                              \
     for (int32_t at_ = (lists).at[((row) - (a)->begin) / (a)->block];                                              \
          at_ < (lists).at[((row) - (a)->begin) / (a)->block + 1]; at_++)                                           \
         for (int64_t t = (a)->begin + (lists).of[at_] * (a)->block;                                                \
-             t < (a)->end && t < (a)->begin + ((lists).of[at_] + 1) * (a)->block; t++)
+             t < (a)->end && t < (a)->begin + ((lists).of[at_] + 1) * (a)->block; t++)                             \
+            if (t - (row) <= (a)->window && (row) - t <= (a)->window)
 
 /* The context of row `query`, stored in row `to` of ctx and lse. */
 static void attend(const blocked *a, int64_t query, int64_t to) {

@@ -2,7 +2,7 @@
  * gradient of the input needs only xhat and rstd, so the forward keeps those and not x. */
 #include "device/cpu/reference/reference.h"
 
-/* Normalises row t, given as H doubles, into operands y, xhat and rstd. */
+/* Normalises row t, given as H doubles, into operands y, xhat and rstd. b may be NULL. */
 static void norm_row(const tri_call *call, int64_t t, const double *row, const float *g, const float *b) {
     OPERANDS(norm); /* dropout_add_norm also has these three */
     int64_t H = call->t[ARG(y)].cols;
@@ -14,7 +14,7 @@ static void norm_row(const tri_call *call, int64_t t, const double *row, const f
     for (int64_t c = 0; c < H; c++) {
         double xhat = (row[c] - mean) * rstd;
         store(call, ARG(xhat), t * H + c, xhat);
-        store(call, ARG(y), t * H + c, xhat * g[c] + b[c]);
+        store(call, ARG(y), t * H + c, xhat * g[c] + (b ? b[c] : 0));
     }
 }
 
