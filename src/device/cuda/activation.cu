@@ -1,4 +1,4 @@
-/* activation.cu - GELU, tanh and ReLU, element by element; linear.cu also uses the GELU. */
+/* activation.cu - GELU, SiLU, tanh and ReLU, element by element; linear.cu also uses the GELU. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/map.cuh"
@@ -52,6 +52,18 @@ template <typename T> static void gelu(const tri_call *call) {
     map1<gelu_op<T>, T, T>(call, ARG(y), ARG(x), "gelu");
 }
 template <typename T> static void gelu_din(const tri_call *call) { map2<gelu_din_op<T>, T>(call, "gelu_din"); }
+template <typename T> static void gelu_tanh(const tri_call *call) {
+    OPERANDS(gelu_tanh);
+    map1<gelu_tanh_op<T>, T, T>(call, ARG(y), ARG(x), "gelu_tanh");
+}
+template <typename T> static void gelu_tanh_din(const tri_call *call) {
+    map2<gelu_tanh_din_op<T>, T>(call, "gelu_tanh_din");
+}
+template <typename T> static void silu(const tri_call *call) {
+    OPERANDS(silu);
+    map1<silu_op<T>, T, T>(call, ARG(y), ARG(x), "silu");
+}
+template <typename T> static void silu_din(const tri_call *call) { map2<silu_din_op<T>, T>(call, "silu_din"); }
 template <typename T> static void tanh_(const tri_call *call) {
     OPERANDS(tanh);
     map1<tanh_op, T, T>(call, ARG(y), ARG(x), "tanh");
@@ -67,6 +79,10 @@ const tri_kernel_row tri__cuda_activation[] = {
     TRI_CUDA_ROWS(TRI_OP_gelu, gelu, {}),
     TRI_CUDA_ROWS(TRI_OP_gelu_din, gelu_din, {}),
     TRI_CUDA_ROWS(TRI_OP_gelu_din_db, gelu_din_db, COLUMN_WORK(1)),
+    TRI_CUDA_ROWS(TRI_OP_gelu_tanh, gelu_tanh, {}),
+    TRI_CUDA_ROWS(TRI_OP_gelu_tanh_din, gelu_tanh_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_silu, silu, {}),
+    TRI_CUDA_ROWS(TRI_OP_silu_din, silu_din, {}),
     TRI_CUDA_ROWS(TRI_OP_tanh, tanh_, {}),
     TRI_CUDA_ROWS(TRI_OP_tanh_din, tanh_din, {}),
     TRI_CUDA_ROWS(TRI_OP_relu, relu, {}),

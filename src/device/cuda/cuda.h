@@ -118,7 +118,7 @@ void tri__nccl_close(tri_cuda *cuda);
 /* Row families, each a list that ends with an empty row: rows of f32, bf16 and f16. */
 #define TRI_CUDA_FAMILIES(X) \
     X(linear) \
-    X(activation) \
+    X(activation) X(gated) X(rope) \
     X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) X(heads) X(pool) \
         X(experts) X(linear_experts) X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) \
             X(optimizers) X(coded) X(momentum) X(outer)

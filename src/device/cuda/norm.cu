@@ -24,7 +24,7 @@ template <int W> static __device__ __forceinline__ float row_sum(float x, int tu
 }
 
 typedef struct norm_args {
-    const void *x, *res, *g, *b; /* [T,H] [T,H] or NULL, [H] [H] */
+    const void *x, *res, *g, *b; /* [T,H] [T,H] or NULL, [H] [H] or NULL */
     void *y, *xhat;              /* [T,H]; xhat may be NULL */
     float *rstd;                 /* [T] or NULL */
     const int32_t *key;          /* [T,2] or NULL */
@@ -73,9 +73,9 @@ static __global__ void __launch_bounds__(ROW_WARPS *WARP) norm_kernel(norm_args 
     for (int k = 0; k < PACKS; k++) {
         int at = lane + LANES * k;
         if (at >= packs) continue;
-        float g[WIDE], b[WIDE];
+        float g[WIDE], b[WIDE] = {};
         load<WIDE>((const T *)a.g + at * WIDE, g);
-        load<WIDE>((const T *)a.b + at * WIDE, b);
+        if (a.b) load<WIDE>((const T *)a.b + at * WIDE, b);
 #pragma unroll
         for (int i = 0; i < WIDE; i++) v[k][i] = (v[k][i] - mean) * rstd;
         if (a.xhat) store<WIDE>((T *)a.xhat + t * a.cols + at * WIDE, v[k]);
@@ -101,7 +101,8 @@ template <typename T> static __global__ void norm_any_kernel(norm_args a) {
     for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
         float xhat = (at(c) - mean) * rstd;
         if (a.xhat) ((T *)a.xhat)[t * a.cols + c] = narrow<T>(xhat);
-        ((T *)a.y)[t * a.cols + c] = narrow<T>(fmaf(xhat, wide(((const T *)a.g)[c]), wide(((const T *)a.b)[c])));
+        ((T *)a.y)[t * a.cols + c] =
+            narrow<T>(fmaf(xhat, wide(((const T *)a.g)[c]), a.b ? wide(((const T *)a.b)[c]) : 0.0f));
     }
 }
 
