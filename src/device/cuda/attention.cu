@@ -31,15 +31,17 @@ static __device__ __forceinline__ row row_here(const attention_args &a) {
 typedef struct walk {
     const int32_t *of, *stop;
     int begin, end, block; /* block 0: all */
+    int first, last;       /* rows within the window */
 } walk;
 
 static __device__ __forceinline__ walk walk_of(const tile_args &t, const row &r, bool of_keys) {
-    walk w = {NULL, NULL, r.begin, r.end, 0};
+    walk w = {NULL, NULL, r.begin, r.end, 0, 0, 0};
     if (!t.blocks || r.begin == r.end) return w;
     tri_block_lists lists = of_keys ? tri__blocks_of_keys(t.blocks, t.a.head + r.head)
                                     : tri__blocks_of_queries(t.blocks, t.a.head + r.head);
     int i = (int)(r.t - r.begin) / t.block;
     w.of = lists.of + lists.at[i], w.stop = lists.of + lists.at[i + 1], w.block = t.block;
+    w.first = (int)r.t - t.window, w.last = (int)r.t + t.window;
     return w;
 }
 
@@ -49,11 +51,13 @@ static __device__ __forceinline__ bool next_span(walk &w, int *begin, int *end) 
         *begin = w.begin, *end = w.end, w.begin = w.end;
         return *begin < *end;
     }
-    if (w.of == w.stop || w.begin + *w.of * w.block >= w.end) return false;
-    *begin = *end = w.begin + *w.of * w.block;
-    for (; w.of < w.stop && w.begin + *w.of * w.block == *end; w.of++) *end += w.block;
-    *end = min(*end, w.end);
-    return true;
+    while (w.of < w.stop && w.begin + *w.of * w.block < w.end) {
+        *begin = *end = w.begin + *w.of * w.block;
+        for (; w.of < w.stop && w.begin + *w.of * w.block == *end; w.of++) *end += w.block;
+        *begin = max(*begin, w.first), *end = min(min(*end, w.end), w.last + 1);
+        if (*begin < *end) return true;
+    }
+    return false;
 }
 
 /* The head's columns of row t of qkv: query (part 0), key (1), value (2). */
@@ -205,7 +209,7 @@ template <typename T> static void set_blocks(const tri_call *call, int blocks, t
     int64_t H = (int64_t)t->a.heads * t->a.width;
     t->kv = (const T *)t->a.qkv + H, t->kv_stride = 3 * H;
     if (t->a.dqkv) t->dkv = (T *)t->a.dqkv + H, t->add_kv = t->a.add;
-    t->blocks = data<int32_t>(call, blocks), t->block = call->attr->block;
+    t->blocks = data<int32_t>(call, blocks), t->block = call->attr->block, t->window = window_of(call);
 }
 
 template <typename T> static void attention_sparse(const tri_call *call) {

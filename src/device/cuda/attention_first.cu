@@ -16,6 +16,7 @@ typedef struct first_args {
     int64_t rows;                 /* T */
     int n, heads, head, width;    /* N; heads on this rank; the first head's number; columns of a head */
     int max_len, add, block;      /* of random numbers; dqkv is added to; tokens of a block */
+    int window;                   /* the furthest key, in tokens; 0: any */
     float scale;                  /* 1 / sqrt(width) */
     dropper drop;
 } first_args;
@@ -37,9 +38,10 @@ template <int N> static __device__ __forceinline__ place place_of(const first_ar
     p.keys = p.length, p.of = NULL;
     if (a.blocks && p.length > 0) {
         tri_block_lists lists = tri__blocks_of_queries(a.blocks, a.head + p.head);
-        int last = tri__blocks_end(lists, 0, (p.length + a.block - 1) / a.block) - 1; /* it has at least block 0 */
+        int length = a.window ? min(p.length, a.window + 1) : p.length;
+        int last = tri__blocks_end(lists, 0, (length + a.block - 1) / a.block) - 1; /* it has at least block 0 */
         p.of = lists.of + lists.at[0];
-        p.keys = (last - lists.at[0]) * a.block + min(a.block, p.length - lists.of[last] * a.block);
+        p.keys = (last - lists.at[0]) * a.block + min(a.block, length - lists.of[last] * a.block);
     }
     p.team = 1;
     while (p.team < WARP && p.team * N < a.width) p.team *= 2;
@@ -203,13 +205,13 @@ static __device__ __forceinline__ void clear_rows(const first_args &a, const pla
         part_of(a, (T *)a.dqkv, p.head, begin + i / (3 * a.width),
                 (int)(i / a.width % 3))[i % a.width] = narrow<T>(0.0f);
 }
-/* Those of the sequence's blocks that its first token does not attend to. */
+/* Those of the sequence that its first token does not attend to. */
 template <typename T> static __device__ __forceinline__ void clear_unlisted(const first_args &a, const place &p) {
-    int n = (p.keys + a.block - 1) / a.block, after = 0; /* blocks in the list; the block after the last one met */
+    int n = (p.keys + a.block - 1) / a.block, after = 0; /* blocks in the list; the row after the last one met */
     for (int i = 0; i <= n; i++) {
-        int64_t end = i < n ? (int64_t)p.of[i] * a.block : p.length;
-        clear_rows<T>(a, p, p.begin + (int64_t)after * a.block, p.begin + end);
-        if (i < n) after = p.of[i] + 1;
+        int end = i < n ? p.of[i] * a.block : p.length;
+        clear_rows<T>(a, p, p.begin + after, p.begin + end);
+        if (i < n) after = row_at(a, p, min((i + 1) * a.block, p.keys) - 1) + 1;
     }
 }
 
@@ -318,7 +320,7 @@ template <typename T> static void attention_sparse_first(const tri_call *call) {
     OPERANDS(attention_sparse_first);
     first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
     a.out = call->t[ARG(ctx)].data, a.lse = data<float>(call, ARG(lse));
-    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block;
+    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block, a.window = call->attr->window;
     attend_first<T>(call, a);
 }
 
@@ -334,7 +336,7 @@ template <typename T> static void attention_sparse_first_din(const tri_call *cal
     first_args a = args_of(call, ARG(qkv), ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
     a.dqkv = call->t[ARG(dqkv)].data, a.dctx = call->t[ARG(dctx)].data, a.ctx = call->t[ARG(ctx)].data,
     a.lse = data<float>(call, ARG(lse)), a.add = adds(call, ARG(dqkv));
-    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block;
+    a.blocks = data<int32_t>(call, ARG(blocks)), a.block = call->attr->block, a.window = call->attr->window;
     attend_first_din<T>(call, a);
 }
 

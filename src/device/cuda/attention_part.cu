@@ -15,7 +15,7 @@ typedef struct part_args {
     const int32_t *seq, *key;     /* [n + 1]; [ring * rows,2], NULL without dropout */
     const int32_t *blocks;        /* layout/blocks.h; NULL: all */
     int64_t rows, ld_kv;          /* of a run; columns of a row of kv */
-    int n, heads, head, width, run, part, ring, max_len, block, add, add_kv;
+    int n, heads, head, width, run, part, ring, max_len, block, window, add, add_kv;
     float scale;                  /* 1 / sqrt(width) */
     dropper drop;
 } part_args;
@@ -79,10 +79,11 @@ static __device__ __forceinline__ float keeps(const part_args &a, int64_t asks, 
 typedef struct listed {
     const int32_t *of, *end;
     int block; /* tokens; 0: it meets all */
+    int64_t place, window;
 } listed;
 
 static __device__ __forceinline__ listed listed_of(const part_args &a, int h, int64_t place, bool of_keys) {
-    listed l = {NULL, NULL, 0};
+    listed l = {NULL, NULL, 0, place, a.window};
     if (!a.blocks) return l;
     tri_block_lists lists = of_keys ? tri__blocks_of_keys(a.blocks, a.head + h)
                                     : tri__blocks_of_queries(a.blocks, a.head + h);
@@ -91,6 +92,7 @@ static __device__ __forceinline__ listed listed_of(const part_args &a, int h, in
 }
 static __device__ __forceinline__ bool meets(listed &l, int64_t place) {
     if (!l.block) return true;
+    if (place - l.place > l.window || l.place - place > l.window) return false;
     while (l.of < l.end && *l.of < place / l.block) l.of++;
     return l.of < l.end && *l.of == place / l.block;
 }
@@ -318,6 +320,7 @@ static part_args args_of(const tri_call *call, int seq, bool sparse, int64_t col
     const tri_attr *attr = call->attr;
     part_args a = {};
     if (sparse) a.blocks = data<int32_t>(call, seq + 1), a.block = attr->block;
+    a.window = window_of(call);
     a.seq = data<int32_t>(call, seq), a.key = data<int32_t>(call, seq + 1 + sparse), a.n = (int)call->t[seq].rows - 1;
     a.rows = rows, a.heads = attr->heads, a.head = attr->head0, a.width = (int)(cols / attr->heads);
     a.run = attr->run, a.part = attr->part, a.ring = attr->members, a.max_len = attr->max_len;
@@ -340,6 +343,7 @@ static tile_args tiles_of(const part_args &a) {
     t.a.scale = a.scale, t.a.drop = a.drop;
     t.kv = a.kv, t.dkv = a.dkv, t.kv_stride = a.ld_kv, t.add_kv = a.add_kv;
     t.ring = a.ring, t.run = a.run, t.part = a.part, t.blocks = a.blocks, t.block = a.block;
+    t.window = a.window;
     return t;
 }
 /* Zeroes an output of which tiles write the rows of sequences alone. */

@@ -23,31 +23,12 @@ static __device__ __forceinline__ void fetch(const tile_args &t, const tile_plac
                                  values);
 }
 
-/* Of the thread's 8 keys in each half of a tile: the first one's number, from the first granule on; which of them
- * exist, up to valid; and as bits h of `met`, which of the thread's two rows meet them. */
-typedef struct halves {
-    int key[2], first[2], valid[2], met[2];
-} halves;
-
-static __device__ __forceinline__ halves halves_of(const tile_place &at, int4 four, int split) {
-    int c = threadIdx.x % 4;
-    halves of;
+static __device__ __forceinline__ void hide_half(float (&s)[32], int b, const met_keys &of) {
+    if (min(of.valid[0], of.valid[1]) >= 8 && max(of.first[0], of.first[1]) <= 0) return;
 #pragma unroll
-    for (int b = 0; b < 2; b++) {
-        int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b);
-        of.key[b] = row_of(entry) + c % 2 * 8;
-        of.first[b] = at.lead - of.key[b], of.valid[b] = at.lead + at.keys - of.key[b];
-        of.met[b] = is_met(entry, 0, split) | is_met(entry, 1, split) << 1;
-    }
-    return of;
-}
-static __device__ __forceinline__ void hide_halves(float (&s)[32], const halves &of) {
-    if ((of.met[0] & of.met[1]) == 3 && min(of.valid[0], of.valid[1]) >= 8 && max(of.first[0], of.first[1]) <= 0)
-        return;
-#pragma unroll
-    for (int i = 0; i < 32; i++) {
-        int b = i / 16, key = i / 4 % 4 * 2 + i % 2;
-        if (!(of.met[b] >> i / 2 % 2 & 1) || key < of.first[b] || key >= of.valid[b]) s[i] = -INFINITY;
+    for (int i = 16 * b; i < 16 * b + 16; i++) {
+        int key = i / 4 % 4 * 2 + i % 2, h = i / 2 % 2;
+        if (key < of.first[h] || key >= of.valid[h]) s[i] = -INFINITY;
     }
 }
 
@@ -65,7 +46,9 @@ static __device__ __forceinline__ void attend(const tile_args &t, const tile_pla
         uint32_t here = (uint32_t)(n & 1) * size::TILE_BYTES, there = size::TILE_BYTES - here, x[2][2][4];
         uint32_t key_tile = tile_at(keys + here), value_tile = tile_at(values + here, size::PANEL_BYTES);
         float score[32], before[2];
-        halves met = halves_of(at, entries_of(list, n), split);
+        met_keys met[2];
+#pragma unroll
+        for (int b = 0; b < 2; b++) met[b] = keys_met(t, at, entries_of(list, n), b, split);
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* the tile has arrived, and the previous one is no longer read */
@@ -77,17 +60,18 @@ static __device__ __forceinline__ void attend(const tile_args &t, const tile_pla
         wgmma_commit();
         if (n + 1 < tiles) fetch<T, COLS>(t, at, entries_of(list, n + 1), keys + there, values + there);
         copy_commit();
-        if (DROP == 1) decide<true>(a, drop, met.key[0], x[0]);
+        if (DROP == 1) decide<true>(a, drop, met[0].key, x[0]);
         wgmma_wait<0>();
         pin(score);
-        hide_halves(score, met);
+#pragma unroll
+        for (int b = 0; b < 2; b++) hide_half(score, b, met[b]);
         soften<true>(score, before, of.largest, of.sum, log2_scale);
         rescale(of.out, before);
         uint32_t weight[2][2][4];
 #pragma unroll
         for (int b = 0; b < 2; b++) {
             form_weights<T>(score, b, weight[b]);
-            if (DROP == 2 || (DROP && b)) decide<DROP == 1>(a, drop, met.key[b], x[b]);
+            if (DROP == 2 || (DROP && b)) decide<DROP == 1>(a, drop, met[b].key, x[b]);
             if (DROP) drop_weights(x[b], weight[b]);
             wgmma_begin();
 #pragma unroll

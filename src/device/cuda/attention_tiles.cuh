@@ -17,6 +17,7 @@ enum {
     TILE_WARPS = 4,
     LISTED = 512, /* granules that are looked at together */
     WORDS = LISTED / 32,
+    NO_WINDOW = 1 << 28, /* tokens: further than any key */
 };
 
 typedef struct tile_args {
@@ -26,9 +27,12 @@ typedef struct tile_args {
     int64_t kv_stride;     /* columns of a row of kv and dkv */
     const int32_t *blocks; /* NULL: all */
     int block;             /* tokens */
+    int window;            /* a query's furthest key, in tokens; NO_WINDOW: any */
     int ring, run, part;   /* layout/runs.h: queries are of `run`, keys of `part`; ring 0: all rows are here */
     int add_kv;            /* dkv is added to */
 } tile_args;
+
+static inline int window_of(const tri_call *call) { return call->attr->window ? call->attr->window : NO_WINDOW; }
 
 /* attention_tiles.cu, attention_tiles_din.cu: 0 if they do not support this call or device. The gradient has scratch
  * space for statistics. */
@@ -196,6 +200,28 @@ static __device__ __forceinline__ int row_of(int entry) { return entry >> 8 << 4
 static __device__ __forceinline__ bool is_met(int entry, int h, int split) {
     int row = (int)threadIdx.x % WARP / 4 + 8 * h;
     return entry >> (threadIdx.x / WARP + (row >= split ? TILE_WARPS : 0)) & 1;
+}
+
+/* Of 8 keys of a tile of queries: which of them the thread's two rows meet, by their number among them; and the first
+ * one's number, from the first granule on. */
+typedef struct met_keys {
+    int key, first[2], valid[2];
+} met_keys;
+
+/* Those in half b of a tile, of which the thread has every fourth group of 8 (by_turns). */
+static __device__ __forceinline__ met_keys keys_met(const tile_args &t, const tile_place &at, int4 four, int b,
+                                                    int split) {
+    int c = threadIdx.x % 4, entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b);
+    int row = at.place + at.first + (int)threadIdx.x / WARP * GRANULE + (int)threadIdx.x % WARP / 4;
+    met_keys of;
+    of.key = row_of(entry) + c % 2 * 8;
+    int gap = row - at.base * GRANULE - of.key; /* of the first row from the first key */
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        of.first[h] = max(at.lead - of.key, gap + 8 * h - t.window);
+        of.valid[h] = is_met(entry, h, split) ? min(at.lead + at.keys - of.key, gap + 8 * h + t.window + 1) : 0;
+    }
+    return of;
 }
 
 /* As copy_rows, where granules are those of the entries; `from` is the first of the rows that exist, of `rows`, `lead`

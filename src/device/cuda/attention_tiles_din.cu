@@ -82,18 +82,17 @@ static __device__ __forceinline__ void fetch_keys(const tile_args &t, const tile
 }
 
 /* Scores of half a tile and gradients of its weights become gradients of scores, without the factor of dropout's scale.
- * The thread has 8 keys, of which [first, valid) exist, and two rows, of which bit h of `met` says whether it meets
- * them; x: their decisions. */
+ * x: decisions of the thread's two rows for its 8 keys. */
 template <bool DROP>
 static __device__ __forceinline__ void form_slopes(float (&score)[32], const float (&dweight)[32], int half,
-                                                   const float (&statistic)[2][2], const uint32_t (&x)[2][4], int met,
-                                                   int first, int valid, float log2_scale) {
+                                                   const float (&statistic)[2][2], const uint32_t (&x)[2][4],
+                                                   const met_keys &met, float log2_scale) {
 #pragma unroll
     for (int i = 16 * half; i < 16 * half + 16; i++) {
         int j = i / 4 % 4, h = i / 2 % 2, e = i % 2;
         float p = power_of_2(fmaf(score[i], log2_scale, -statistic[h][0])), d = dweight[i];
         if (DROP && !(x[h][j] & (e ? 0x80000000u : 0x8000u))) d = 0;
-        bool exists = met >> h & 1 && 2 * j + e >= first && 2 * j + e < valid;
+        bool exists = 2 * j + e >= met.first[h] && 2 * j + e < met.valid[h];
         score[i] = exists ? p * (d - statistic[h][1]) : 0.0f;
     }
 }
@@ -127,10 +126,8 @@ static __device__ __forceinline__ void sum_dq(const tile_args &t, const tile_pla
         pin(dweight);
 #pragma unroll
         for (int b = 0; b < 2; b++) {
-            int entry = c / 2 ? entry_of(four, 2 * b + 1) : entry_of(four, 2 * b), key = row_of(entry) + c % 2 * 8;
-            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b],
-                                   is_met(entry, 0, split) | is_met(entry, 1, split) << 1, at.lead - key,
-                                   at.lead + at.keys - key, t.a.scale * 1.44269504f);
+            form_slopes<DROP != 0>(score, dweight, b, statistic, x[b], keys_met(t, at, four, b, split),
+                                   t.a.scale * 1.44269504f);
 #pragma unroll
             for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * b + k, factor[2 * b + k]);
         }
@@ -227,6 +224,7 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
                                                 uint32_t base, key_sums<COLS> &of) {
     typedef sizes<COLS> size;
     int tiles = (list.count + 3) / 4, lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16 + lane / 4;
+    int key = at.place + at.first + row - at.base * GRANULE - lane % 4 * 2; /* from the first granule on */
     for (int n = 0; n < tiles; n++) {
         int slot = n & 1;
         uint32_t here = base + size::STAGES_AT + (uint32_t)slot * size::STAGE_BYTES;
@@ -259,9 +257,11 @@ static __device__ __forceinline__ void sum_keys(const tile_args &t, const tile_p
         differentiate(score, dweight, statistic, kept, 2 * TILE); /* sums of keys that do not exist are not written */
 #pragma unroll
         for (int i = 0; i < 4; i++) {
+            int gap = key - row_of(entry_of(four, i)) + t.window; /* of the key from the first query, and the window */
 #pragma unroll
             for (int k = 8 * i; k < 8 * i + 8; k++) {
-                bool met = is_met(entry_of(four, i), k / 2 % 2, split);
+                bool met = is_met(entry_of(four, i), k / 2 % 2, split) &&
+                           (unsigned)(gap + k / 2 % 2 * 8 - k / 4 % 2 * 8 - k % 2) <= 2u * (unsigned)t.window;
                 score[k] = met ? score[k] : 0.0f, dweight[k] = met ? dweight[k] : 0.0f;
             }
             as_factor<T>(score, i, weight[i]), as_factor<T>(dweight, i, slope[i]);
