@@ -47,6 +47,7 @@ static const char *const model_list[] = {"label_name",
                                          "extend_positions=no",
                                          "attention",
                                          "pooling=pooler",
+                                         "share_encoders=false",
                                          "primary_encoder",
                                          "secondary_encoder",
                                          NULL};

@@ -15,8 +15,11 @@ tri_status tri__command_export(tri_cli *cli, int n, const char *const *args) {
         fprintf(cli->out, "%s: %lld tensors of %s\n", settings.output_dir,
                 (long long)tri__json_integer_value(tri__json_get(facts, "tensors")),
                 tri__json_string_value(tri__json_get(facts, "checkpoint")));
-        const tri_json *note = tri__json_get(facts, "note");
-        if (note) fprintf(cli->err, "note: %s\n", tri__json_string_value(note));
+        static const char *const notes[] = {"shared", "note"};
+        for (int i = 0; i < 2; i++) {
+            const tri_json *note = tri__json_get(facts, notes[i]);
+            if (note) fprintf(cli->err, "note: %s\n", tri__json_string_value(note));
+        }
     }
     tri__json_decref(facts);
     tri__settings_free(&settings);

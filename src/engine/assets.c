@@ -102,7 +102,7 @@ static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_as
     int64_t chunks = s->virtual_stages                                          ? s->virtual_stages
                      : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2
                                                                                 : 1;
-    int64_t layers = (s->pp_size * chunks + a->n_texts - 1) / a->n_texts;
+    int64_t layers = (s->pp_size * chunks + tri__assets_encoders(a) - 1) / tri__assets_encoders(a);
     tri__encoder_shrink(e, layers > 2 ? layers : 2, s->tp_size);
     a->folder[branch][0] = 0;
     tri__say(log, TRI_LOG_INFO, "--tiny: the %s encoder has %lld layers, %lld wide, instead of its own",
@@ -118,13 +118,14 @@ static void extend(int64_t max_len, int branch, const tri_log *log, tri_encoder 
 }
 
 tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets *assets) {
-    tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len};
+    tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len,
+                           .joined = assets->shares};
     if (windows.most < 2) return windows;
     windows.stride = (int)model->stride;
     for (int branch = 0; branch < assets->n_texts; branch++) {
+        const tri_tokenizer *tokenizer = assets->tokenizer[tri__assets_encoders(assets) > 1 ? branch : 0];
         windows.before[branch] = windows.after[branch] = 1; /* [CLS] and [SEP], or the like */
-        if (assets->tokenizer[branch])
-            tri__tokenizer_specials(assets->tokenizer[branch], &windows.before[branch], &windows.after[branch]);
+        if (tokenizer) tri__tokenizer_specials(tokenizer, &windows.before[branch], &windows.after[branch]);
     }
     return windows;
 }
@@ -162,22 +163,36 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     return check_windows(m, branch, name_key, a);
 }
 
+static tri_assets assets_of(const tri_model_config *model) {
+    int n_texts = model->secondary_text_name ? 2 : 1;
+    return (tri_assets){.n_texts = n_texts, .shares = model->share_encoders && n_texts > 1};
+}
+
+/* The second text takes what the first one has; its encoder's weights are read once. */
+static void share(tri_assets *a) {
+    if (!a->shares) return;
+    a->encoder[1] = a->encoder[0], a->tokenizer[1] = a->tokenizer[0];
+}
+
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets) {
-    *assets = (tri_assets){.n_texts = settings->model.secondary_text_name ? 2 : 1};
-    for (int branch = 0; branch < assets->n_texts; branch++) {
+    *assets = assets_of(&settings->model);
+    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         tri_status status = open_branch(settings, branch, need_tokenizers, log, assets);
         if (status != TRI_OK) {
             tri__assets_close(assets);
             return status;
         }
     }
+    share(assets);
+    if (assets->shares)
+        tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
     return TRI_OK;
 }
 
 tri_status tri__assets_restore(const tri_settings *settings, const char *checkpoint, tri_assets *assets) {
     const tri_model_config *m = &settings->model;
-    *assets = (tri_assets){.n_texts = m->secondary_text_name ? 2 : 1};
-    for (int branch = 0; branch < assets->n_texts; branch++) {
+    *assets = assets_of(m);
+    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
         tri_status status = tri__path_join(assets->folder[branch], checkpoint, tri__branch_name(branch));
         if (status == TRI_OK) status = tri__tokenizer_load(assets->folder[branch], &assets->tokenizer[branch]);
@@ -191,12 +206,13 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
             return status;
         }
     }
+    share(assets);
     return TRI_OK;
 }
 
 tri_status tri__assets_save(void *context, const char *folder) {
     const tri_assets *assets = context;
-    for (int branch = 0; branch < assets->n_texts; branch++) {
+    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
         TRI_TRY(tri__folder_make(path));
@@ -206,6 +222,7 @@ tri_status tri__assets_save(void *context, const char *folder) {
 }
 
 void tri__assets_close(tri_assets *assets) {
-    for (int branch = 0; branch < 2; branch++) tri__tokenizer_free(assets->tokenizer[branch]);
+    if (assets->tokenizer[1] != assets->tokenizer[0]) tri__tokenizer_free(assets->tokenizer[1]);
+    tri__tokenizer_free(assets->tokenizer[0]);
     *assets = (tri_assets){0};
 }

@@ -215,6 +215,7 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
     for (int text = 0; text < assets->n_texts && s->model.windows > 1; text++) max.of[TRI_SYM_W0 + text] = 1;
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
+    if (assets->shares) tri__counts_join(&max);
     alone.world = NULL;
     tri_status status = tri__engine_plan(s, &alone, assets, s->model.tab_field_list.n, 1, &max, &max, &engine);
     tri__engine_close(&engine);

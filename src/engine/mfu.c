@@ -21,6 +21,7 @@ static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
                           const tri_open_gates *now) {
     const tri_network *model = &engine->model;
+    if (text >= model->n_encoders) text = 0; /* it goes through the other's encoder */
     const tri_blocks *present = &model->blocks[text];
     if (present->word && tokens * present->keys < squares) squares = tokens * present->keys;
     double layers = tri__layers_open(&engine->in.layer_drop, model, text, now);

@@ -22,9 +22,10 @@ static void count_batch(tri_sampler *sampler, int64_t k, tri_counts *counts) {
         of->of[TRI_SYM_N]++;
         for (int text = 0; text < data->n_texts; text++) {
             tri_packed packed = tri__dataset_packed(data, text, rows[i]);
-            of->of[TRI_SYM_T0 + text] += packed.tokens;
-            of->squares[TRI_SYM_T0 + text] += packed.squares;
-            if (data->windows.most > 1) of->of[TRI_SYM_W0 + text] += packed.windows;
+            int at = data->windows.joined ? 0 : text;
+            of->of[TRI_SYM_T0 + at] += packed.tokens;
+            of->squares[TRI_SYM_T0 + at] += packed.squares;
+            if (tri__windows_count(&data->windows)) of->of[TRI_SYM_W0 + at] += packed.windows;
         }
     }
 }
@@ -34,7 +35,7 @@ static void add_means(const tri_engine *engine, tri_sampled *s) {
         const tri_counts *c = &s->counts[i];
         s->samples += (double)c->of[TRI_SYM_N] / s->n;
         s->tokens += (double)(c->of[TRI_SYM_T0] + c->of[TRI_SYM_T1]) / s->n;
-        for (int text = 0; text < engine->model.n_texts; text++)
+        for (int text = 0; text < engine->model.n_encoders; text++)
             s->flops += tri__nominal_flops(engine, text, (double)c->of[TRI_SYM_T0 + text],
                                            c->squares[TRI_SYM_T0 + text], NULL) / s->n;
     }
@@ -58,7 +59,7 @@ void tri__sample_rows(tri_arena *arena, tri_sampler *sampler, const tri_engine *
 static tri_sampled largest_rows(const tri_engine *engine, const tri_program *p) {
     double parts = (double)p->n_mb * tri__mesh_readers(&p->mesh);
     tri_sampled out = {.samples = (double)engine->place.batch};
-    for (int text = 0; text < engine->model.n_texts; text++) {
+    for (int text = 0; text < engine->model.n_encoders; text++) {
         double tokens = (double)p->max.of[TRI_SYM_T0 + text] * parts;
         out.tokens += tokens;
         out.flops += tri__nominal_flops(engine, text, tokens, p->max.squares[TRI_SYM_T0 + text] * parts, NULL);

@@ -127,9 +127,9 @@ static tri_status faster(const tri_settings *s, const tri_plan_in *in, tri_shape
     return side_by_side == TRI_OK ? TRI_OK : in_a_row;
 }
 
-/* Whether the shape is to be chosen: not with one text, nor with a schedule that needs a chain. */
+/* Whether the shape is to be chosen: not with one encoder, nor with a schedule that needs a chain. */
 static int is_open(const tri_settings *s, const tri_plan_in *in) {
-    return s->pipeline_shape == TRI_SHAPE_ASKED_AUTO && in->mesh.pp > 1 && in->model->n_texts > 1 &&
+    return s->pipeline_shape == TRI_SHAPE_ASKED_AUTO && in->mesh.pp > 1 && in->model->n_encoders > 1 &&
            !tri__schedule_row(in->staging.schedule)->chain;
 }
 

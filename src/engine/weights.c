@@ -355,7 +355,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
     uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
-    for (int branch = 0; branch < assets->n_texts; branch++) {
+    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         char prefix[32];
         tri_hf *hf;
         const char *folder = assets->folder[branch];

@@ -19,8 +19,6 @@ tri_branch tri__branch_open(tri_forward *f, int index) {
     return b;
 }
 
-static int is_windowed(const tri_branch *b) { return b->f->model->windows > 1; }
-
 /* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,
  * qkv, key. */
 void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]) {
@@ -58,7 +56,7 @@ int tri__branch_scaled(tri_branch *b, int x, const char *label) {
 int tri__branch_take_first(tri_branch *b, int x) {
     tri_forward *f = b->f;
     b->rows = b->sequences;
-    b->key = !is_windowed(b) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
+    b->key = !tri__counts_windows(f->model) ? TRI_FIELD_keyn : b->index ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0;
     int first = tri__forward_slot(f, b->rows, b->e->hidden_size, "first");
     TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, x, b->seq);
     return first;
@@ -91,20 +89,34 @@ void tri__branch_pooling_params(tri_network *model, int branch) {
     snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
     if (model->pooling == TRI_POOLING_POOLER) tri__model_params(model, prefix, pooler, COUNT(pooler));
     tri__model_params(model, prefix, projection, COUNT(projection));
+    if (model->n_encoders == model->n_texts) return;
+    tri__model_unit(model, "%s.pooling", tri__branch_name(1));
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(1));
+    tri__model_params(model, prefix, projection, COUNT(projection));
 }
 
-/* The mean over each sample's windows. */
-static int average(tri_branch *b, int pooled) {
+/* The mean over the windows of each sample's text. */
+static int average(tri_branch *b, int pooled, int text) {
     tri_forward *f = b->f;
-    int windows = tri__forward_input(f, b->index ? TRI_FIELD_win1 : TRI_FIELD_win0);
-    int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size, "windows");
+    int windows = tri__forward_input(f, text ? TRI_FIELD_win1 : TRI_FIELD_win0);
+    int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size,
+                                 text == b->index ? "windows" : "windows1");
     TRI_BUILD(&f->build, pool_mean, (tri_attr){0}, mean, pooled, windows);
     return mean;
 }
 
+static int project(tri_branch *b, int pooled, int text) {
+    tri_forward *f = b->f;
+    char name[128];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", tri__branch_name(text)));
+    snprintf(name, sizeof name, "%s.projection", tri__branch_name(text));
+    return tri__forward_linear(f, pooled, (tri_rows){.sym = TRI_SYM_N}, f->model->common, b->e->hidden_size,
+                               "projection", name);
+}
+
 int tri__branch_pooling(tri_branch *b, int x) {
     tri_forward *f = b->f;
-    const tri_rows samples = {.sym = TRI_SYM_N}, rows = b->sequences;
+    const tri_rows rows = b->sequences;
     int64_t H = b->e->hidden_size;
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b->prefix));
@@ -118,7 +130,9 @@ int tri__branch_pooling(tri_branch *b, int x) {
         pooled = tri__forward_slot(f, rows, H, "tanh");
         TRI_BUILD(&f->build, tanh, (tri_attr){0}, pooled, dense);
     }
-    if (is_windowed(b)) pooled = average(b, pooled);
-    snprintf(name, sizeof name, "%s.projection", b->prefix);
-    return tri__forward_linear(f, pooled, samples, f->model->common, H, "projection", name);
+    int shared = f->model->n_encoders < f->model->n_texts, second = shared ? average(b, pooled, 1) : -1;
+    if (tri__counts_windows(f->model)) pooled = average(b, pooled, b->index);
+    int projected = project(b, pooled, b->index);
+    if (shared) f->second = project(b, second, 1);
+    return projected;
 }

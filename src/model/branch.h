@@ -10,7 +10,7 @@ typedef struct tri_branch {
     const tri_encoder *e;
     int index;
     tri_rows rows;            /* of computed values: T0 or T1; `sequences` where only first tokens are used */
-    tri_rows sequences;       /* N, or W0 or W1 where texts are windowed */
+    tri_rows sequences;       /* N, or W0 or W1 where texts are windowed or share an encoder */
     tri_field key;            /* random-number key of `rows` */
     int seq;                  /* [sequences+1,1] */
     int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
@@ -31,7 +31,8 @@ int tri__branch_is_first_alone(const tri_branch *b, int64_t layer);
 /* The experts of the layer whose logical names begin with `layer`. */
 int tri__branch_mixture(tri_branch *b, int x, const char *layer);
 void tri__branch_pooling_params(tri_network *model, int branch);
-/* Pooling and the projection of the encoder's result x: a slot [N, common]. */
+/* Pooling and the projection of the encoder's result x: a slot [N, common]. With an encoder of both texts, the
+ * secondary's is f->second. */
 int tri__branch_pooling(tri_branch *b, int x);
 
 #endif

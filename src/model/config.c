@@ -55,6 +55,8 @@ const tri_option tri__model_options[] = {
             "side), or a JSON file; default: the encoder's attention_pattern, else dense"),
     ROW(CHOICE, pooling, .value = "pooler", .choices = "pooler|cls|mean",
         .help = "how a text's tokens become one vector"),
+    ROW(BOOL, share_encoders, .value = "false",
+        .help = "both texts go through one encoder, the first one's: half the memory of two"),
     ROW(OBJECT, primary_encoder,
         .help = "Hugging Face config.json keys that override the first encoder's architecture"),
     ROW(OBJECT, secondary_encoder, .help = "the same for the second encoder"),
@@ -112,12 +114,28 @@ static tri_status check_labels(const tri_model_config *config) {
     return TRI_OK;
 }
 
+/* One encoder has one vocabulary and one architecture. */
+static tri_status check_sharing(const tri_model_config *c) {
+    if (!c->share_encoders || !c->secondary_text_name) return TRI_OK;
+    if (c->secondary_tokenizer && strcmp(c->primary_tokenizer, c->secondary_tokenizer) != 0)
+        return tri__fail(TRI_USAGE,
+                         "share_encoders: both texts go through one encoder, which has one vocabulary, but "
+                         "primary_tokenizer is \"%s\" and secondary_tokenizer \"%s\"; leave the latter out",
+                         c->primary_tokenizer, c->secondary_tokenizer);
+    if (c->secondary_encoder && !(c->primary_encoder && tri__json_equal(c->primary_encoder, c->secondary_encoder)))
+        return tri__fail(TRI_USAGE,
+                         "share_encoders: both texts go through the first one's encoder, but secondary_encoder "
+                         "describes another one than primary_encoder; leave it out");
+    return TRI_OK;
+}
+
 tri_status tri__model_config_check(const tri_model_config *config) {
     TRI_TRY(require("label_name", config->label_name, "the label's column"));
     TRI_TRY(require("primary_text_name", config->primary_text_name, "the first text's column"));
     TRI_TRY(require("primary_tokenizer", config->primary_tokenizer, "the first text's tokenizer and encoder"));
     TRI_TRY(check_columns(config));
     TRI_TRY(check_labels(config));
+    TRI_TRY(check_sharing(config));
     if (config->is_binary && config->num_classes != 2)
         return tri__fail(TRI_USAGE,
                          "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",

@@ -29,6 +29,7 @@ typedef struct tri_model_config {
     int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
     char *attention;                              /* pattern of both encoders: its name or a file; NULL: their own */
     int pooling;                                  /* tri_pooling */
+    int share_encoders;                           /* 1: both texts go through one encoder */
     tri_json *primary_encoder, *secondary_encoder;  /* Hugging Face config.json keys; NULL */
 } tri_model_config;
 

@@ -122,7 +122,7 @@ tri_capacity tri__encoder_capacity(const tri_encoder *e) {
 
 int64_t tri__model_expert_layers(const tri_network *model) {
     int64_t n = 0;
-    for (int text = 0; text < model->n_texts; text++) n += tri__encoder_expert_layers(&model->encoder[text]);
+    for (int text = 0; text < model->n_encoders; text++) n += tri__encoder_expert_layers(&model->encoder[text]);
     return n;
 }
 

@@ -121,7 +121,7 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
 
 int64_t tri__model_layers(const tri_network *model) {
     int64_t n = 0;
-    for (int text = 0; text < model->n_texts; text++) n += model->encoder[text].num_hidden_layers;
+    for (int text = 0; text < model->n_encoders; text++) n += model->encoder[text].num_hidden_layers;
     return n;
 }
 
@@ -148,8 +148,10 @@ const char *tri__field_name(tri_field field) {
     return names[field];
 }
 
+int tri__counts_windows(const tri_network *model) { return model->windows > 1 || model->n_encoders < model->n_texts; }
+
 tri_sym tri__sequences(const tri_network *model, int branch) {
-    return model->windows < 2 ? TRI_SYM_N : branch ? TRI_SYM_W1 : TRI_SYM_W0;
+    return !tri__counts_windows(model) ? TRI_SYM_N : branch ? TRI_SYM_W1 : TRI_SYM_W0;
 }
 
 void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtype, tri_rows *rows, int64_t *cols) {

@@ -47,6 +47,8 @@ typedef struct tri_unit {
 typedef struct tri_network {
     tri_arena *arena;
     int n_texts;               /* 1, or 2 with a secondary text */
+    int n_encoders;            /* n_texts, or 1 that both texts share. Its tokens are then those of all primary texts
+                                * of a microbatch, then of all secondary ones: T0 tokens in W0 sequences */
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
     int n_columns;             /* of the table; 0: no tabular branch */
@@ -90,6 +92,7 @@ typedef struct tri_forward {
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
+    int second;                   /* slot of the secondary text [N, common], where texts share an encoder */
     int loss, probs;              /* slots */
     int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
                                      loss, and tokens without a place; -1: none */
@@ -116,6 +119,8 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
 
 /* A view of parameters: [rows, cols] elements from the parameter `name` on, which may span its successors. */
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols);
+/* Whether the sequences of a text are not the samples: where texts are windowed, or both are in one encoder. */
+int tri__counts_windows(const tri_network *model);
 /* Counts the sequences of a text: its samples, or their windows. */
 tri_sym tri__sequences(const tri_network *model, int branch);
 /* The extents and the name of a field of one microbatch. */

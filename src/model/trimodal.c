@@ -5,6 +5,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                      tri_texts no_decay, tri_network *model) {
     *model = (tri_network){.arena = arena,
                          .n_texts = config->secondary_text_name ? 2 : 1,
+                         .n_encoders = config->secondary_text_name && !config->share_encoders ? 2 : 1,
                          .encoder = {encoder[0], encoder[1]},
                          .n_columns = n_columns,
                          .n_classes = config->num_classes,
@@ -16,7 +17,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
                          .no_decay = no_decay};
-    for (int branch = 0; branch < model->n_texts; branch++) {
+    for (int branch = 0; branch < model->n_encoders; branch++) {
         tri__family(&encoder[branch])->params(model, branch);
         model->blocks[branch] = tri__pattern_blocks(arena, &encoder[branch].pattern, model->max_len,
                                                     encoder[branch].num_attention_heads);
@@ -37,8 +38,9 @@ void tri__model_forward(tri_forward *f) {
                                           "p.%s", model->unit[u].name);
     }
     int branch[3] = {-1, -1, -1}, n = 0;
-    for (int text = 0; text < model->n_texts; text++)
-        branch[n++] = tri__family(&model->encoder[text])->forward(f, text);
+    for (int encoder = 0; encoder < model->n_encoders; encoder++)
+        branch[n++] = tri__family(&model->encoder[encoder])->forward(f, encoder);
+    if (model->n_encoders < model->n_texts) branch[n++] = f->second;
     if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
     tri__fusion_forward(f, branch);
 }

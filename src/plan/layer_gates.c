@@ -38,7 +38,7 @@ int tri__layer_gate(uint32_t seed, int64_t step, const char *name, double keep) 
 void tri__layer_gates_step(const tri_layer_drop *how, const tri_network *model, uint32_t seed, int64_t step,
                            tri_open_gates *now, float *scale) {
     int gate = 0;
-    for (int text = 0; text < model->n_texts; text++) {
+    for (int text = 0; text < model->n_encoders; text++) {
         int64_t layers = model->encoder[text].num_hidden_layers;
         for (int64_t layer = 1; layer <= layers; layer++, gate++) {
             char name[128];
@@ -67,7 +67,7 @@ tri_status tri__layer_gates_set(tri_arena *arena, const tri_layer_drop *how, con
     if (tri__model_layers(model) > TRI_MAX_LAYERS)
         return tri__fail(TRI_USAGE, "--layer-drop: the encoders have %lld layers, and gates are for %d at most",
                          (long long)tri__model_layers(model), TRI_MAX_LAYERS);
-    for (int text = 0; text < model->n_texts; text++) {
+    for (int text = 0; text < model->n_encoders; text++) {
         int64_t layers = model->encoder[text].num_hidden_layers;
         for (int64_t layer = 1; layer <= layers; layer++)
             *TRI_PUSH(arena, program->layer, program->n_layers, program->cap_layers) = (tri_layer_gate){

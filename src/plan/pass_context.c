@@ -146,7 +146,7 @@ static void rewrite(context *c, const tri_instr *instr) {
 
 static tri_status check_sizes(const tri_plan_in *in) {
     int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
-    for (int b = 0; b < in->model->n_texts && !in->ring; b++) {
+    for (int b = 0; b < in->model->n_encoders && !in->ring; b++) {
         long long heads = in->model->encoder[b].num_attention_heads;
         if (heads % all)
             return tri__fail(

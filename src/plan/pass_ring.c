@@ -279,7 +279,7 @@ tri_status tri__pass_ring(tri_pass *pass) {
     ring r = {.to = {.arena = pass->arena, .program = program}, .n = tri__plan_ring(pass->in)};
     r.all = tri__arena_alloc(pass->arena, (size_t)(r.n + 1) * sizeof *r.all);
     for (int step = 0; step <= r.n; step++) r.all[step] = step;
-    for (int text = 0; text < pass->in->model->n_texts; text++)
+    for (int text = 0; text < pass->in->model->n_encoders; text++)
         if (pass->in->model->blocks[text].word) r.sparse[text] = steps_of(&r, pass, text);
     program->instr = NULL, program->n_instrs = program->cap_instrs = 0;
     for (int i = 0; i < n; i++) {

@@ -197,14 +197,14 @@ static void list_sizes(const tri_network *model, char *text, size_t size) {
     size_t used = 0;
     for (int64_t n = 1; n <= model->encoder[0].num_attention_heads && used < size - 8; n++) {
         int fits = 1;
-        for (int b = 0; b < model->n_texts; b++)
+        for (int b = 0; b < model->n_encoders; b++)
             fits &= model->encoder[b].num_attention_heads % n == 0 && model->encoder[b].intermediate_size % n == 0;
         if (fits) used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "", (long long)n);
     }
 }
 
 static tri_status check_sizes(const tri_plan_in *in) {
-    for (int b = 0; b < in->model->n_texts; b++) {
+    for (int b = 0; b < in->model->n_encoders; b++) {
         const tri_encoder *e = &in->model->encoder[b];
         char sizes[256] = "";
         if (e->num_attention_heads % in->mesh.tp == 0 && e->intermediate_size % in->mesh.tp == 0) continue;

@@ -31,7 +31,7 @@ static int drops_layers(const tri_pass *pass) { return pass->training && pass->i
 
 /* Full recomputation is chosen to save memory: two open layers take 15 % more. */
 static int has_lanes(const tri_pass *pass) {
-    return pass->in->target->lanes > 1 && pass->in->mesh.pp == 1 && pass->model->n_texts > 1 &&
+    return pass->in->target->lanes > 1 && pass->in->mesh.pp == 1 && pass->model->n_encoders > 1 &&
            pass->in->recompute != TRI_RECOMPUTE_FULL;
 }
 

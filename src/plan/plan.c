@@ -17,7 +17,7 @@ enum { LEVELS = 16 };
 
 static int short_granule(const tri_plan_in *in) {
     int64_t most = 0, step = (int64_t)in->target->granule * LEVELS;
-    for (int text = 0; text < in->model->n_texts; text++) {
+    for (int text = 0; text < in->model->n_encoders; text++) {
         double wide = (double)in->model->encoder[text].hidden_size;
         int64_t tokens = most_tokens(in, text);
         if (2 * (double)tokens * wide * wide >= in->target->short_flops) return 1;
@@ -53,7 +53,7 @@ tri_holder tri__plan_holder(const tri_plan_in *in) {
 int tri__plan_ring(const tri_plan_in *in) { return in->ring ? tri__mesh_cp(&in->mesh) : 0; }
 
 void tri__plan_experts(const tri_network *model, tri_counts *counts) {
-    for (int text = 0; text < model->n_texts; text++) {
+    for (int text = 0; text < model->n_encoders; text++) {
         int64_t windows = counts->of[TRI_SYM_W0 + text], *rows = &counts->of[TRI_SYM_X0 + text];
         const tri_capacity capacity = tri__encoder_capacity(&model->encoder[text]);
         if (!*rows)

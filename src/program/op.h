@@ -180,7 +180,7 @@ typedef struct tri_attr {
     X(control, "a rank's record of the step's control [1,TRI_TOLD_COUNT] f64, or order [1,K]")       \
     X(weights, "a unit's weights, which the host has filled into the slot itself [1,K] f32")         \
     X(copy_inv, "1 / sum of the label weights of this copy's samples, 0 if that is 0 [1,1] f64")     \
-    X(win0, "first window of each sample's primary text, and W0 [N+1,1] i32")                        \
+    X(win0, "first window of each sample's primary text, and their end [N+1,1] i32")                 \
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \

@@ -69,6 +69,15 @@ tri_counts tri__counts_rounded(const tri_counts *counts, int granule) {
     return rounded;
 }
 
+void tri__counts_join(tri_counts *counts) {
+    int64_t *of = counts->of, windows = of[TRI_SYM_W0] + of[TRI_SYM_W1];
+    of[TRI_SYM_W0] = windows ? windows : 2 * of[TRI_SYM_N];
+    of[TRI_SYM_T0] += of[TRI_SYM_T1];
+    counts->squares[TRI_SYM_T0] += counts->squares[TRI_SYM_T1];
+    of[TRI_SYM_T1] = of[TRI_SYM_W1] = 0, counts->squares[TRI_SYM_T1] = 0;
+    counts->shortest[0] = counts->shortest[1] = 0;
+}
+
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts) {
     return counts->of[slot->rows.sym] / (slot->rows.div ? slot->rows.div : 1) + slot->rows.add;
 }

@@ -14,10 +14,10 @@
 /* Row counts that are known only when a microbatch is bound. */
 typedef enum tri_sym {
     TRI_SYM_NONE,
-    TRI_SYM_T0,    /* tokens of the primary text */
+    TRI_SYM_T0,    /* tokens of the primary text; of both where they share an encoder, W0 and X0 likewise */
     TRI_SYM_T1,    /* tokens of the secondary text */
     TRI_SYM_N,     /* samples */
-    TRI_SYM_W0,    /* windows of the primary text; 0 in a model whose texts are not windowed */
+    TRI_SYM_W0,    /* windows of the primary text; 0 in a model whose sequences are its samples */
     TRI_SYM_W1,    /* windows of the secondary text */
     TRI_SYM_X0,    /* rows of the primary text's experts, all of one layer; 0 in a model without */
     TRI_SYM_X1,    /* the same of the secondary text */
@@ -164,6 +164,9 @@ const char *tri__mem_name(tri_mem mem);
 const char *tri__sym_name(tri_sym sym);
 /* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule);
+/* Tokens, squares and windows (without windows: samples) that were counted for each of two texts become those of the
+ * first: both go through one encoder. */
+void tri__counts_join(tri_counts *counts);
 /* Rows and bytes of a slot when the row counts are `counts`. */
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);

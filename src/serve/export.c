@@ -3,7 +3,7 @@
  *
  *   out/model.safetensors, config.json, preprocessing.json, manifest.json, README.md
  *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
- */
+ *   (primary/ alone where texts share an encoder) */
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "model/family.h"
@@ -57,7 +57,8 @@ static const char *card_inputs(tri_original *e) {
         const char *columns = m->secondary_text_name;
         for (int i = 0; i < m->secondary_text_list.n; i++)
             columns = tri__arena_print(&e->arena, "%s + %s", columns, m->secondary_text_list.at[i]);
-        text = tri__arena_print(&e->arena, "%s| text | %s | `secondary/`, %s |\n", text, columns,
+        text = tri__arena_print(&e->arena, "%s| text | %s | `%s/`, %s |\n", text, columns,
+                                tri__branch_name(tri__assets_encoders(&e->assets) - 1),
                                 tri__tokenizer_describe(e->assets.tokenizer[1]));
     }
     for (int i = 0; i < m->tab_field_list.n; i++)
@@ -91,7 +92,7 @@ static tri_status write_card(tri_original *e, const char *folder) {
 static tri_status write_extras(void *context, const char *folder) {
     tri_original *e = context;
     TRI_TRY(tri__assets_save(&e->assets, folder));
-    for (int branch = 0; branch < e->assets.n_texts; branch++) {
+    for (int branch = 0; branch < tri__assets_encoders(&e->assets); branch++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
         TRI_TRY(write_encoder(e, branch, path));
@@ -121,6 +122,13 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     return status;
 }
 
+/* Where one folder has the encoder of both texts. */
+static void note_sharing(const tri_assets *assets, tri_json *facts) {
+    if (assets->shares)
+        tri__json_set_new(facts, "shared",
+                          tri__json_string("primary/ is the encoder of both texts (share_encoders)"));
+}
+
 /* Other programs know no pattern: they read its key of config.json over, and attend to all keys. */
 static void note_pattern(const tri_encoder *encoder, tri_json *facts) {
     if (encoder->pattern.mode != TRI_PATTERN_DENSE)
@@ -143,10 +151,11 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
         *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint),
                                 "output_dir", settings->output_dir, "step",
                                 (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors", e.n_weights, "encoders",
-                                e.assets.n_texts);
+                                tri__assets_encoders(&e.assets));
         if (!*facts) status = tri__fail(TRI_RESOURCE, "out of memory");
-        for (int branch = 0; branch < e.assets.n_texts && *facts; branch++)
+        for (int branch = 0; branch < tri__assets_encoders(&e.assets) && *facts; branch++)
             note_pattern(&e.assets.encoder[branch], *facts);
+        note_sharing(&e.assets, *facts);
     }
     tri__original_close(&e);
     return status;

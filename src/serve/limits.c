@@ -29,18 +29,20 @@ int64_t tri__batching_tokens(const tri_batching *batching, const tri_opened *o) 
 }
 
 /* All windows of a text but the last are full. */
-static int64_t most_windows(const tri_model_config *m, int64_t rows, int64_t tokens) {
-    int64_t all = rows * m->windows, full = rows + tokens / m->max_sen_len;
+static int64_t most_windows(const tri_model_config *m, int64_t texts, int64_t tokens) {
+    int64_t all = texts * m->windows, full = texts + tokens / m->max_sen_len;
     return all < full ? all : full;
 }
 
 tri_counts tri__batching_counts(const tri_batching *batching, const tri_opened *o) {
     const tri_model_config *m = &o->settings.model;
     int64_t tokens = tri__batching_tokens(batching, o);
-    tri_counts max = {.of = {0, tokens, o->assets.n_texts > 1 ? tokens : 0, batching->max_batch_rows}};
-    for (int t = 0; t < o->assets.n_texts; t++) {
-        max.squares[TRI_SYM_T0 + t] = (double)tokens * (double)m->max_sen_len;
-        if (m->windows > 1) max.of[TRI_SYM_W0 + t] = most_windows(m, batching->max_batch_rows, tokens);
+    int encoders = tri__assets_encoders(&o->assets), texts = o->assets.n_texts / encoders; /* texts of each encoder */
+    tri_counts max = {.of = {0, tokens, encoders > 1 ? tokens : 0, batching->max_batch_rows}};
+    for (int e = 0; e < encoders; e++) {
+        max.squares[TRI_SYM_T0 + e] = (double)tokens * (double)m->max_sen_len;
+        if (m->windows > 1 || texts > 1)
+            max.of[TRI_SYM_W0 + e] = most_windows(m, batching->max_batch_rows * texts, tokens);
     }
     return max;
 }

@@ -22,7 +22,7 @@ tri_status tri__layout_input(const tri_chooser *c, const tri_layout *l, int64_t 
 
 /* As `lanes` of the passes decides. */
 static int has_lanes(const tri_chooser *c, const tri_layout *l) {
-    return l->pp == 1 && c->target.lanes > 1 && c->model.n_texts > 1 && l->recompute != TRI_RECOMPUTE_FULL;
+    return l->pp == 1 && c->target.lanes > 1 && c->model.n_encoders > 1 && l->recompute != TRI_RECOMPUTE_FULL;
 }
 
 /* Members of a tp group on one machine; all of them where that does not matter. */

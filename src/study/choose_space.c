@@ -89,7 +89,7 @@ static void each_shape(lister *l, tri_layout at) {
     for (at.shape = TRI_SHAPE_ASKED_CHAIN; at.shape <= TRI_SHAPE_ASKED_BRANCH; at.shape++) {
         int branches = at.shape == TRI_SHAPE_ASKED_BRANCH;
         if (given != TRI_SHAPE_ASKED_AUTO && given != at.shape) continue;
-        if (branches && (row->chain || at.chunks > 1 || l->chooser->model.n_texts < 2)) continue;
+        if (branches && (row->chain || at.chunks > 1 || l->chooser->model.n_encoders < 2)) continue;
         each_microbatches(l, at);
     }
 }

@@ -9,7 +9,9 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                           const char *beside, tri_row_source *out) {
     tri_data_files files;
     tri_inputs inputs;
-    *out = (tri_row_source){.n_texts = assets->n_texts, .columns = s->model.tab_field_list.n};
+    *out = (tri_row_source){.n_texts = assets->n_texts,
+                            .joined = assets->shares,
+                            .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
             tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number",
@@ -42,13 +44,16 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
                              tri_counts *max) {
     if (rows->data) return count_data(rows, s, batch, parts, max);
     int64_t most = (batch + parts - 1) / parts;
-    int64_t tokens = s->max_tokens ? s->max_tokens : most * s->model.windows * s->model.max_sen_len;
+    int64_t tokens = most * s->model.windows * s->model.max_sen_len;
     *max = (tri_counts){.of = {0, tokens, rows->n_texts > 1 ? tokens : 0, most}};
     for (int text = 0; text < rows->n_texts && s->model.windows > 1; text++)
         max->of[TRI_SYM_W0 + text] = most * s->model.windows;
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++)
-        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len,
-        max->shortest[sym - TRI_SYM_T0] = s->model.windows > 1 ? 0 : s->model.max_sen_len;
+    if (rows->joined) tri__counts_join(max);
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
+        if (s->max_tokens && max->of[sym]) max->of[sym] = s->max_tokens;
+        max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;
+        max->shortest[sym - TRI_SYM_T0] = max->of[TRI_SYM_W0] ? 0 : s->model.max_sen_len;
+    }
     return TRI_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "program/program.h"
 
 typedef struct tri_row_source {
-    int n_texts;
+    int n_texts, joined;  /* joined: both texts go through one encoder */
     int columns;          /* numbers of a row */
     tri_preprocess *preprocess;
     tri_dataset *data;    /* NULL: no table was given */

@@ -261,13 +261,14 @@ static double copy_inv(const tri_session *s) {
     return sum > 0 ? 1 / sum : 0;
 }
 
-/* Of a text in the global batch. */
-static double sequences(const tri_session *s, int text) {
-    int64_t n = s->batch->n;
-    if (s->engine.model.windows < 2) return (double)n;
-    n = 0;
-    for (int64_t i = 0; i < s->batch->n; i++)
-        n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+/* Of an encoder in the global batch. */
+static double sequences(const tri_session *s, int encoder) {
+    const tri_network *model = &s->engine.model;
+    int64_t n = 0;
+    if (!tri__counts_windows(model)) return (double)s->batch->n;
+    for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
+        for (int64_t i = 0; i < s->batch->n; i++)
+            n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
 
@@ -281,8 +282,8 @@ static tri_status next_batch(tri_session *s, int *more) {
         return tri__fail(TRI_DATA, "step %lld: the weights of all its labels are 0", (long long)s->at.step + 1);
     s->inv = tri__mesh_context(&s->place.mesh, s->place.rank) ? 0 : 1 / s->batch->weight; /* counted once */
     s->copy_inv = copy_inv(s);
-    for (int text = 0; text < s->engine.model.n_texts && s->engine.plan.train.experts >= 0; text++)
-        s->balance_inv[text] = 1 / sequences(s, text);
+    for (int encoder = 0; encoder < s->engine.model.n_encoders && s->engine.plan.train.experts >= 0; encoder++)
+        s->balance_inv[encoder] = 1 / sequences(s, encoder);
     for (int mb = 0; mb < s->engine.n_mb; mb++) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;

@@ -164,7 +164,8 @@ static tri_status parse_notes(whole *w) {
 }
 
 static tri_windows windows_of(const tri_dataset_spec *spec) {
-    return spec->windows.most > 1 ? spec->windows : (tri_windows){.most = 1, .max_len = spec->max_len};
+    if (spec->windows.most > 1) return spec->windows;
+    return (tri_windows){.most = 1, .max_len = spec->max_len, .joined = spec->windows.joined};
 }
 
 /* Limits for the store's rows; preprocess: of these rows. */

@@ -77,8 +77,8 @@ static void count_places(const tri_loader *loader, buffer *into, int64_t row, in
     const tri_dataset *data = loader->spec.sampler->data;
     int all = loader->spec.sharers * loader->spec.parts, k = part - loader->spec.first_part / all * all;
     for (int t = 0; t < data->n_texts && k >= 0 && k < all; t++)
-        into->places[k][t] += tri__micro_places(&loader->micro, t, data->text[t].start[row + 1] -
-                                                                       data->text[t].start[row]);
+        into->places[k][data->windows.joined ? 0 : t] += tri__micro_places(
+            &loader->micro, t, data->text[t].start[row + 1] - data->text[t].start[row]);
 }
 
 /* All replicas that share experts have as many rows of them as the one with the most. */

@@ -19,19 +19,23 @@ static int64_t rounded(const tri_micro_spec *spec, int64_t tokens, int64_t seque
     return (tokens + granule - 1) / granule * granule;
 }
 
-static int is_windowed(const tri_micro_spec *spec) { return spec->windows.most > 1; }
+static int is_windowed(const tri_micro_spec *spec) { return tri__windows_count(&spec->windows); }
+
+/* The text whose room a text's arrays have: of two that are joined, each may have all of it while rows are added. */
+static int room_of(const tri_micro_spec *spec, int text) { return spec->windows.joined ? 0 : text; }
 
 void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *out) {
     size_t rows = (size_t)spec->rows;
     size_t most = 0;
     tri_micro micro = {0};
     for (int t = 0; t < spec->n_texts; t++) {
-        size_t tokens = (size_t)rounded(spec, spec->tokens[t], is_windowed(spec) ? spec->sequences[t] : spec->rows);
+        int of = room_of(spec, t);
+        size_t tokens = (size_t)rounded(spec, spec->tokens[of], is_windowed(spec) ? spec->sequences[of] : spec->rows);
         if (tokens > most) most = tokens;
         micro.ids[t] = tri__carve(base, at, tokens * sizeof *micro.ids[t]);
         micro.pos[t] = tri__carve(base, at, tokens * sizeof *micro.pos[t]);
         micro.key[t] = tri__carve(base, at, 2 * tokens * sizeof *micro.key[t]);
-        size_t sequences = is_windowed(spec) ? (size_t)spec->sequences[t] : rows;
+        size_t sequences = is_windowed(spec) ? (size_t)spec->sequences[of] : rows;
         micro.seq[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.seq[t]);
         if (spec->capacity[t].experts)
             micro.places[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.places[t]);
@@ -58,8 +62,8 @@ void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro) {
 
 int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t length) {
     tri_packed packed = tri__windows_packed(&spec->windows, length);
-    TRI_ASSERT(micro->tokens[text] + packed.tokens <= spec->tokens[text]);
-    TRI_ASSERT(!is_windowed(spec) || micro->windows[text] + packed.windows <= spec->sequences[text]);
+    TRI_ASSERT(micro->tokens[text] + packed.tokens <= spec->tokens[room_of(spec, text)]);
+    TRI_ASSERT(!is_windowed(spec) || micro->windows[text] + packed.windows <= spec->sequences[room_of(spec, text)]);
     return micro->ids[text] + micro->tokens[text];
 }
 
@@ -82,9 +86,10 @@ static void add_sequence(const tri_micro_spec *spec, tri_micro *micro, int text,
 static void add_windows(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row) {
     const tri_windows *w = &spec->windows;
     int64_t n = tri__windows_packed(w, length).windows;
+    int64_t other = w->joined && text ? (int64_t)(w->most > 1 ? w->most : 1) * w->max_len : 0; /* places of the first */
     tri__windows_expand(w, text, length, micro->ids[text] + micro->tokens[text]);
     for (int64_t k = 0; k < n; k++) {
-        int64_t index = micro->windows[text]++, first = k * w->max_len;
+        int64_t index = micro->windows[text]++, first = other + k * w->max_len;
         add_sequence(spec, micro, text, index, k + 1 < n ? w->max_len : length - k * w->stride, row, first);
         micro->keyw[text][2 * index] = (int32_t)row;
         micro->keyw[text][2 * index + 1] = (int32_t)first;
@@ -143,8 +148,23 @@ static void spread(const tri_micro_spec *spec, const tri_micro *micro, int text,
         }
 }
 
+/* The second text's sequences follow those of the first; its win then counts among all. */
+static void join(const tri_micro_spec *spec, tri_micro *micro) {
+    int64_t at = micro->tokens[0], more = micro->tokens[1], first = micro->windows[0], windows = micro->windows[1];
+    TRI_ASSERT(at + more <= spec->tokens[0] && first + windows <= spec->sequences[0]);
+    memcpy(micro->ids[0] + at, micro->ids[1], (size_t)more * sizeof *micro->ids[0]);
+    memcpy(micro->pos[0] + at, micro->pos[1], (size_t)more * sizeof *micro->pos[0]);
+    memcpy(micro->key[0] + 2 * at, micro->key[1], 2 * (size_t)more * sizeof *micro->key[0]);
+    memcpy(micro->keyw[0] + 2 * first, micro->keyw[1], 2 * (size_t)windows * sizeof *micro->keyw[0]);
+    for (int64_t s = 1; s <= windows; s++) micro->seq[0][first + s] = (int32_t)at + micro->seq[1][s];
+    for (int64_t i = 0; i <= micro->n; i++) micro->win[1][i] += (int32_t)first;
+    micro->tokens[0] += more, micro->windows[0] += windows, micro->squares[0] += micro->squares[1];
+    micro->tokens[1] = micro->windows[1] = 0, micro->squares[1] = 0;
+}
+
 void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
-    for (int t = 0; t < spec->n_texts; t++) {
+    if (spec->windows.joined) join(spec, micro);
+    for (int t = 0; t < (spec->windows.joined ? 1 : spec->n_texts); t++) {
         int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
         int64_t rows = rounded(spec, at, sequences);
         place_sequences(&spec->capacity[t], micro, t, sequences);

@@ -9,19 +9,22 @@
 
 /* One microbatch: only real tokens. T = tokens of a text, n = samples, W = windows of a text; a sample has one sequence
  * of each text, or one for each window of it. Unused texts have NULL arrays. Arrays indexed by token are zero-padded up
- * to the granule. For a ring of ranks they have the tokens in the order of its runs (layout/runs.h). */
+ * to the granule. Where both texts go through one encoder, after tri__micro_pad all sequences are in the arrays of the
+ * first: those of all its samples, then the second's, and win[1] counts on from win[0]. For a ring of ranks they have
+ * the tokens in the order of its runs (layout/runs.h). */
 typedef struct tri_micro {
     int64_t n, tokens[2];
-    int64_t windows[2];       /* 0 where texts are not windowed */
+    int64_t windows[2];       /* 0 where these are not counted */
     int64_t expert_rows[2];   /* of all experts of a layer; 0 without */
     double squares[2];        /* sum over sequences of length squared */
     int32_t *ids[2];          /* [T] */
     int32_t *pos[2];          /* [T] rows of the position table, from position_base on (see there) */
-    int32_t *key[2];          /* [T, 2] data row, place in the sequence, plus max_len for each window before it */
+    int32_t *key[2];          /* [T, 2] data row, place in the sequence, plus max_len for each window before it; of a
+                               * second text that is joined to the first, plus max_len for each window of a text */
     int32_t *seq[2];          /* [n + 1], or [W + 1]: first token of each sequence, and T */
     int32_t *places[2];       /* as seq: first place of each sequence in an expert's rows, and their number; NULL
                                * without experts */
-    int32_t *win[2];          /* [n + 1] first window of each sample, and W; NULL: texts are not windowed */
+    int32_t *win[2];          /* [n + 1] first window of each sample, and their end; NULL: windows are not counted */
     int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
     int32_t *labels;          /* [n]; zeros when the data has none */
@@ -34,7 +37,7 @@ typedef struct tri_micro {
 typedef struct tri_micro_spec {
     int n_texts, n_columns;
     int64_t rows, tokens[2];  /* the most that it holds */
-    int64_t sequences[2];     /* likewise, of windows; only where texts are windowed */
+    int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */
     int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
                            * the position pad id */

@@ -119,10 +119,14 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
         int part = sampler->part[i];
         tri_packed first = tri__dataset_packed(sampler->data, 0, rows[i]), second = {0};
         if (sampler->data->n_texts > 1) second = tri__dataset_packed(sampler->data, 1, rows[i]);
+        if (sampler->data->windows.joined) {
+            first.tokens += second.tokens, first.windows += second.windows;
+            second = (tri_packed){0};
+        }
         sum[part].value++;
         sum[part].major += first.tokens, sum[part].minor += second.tokens;
         windows[part].major += first.windows, windows[part].minor += second.windows;
-        if (sampler->data->windows.most > 1) continue;
+        if (tri__windows_count(&sampler->data->windows)) continue;
         lower_to(&out->shortest[0], first.tokens);
         lower_to(&out->shortest[1], second.tokens);
     }
@@ -130,7 +134,7 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
         raise_to(&out->rows, sum[p].value);
         raise_to(&out->tokens[0], sum[p].major);
         raise_to(&out->tokens[1], sum[p].minor);
-        if (sampler->data->windows.most < 2) continue;
+        if (!tri__windows_count(&sampler->data->windows)) continue;
         raise_to(&out->windows[0], windows[p].major);
         raise_to(&out->windows[1], windows[p].minor);
     }

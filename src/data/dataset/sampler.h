@@ -27,12 +27,12 @@ int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const
  * the fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's
  * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
-/* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each text, each maximised
- * separately. */
+/* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each text (of both in the first's
+ * place where they share an encoder), each maximised separately. */
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];
-    int64_t windows[2]; /* 0 where texts are not windowed */
-    int64_t shortest[2]; /* the fewest tokens of a sequence; 0 where texts are windowed */
+    int64_t windows[2]; /* 0 where these are not counted */
+    int64_t shortest[2]; /* the fewest tokens of a sequence; 0 where windows are counted */
 } tri_sampler_maxima;
 void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
 

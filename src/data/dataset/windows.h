@@ -12,7 +12,12 @@ typedef struct tri_windows {
     int most;                 /* windows of a text at most; 0 or 1: texts are not windowed, but cut at max_len */
     int max_len, stride;
     int before[2], after[2];  /* special tokens around the content, by text */
+    int joined;               /* 1: both texts go through one encoder: in a microbatch all sequences are the first
+                               * text's, those of its own first */
 } tri_windows;
+
+/* Whether sequences are counted apart from samples. */
+static inline int tri__windows_count(const tri_windows *windows) { return windows->most > 1 || windows->joined; }
 
 /* What a text becomes in a packed microbatch. */
 typedef struct tri_packed {

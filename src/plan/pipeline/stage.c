@@ -320,7 +320,7 @@ static tri_status count_stages(cutter *c) {
                          c->row->name, fixed ? "" : "at least ", fixed ? fixed : c->row->fewest, fixed == 1 ? "" : "s",
                          chunks);
     c->n_stages = pp * chunks;
-    c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_texts > 1 && pp > 1;
+    c->branches = how->shape == TRI_SHAPE_BRANCH && c->model->n_encoders > 1 && pp > 1;
     if (c->branches && (c->row->chain || chunks > 1))
         return tri__fail(TRI_USAGE,
                          "--schedule %s with %d stages a rank is for stages in a row: give --pipeline-shape chain, or "
