@@ -4,7 +4,7 @@
  * SOAK_STEPS=100: every case. */
 #include "mesh_cases.h"
 
-enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR };
+enum { POOLER, MEAN, BF16, FP16, DROPPED, WINDOWS, WINDOW, BIGBIRD, FAR, SHARED, SHARED_WINDOWS };
 static const mesh_family families[] = {
     [POOLER] = {"pooler.json", {NULL}, 0},
     [MEAN] = {"mean.json", {NULL}, 0},
@@ -15,6 +15,8 @@ static const mesh_family families[] = {
     [WINDOW] = {"window.json", {"--data-path=%s/long"}, 0},
     [BIGBIRD] = {"bigbird.json", {"--data-path=%s/long"}, 0},
     [FAR] = {"far.json", {"--data-path=%s/far"}, 0},
+    [SHARED] = {"shared.json", {NULL}, 0},
+    [SHARED_WINDOWS] = {"shared.json", {"--max-sen-len=7", "--windows=3", "--stride=3"}, 0},
 };
 
 static void write_config(const char *name, const char *pooling, int longest, const char *pattern) {
@@ -30,6 +32,17 @@ static void write_config(const char *name, const char *pooling, int longest, con
              " \"num_attention_heads\": 8, \"intermediate_size\": 24, \"max_position_embeddings\": %d%s}}",
              pooling, longest, longest + 4, pattern, longest + 4, pattern);
     write_file(name, text);
+}
+
+/* One encoder of both texts. */
+static void write_shared(const char *name) {
+    write_file(name,
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+               " \"share_encoders\": true, \"primary_tokenizer\": \"vocab\", \"pooling\": \"mean\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
+               " \"warmup_steps\": 2, \"global_batch_size\": 16,"
+               " \"primary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 8,"
+               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
 }
 
 /* Texts of `least` to `most` words, for patterns of several blocks. */
@@ -52,6 +65,7 @@ static int make_model(void **state) {
     if (make_data(state)) return 1;
     write_config("pooler.json", "pooler", 12, "");
     write_config("mean.json", "mean", 12, "");
+    write_shared("shared.json");
     write_config("window.json", "pooler", 92,
                  ", \"attention_pattern\": {\"mode\": \"window\", \"block\": 16, \"window\": 32}");
     write_config("bigbird.json", "mean", 92,
@@ -116,6 +130,10 @@ static const mesh_case cases[] = {
     {DROPPED, 2, 1, 2, 2, 2, 0, {RING, "--shard=zero3"}},
     {DROPPED, 2, 2, 1, 1, 2, 0, {RING, "--recompute=full"}},
     {WINDOWS, 3, 1, 1, 1, 1, 1, {RING}},
+    {SHARED, 2, 1, 1, 1, 1, 1, {RING}},
+    {SHARED, 2, 2, 1, 1, 1, 0, {HEADS, "--shard=zero1"}},
+    {SHARED_WINDOWS, 3, 1, 2, 1, 2, 0, {RING}},
+    {SHARED_WINDOWS, 2, 1, 1, 2, 1, 0, {HEADS, "--shard=zero3"}},
     {WINDOWS, 2, 2, 1, 2, 2, 0, {RING, "--shard=zero2"}},
     {WINDOW, 2, 1, 1, 1, 1, 1, {RING}},
     {WINDOW, 3, 1, 1, 2, 1, 0, {RING, "--shard=zero3", "--recompute=full"}},

@@ -1,8 +1,9 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
- * mask; `experts` with mixtures, there a loop over tokens; `quantized` through int8 products, with PyTorch's
- * fake-quantise; losses and final weights of `bert` with other optimizers; losses with texts as windows.
- * tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity). */
+ * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `quantized` through
+ * int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other optimizers; losses with
+ * texts as windows. tools/golden.py writes the files; a folder given as argument replaces tests/golden (make parity).
+ */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -119,12 +120,15 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
     g->settings.num_microbatches = 1; /* left open by the options: nobody resolves them here */
     OK(tri__model_config_check(&g->settings.model));
     g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
-    const tri_json *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
+    g->assets.shares = g->settings.model.share_encoders;
+    const tri_json *encoders[2] = {g->settings.model.primary_encoder,
+                                   g->assets.shares ? g->settings.model.primary_encoder
+                                                    : g->settings.model.secondary_encoder};
     for (int text = 0; text < g->assets.n_texts; text++)
         OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
-    tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_texts > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
-    for (int text = 0; text < g->assets.n_texts && g->settings.model.windows > 1; text++)
-        max.of[TRI_SYM_W0 + text] = MAX_WINDOWS;
+    tri_counts max = {.of = {0, MAX_TOKENS, tri__assets_encoders(&g->assets) > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
+    for (int e = 0; e < tri__assets_encoders(&g->assets) && (g->settings.model.windows > 1 || g->assets.shares); e++)
+        max.of[TRI_SYM_W0 + e] = MAX_WINDOWS;
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
     OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max,
@@ -329,7 +333,7 @@ static void windows_run(golden *g, const tri_json *all, const tri_json *run, con
 /* Texts as overlapping windows. */
 static void windows(void **state) {
     (void)state;
-    each_run("windows.json", 3, windows_run);
+    each_run("windows.json", 4, windows_run);
 }
 
 static void layers_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
@@ -364,6 +368,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "trimodal"),
         cmocka_unit_test_prestate(both, "sparse"),
         cmocka_unit_test_prestate(both, "experts"),
+        cmocka_unit_test_prestate(both, "shared"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),

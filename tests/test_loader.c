@@ -98,6 +98,51 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
     assert_int_equal(batch->tokens, tokens);
 }
 
+/* Texts that share an encoder: all sequences of the first, then those of the second, whose places in keys lie behind
+ * those of the first; with and without windows. */
+static void texts_are_joined(void **state) {
+    (void)state;
+    for (int most = 1; most <= 3; most += 2) {
+        tri_dataset *data = made_dataset(23, 2, 1, 11); /* up to 12 tokens: three windows */
+        tri_sampler sampler;
+        int max_len = most > 1 ? 6 : 32, stride = 3;
+        data->windows = (tri_windows){.most = most, .max_len = max_len, .stride = stride, .before = {1, 1},
+                                      .after = {1, 1}, .joined = 1};
+        assert_int_equal(tri__sampler_open(&sampler, data, 10, 2, 1, 3), TRI_OK);
+        tri_loader *loader = open_loader(&sampler, 1, 0, 0, 1);
+        for (const tri_batch *batch; (batch = next(loader, NULL));)
+            for (int p = 0; p < batch->parts; p++) {
+                const tri_micro *m = &batch->part[p];
+                int64_t sequence = 0, at = 0;
+                assert_true(m->tokens[1] == 0 && m->windows[1] == 0 && m->win[0][0] == 0);
+                assert_int_equal(m->win[1][0], m->win[0][m->n]);
+                for (int t = 0; t < 2; t++)
+                    for (int64_t i = 0; i < m->n; i++) {
+                        int64_t row = m->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
+                        tri_packed packed = tri__windows_packed(&data->windows, length);
+                        assert_int_equal(m->win[t][i], sequence);
+                        assert_int_equal(m->win[t][i + 1], sequence + packed.windows);
+                        for (int64_t k = 0; k < packed.windows; k++, sequence++) {
+                            int64_t place = t * most * max_len + k * max_len;
+                            assert_int_equal(m->seq[0][sequence], at);
+                            assert_int_equal(m->ids[0][at], made_id(row, t, 0)); /* each begins as the text */
+                            assert_int_equal(m->pos[0][at], t ? PAD + 1 : 0);
+                            assert_int_equal(m->key[0][2 * at], row);
+                            assert_int_equal(m->key[0][2 * at + 1], place);
+                            assert_int_equal(m->keyw[0][2 * sequence], row);
+                            assert_int_equal(m->keyw[0][2 * sequence + 1], place);
+                            at += k + 1 < packed.windows ? max_len : length - k * stride;
+                            assert_int_equal(m->key[0][2 * at - 1], place + at - 1 - m->seq[0][sequence]);
+                        }
+                    }
+                assert_true(m->tokens[0] == at && m->windows[0] == sequence && m->seq[0][sequence] == at);
+            }
+        tri__loader_close(loader);
+        tri__sampler_close(&sampler);
+        made_dataset_free(data);
+    }
+}
+
 /* Three replicas of two microbatches: each loader fills its own parts of the same batches, and knows the whole batch's
  * figures. */
 static void replicas_share_a_batch(void **state) {
@@ -295,6 +340,7 @@ int main(void) {
         cmocka_unit_test(batches_hold_what_they_should), cmocka_unit_test(replicas_share_a_batch),
         cmocka_unit_test(resumes_in_the_middle),         cmocka_unit_test(an_empty_table_has_no_batches),
         cmocka_unit_test(closes_at_any_moment),          cmocka_unit_test(long_texts_become_windows),
+        cmocka_unit_test(texts_are_joined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ import random
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import NO_DECAY, Trimodal, make_optimizer, pad, quantize_encoders, rate_factor
+from model import NO_DECAY, Trimodal, encoder_spec, make_optimizer, pad, quantize_encoders, rate_factor
 
 STEPS = 50
 RECIPE = {
@@ -106,6 +106,15 @@ CONFIGS = {
         "class_weights": [1.0, 2.5, 0.5],
         "pooling": "cls",
     },
+    # Both texts through one encoder; its gradient is the sum over them.
+    "shared": {
+        **COMMON, "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["a", "b"],
+        "primary_tokenizer": "golden-bert", "share_encoders": True,
+        "primary_encoder": encoder("bert", 24, 32, 40, 22),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
+        "pooling": "pooler",
+    },
     # Products of 8 bits and a table.
     "quantized": {
         **COMMON, "primary_text_name": "text", "tab_field_list": ["a", "b"], "primary_tokenizer": "golden-bert",
@@ -126,9 +135,10 @@ def make_samples(config, count, rng):
         sample = {"label": i % config["num_classes"]}
         for name, length in (("primary", lengths[i]), ("secondary", lengths[-1 - i])):
             if config.get(f"{name}_text_name"):
-                sample[name] = [rng.randrange(2, config[f"{name}_encoder"]["vocab_size"]) for _ in range(length)]
+                spec = encoder_spec(config, name)
+                sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
                 if i % 2:
-                    sample[name][length // 2] = config[f"{name}_encoder"]["pad_token_id"]
+                    sample[name][length // 2] = spec["pad_token_id"]
         if config.get("tab_field_list"):
             sample["numbers"] = [round(rng.gauss(0, 1.5), 3) for _ in config["tab_field_list"]]
         samples.append(sample)
@@ -148,7 +158,7 @@ def cut_windows(ids, config):
 
 
 def pack(config, name, samples):
-    pad_id = config[f"{name}_encoder"]["pad_token_id"]
+    pad_id = encoder_spec(config, name)["pad_token_id"]
     if config.get("windows", 1) == 1:
         return pad([s[name] for s in samples], pad_id)
     windows = [cut_windows(s[name], config) for s in samples]
@@ -298,7 +308,7 @@ WINDOWS = {"max_sen_len": 9, "windows": 3, "stride": 6}  # the samples have up t
 def make_windows(folder):
     """50 steps of golden models with their texts as windows: pooled by the pooler, the mean and the first token."""
     runs = []
-    for name in ("bert", "roberta", "trimodal"):
+    for name in ("bert", "roberta", "trimodal", "shared"):
         document, model = reopen(folder, name)
         config = {**document["config"], **WINDOWS}
         losses, norms = train(model, config, document["samples"], document["batches"], STEPS)

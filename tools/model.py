@@ -148,6 +148,11 @@ class Tabular(nn.Module):
         return torch.relu(self.linear(numbers if self.norm is None else self.norm(numbers)))
 
 
+def encoder_spec(config, name):
+    """The architecture of a text's encoder."""
+    return config["primary_encoder" if config.get("share_encoders") else f"{name}_encoder"]
+
+
 class Trimodal(nn.Module):
     """config: the keys of Trident's configuration file; the encoders' architectures in primary_encoder,
     secondary_encoder."""
@@ -161,9 +166,14 @@ class Trimodal(nn.Module):
         for name in ("primary", "secondary"):
             if not config.get(f"{name}_text_name"):
                 continue
-            encoder = make_encoder(config[f"{name}_encoder"], self.pooling)
-            add_experts(encoder, config[f"{name}_encoder"])
-            encoder.projection = nn.Linear(encoder.config.hidden_size, common)
+            spec = encoder_spec(config, name)
+            if self.branches and config.get("share_encoders"):
+                assert not spec.get("num_experts"), "experts that texts share are not written here"
+                encoder = nn.Module()  # its projection alone
+            else:
+                encoder = make_encoder(spec, self.pooling)
+                add_experts(encoder, spec)
+            encoder.projection = nn.Linear(spec["hidden_size"], common)
             setattr(self, name, encoder)
             self.branches.append(name)
         columns = len(config.get("tab_field_list") or [])
@@ -178,9 +188,9 @@ class Trimodal(nn.Module):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
         after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
         [samples, common]."""
-        encoder = getattr(self, name)
-        pattern = self.config[f"{name}_encoder"].get("attention_pattern")
-        seen = mask if pattern is None else self.masked(name, pattern, ids, mask)
+        encoder = getattr(self, "primary" if self.config.get("share_encoders") else name)
+        pattern = encoder_spec(self.config, name).get("attention_pattern")
+        seen = mask if pattern is None else self.masked(encoder, pattern, ids, mask)
         encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
         out = encoder(input_ids=ids, attention_mask=seen)
         if self.pooling == "pooler":
@@ -194,11 +204,10 @@ class Trimodal(nn.Module):
             pooled = (out.last_hidden_state * real).sum(1) / real.sum(1)
         if windows is not None:
             pooled = torch.stack([part.mean(0) for part in pooled.split(windows)])
-        return encoder.projection(pooled)
+        return getattr(self, name).projection(pooled)
 
-    def masked(self, name, pattern, ids, mask):
+    def masked(self, encoder, pattern, ids, mask):
         """Dense attention's additive mask of a pattern: [batch, heads, length, length]."""
-        encoder = getattr(self, name)
         heads, length = encoder.config.num_attention_heads, ids.shape[1]
         layout = fixed_layout(pattern, heads, self.config["max_sen_len"])
         block = torch.arange(length) // pattern["block"]
@@ -220,7 +229,7 @@ class Trimodal(nn.Module):
         """sum(weight * cross-entropy) / sum(weight), and what balances the experts."""
         loss = nn.functional.cross_entropy(logits, labels, weight=self.class_weights.to(logits.dtype))
         for name in self.branches:
-            spec = self.config[f"{name}_encoder"]
+            spec = encoder_spec(self.config, name)
             for i in expert_layers(spec):
                 experts = getattr(self, name).encoder.layer[i].experts
                 loss = loss + spec.get("router_aux_loss_coef", 0.01) * experts.balance
