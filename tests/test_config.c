@@ -488,7 +488,7 @@ static void test_encoder_parse(void **state) {
         {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type is \"relative_key\""},
         {"{\"position_embedding_type\": \"absolute\", \"hidden_act\": \"gelu\"}", NULL},
         {"{\"hidden_act\": \"gelu_python\", \"pad_token_id\": null}", NULL},
-        {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\"; supported are bert, roberta"},
+        {"{\"model_type\": \"gpt2\"}", "cfg: model_type is \"gpt2\"; supported are bert, roberta, distilbert"},
         {"{\"is_decoder\": true}", "cfg: is_decoder is true; only false is supported"},
         {"{\"hidden_size\": 0}", "cfg: hidden_size: 0 is out of range"},
         {"{\"vocab_size\": \"many\"}", "cfg: vocab_size: expected a whole number, not a string"},

@@ -122,7 +122,7 @@ static void try_left_out(const kernel_case *at, void *context) {
 static void test_left_out(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {"embed", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
+        {"embed embed_dw", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},

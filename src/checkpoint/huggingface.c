@@ -23,7 +23,9 @@ enum { LAYERS_MAX = 1 << 20 };
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
 /* Parts of a pretraining or classification model that an encoder lacks. */
-static const char *const heads[] = {"cls.", "lm_head.", "classifier.", "pooler.", "embeddings.position_ids"};
+static const char *const heads[] = {
+    "cls.",        "lm_head.",        "classifier.",      "pooler.",           "embeddings.position_ids",
+    "qa_outputs.", "pre_classifier.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector."};
 
 static int ends(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);

@@ -68,10 +68,12 @@ void tri__bert_params(tri_network *model, int branch) {
         {"LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
     char prefix[128];
+    int first = model->n_params;
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
     snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
-    tri__model_params(model, prefix, rows, COUNT(rows));
-    tri_param *table = &model->param[model->n_params - COUNT(rows)];
+    for (int i = 0; i < COUNT(rows); i++)
+        if (rows[i].rows || rows[i].init != TRI_INIT_NORMAL) tri__model_params(model, prefix, &rows[i], 1);
+    tri_param *table = &model->param[first];
     table[0].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     table[1].zero_row = tri__encoder_position_base(e);
     table[1].repeat = model->extends_positions ? tri__encoder_position_base(e) + 1 : 0;
@@ -92,7 +94,7 @@ static int embeddings(tri_branch *b) {
     snprintf(name, sizeof name, "%s.embeddings.position_embeddings.weight", b->prefix);
     int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, H);
     snprintf(name, sizeof name, "%s.embeddings.token_type_embeddings.weight", b->prefix);
-    int type = tri__forward_weight(f, "type", name, b->e->type_vocab_size, H);
+    int type = b->e->type_vocab_size ? tri__forward_weight(f, "type", name, b->e->type_vocab_size, H) : -1;
     tri_attr attr = {.pad = (int32_t)b->e->pad_token_id + 1, .pad_position = tri__encoder_position_base(b->e)};
     TRI_BUILD(&f->build, embed, attr, sum, ids, pos, word, position, type);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
@@ -128,13 +130,12 @@ static int attention(tri_branch *b, int x, const char *layer) {
 }
 
 /* norm(dropout(x) + residual) */
-static int residual(tri_branch *b, int x, int res, const char *label, const char *name) {
+static int residual(tri_branch *b, int x, int res, double p, const char *label, const char *name) {
     tri_forward *f = b->f;
     int64_t H = b->e->hidden_size;
     tri_arena *arena = f->build.arena;
     if (f->build.layer) x = tri__branch_scaled(b, x, label);
-    x = tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key,
-                             tri__arena_print(arena, "%s.dropout", label));
+    x = tri__forward_dropout(f, x, b->rows, H, p, b->key, tri__arena_print(arena, "%s.dropout", label));
     int sum = tri__forward_slot(f, b->rows, H, tri__arena_print(arena, "%s.sum", label));
     TRI_BUILD(&f->build, add, (tri_attr){0}, sum, x, res);
     return tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, label, name);
@@ -155,6 +156,7 @@ static int feed_forward(tri_branch *b, int x, const char *layer) {
 static int layer(tri_branch *b, int x, int64_t index) {
     tri_forward *f = b->f;
     const tri_layer_names *n = tri__family(b->e)->names;
+    double p = b->e->hidden_dropout_prob;
     char prefix[128], name[192];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.layer.%lld", b->prefix, (long long)index));
     snprintf(prefix, sizeof prefix, "%s.%s%lld", b->prefix, n->layer, (long long)index);
@@ -164,11 +166,11 @@ static int layer(tri_branch *b, int x, int64_t index) {
     f->build.layer = gate, b->scale = -1;
     int attn = attention(b, x, prefix);
     snprintf(name, sizeof name, "%s.%s", prefix, n->attention_norm);
-    int mid = residual(b, attn, res, "norm1", name);
+    int mid = residual(b, attn, res, n->attention_dropout ? p : 0, "norm1", name);
 
     int ff = tri__encoder_has_experts(b->e, index) ? tri__branch_mixture(b, mid, prefix) : feed_forward(b, mid, prefix);
     snprintf(name, sizeof name, "%s.%s", prefix, n->norm);
-    int out = residual(b, ff, mid, "norm2", name);
+    int out = residual(b, ff, mid, p, "norm2", name);
     f->build.layer = -gate;
     if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);
     f->build.layer = 0;

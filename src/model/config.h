@@ -41,7 +41,7 @@ tri_status tri__model_config_check(const tri_model_config *config);
 enum { TRI_MAX_ENCODER_LAYERS = 1024, TRI_MAX_EXPERTS = 1024 };
 
 /* Encoder families: rows of model/family.c. */
-typedef enum tri_family { TRI_FAMILY_BERT, TRI_FAMILY_ROBERTA, TRI_FAMILY_COUNT } tri_family;
+typedef enum tri_family { TRI_FAMILY_BERT, TRI_FAMILY_ROBERTA, TRI_FAMILY_DISTILBERT, TRI_FAMILY_COUNT } tri_family;
 
 /* An encoder's architecture. */
 typedef struct tri_encoder {

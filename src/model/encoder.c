@@ -54,7 +54,8 @@ static tri_status check_fixed(const tri_fixed_key *fixed, const tri_json *json) 
 }
 
 static tri_status parse_activation(const tri_json *json, const char *key, tri_encoder *e) {
-    const tri_json *given = key ? tri__json_get(json, key) : NULL;
+    const tri_json *given = tri__json_get(json, key);
+    if (!given) given = tri__json_get(json, "hidden_act");
     if (!given || tri__json_is_null(given)) return TRI_OK;
     const char *text = tri__json_is_string(given) ? tri__json_string_value(given) : "not a string";
     char list[256] = "";

@@ -9,9 +9,9 @@
 /* Of encoders with num_experts. */
 #define EXPERTS .experts_per_token = 1, .expert_capacity_factor = 1.25, .router_aux_loss_coef = 0.01, .expert_every = 2
 /* Defaults of BertConfig, and of the classes that were made from it. */
-#define DEFAULTS(family_, vocab_, types_, pad_) \
+#define DEFAULTS(family_, vocab_, types_, pad_, layers_) \
     { \
-        .family = TRI_FAMILY_##family_, .vocab_size = (vocab_), .hidden_size = 768, .num_hidden_layers = 12, \
+        .family = TRI_FAMILY_##family_, .vocab_size = (vocab_), .hidden_size = 768, .num_hidden_layers = (layers_), \
         .num_attention_heads = 12, .intermediate_size = 3072, .max_position_embeddings = 512, \
         .type_vocab_size = (types_), .pad_token_id = (pad_), .hidden_dropout_prob = 0.1, \
         .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, .layer_norm_eps = 1e-12, EXPERTS \
@@ -25,7 +25,8 @@ static const tri_layer_names bert_names = {.layer = "encoder.layer.",
                                            .attention_norm = "attention.output.LayerNorm",
                                            .inner = "intermediate.dense",
                                            .outer = "output.dense",
-                                           .norm = "output.LayerNorm"};
+                                           .norm = "output.LayerNorm",
+                                           .attention_dropout = 1};
 
 static const tri_fixed_key bert_fixed[] = {{"position_embedding_type", "\"absolute\"", .checked = 1, .written = 1},
                                            {"is_decoder", "false", .checked = 1},
@@ -39,13 +40,39 @@ static const tri_fixed_key roberta_fixed[] = {{"bos_token_id", "0", .written = 1
                                               {"is_decoder", "false", .checked = 1},
                                               {0}};
 
+/* ---- DistilBERT ---- */
+
+static const tri_layer_names distilbert_names = {.layer = "transformer.layer.",
+                                                 .query = "attention.q_lin",
+                                                 .key = "attention.k_lin",
+                                                 .value = "attention.v_lin",
+                                                 .attention = "attention.out_lin",
+                                                 .attention_norm = "sa_layer_norm",
+                                                 .inner = "ffn.lin1",
+                                                 .outer = "ffn.lin2",
+                                                 .norm = "output_layer_norm"};
+
+static const tri_key_name distilbert_keys[] = {{"hidden_size", "dim"},
+                                               {"num_hidden_layers", "n_layers"},
+                                               {"num_attention_heads", "n_heads"},
+                                               {"intermediate_size", "hidden_dim"},
+                                               {"hidden_dropout_prob", "dropout"},
+                                               {"attention_probs_dropout_prob", "attention_dropout"},
+                                               {"hidden_act", "activation"},
+                                               {"type_vocab_size", NULL},
+                                               {"layer_norm_eps", NULL},
+                                               {0}};
+
+/* Sinusoidal positions are not trained. */
+static const tri_fixed_key distilbert_fixed[] = {{"sinusoidal_pos_embds", "false", .checked = 1, .written = 1}, {0}};
+
 /* ---- The table ---- */
 
 static const tri_family_row rows[TRI_FAMILY_COUNT] = {
     [TRI_FAMILY_BERT] = {.type = "bert",
                          .architecture = "BertModel",
                          .prefix = "bert.",
-                         .defaults = DEFAULTS(BERT, 30522, 2, 0),
+                         .defaults = DEFAULTS(BERT, 30522, 2, 0, 12),
                          .fixed = bert_fixed,
                          .has_pooler = 1,
                          .names = &bert_names,
@@ -54,13 +81,22 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
     [TRI_FAMILY_ROBERTA] = {.type = "roberta",
                             .architecture = "RobertaModel",
                             .prefix = "roberta.",
-                            .defaults = DEFAULTS(ROBERTA, 50265, 2, 1),
+                            .defaults = DEFAULTS(ROBERTA, 50265, 2, 1, 12),
                             .fixed = roberta_fixed,
                             .counts_from_pad = 1,
                             .has_pooler = 1,
                             .names = &bert_names,
                             .params = tri__bert_params,
                             .forward = tri__bert_forward},
+    [TRI_FAMILY_DISTILBERT] = {.type = "distilbert",
+                               .architecture = "DistilBertModel",
+                               .prefix = "distilbert.",
+                               .defaults = DEFAULTS(DISTILBERT, 30522, 0, 0, 6),
+                               .keys = distilbert_keys,
+                               .fixed = distilbert_fixed,
+                               .names = &distilbert_names,
+                               .params = tri__bert_params,
+                               .forward = tri__bert_forward},
 };
 
 const tri_family_row *tri__family(const tri_encoder *encoder) { return &rows[encoder->family]; }

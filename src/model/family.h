@@ -17,7 +17,7 @@ typedef struct tri_fixed_key {
     int written;
 } tri_fixed_key;
 
-/* Names of a post-norm encoder's tensors (bert.c). */
+/* A post-norm encoder's layers (bert.c): the names of their tensors, and in what they differ. */
 typedef struct tri_layer_names {
     const char *layer;                /* before a layer's number: "encoder.layer." */
     const char *query, *key, *value;  /* in a layer, without .weight and .bias */
@@ -25,6 +25,7 @@ typedef struct tri_layer_names {
     const char *attention_norm;
     const char *inner, *outer;        /* the feed-forward layers, to intermediate_size and back */
     const char *norm;
+    int attention_dropout;            /* hidden_dropout_prob after that dense layer, too */
 } tri_layer_names;
 
 typedef struct tri_family_row {

@@ -68,7 +68,7 @@ void tri__mark_quantized(tri_pass *pass) {
             marked = marked && is_quantized(pass, TRI_SLOT(instr, linear, w));
         } else if (instr->op == TRI_OP_embed && pass->in->quantize == TRI_I8) {
             for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type); k++)
-                marked = marked && is_quantized(pass, instr->slot[k]);
+                marked = marked && (instr->slot[k] < 0 || is_quantized(pass, instr->slot[k]));
         } else {
             continue;
         }

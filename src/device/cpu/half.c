@@ -182,7 +182,7 @@ static void embed_dw(const tri_call *call) {
     const int32_t pad[] = {call->attr->pad, call->attr->pad_position, 0};
     int64_t h = call->t[ARG(dy)].cols;
     for (int k = ARG(dword); k <= ARG(dtype); k++)
-        for (int64_t first = 0; first < call->t[k].rows; first += TABLE_ROWS) {
+        for (int64_t first = 0; call->t[k].data && first < call->t[k].rows; first += TABLE_ROWS) {
             int64_t n = call->t[k].rows - first < TABLE_ROWS ? call->t[k].rows - first : TABLE_ROWS;
             float *sum = call->work; /* [n,h] */
             if (adds(call, k)) tri__widen(call->dtype[k], n * h, at_element(call, k, first * h), sum);

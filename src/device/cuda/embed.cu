@@ -200,12 +200,15 @@ template <typename T> static void embed_dw(const tri_call *call) {
     OPERANDS(embed_dw);
     const T *dy = data<T>(call, ARG(dy)); /* [T,H] */
     int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols;
-    for (int k = ARG(dword); k <= ARG(dtype); k++) clear(call, k);
+    int positions = call->t[ARG(dposition)].data != nullptr, types = call->t[ARG(dtype)].data != nullptr;
+    for (int k = ARG(dword); k <= ARG(dtype); k++)
+        if (call->t[k].data) clear(call, k);
     if (rows * cols == 0) return;
     scatter<T>(call, ARG(dword), data<int32_t>(call, ARG(ids)), call->attr->row0, call->attr->pad, dy, rows, cols);
-    scatter<T>(call, ARG(dposition), data<int32_t>(call, ARG(pos)), 0, call->attr->pad_position, dy, rows, cols);
+    if (positions)
+        scatter<T>(call, ARG(dposition), data<int32_t>(call, ARG(pos)), 0, call->attr->pad_position, dy, rows, cols);
     column_sums to = {{operand(call, ARG(dtype))}, {adds(call, ARG(dtype))}};
-    sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
+    if (types) sum_columns(call, rows, cols, sum_of<T>{dy}, aligned(dy), to);
     launched(call, "embed_dw");
 }
 

@@ -48,15 +48,15 @@ static void scatter(const tri_call *call, int64_t j, int64_t n) {
     OPERANDS(embed_dw);
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos));
     int64_t rows = call->t[ARG(dy)].rows, h = call->t[ARG(dy)].cols;
-    float *restrict dtype = f32(call, ARG(dtype)) + j;
+    float *restrict dtype = f32(call, ARG(dtype)), *dpositions = f32(call, ARG(dposition)); /* or NULL */
     for (int64_t t = 0; t < rows; t++) {
         const float *restrict dy = f32(call, ARG(dy)) + t * h + j;
         float *restrict dword = ids[t] + 1 == call->attr->pad ? NULL : word_at(call, ARG(dword), ids[t], h);
-        int no_position = pos[t] + 1 == call->attr->pad_position;
-        float *restrict dposition = no_position ? NULL : f32(call, ARG(dposition)) + pos[t] * h + j;
+        int positioned = dpositions && pos[t] + 1 != call->attr->pad_position;
+        float *restrict dposition = positioned ? dpositions + pos[t] * h + j : NULL;
         for (int64_t i = 0; dword && i < n; i++) dword[j + i] += dy[i];
         for (int64_t i = 0; dposition && i < n; i++) dposition[i] += dy[i];
-        for (int64_t i = 0; i < n; i++) dtype[i] += dy[i];
+        for (int64_t i = 0; dtype && i < n; i++) dtype[j + i] += dy[i];
     }
 }
 
@@ -65,7 +65,8 @@ static void embed_dw(const tri_call *call) {
     int64_t h = call->t[ARG(dy)].cols;
 #pragma omp parallel num_threads(threads_for(call, elements(call, ARG(dy)) + elements(call, ARG(dword)), ENOUGH))
     {
-        for (int k = ARG(dword); k <= ARG(dtype); k++) clear(call, k);
+        for (int k = ARG(dword); k <= ARG(dtype); k++)
+            if (call->t[k].data) clear(call, k);
 #pragma omp for schedule(static)
         for (int64_t j = 0; j < h; j += COLUMNS) scatter(call, j, h - j < COLUMNS ? h - j : COLUMNS);
     }

@@ -31,18 +31,18 @@ static void embed_dw(const tri_call *call) {
     const int32_t *ids = i32(call, ARG(ids)), *pos = i32(call, ARG(pos)); /* [T] */
     const float *dy = f32(call, ARG(dy));                                 /* [T,H] */
     float *dword = f32(call, ARG(dword)), *dposition = f32(call, ARG(dposition)),
-          *dtype = f32(call, ARG(dtype)); /* [V,H] [P,H] [Y,H] */
+          *dtype = f32(call, ARG(dtype)); /* [V,H], [P,H] and [Y,H] or NULL */
     int64_t T = call->t[ARG(dy)].rows, H = call->t[ARG(dy)].cols;
     clear(call, ARG(dword));
-    clear(call, ARG(dposition));
-    clear(call, ARG(dtype));
+    if (dposition) clear(call, ARG(dposition));
+    if (dtype) clear(call, ARG(dtype));
     for (int64_t t = 0; t < T; t++) {
         int64_t row = ids[t] + 1 == call->attr->pad ? -1 : word_row(call, ids[t], call->t[ARG(dword)].rows);
-        int positioned = pos[t] + 1 != call->attr->pad_position;
+        int positioned = dposition && pos[t] + 1 != call->attr->pad_position;
         for (int64_t c = 0; c < H; c++) {
             if (row >= 0) dword[row * H + c] += dy[t * H + c];
             if (positioned) dposition[pos[t] * H + c] += dy[t * H + c];
-            dtype[c] += dy[t * H + c];
+            if (dtype) dtype[c] += dy[t * H + c];
         }
     }
 }
