@@ -42,6 +42,35 @@ expect_text "$err" "beginning a new run with the weights of exported"
 expect "it counts from step 1" test "$(sed -n 's/.*"event": *"train", *"step": *\([0-9]*\).*/\1/p' again/metrics.jsonl |
     head -n 1)" = 1
 
+# Texts that share an encoder: one folder for both, half the weights; other meshes go on from its checkpoints.
+run train --config config.json --data-path data --output-dir shared --max-steps 4 --batch-size 16 --seed 1 --threads 1 \
+    --share-encoders true --nproc-per-node 2 --pp-size 2 --save-steps 2
+expect_code 0
+expect_text "$err" "both texts share one encoder, the primary one"
+run export --checkpoint shared --output-dir one
+expect_code 0
+expect_text "$err" "primary/ is the encoder of both texts"
+expect "there is no other encoder" test -s one/primary/model.safetensors -a ! -e one/secondary
+run predict --checkpoint shared --data-path data/test.csv -o before.csv
+run predict --checkpoint one --data-path data/test.csv -o after.csv --nproc-per-node 2
+expect_code 0
+expect "a shared encoder's export predicts what its checkpoint does" cmp -s before.csv after.csv
+cp -r shared moved && rm -r moved/checkpoint-4
+run train --config config.json --data-path data --output-dir moved --max-steps 4 --batch-size 8 --seed 1 --threads 1 \
+    --share-encoders true --nproc-per-node 2 --shard zero3
+expect_code 0
+last() { sed -n 's/.*"step": *4,.*"loss": *\([0-9.e-]*\).*/\1/p' "$1/metrics.jsonl" | head -n 1; }
+expect "replicas go on from stages" awk "BEGIN { d = $(last shared) - $(last moved); exit !(d * d <= 4e-12) }"
+bytes() { # of parameters, gradients and optimizer state
+    "$trident" plan --config config.json --share-encoders "$1" 2>"$err" | tr -d , |
+        awk '/^(parameters|gradients|optimizer state)/ { sum += /^optimizer/ ? $3 : $2 } END { print sum }'
+}
+expect "two encoders have twice the weights" awk "BEGIN { exit !($(bytes false) > 1.85 * $(bytes true)) }"
+refuses 2 "one vocabulary" '"other"' -- train --config config.json --data-path data --share-encoders true \
+    --secondary-tokenizer other
+make_config bad.json '"share_encoders": true' '"secondary_encoder": {"model_type": "bert", "hidden_size": 16}'
+refuses 2 "share_encoders" "secondary_encoder describes another one" -- train --config bad.json --data-path data
+
 # An encoder's folder is one for a new model.
 sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work"'/exported/primary",' config.json >reuse.json
 run train --config reuse.json --data-path data --output-dir reused --max-steps 1 --batch-size 16
