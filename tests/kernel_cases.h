@@ -79,7 +79,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
     static tri_arena arena[KERNEL_PATTERNS];
     if (made[number].word) return made[number];
     if (tri__arena_open(&arena[number], 1 << 20) != TRI_OK) abort();
-    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], kernel_longest(number), KERNEL_HEADS);
+    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], kernel_longest(number), KERNEL_HEADS, 0);
     return made[number];
 }
 

@@ -83,7 +83,7 @@ static void expect_words(const tri_pattern *p, int64_t max_len, int64_t heads) {
     tri_arena arena;
     assert_int_equal(tri__arena_open(&arena, 1 << 20), TRI_OK);
     assert_int_equal(tri__pattern_check(p, "here", max_len, heads), TRI_OK);
-    tri_blocks blocks = tri__pattern_blocks(&arena, p, max_len, heads);
+    tri_blocks blocks = tri__pattern_blocks(&arena, p, max_len, heads, 0);
     int64_t n = tri__pattern_rows(p, max_len), total = 0, longest = 0;
     double pairs = 0, first = 0;
     int layouts_ = tri__pattern_layouts(p, heads);
@@ -142,8 +142,8 @@ static void test_words(void **state) {
     tri_pattern p = pattern_of("{\"mode\": \"window\", \"window\": 4096}"); /* all blocks of 512 tokens: dense */
     tri_arena arena;
     assert_int_equal(tri__arena_open(&arena, 1 << 20), TRI_OK);
-    assert_null(tri__pattern_blocks(&arena, &p, 512, 4).word);
-    assert_non_null(tri__pattern_blocks(&arena, &p, 1 << 16, 4).word);
+    assert_null(tri__pattern_blocks(&arena, &p, 512, 4, 0).word);
+    assert_non_null(tri__pattern_blocks(&arena, &p, 1 << 16, 4, 0).word);
     tri__arena_close(&arena);
 }
 

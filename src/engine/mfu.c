@@ -2,6 +2,7 @@
 #include "engine/mfu.h"
 
 #include "engine/ceiling.h"
+#include "model/family.h"
 #include "plan/layer_gates.h"
 #include "sim/hardware.h"
 
@@ -9,13 +10,14 @@
 #include <string.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many
- * experts as a token chooses, attention scores and the weighted sum of values, over the pairs of a query and a key that
+ * experts as a token chooses, or three where they are gated, attention scores and the weighted sum of values, over the pairs of a query and a key that
  * it attends to. */
 static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     double h = (double)e->hidden_size, inner = (double)e->intermediate_size;
     double mixes = (double)tri__encoder_expert_layers(e) / (double)e->num_hidden_layers;
     if (mixes > 0) inner *= 1 + mixes * (double)(e->experts_per_token - 1);
-    return tokens * (8 * h * h + 4 * h * inner) + 4 * pairs * h;
+    double products = tri__family(e)->gated ? 3 : 2;
+    return tokens * (8 * h * h + 2 * products * h * inner) + 4 * pairs * h;
 }
 
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
@@ -23,7 +25,13 @@ double tri__nominal_flops(const tri_engine *engine, int text, double tokens, dou
     const tri_network *model = &engine->model;
     if (text >= model->n_encoders) text = 0; /* it goes through the other's encoder */
     const tri_blocks *present = &model->blocks[text];
-    if (present->word && tokens * present->keys < squares) squares = tokens * present->keys;
+    if (present->word && tokens * present->keys < squares) {
+        const tri_encoder *e = &model->encoder[text];
+        int64_t n = 0;
+        for (int64_t i = 0; i < e->num_hidden_layers; i++) n += tri__encoder_is_local(e, i);
+        double local = (double)n / (double)e->num_hidden_layers;
+        squares = local * tokens * present->keys + (1 - local) * squares;
+    }
     double layers = tri__layers_open(&engine->in.layer_drop, model, text, now);
     return 3 * layers * layer_flops(&model->encoder[text], tokens, squares);
 }

@@ -24,13 +24,13 @@ tri_branch tri__branch_open(tri_forward *f, int index) {
 void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]) {
     tri_forward *f = b->f;
     const tri_blocks *present = &f->model->blocks[b->index];
-    if (!present->word) {
+    if (!present->word || b->dense) {
         if (all) TRI_BUILD(&f->build, attention, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
         else TRI_BUILD(&f->build, attention_first, attr, slot[0], slot[1], slot[2], b->seq, slot[3]);
         return;
     }
     int blocks = tri__forward_input(f, (tri_field)(TRI_FIELD_blocks0 + b->index));
-    attr.block = (int32_t)b->e->pattern.block;
+    attr.block = (int32_t)present->block, attr.window = (int32_t)present->window;
     attr.keys = (float)(all ? present->keys : present->first_keys);
     if (all) TRI_BUILD(&f->build, attention_sparse, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);
     else TRI_BUILD(&f->build, attention_sparse_first, attr, slot[0], slot[1], slot[2], b->seq, blocks, slot[3]);

@@ -13,6 +13,7 @@ typedef struct tri_branch {
     tri_rows sequences;       /* N, or W0 or W1 where texts are windowed or share an encoder */
     tri_field key;            /* random-number key of `rows` */
     int seq;                  /* [sequences+1,1] */
+    int dense;                /* 1: attention is to all keys, whatever the blocks */
     int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
     char prefix[64];          /* of logical names */
 } tri_branch;

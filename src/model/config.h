@@ -41,7 +41,13 @@ tri_status tri__model_config_check(const tri_model_config *config);
 enum { TRI_MAX_ENCODER_LAYERS = 1024, TRI_MAX_EXPERTS = 1024 };
 
 /* Encoder families: rows of model/family.c. */
-typedef enum tri_family { TRI_FAMILY_BERT, TRI_FAMILY_ROBERTA, TRI_FAMILY_DISTILBERT, TRI_FAMILY_COUNT } tri_family;
+typedef enum tri_family {
+    TRI_FAMILY_BERT,
+    TRI_FAMILY_ROBERTA,
+    TRI_FAMILY_DISTILBERT,
+    TRI_FAMILY_MODERNBERT,
+    TRI_FAMILY_COUNT
+} tri_family;
 
 /* An encoder's architecture. */
 typedef struct tri_encoder {
@@ -59,6 +65,13 @@ typedef struct tri_encoder {
     double expert_capacity_factor, router_aux_loss_coef;
     int64_t expert_every;  /* expert_layers: each layer whose number, from 1, is a multiple of it; 0: expert_layer */
     uint64_t expert_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* bit k % 64 of word k / 64: layer k, from 0 */
+    /* ModernBERT's */
+    double mlp_dropout;
+    int attention_bias, mlp_bias, norm_bias;
+    int64_t local_attention; /* of local layers: tokens on both sides of a query, together */
+    double global_rope_theta, local_rope_theta;
+    int64_t global_attn_every_n_layers; /* layers whose number, from 0, is a multiple of it are global; 0: local_layer */
+    uint64_t local_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* as expert_layer */
 } tri_encoder;
 
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
@@ -83,6 +96,8 @@ int64_t tri__encoder_expert_layers(const tri_encoder *encoder); /* how many */
 tri_status tri__experts_parse(const tri_json *json, tri_encoder *encoder);
 tri_status tri__experts_check(const tri_encoder *encoder);
 void tri__experts_json(const tri_encoder *encoder, tri_json *json);
+/* Whether a layer attends to the encoder's blocks alone, where it has some; else to all keys. */
+int tri__encoder_is_local(const tri_encoder *encoder, int64_t layer);
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */
 int tri__encoder_position_base(const tri_encoder *encoder);
 

@@ -66,6 +66,16 @@ static const tri_key_name distilbert_keys[] = {{"hidden_size", "dim"},
 /* Sinusoidal positions are not trained. */
 static const tri_fixed_key distilbert_fixed[] = {{"sinusoidal_pos_embds", "false", .checked = 1, .written = 1}, {0}};
 
+/* ---- ModernBERT ---- */
+
+#define MODERNBERT \
+    { \
+        .family = TRI_FAMILY_MODERNBERT, .vocab_size = 50368, .hidden_size = 768, .num_hidden_layers = 22, \
+        .num_attention_heads = 12, .intermediate_size = 1152, .max_position_embeddings = 8192, \
+        .pad_token_id = 50283, .initializer_range = 0.02, .layer_norm_eps = 1e-5, .local_attention = 128, \
+        .global_rope_theta = 160000, .local_rope_theta = 10000, .global_attn_every_n_layers = 3, EXPERTS \
+    }
+
 /* ---- The table ---- */
 
 static const tri_family_row rows[TRI_FAMILY_COUNT] = {
@@ -97,6 +107,19 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
                                .names = &distilbert_names,
                                .params = tri__bert_params,
                                .forward = tri__bert_forward},
+    [TRI_FAMILY_MODERNBERT] = {.type = "modernbert",
+                               .architecture = "ModernBertModel",
+                               .prefix = "model.",
+                               .defaults = MODERNBERT,
+                               .keys = tri__modernbert_keys,
+                               .own = tri__modernbert_own,
+                               .gated = 1,
+                               .params = tri__modernbert_params,
+                               .forward = tri__modernbert_forward,
+                               .pattern = tri__modernbert_pattern,
+                               .parse = tri__modernbert_parse,
+                               .check = tri__modernbert_check,
+                               .write = tri__modernbert_write},
 };
 
 const tri_family_row *tri__family(const tri_encoder *encoder) { return &rows[encoder->family]; }

@@ -37,10 +37,12 @@ typedef struct tri_family_row {
     const tri_fixed_key *fixed; /* ends with a NULL key */
     const tri_option *own;    /* further keys, of tri_encoder; ends with a NULL name; NULL: none */
     int counts_from_pad;      /* positions: from pad_token_id + 1 on, pad tokens not counted; 0: from 0 on */
+    int gated;                /* feed-forward layers have a second product to intermediate_size */
     int has_pooler;           /* transformers' class has pooler.dense; 0: one that is asked for is new */
     const tri_layer_names *names; /* NULL: the skeleton has its own */
     void (*params)(tri_network *model, int branch);
     int (*forward)(tri_forward *f, int branch); /* a slot [N, common] */
+    tri_pattern (*pattern)(const tri_encoder *e, int64_t *window); /* of its local layers; NULL: the encoder's, of all */
     tri_status (*parse)(const tri_json *json, tri_encoder *e); /* keys that are not plain numbers; NULL: none */
     tri_status (*check)(const tri_encoder *e); /* values that this family cannot have; NULL: none */
     void (*write)(const tri_encoder *e, tri_json *json); /* the counterpart of parse; NULL */
@@ -55,5 +57,14 @@ const char *tri__family_key(const tri_family_row *row, const char *bert);
 /* For family.c: post-norm encoders. */
 void tri__bert_params(tri_network *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);
+/* ModernBERT. modernbert.c, modernbert_keys.c */
+extern const tri_key_name tri__modernbert_keys[];
+extern const tri_option tri__modernbert_own[];
+void tri__modernbert_params(tri_network *model, int branch);
+int tri__modernbert_forward(tri_forward *f, int branch);
+tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window);
+tri_status tri__modernbert_parse(const tri_json *json, tri_encoder *e);
+tri_status tri__modernbert_check(const tri_encoder *e);
+void tri__modernbert_write(const tri_encoder *e, tri_json *json);
 
 #endif

@@ -212,15 +212,16 @@ static double pairs_of(const layout *l, const int32_t *keys, double *first) {
     return pairs;
 }
 
-tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *p, int64_t max_len, int64_t heads) {
-    tri_blocks out = {0};
+tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *p, int64_t max_len, int64_t heads,
+                               int64_t window) {
+    tri_blocks out = {.block = p->block, .window = window};
     if (p->mode == TRI_PATTERN_DENSE) return out;
     int layouts = tri__pattern_layouts(p, heads);
     int64_t total = 0, at = 2 + layouts;
     layout l = {.pattern = p, .max_len = max_len, .n = tri__pattern_rows(p, max_len)};
     l.present = tri__arena_alloc(arena, (size_t)l.n);
     for (l.number = 0; l.number < layouts; l.number++) total += list_keys(&l, NULL);
-    if (total == layouts * l.n * l.n) return out;
+    if (total == layouts * l.n * l.n && (!window || max_len <= window + 1)) return out;
     out.n = at + layouts * 2 * (l.n + 1) + 2 * total;
     out.word = tri__arena_alloc(arena, (size_t)out.n * sizeof *out.word);
     out.word[0] = (int32_t)l.n, out.word[1] = layouts;
@@ -233,5 +234,9 @@ tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *p, int64_t m
         out.keys += pairs_of(&l, keys, &out.first_keys) / (double)max_len / layouts;
     }
     out.first_keys /= layouts;
+    if (window && window < max_len) { /* exactly */
+        out.keys = (double)(2 * window + 1) - (double)window * (double)(window + 1) / (double)max_len;
+        out.first_keys = (double)(window + 1);
+    }
     return out;
 }

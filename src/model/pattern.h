@@ -66,13 +66,15 @@ tri_status tri__pattern_check(const tri_pattern *pattern, const char *origin, in
 
 /* The blocks of an encoder as kernels read them (layout/blocks.h), and figures for costs. */
 typedef struct tri_blocks {
-    int32_t *word;        /* [n] NULL: attention is dense, or all blocks are present */
+    int32_t *word;        /* [n] NULL: attention is dense, or all blocks are present, and all keys within the window */
     int64_t n;
+    int64_t block, window; /* tokens; window: a query's furthest key, 0: all keys of present blocks */
     double keys;          /* of a query, mean over the queries of a sequence of max_len and over heads */
     double first_keys;    /* of a sequence's first query, mean over heads */
 } tri_blocks;
 
-/* The pattern has been checked. */
-tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *pattern, int64_t max_len, int64_t heads);
+/* The pattern has been checked. window: 0, or of a pattern of mode window, whose blocks cover it. */
+tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *pattern, int64_t max_len, int64_t heads,
+                               int64_t window);
 
 #endif

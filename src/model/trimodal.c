@@ -18,9 +18,12 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .pooling = config->pooling,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
-        tri__family(&encoder[branch])->params(model, branch);
-        model->blocks[branch] = tri__pattern_blocks(arena, &encoder[branch].pattern, model->max_len,
-                                                    encoder[branch].num_attention_heads);
+        const tri_family_row *family = tri__family(&encoder[branch]);
+        int64_t window = 0;
+        tri_pattern pattern = family->pattern ? family->pattern(&encoder[branch], &window) : encoder[branch].pattern;
+        family->params(model, branch);
+        model->blocks[branch] = tri__pattern_blocks(arena, &pattern, model->max_len,
+                                                    encoder[branch].num_attention_heads, window);
     }
     if (n_columns > 0) tri__tabular_params(model);
     tri__fusion_params(model);

@@ -255,7 +255,7 @@ static int *steps_of(ring *r, const tri_pass *pass, int text) {
     int *steps = tri__arena_alloc(pass->arena, (size_t)(r->n + 1) * sizeof *steps), n = 0;
     for (int step = 0; step < r->n; step++) needed[step] = step == 0; /* a rank begins with its own keys */
     for (int64_t chunk = (least + r->n - 1) / r->n, marked = 0; (chunk - 1) * r->n < longest && marked < r->n; chunk++)
-        marked = mark_steps(r, model->blocks[text].word, model->encoder[text].pattern.block,
+        marked = mark_steps(r, model->blocks[text].word, model->blocks[text].block,
                             chunk * r->n < longest ? chunk * r->n : longest, needed);
     for (int step = 0; step < r->n; step++)
         if (needed[step]) steps[n++] = step;

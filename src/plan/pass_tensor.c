@@ -135,6 +135,8 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     case TRI_OP_add: same = t->placed[TRI_SLOT(instr, add, a)]; return (rule){same, same};
     case TRI_OP_scale: same = t->placed[TRI_SLOT(instr, scale, x)]; return (rule){same, same};
     case TRI_OP_skip: same = t->placed[TRI_SLOT(instr, skip, x)]; return (rule){same, same};
+    case TRI_OP_rope: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_gated: same = t->placed[TRI_SLOT(instr, gated, x)]; return (rule){same, same};
     case TRI_OP_gelu: same = t->placed[TRI_SLOT(instr, gelu, x)]; return (rule){same, same};
     default: return (rule){WHOLE, WHOLE};
     }

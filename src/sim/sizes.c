@@ -48,7 +48,8 @@ int tri__instr_sizes(const tri_program *program, const tri_instr *instr, const t
     tri_dims dims = {{0}};
     int n = tri__op_sizes(op, name);
     tri__instr_dims(program, instr, counts, &dims); /* it has passed the checker */
-    double rows = extent(&dims, "TRN"), cols = extent(&dims, "HOIYCK");
+    double rows = extent(&dims, "TRN"),
+           cols = extent(&dims, op == TRI_OP_rope || op == TRI_OP_rope_din ? "D" : "HOIYCK");
     if (tri__op_is_product(op)) {
         size[0] = rows, size[1] = extent(&dims, "O"), size[2] = extent(&dims, "I");
     } else if (tri__op_is_attention(op)) {

@@ -1,0 +1,233 @@
+/* modernbert.c - ModernBERT (Warner et al., 2024): norms before the sub-layers and after the last layer, rotary
+ * positions, gated feed-forward layers, and layers whose queries attend only to keys nearby. Names and numerics are
+ * Hugging Face's, except that the file's Wqkv and Wi are three and two parameters here, so that tensor parallelism
+ * splits each of them; checkpoint/huggingface.c reads them as runs of rows. A unit's memory is as in bert.c. */
+#include "base/random.h"
+#include "model/branch.h"
+#include "model/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+int tri__encoder_is_local(const tri_encoder *e, int64_t layer) {
+    if (e->family != TRI_FAMILY_MODERNBERT) return 1;
+    if (e->global_attn_every_n_layers) return layer % e->global_attn_every_n_layers != 0;
+    return (int)(e->local_layer[layer / 64] >> layer % 64 & 1);
+}
+
+/* Blocks that cover the windows of local layers. Larger ones are faster on GPUs; kernels leave out what is too far
+ * away. */
+tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window) {
+    *window = e->local_attention / 2;
+    return (tri_pattern){.mode = TRI_PATTERN_WINDOW,
+                         .block = *window > 32 ? 64 : *window > 16 ? 32 : 16,
+                         .window = 2 * *window};
+}
+
+/* ---- Parameters ---- */
+
+/* Which a configuration may lack. */
+enum { ALWAYS, ATTENTION_BIAS, MLP_BIAS, ATTENTION_NORM, ATTENTION_NORM_BIAS, NORM_BIAS };
+
+static int is_there(const tri_encoder *e, int64_t layer, int when) {
+    switch (when) {
+    case ATTENTION_BIAS: return e->attention_bias;
+    case MLP_BIAS: return e->mlp_bias;
+    case ATTENTION_NORM: return layer > 0; /* the embeddings end with a norm */
+    case ATTENTION_NORM_BIAS: return layer > 0 && e->norm_bias;
+    case NORM_BIAS: return e->norm_bias;
+    default: return 1;
+    }
+}
+
+static void layer_params(tri_network *model, int branch, int64_t layer) {
+    const tri_encoder *e = &model->encoder[branch];
+    int64_t H = e->hidden_size, I = e->intermediate_size;
+    float in = (float)e->initializer_range, out = in / sqrtf(2 * (float)e->num_hidden_layers);
+    const struct {
+        tri_param_row row;
+        int when;
+    } rows[] = {
+        {{"attn.Wqkv.query.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
+        {{"attn.Wqkv.key.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
+        {{"attn.Wqkv.value.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
+        {{"attn.Wo.weight", H, H, TRI_INIT_NORMAL, out, TRI_SHARE_COLS}, ALWAYS},
+        {{"mlp.Wi.input.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
+        {{"mlp.Wi.gate.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS}, ALWAYS},
+        {{"mlp.Wo.weight", H, I, TRI_INIT_NORMAL, out, TRI_SHARE_COLS}, ALWAYS},
+        {{"attn.Wqkv.query.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
+        {{"attn.Wqkv.key.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
+        {{"attn.Wqkv.value.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, ATTENTION_BIAS},
+        {{"mlp.Wi.input.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, MLP_BIAS},
+        {{"mlp.Wi.gate.bias", 0, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS}, MLP_BIAS},
+        {{"attn.Wo.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}, ATTENTION_BIAS},
+        {{"mlp.Wo.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}, MLP_BIAS},
+        {{"attn_norm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS}, ATTENTION_NORM},
+        {{"attn_norm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}, ATTENTION_NORM_BIAS},
+        {{"mlp_norm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS}, ALWAYS},
+        {{"mlp_norm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}, NORM_BIAS},
+    };
+    char prefix[128];
+    tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
+    snprintf(prefix, sizeof prefix, "%s.layers.%lld.", tri__branch_name(branch), (long long)layer);
+    for (int i = 0; i < COUNT(rows); i++)
+        if (is_there(e, layer, rows[i].when)) tri__model_params(model, prefix, &rows[i].row, 1);
+}
+
+static void norm_params(tri_network *model, int branch, const char *name) {
+    const tri_encoder *e = &model->encoder[branch];
+    const tri_param_row rows[] = {{".weight", 0, e->hidden_size, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+                                  {".bias", 0, e->hidden_size, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS}};
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "%s.%s", tri__branch_name(branch), name);
+    tri__model_params(model, prefix, rows, e->norm_bias ? 2 : 1);
+}
+
+void tri__modernbert_params(tri_network *model, int branch) {
+    const tri_encoder *e = &model->encoder[branch];
+    const tri_param_row words = {"tok_embeddings.weight", e->vocab_size, e->hidden_size, TRI_INIT_NORMAL,
+                                 (float)e->initializer_range, TRI_SHARE_ROWS};
+    char prefix[128];
+    tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
+    snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
+    tri__model_params(model, prefix, &words, 1);
+    model->param[model->n_params - 1].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
+    norm_params(model, branch, "embeddings.norm");
+    for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
+    tri__branch_pooling_params(model, branch);
+    norm_params(model, branch, "final_norm");
+}
+
+/* ---- Operations ---- */
+
+/* y = x w^T, and b where there is one; `name` is that of w's first parameter, `bias` that of b's. */
+static int dense(tri_branch *b, int x, tri_rows rows, const int64_t size[static 2], const char *label,
+                 const char *const name[static 2], int has_bias) {
+    tri_forward *f = b->f;
+    tri_arena *arena = f->build.arena;
+    int y = tri__forward_slot(f, rows, size[0], label);
+    int w = tri__forward_weight(f, tri__arena_print(arena, "%s.w", label), name[0], size[0], size[1]);
+    int bias = has_bias ? tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), name[1], 1, size[0]) : -1;
+    TRI_BUILD(&f->build, linear, (tri_attr){0}, y, x, w, bias);
+    return y;
+}
+
+/* The dense layer `part` of a layer; first: of a weight that is several parameters, the first of them. */
+static int layer_dense(tri_branch *b, int x, tri_rows rows, const int64_t size[static 2], const char *label,
+                       const char *layer, const char *part, const char *first, int has_bias) {
+    tri_arena *arena = b->f->build.arena;
+    const char *const name[] = {tri__arena_print(arena, "%s.%s%s.weight", layer, part, first),
+                                tri__arena_print(arena, "%s.%s%s.bias", layer, part, first)};
+    return dense(b, x, rows, size, label, name, has_bias);
+}
+
+static int norm(tri_branch *b, int x, const char *label, const char *name) {
+    tri_forward *f = b->f;
+    tri_arena *arena = f->build.arena;
+    const tri_rows rows = f->build.program->slot[x].rows;
+    int64_t H = b->e->hidden_size;
+    int y = tri__forward_slot(f, rows, H, label);
+    int xhat = tri__forward_slot(f, rows, H, tri__arena_print(arena, "%s.xhat", label));
+    int rstd = tri__forward_slot(f, rows, 1, tri__arena_print(arena, "%s.rstd", label));
+    int g = tri__forward_weight(f, tri__arena_print(arena, "%s.g", label), tri__arena_print(arena, "%s.weight", name),
+                                1, H);
+    int bias = !b->e->norm_bias ? -1
+                                : tri__forward_weight(f, tri__arena_print(arena, "%s.b", label),
+                                                      tri__arena_print(arena, "%s.bias", name), 1, H);
+    TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)b->e->layer_norm_eps}), y, xhat, rstd, x, g, bias);
+    return y;
+}
+
+static int embeddings(tri_branch *b) {
+    tri_forward *f = b->f;
+    int64_t H = b->e->hidden_size;
+    char name[128];
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
+    int ids = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_ids0)),
+        pos = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_pos0));
+    int words = tri__forward_slot(f, b->rows, H, "words");
+    snprintf(name, sizeof name, "%s.embeddings.tok_embeddings.weight", b->prefix);
+    int table = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
+    TRI_BUILD(&f->build, embed, ((tri_attr){.pad = (int32_t)b->e->pad_token_id + 1}), words, ids, pos, table, -1, -1);
+    snprintf(name, sizeof name, "%s.embeddings.norm", b->prefix);
+    int x = norm(b, words, "norm", name);
+    return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");
+}
+
+/* Tokens of x become queries, keys and values; the result has b->rows. */
+static int attention(tri_branch *b, int x, const char *layer, int local) {
+    tri_forward *f = b->f;
+    const tri_encoder *e = b->e;
+    const tri_rows tokens = f->build.program->slot[x].rows;
+    int64_t H = e->hidden_size;
+    int straight = layer_dense(b, x, tokens, (const int64_t[]){3 * H, H}, "qkv", layer, "attn.Wqkv", ".query",
+                               e->attention_bias);
+    int qkv = tri__forward_slot(f, tokens, 3 * H, "rope");
+    tri_attr attr = {.heads = (int32_t)e->num_attention_heads,
+                     .theta = (float)(local ? e->local_rope_theta : e->global_rope_theta)};
+    TRI_BUILD(&f->build, rope, attr, qkv, straight, tri__forward_input(f, tri__branch_field(b, TRI_FIELD_pos0)));
+
+    float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
+    int key = p > 0 ? tri__forward_input(f, tri__branch_field(b, TRI_FIELD_key0)) : -1;
+    int ctx = tri__forward_slot(f, b->rows, H, "ctx"),
+        lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
+    attr = (tri_attr){.heads = (int32_t)e->num_attention_heads};
+    if (p > 0)
+        attr.p = p, attr.max_len = (int32_t)f->model->max_len,
+        attr.id = tri__random_id(f->build.program->slot[ctx].name);
+    b->dense = !local;
+    tri__branch_attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
+    int out = layer_dense(b, ctx, b->rows, (const int64_t[]){H, H}, "attn", layer, "attn.Wo", "", e->attention_bias);
+    return tri__forward_dropout(f, out, b->rows, H, e->attention_probs_dropout_prob, b->key, "attn.dropout");
+}
+
+static int feed_forward(tri_branch *b, int x, const char *layer) {
+    tri_forward *f = b->f;
+    const tri_encoder *e = b->e;
+    int64_t H = e->hidden_size, I = e->intermediate_size;
+    int h = layer_dense(b, x, b->rows, (const int64_t[]){2 * I, H}, "ff1", layer, "mlp.Wi", ".input", e->mlp_bias);
+    int act = tri__forward_slot(f, b->rows, I, "gated");
+    TRI_BUILD(&f->build, gated, ((tri_attr){.act = (int32_t)e->act}), act, h);
+    act = tri__forward_dropout(f, act, b->rows, I, e->mlp_dropout, b->key, "gated.dropout");
+    return layer_dense(b, act, b->rows, (const int64_t[]){H, I}, "ff2", layer, "mlp.Wo", "", e->mlp_bias);
+}
+
+/* x + res, x times the factor of a layer that steps leave out. */
+static int residual(tri_branch *b, int x, int res, const char *label) {
+    tri_forward *f = b->f;
+    if (f->build.layer) x = tri__branch_scaled(b, x, label);
+    int sum = tri__forward_slot(f, b->rows, b->e->hidden_size, tri__arena_print(f->build.arena, "%s.sum", label));
+    TRI_BUILD(&f->build, add, (tri_attr){0}, sum, x, res);
+    return sum;
+}
+
+static int layer(tri_branch *b, int x, int64_t index) {
+    tri_forward *f = b->f;
+    tri_arena *arena = f->build.arena;
+    tri__build_unit(&f->build, tri__arena_print(arena, "%s.layer.%lld", b->prefix, (long long)index));
+    const char *prefix = tri__arena_print(arena, "%s.layers.%lld", b->prefix, (long long)index);
+
+    int gate = 1 + tri__layer_find(f->build.program, f->build.program->unit[f->build.unit]);
+    int res = tri__branch_is_first_alone(b, index) ? tri__branch_take_first(b, x) : x;
+    f->build.layer = gate, b->scale = -1;
+    int from = index ? norm(b, x, "norm1", tri__arena_print(arena, "%s.attn_norm", prefix)) : x;
+    int mid = residual(b, attention(b, from, prefix, tri__encoder_is_local(b->e, index)), res, "attn");
+    int inner = norm(b, mid, "norm2", tri__arena_print(arena, "%s.mlp_norm", prefix));
+    int out = residual(b, feed_forward(b, inner, prefix), mid, "ff2");
+    f->build.layer = -gate;
+    if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);
+    f->build.layer = 0;
+    return out;
+}
+
+int tri__modernbert_forward(tri_forward *f, int index) {
+    tri_branch b = tri__branch_open(f, index);
+    int x = embeddings(&b);
+    b.seq = tri__forward_input(f, tri__branch_field(&b, TRI_FIELD_seq0));
+    for (int64_t i = 0; i < b.e->num_hidden_layers; i++) x = layer(&b, x, i);
+    tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.pooling", b.prefix));
+    x = norm(&b, x, "norm", tri__arena_print(f->build.arena, "%s.final_norm", b.prefix));
+    return tri__branch_pooling(&b, x);
+}
