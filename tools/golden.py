@@ -22,7 +22,10 @@ import random
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import NO_DECAY, Trimodal, encoder_spec, make_optimizer, pad, quantize_encoders, rate_factor
+import encoders
+from model import (
+    NO_DECAY, Trimodal, encoder_spec, logical_gradients, logical_parameters, make_optimizer, pad, quantize_encoders,
+    rate_factor)
 
 STEPS = 50
 RECIPE = {
@@ -127,6 +130,29 @@ CONFIGS = {
 QUANTIZED_STEPS = 1  # later ones have other integers
 
 
+def family_config(family, length, pooling, **sizes):
+    """One text and one encoder of a family."""
+    return {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": f"golden-{family}", "max_sen_len": length,
+        "primary_encoder": encoders.spec(family, length, **sizes),
+        "hidden_common_dim": 8, "fusion_hidden_dim": 6, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
+        "pooling": pooling,
+    }
+
+
+SMALL = {"width": 12, "inner": 17, "vocab": 40}
+# The families beyond BERT and RoBERTa: texts go beyond windows and distances that have buckets of their own.
+CONFIGS.update({
+    "distilbert": family_config("distilbert", 20, "pooler", **SMALL),
+    "electra": family_config("electra", 20, "pooler", act="gelu_new", **SMALL),
+    "xlm-roberta": family_config("xlm-roberta", 20, "mean", act="silu", **SMALL),
+    "mpnet": family_config("mpnet", 140, "pooler", act="relu", **SMALL),
+    "modernbert": family_config("modernbert", 90, "mean", **{**SMALL, "layers": 4}),
+    "deberta-v2": family_config("deberta-v2", 90, "cls", **SMALL),
+})
+
+
 def make_samples(config, count, rng):
     """Ragged samples: one shortest possible (2 tokens), one of max_sen_len; every other one has a pad token inside."""
     lengths = [2, config["max_sen_len"]] + [rng.randrange(3, config["max_sen_len"]) for _ in range(count - 2)]
@@ -207,19 +233,27 @@ def has_margin(model, layers, config, samples):
                for a, b in zip(exact, integers(model, layers, config, samples, 1e-6), strict=True))
 
 
-def make(name, folder, seed):
-    config = copy.deepcopy(CONFIGS[name])
-    torch.manual_seed(seed)
-    model = Trimodal(config).eval()
-    # Nontrivial biases and gains. Queries and keys stay small: the gradient of a key's bias is 0, fp32 leaves
-    # rounding noise in its place, and the bound on it (1e-10 of the whole gradient's norm) must leave room for that
-    # noise.
+def draw_weights(model):
+    """Nontrivial biases and gains; queries and keys stay small (encoders.spread)."""
     with torch.no_grad():
         for key, parameter in model.named_parameters():
-            gain = key.endswith("norm.weight") or key.endswith("LayerNorm.weight")
             spread = 0.02 if ".self.query." in key or ".self.key." in key else 1.0 if ".router." in key else 0.05
-            parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if gain else 0.0))
-    weights = {key: value.detach().clone() for key, value in model.named_parameters()}
+            parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if encoders.is_gain(key) else 0.0))
+
+
+def make(name, folder, seed, config=None):
+    """config: other than CONFIGS[name], a model of a family whose logits are its pooled hidden states."""
+    direct = config is not None
+    config = copy.deepcopy(config if direct else CONFIGS[name])
+    torch.manual_seed(seed)
+    model = Trimodal(config).eval()
+    if direct or name in encoders.FAMILIES and name not in ("bert", "roberta"):
+        encoders.randomize(model)
+    else:
+        draw_weights(model)
+    if direct:
+        encoders.pass_on(model)
+    weights = {key: value.clone() for key, value in logical_parameters(model).items()}
     model = model.double()
     rng = random.Random(seed)
     if name == "quantized":
@@ -236,8 +270,8 @@ def make(name, folder, seed):
     loss.backward()
     tensors = dict(weights)
     tensors["logits"] = logits.detach().float()
-    for key, parameter in model.named_parameters():
-        tensors["grad." + key] = parameter.grad.float()
+    for key, gradient in logical_gradients(model).items():
+        tensors["grad." + key] = gradient.float()
     dropped = model.dropped()
     losses, norms = train(model, config, samples, batches, QUANTIZED_STEPS if name == "quantized" else STEPS)
 
@@ -276,7 +310,7 @@ def reopen(folder, name):
     weights = load_file(os.path.join(folder, name + ".safetensors"))
     model = Trimodal(document["config"]).eval()
     with torch.no_grad():
-        for key, parameter in model.named_parameters():
+        for key, parameter in logical_parameters(model).items():
             parameter.copy_(weights[key])
     return document, model.double()
 

@@ -1,29 +1,71 @@
 """The Trimodal BERT in PyTorch, with exactly the parameters and names that Trident trains.
 
-Two Hugging Face encoders (BERT or RoBERTa) and a table of numbers, fused into one decision. state_dict() keys are
-Trident's logical names: primary.encoder.layer.0..., primary.projection.weight, tabular.norm.weight,
-fusion.dense.weight. Used by golden.py, parity.py and the benchmarks; Trident itself needs no Python.
+Two Hugging Face encoders (of any family in encoders.py) and a table of numbers, fused into one decision. The names of
+logical_parameters() are Trident's logical names: primary.encoder.layer.0..., primary.projection.weight,
+tabular.norm.weight, fusion.dense.weight. Used by golden.py, parity.py and the benchmarks; Trident itself needs no
+Python.
 """
+import inspect
 import math
 
 import torch
 from torch import nn
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+from transformers import AutoConfig, AutoModel
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-ENCODERS = {"bert": (BertConfig, BertModel), "roberta": (RobertaConfig, RobertaModel)}
-ENCODER_KEYS = (
-    "model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-    "max_position_embeddings", "type_vocab_size", "pad_token_id", "hidden_dropout_prob", "attention_probs_dropout_prob",
-    "initializer_range", "layer_norm_eps",
-)
+# Keys of an encoder that transformers does not know.
+OWN_KEYS = ("model_type", "attention_pattern", "num_experts", "experts_per_token", "expert_capacity_factor",
+            "router_aux_loss_coef", "expert_layers")
+# Tensors of a file that are several parameters of Trident: parts of their rows.
+JOINED = {".attn.Wqkv.": ("query", "key", "value"), ".mlp.Wi.": ("input", "gate")}
+
+
+class Pooler(nn.Module):
+    """For families whose models in transformers have none."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+
+    def forward(self, hidden):
+        return torch.tanh(self.dense(hidden[:, 0]))
 
 
 def make_encoder(spec, pooling):
     """spec: Hugging Face config.json keys, including model_type."""
-    config_class, model_class = ENCODERS[spec.get("model_type", "bert")]
-    config = config_class(**{key: spec[key] for key in ENCODER_KEYS if key in spec and key != "model_type"})
-    config._attn_implementation = "sdpa"
-    return model_class(config, add_pooling_layer=pooling == "pooler")
+    config = AutoConfig.for_model(spec.get("model_type", "bert"),
+                                  **{key: value for key, value in spec.items() if key not in OWN_KEYS})
+    model_class = MODEL_MAPPING[type(config)]
+    if "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
+        return AutoModel.from_config(config, add_pooling_layer=pooling == "pooler")
+    encoder = AutoModel.from_config(config)
+    if pooling == "pooler":
+        encoder.pooler = Pooler(encoder.config.hidden_size)
+    return encoder
+
+
+def logical(name, tensor):
+    """{logical name: rows} of a tensor under transformers' name; the rows are views of it."""
+    for joined, parts in JOINED.items():
+        if joined in name:
+            return {name.replace(joined, f"{joined}{part}."): rows
+                    for part, rows in zip(parts, tensor.chunk(len(parts)), strict=True)}
+    return {name: tensor}
+
+
+def logical_parameters(model):
+    """Trident's parameters of a model: {logical name: tensor}, views of PyTorch's."""
+    made = {}
+    for name, parameter in model.named_parameters():
+        made.update(logical(name, parameter.detach()))
+    return made
+
+
+def logical_gradients(model):
+    made = {}
+    for name, parameter in model.named_parameters():
+        made.update(logical(name, torch.zeros_like(parameter) if parameter.grad is None else parameter.grad))
+    return made
 
 
 def fixed_layout(pattern, heads, length):
@@ -99,11 +141,11 @@ class Experts(nn.Module):
 
 def expert_layers(spec):
     """Numbers of the layers with experts."""
-    layers = spec.get("expert_layers", "every 2")
+    layers = spec.get("expert_layers", "every 2") if spec.get("num_experts") else []
     if isinstance(layers, str):
         every = int(layers.split()[1])
         layers = [i for i in range(spec["num_hidden_layers"]) if (i + 1) % every == 0]
-    return layers if spec.get("num_experts") else []
+    return layers
 
 
 def mixed_by(encoder, layer):
@@ -194,7 +236,7 @@ class Trimodal(nn.Module):
         encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
         out = encoder(input_ids=ids, attention_mask=seen)
         if self.pooling == "pooler":
-            pooled = out.pooler_output
+            pooled = out.pooler_output if hasattr(out, "pooler_output") else encoder.pooler(out.last_hidden_state)
         elif self.pooling == "cls":
             pooled = out.last_hidden_state[:, 0]
         elif mask is None:

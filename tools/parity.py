@@ -9,8 +9,9 @@
    with `trident predict` and the scores with `trident eval`.
 3. Exports that checkpoint: AutoModel and AutoTokenizer open both encoders and give the same hidden states and ids, the
    file is byte-identical to the reference writer's, and weights that transformers saved are read back unchanged.
-4. Quantised folders against a numpy model of the same integers (parity_quantized.py).
-5. Logs, opened by TensorBoard, MLflow and W&B (parity_logs.py).
+4. Encoders of every family, in models of odd sizes and in folders that transformers saved (parity_encoders.py).
+5. Quantised folders against a numpy model of the same integers (parity_quantized.py).
+6. Logs, opened by TensorBoard, MLflow and W&B (parity_logs.py).
 Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
 hostile safetensors files: the verdicts of parity_safetensors.py.
 """
@@ -31,6 +32,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import golden
 import golden_layers
+import parity_encoders
 import parity_folders
 import parity_logs
 import parity_quantized
@@ -199,6 +201,7 @@ def main():
         parity_safetensors.compare(build, folder, today, 5000)
         compare_golden(build, os.path.join(folder, "golden"), (today, today + 1))
         compare_reviews(build, folder, options.shared, options.config, options.steps)
+        parity_encoders.compare(build, os.path.join(folder, "encoders"), today)
         parity_quantized.compare(build, folder, options.shared)
         parity_logs.compare(build)
     print("parity: everything agrees")
