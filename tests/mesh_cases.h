@@ -107,6 +107,21 @@ static inline void mesh_like_one_rank(const mesh_cases *all) {
     for (int f = 0; f < FAMILIES; f++) run_free(one[f]);
 }
 
+/* Texts of `least` to `most` words, for patterns of several blocks. */
+static inline void mesh_write_long(const char *name, int rows, int least, int most) {
+    char *text = calloc(1, (size_t)rows * 8 * (size_t)most + 64), *at = text;
+    at += sprintf(at, "review,title,age,score,label\n");
+    for (int i = 0; i < rows; i++) {
+        int first = i * 7 % 20, words = least + i * 37 % (most - least), others = least + i * 11 % (most - least) / 2;
+        for (int w = 0; w < words; w++) at += sprintf(at, "w%d ", (first + w * (w + i % 3)) % 20);
+        at += sprintf(at, ",");
+        for (int w = 0; w < others; w++) at += sprintf(at, "w%d ", (first + 3 * w) % 20);
+        at += sprintf(at, ",%d,%d,%d\n", 18 + i % 60, i % 5, first < 10);
+    }
+    write_file(name, text);
+    free(text);
+}
+
 /* Programs of all ranks fit together. */
 static inline void mesh_expect_fit(tiny *t, const char *name) {
     tri_classes all[TRI_PROGRAMS];

@@ -45,21 +45,6 @@ static void write_shared(const char *name) {
                " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
 }
 
-/* Texts of `least` to `most` words, for patterns of several blocks. */
-static void write_long(const char *name, int rows, int least, int most) {
-    char *text = calloc(1, (size_t)rows * 8 * (size_t)most + 64), *at = text;
-    at += sprintf(at, "review,title,age,score,label\n");
-    for (int i = 0; i < rows; i++) {
-        int first = i * 7 % 20, words = least + i * 37 % (most - least), others = least + i * 11 % (most - least) / 2;
-        for (int w = 0; w < words; w++) at += sprintf(at, "w%d ", (first + w * (w + i % 3)) % 20);
-        at += sprintf(at, ",");
-        for (int w = 0; w < others; w++) at += sprintf(at, "w%d ", (first + 3 * w) % 20);
-        at += sprintf(at, ",%d,%d,%d\n", 18 + i % 60, i % 5, first < 10);
-    }
-    write_file(name, text);
-    free(text);
-}
-
 static int make_model(void **state) {
     char path[128];
     if (make_data(state)) return 1;
@@ -77,10 +62,10 @@ static int make_model(void **state) {
         snprintf(path, sizeof path, "%s/%s", root, folders[i]);
         OK(tri__folder_make(path));
     }
-    write_long("long/train.csv", 50, 1, 90);
-    write_long("long/valid.csv", 10, 1, 90);
-    write_long("far/train.csv", 20, 200, 240); /* no text is so short that all ranks need all keys of it */
-    write_long("far/valid.csv", 5, 200, 240);
+    mesh_write_long("long/train.csv", 50, 1, 90);
+    mesh_write_long("long/valid.csv", 10, 1, 90);
+    mesh_write_long("far/train.csv", 20, 200, 240); /* no text is so short that all ranks need all keys of it */
+    mesh_write_long("far/valid.csv", 5, 200, 240);
     return 0;
 }
 
