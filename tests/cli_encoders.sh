@@ -1,0 +1,41 @@
+# Encoder families from the command line: each is trained, exported and read again; what is not supported is refused by
+# its name, weights that do not fit the configuration by tensor and shapes.
+. "$(dirname "$0")/cli_lib.sh"
+make_all
+train() { # train CONFIG OUTPUT
+    echo train --config "$1" --data-path data --output-dir "$2" --max-steps 1 --epochs 1 --batch-size 16 --threads 1
+}
+# only MEMBERS...: encoder.json, a model with one text.
+only() {
+    make_config encoder.json '"tab_field_list": []' '"max_sen_len": 24' "$@"
+    grep -v secondary_ encoder.json >one.json && mv one.json encoder.json
+}
+
+# The family; sizes under its own keys; a key and another value of it; the tensor that then differs, its shape in the
+# file, and the one the configuration asks for.
+families=(
+    'bert|"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 20, '`
+        `'"max_position_embeddings": 30|intermediate_size|22|encoder.layer.0.intermediate.dense.weight|[20, 16]|[22, 16]'
+)
+for row in "${families[@]}"; do
+    IFS='|' read -r family keys key value tensor have want <<<"$row"
+    only "\"primary_encoder\": {\"model_type\": \"$family\", $keys}"
+    run $(train encoder.json "$family-run")
+    expect_code 0
+    run export --checkpoint "$family-run" --output-dir "$family-export"
+    expect_code 0
+    expect_text "$family-export/primary/config.json" "\"model_type\": \"$family\""
+    only "\"primary_tokenizer\": \"$work/$family-export/primary\"" '"primary_encoder": {}'
+    run $(train encoder.json "$family-again")
+    expect_code 0
+    expect_text "$err" "primary: loaded"
+    expect "its own tensors are read" grep -q "newly initialised [24]:.* projection.weight, projection.bias" "$err"
+    sed "s/\"$key\": *[0-9]*/\"$key\": $value/" "$family-export/primary/config.json" >changed.json
+    mv changed.json "$family-export/primary/config.json"
+    refuses 65 "$tensor" "$have" "$want" -- $(train encoder.json "$family-wrong") --quiet
+done
+
+# Other families, and values that are not supported: by name, before anything is read.
+only '"primary_encoder": {"model_type": "t5"}'
+refuses 2 '"t5"' bert roberta -- $(train encoder.json other)
+finish
