@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares encoders of every family with transformers, by small random models of odd sizes.
 
-    .venv/bin/python tools/parity_encoders.py [BUILD] [--seed N] [--only FAMILY]...
+    .venv/bin/python tools/parity_encoders.py [BUILD] [--seed N] [--only FAMILY]... | [--folder MODEL]
 
-`make parity` runs it.
+`make parity` runs it. --folder: point 2 for the folder of a real model, on reviews.
 1. Models whose logits are their pooled hidden states, through BUILD/tests/test_golden on both CPU devices: hidden
    states and gradients within 1e-5, the losses of 50 steps within 1e-4.
 2. Folders that transformers saved, in fp32, bf16 and fp16, in one file and in shards, of the base model and of one
@@ -29,6 +29,7 @@ import encoders
 import golden
 from model import Trimodal, logical, logical_parameters, pad
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BOUND = 1e-5
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu")
 # Sizes of models, beside encoders.spec's; texts of the second have more tokens than a block of attention.
@@ -88,23 +89,6 @@ def compare_numbers(build, folder, family, seed):
         sys.exit(f"parity: {family} differs from transformers\n{report}")
 
 
-def write_data(folder, vocab, length, rng):
-    """Texts of 1 to `length` tokens with [CLS] and [SEP], and their ids."""
-    words = encoders.words(vocab)
-    os.makedirs(folder)
-    rows = []
-    for i in range(12):
-        count = length - 2 if i == 0 else rng.randrange(0, length - 1)
-        rows.append([2] + [rng.randrange(6, vocab) for _ in range(count)] + [3])
-    for name in ("train", "valid"):
-        with open(os.path.join(folder, name + ".csv"), "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["text", "label"])
-            for i, row in enumerate(rows):
-                writer.writerow([" ".join(words[id] for id in row[1:-1]), i % 3])
-    return rows
-
-
 def same_weights(what, model, tensors, prefix):
     """The tensors hold each of the model's parameters, to the bit."""
     for name, want in logical_parameters(model).items():
@@ -114,92 +98,113 @@ def same_weights(what, model, tensors, prefix):
 
 
 def hidden_states(model, rows):
-    ids, mask = pad(rows, 0)
+    ids, mask = pad(rows, model.config.pad_token_id)
     with torch.no_grad():
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state
     return torch.cat([states[i, :len(row)] for i, row in enumerate(rows)])
 
 
-def expected_probabilities(checkpoint, encoder, config, rows):
+def expected_probabilities(checkpoint, encoder, settings, rows):
     """From the encoder as transformers opened it, and the checkpoint's other weights."""
-    model = Trimodal(config).eval()
+    model = Trimodal({**settings, "primary_encoder": encoder.config.to_dict()}).float().eval()
     weights = load_file(os.path.join(checkpoint, "weights-00000.safetensors"))
     own = {f"primary.{name}": value for name, value in logical_parameters(encoder).items()}
     with torch.no_grad():
         for name, parameter in logical_parameters(model).items():
-            parameter.copy_(own.get(name, weights[name]))
-        return model({"primary": pad(rows, 0)}).softmax(-1)
+            parameter.copy_(own[name] if name in own else weights[name])
+        return model({"primary": pad(rows, encoder.config.pad_token_id)}).softmax(-1)
 
 
-def check_export(folder, encoder, rows):
-    """An exported encoder, opened by transformers."""
+def tokenize(folder, texts, length):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return [tokenizer(text, truncation=True, max_length=length)["input_ids"] for text in texts]
+
+
+def check_export(folder, encoder, texts, rows, length):
+    """An exported encoder, opened by transformers: how far hidden states differ."""
     opened, said = AutoModel.from_pretrained(folder, output_loading_info=True)
     wrong = {key: value for key, value in said.items()
              if value and not (key == "missing_keys" and all("pooler" in name for name in value))}
     if wrong:
         sys.exit(f"parity: {folder}: {wrong}")
     opened.eval()
-    same_weights(folder, encoder, {name: rows for key, value in opened.state_dict().items()
-                                   for name, rows in logical(key, value).items()}, "")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    words = encoders.words(encoder.config.vocab_size)
-    for row in rows:
-        if tokenizer(" ".join(words[id] for id in row[1:-1]))["input_ids"] != row:
-            sys.exit(f"parity: {folder}: AutoTokenizer gives other ids for {row}")
+    same_weights(folder, encoder, {name: part for key, value in opened.state_dict().items()
+                                   for name, part in logical(key, value).items()}, "")
+    if tokenize(folder, texts, length) != rows:
+        sys.exit(f"parity: {folder}: AutoTokenizer gives other ids than in the folder that was read")
     return float((hidden_states(opened, rows) - hidden_states(encoder, rows)).abs().max())
 
 
-def compare_folder(build, folder, family, number, seed):
-    """One model saved by transformers, read, trained at a rate of 0, and exported."""
-    name, keys, pooling = list(cases(family))[number]
-    keys = dict(keys)
-    length = keys.pop("length")
-    dtype = (torch.float32, torch.bfloat16, torch.float16)[number % 3]
-    rng = random.Random(seed + number)
-    torch.manual_seed(seed + number)
-    spec = encoders.spec(family, length, **keys)
-    config = AutoConfig.for_model(**spec)
-    with_head = number % 2 == 1
-    model = (AutoModelForSequenceClassification if with_head else AutoModel).from_config(config).eval()
-    encoders.randomize(model)
-    here = os.path.join(folder, "folder-" + name)
-    encoders.save_folder(model, here, dtype, "20KB" if number % 2 == 0 else "5GB")
-    encoder = AutoModel.from_pretrained(here, dtype=torch.float32).eval()
-    if with_head:
-        encoder = model.to(torch.float32).base_model  # AutoModel would make a pooler anew
-    rows = write_data(here + "-data", keys["vocab"], length, rng)
+def check_folder(build, here, encoder, texts, length, pooling, output):
+    """A folder, and what transformers reads from it: trained for a step at a rate of 0, asked, and exported. How far
+    probabilities and hidden states differ."""
+    os.makedirs(output)
+    for name in ("train", "valid"):
+        with open(os.path.join(output, name + ".csv"), "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([["text", "label"], *([text, i % 3] for i, text in enumerate(texts))])
     settings = {"label_name": "label", "primary_text_name": "text", "primary_tokenizer": here, "pooling": pooling,
                 "hidden_common_dim": 8, "fusion_hidden_dim": 6, "fusion_dropout": 0.0, "is_binary": False,
                 "num_classes": 3, "max_sen_len": length, "warmup_steps": 5}
-    with open(here + ".json", "w", encoding="utf-8") as file:
+    config = os.path.join(output, "config.json")
+    with open(config, "w", encoding="utf-8") as file:
         json.dump(settings, file)
-    trident, output = os.path.join(build, "trident"), here + "-run"
-    run(trident, "train", "--config", here + ".json", "--data-path", here + "-data", "--output-dir", output,
-        "--max-steps", 1, "--batch-size", 12, "--epochs", 1, "--quiet")
-    checkpoint = os.path.join(output, "checkpoint-1")
-    read = load_file(os.path.join(checkpoint, "weights-00000.safetensors"))
+    trident, checkpoint = os.path.join(build, "trident"), os.path.join(output, "run", "checkpoint-1")
+    run(trident, "train", "--config", config, "--data-path", output, "--output-dir", os.path.join(output, "run"),
+        "--max-steps", 1, "--batch-size", len(texts), "--epochs", 1, "--quiet")
     if pooling != "pooler":
         encoder.pooler = None
-    same_weights(here, encoder, read, "primary.")
-    want = expected_probabilities(checkpoint, encoder, {**settings, "primary_encoder": spec}, rows)
+    same_weights(here, encoder, load_file(os.path.join(checkpoint, "weights-00000.safetensors")), "primary.")
+    rows = tokenize(here, texts, length)
+    want = expected_probabilities(checkpoint, encoder, settings, rows)
     lines = csv.DictReader(run(trident, "predict", "--checkpoint", checkpoint, "--data-path",
-                               os.path.join(here + "-data", "valid.csv"), "--quiet").splitlines())
+                               os.path.join(output, "valid.csv"), "--quiet").splitlines())
     got = torch.tensor([[float(line[f"prob_{k}"]) for k in range(3)] for line in lines])
-    run(trident, "export", "--checkpoint", checkpoint, "--output-dir", here + "-export", "--quiet")
-    hidden = check_export(os.path.join(here + "-export", "primary"), encoder, rows)
-    return float((got - want).abs().max()), hidden, dtype, with_head
+    exported = os.path.join(output, "export")
+    run(trident, "export", "--checkpoint", checkpoint, "--output-dir", exported, "--quiet")
+    hidden = check_export(os.path.join(exported, "primary"), encoder, texts, rows, length)
+    probabilities = float((got - want).abs().max())
+    if probabilities > BOUND or hidden > 1e-6:
+        sys.exit(f"parity: {here}: probabilities differ by {probabilities:.1e}, exported hidden states by {hidden:.1e}")
+    return probabilities, hidden
+
+
+def saved_folder(family, number, seed, here):
+    """One model saved by transformers: (the encoder as it is in the folder, texts, length, pooling)."""
+    _, keys, pooling = list(cases(family))[number]
+    keys = dict(keys)
+    length = keys.pop("length")
+    dtype, head = (torch.float32, torch.bfloat16, torch.float16)[number % 3], number % 2 == 1
+    torch.manual_seed(seed + number)
+    model = (AutoModelForSequenceClassification if head else AutoModel).from_config(
+        AutoConfig.for_model(**encoders.spec(family, length, **keys))).eval()
+    encoders.randomize(model)
+    encoders.save_folder(model, here, dtype, "20KB" if number % 2 == 0 else "5GB")
+    rng, words = random.Random(seed + number), encoders.words(keys["vocab"])[6:]
+    lengths = [length - 2] + [rng.randrange(0, length + 3) for _ in range(11)]
+    texts = [" ".join(rng.choice(words) for _ in range(count)) for count in lengths]
+    encoder = model.to(torch.float32)
+    return (encoder.base_model if head else encoder), texts, length, pooling
 
 
 def compare_folders(build, folder, family, seed):
-    worst = [0.0, 0.0]
+    figures = []
     for number in range(len(SIZES)):
-        *figures, dtype, with_head = compare_folder(build, folder, family, number, seed)
-        if figures[0] > BOUND or figures[1] > 1e-6:
-            sys.exit(f"parity: {family}, folder {number} ({dtype}, head {with_head}): probabilities differ by "
-                     f"{figures[0]:.1e}, exported hidden states by {figures[1]:.1e}")
-        worst = [max(pair) for pair in zip(worst, figures)]
+        here = os.path.join(folder, f"folder-{family}-{number}")
+        figures.append(check_folder(build, here, *saved_folder(family, number, seed, here), here + "-run"))
+    worst = [max(column) for column in zip(*figures)]
     print(f"{family}: {len(SIZES)} folders of transformers read and exported; probabilities differ by at most "
           f"{worst[0]:.1e}, hidden states of the exports by {worst[1]:.1e}", flush=True)
+
+
+def compare_real(build, folder, here, shared):
+    """The folder of a real model, on reviews."""
+    with open(os.path.join(shared, "data", "reviews", "test.csv"), newline="", encoding="utf-8") as file:
+        texts = [row["Review Text"] for row in csv.DictReader(file)][:64]
+    for pooling in ("mean", "cls"):
+        encoder = AutoModel.from_pretrained(here, dtype=torch.float32).eval()
+        figures = check_folder(build, here, encoder, texts, 128, pooling, os.path.join(folder, pooling))
+        print(f"{here}: pooling {pooling}: probabilities of {len(texts)} reviews differ by at most {figures[0]:.1e}, "
+              f"hidden states of the export by {figures[1]:.1e}", flush=True)
 
 
 def compare(build, folder, seed, families=tuple(encoders.FAMILIES)):
@@ -216,10 +221,16 @@ def main():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=list(encoders.FAMILIES))
+    parser.add_argument("--folder")
+    parser.add_argument("--shared", default=os.path.join(ROOT, "..", "shared"))
     options = parser.parse_args()
+    build = os.path.abspath(options.build)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        compare(os.path.abspath(options.build), folder, options.seed, options.only or tuple(encoders.FAMILIES))
+        if options.folder:
+            compare_real(build, folder, os.path.abspath(options.folder), options.shared)
+        else:
+            compare(build, folder, options.seed, options.only or tuple(encoders.FAMILIES))
 
 
 if __name__ == "__main__":
