@@ -25,7 +25,8 @@ static const char single_name[] = "model.safetensors", index_name[] = "model.saf
 /* Parts of a pretraining or classification model that an encoder lacks. */
 static const char *const heads[] = {
     "cls.",        "lm_head.",        "classifier.",      "pooler.",           "embeddings.position_ids",
-    "qa_outputs.", "pre_classifier.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector."};
+    "qa_outputs.", "pre_classifier.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
+                                    "generator_predictions.", "generator_lm_head.", "discriminator_predictions."};
 
 static int ends(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);

@@ -58,21 +58,24 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
 
 void tri__bert_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
-    int64_t H = e->hidden_size;
+    int64_t H = e->hidden_size, W = tri__encoder_embedding(e);
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
-        {"word_embeddings.weight", e->vocab_size, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"position_embeddings.weight", e->max_position_embeddings, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"token_type_embeddings.weight", e->type_vocab_size, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"LayerNorm.weight", 0, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"LayerNorm.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"embeddings.word_embeddings.weight", e->vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
+        {"embeddings.position_embeddings.weight", e->max_position_embeddings, W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"embeddings.token_type_embeddings.weight", e->type_vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"embeddings.LayerNorm.weight", 0, W, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"embeddings.LayerNorm.bias", 0, W, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"embeddings_project.weight", W == H ? 0 : H, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
+        {"embeddings_project.bias", 0, W == H ? 0 : H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
     char prefix[128];
     int first = model->n_params;
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
-    snprintf(prefix, sizeof prefix, "%s.embeddings.", tri__branch_name(branch));
-    for (int i = 0; i < COUNT(rows); i++)
-        if (rows[i].rows || rows[i].init != TRI_INIT_NORMAL) tri__model_params(model, prefix, &rows[i], 1);
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
+    for (int i = 0; i < COUNT(rows); i++) /* what has no rows, or as a vector no columns, is absent */
+        if (rows[i].init == TRI_INIT_NORMAL ? rows[i].rows : rows[i].cols)
+            tri__model_params(model, prefix, &rows[i], 1);
     tri_param *table = &model->param[first];
     table[0].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     table[1].zero_row = tri__encoder_position_base(e);
@@ -83,23 +86,25 @@ void tri__bert_params(tri_network *model, int branch) {
 
 static int embeddings(tri_branch *b) {
     tri_forward *f = b->f;
-    int64_t H = b->e->hidden_size;
+    int64_t H = b->e->hidden_size, W = tri__encoder_embedding(b->e);
     char name[128];
     tri__build_unit(&f->build, tri__arena_print(f->build.arena, "%s.embeddings", b->prefix));
     int ids = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_ids0)),
         pos = tri__forward_input(f, tri__branch_field(b, TRI_FIELD_pos0));
-    int sum = tri__forward_slot(f, b->rows, H, "sum");
+    int sum = tri__forward_slot(f, b->rows, W, "sum");
     snprintf(name, sizeof name, "%s.embeddings.word_embeddings.weight", b->prefix);
-    int word = tri__forward_weight(f, "word", name, b->e->vocab_size, H);
+    int word = tri__forward_weight(f, "word", name, b->e->vocab_size, W);
     snprintf(name, sizeof name, "%s.embeddings.position_embeddings.weight", b->prefix);
-    int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, H);
+    int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, W);
     snprintf(name, sizeof name, "%s.embeddings.token_type_embeddings.weight", b->prefix);
-    int type = b->e->type_vocab_size ? tri__forward_weight(f, "type", name, b->e->type_vocab_size, H) : -1;
+    int type = b->e->type_vocab_size ? tri__forward_weight(f, "type", name, b->e->type_vocab_size, W) : -1;
     tri_attr attr = {.pad = (int32_t)b->e->pad_token_id + 1, .pad_position = tri__encoder_position_base(b->e)};
     TRI_BUILD(&f->build, embed, attr, sum, ids, pos, word, position, type);
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
-    int x = tri__forward_norm(f, sum, b->rows, H, b->e->layer_norm_eps, "norm", name);
-    return tri__forward_dropout(f, x, b->rows, H, b->e->hidden_dropout_prob, b->key, "dropout");
+    int x = tri__forward_norm(f, sum, b->rows, W, b->e->layer_norm_eps, "norm", name);
+    x = tri__forward_dropout(f, x, b->rows, W, b->e->hidden_dropout_prob, b->key, "dropout");
+    snprintf(name, sizeof name, "%s.embeddings_project", b->prefix);
+    return W == H ? x : tri__forward_linear(f, x, b->rows, H, W, "project", name);
 }
 
 /* Tokens of x become queries, keys and values; the result has b->rows. */

@@ -45,6 +45,8 @@ typedef enum tri_family {
     TRI_FAMILY_BERT,
     TRI_FAMILY_ROBERTA,
     TRI_FAMILY_DISTILBERT,
+    TRI_FAMILY_ELECTRA,
+    TRI_FAMILY_XLM_ROBERTA,
     TRI_FAMILY_MODERNBERT,
     TRI_FAMILY_COUNT
 } tri_family;
@@ -56,6 +58,7 @@ typedef struct tri_encoder {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
     int64_t max_position_embeddings;
     int64_t type_vocab_size; /* 0: no token types */
+    int64_t embedding_size;  /* ELECTRA: width of the tables; 0: hidden_size */
     int64_t pad_token_id;  /* -1: none. Its word row and, where positions count from it, the position row of that
                             * number begin as zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
@@ -96,6 +99,8 @@ int64_t tri__encoder_expert_layers(const tri_encoder *encoder); /* how many */
 tri_status tri__experts_parse(const tri_json *json, tri_encoder *encoder);
 tri_status tri__experts_check(const tri_encoder *encoder);
 void tri__experts_json(const tri_encoder *encoder, tri_json *json);
+/* Width of the tables of embeddings. */
+int64_t tri__encoder_embedding(const tri_encoder *encoder);
 /* Whether a layer attends to the encoder's blocks alone, where it has some; else to all keys. */
 int tri__encoder_is_local(const tri_encoder *encoder, int64_t layer);
 /* Rows of the position table before the first usable one: 0, or pad_token_id + 1, the last of them for pad tokens. */

@@ -115,6 +115,10 @@ tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_enco
     return TRI_OK;
 }
 
+int64_t tri__encoder_embedding(const tri_encoder *encoder) {
+    return encoder->embedding_size ? encoder->embedding_size : encoder->hidden_size;
+}
+
 int tri__encoder_position_base(const tri_encoder *encoder) {
     return tri__family(encoder)->counts_from_pad ? (int)encoder->pad_token_id + 1 : 0;
 }

@@ -1,6 +1,7 @@
 /* family.c - the table of encoder families. */
 #include "model/family.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +9,11 @@
 
 /* Of encoders with num_experts. */
 #define EXPERTS .experts_per_token = 1, .expert_capacity_factor = 1.25, .router_aux_loss_coef = 0.01, .expert_every = 2
-/* Defaults of BertConfig, and of the classes that were made from it. */
-#define DEFAULTS(family_, vocab_, types_, pad_, layers_) \
-    { \
-        .family = TRI_FAMILY_##family_, .vocab_size = (vocab_), .hidden_size = 768, .num_hidden_layers = (layers_), \
-        .num_attention_heads = 12, .intermediate_size = 3072, .max_position_embeddings = 512, \
-        .type_vocab_size = (types_), .pad_token_id = (pad_), .hidden_dropout_prob = 0.1, \
-        .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, .layer_norm_eps = 1e-12, EXPERTS \
-    }
+/* Defaults of BertConfig that many classes share, and those of base models among them. */
+#define COMMON \
+    .max_position_embeddings = 512, .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, \
+    .initializer_range = 0.02, .layer_norm_eps = 1e-12, EXPERTS
+#define BASE .hidden_size = 768, .num_attention_heads = 12, .intermediate_size = 3072
 
 static const tri_layer_names bert_names = {.layer = "encoder.layer.",
                                            .query = "attention.self.query",
@@ -66,6 +64,13 @@ static const tri_key_name distilbert_keys[] = {{"hidden_size", "dim"},
 /* Sinusoidal positions are not trained. */
 static const tri_fixed_key distilbert_fixed[] = {{"sinusoidal_pos_embds", "false", .checked = 1, .written = 1}, {0}};
 
+/* ---- ELECTRA ---- */
+
+static const tri_option electra_keys[] = {
+    {.name = "embedding_size", .kind = TRI_OPTION_INT, .offset = offsetof(tri_encoder, embedding_size), .min = 1,
+     .max = 65536},
+    {0}};
+
 /* ---- ModernBERT ---- */
 
 #define MODERNBERT \
@@ -82,7 +87,8 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
     [TRI_FAMILY_BERT] = {.type = "bert",
                          .architecture = "BertModel",
                          .prefix = "bert.",
-                         .defaults = DEFAULTS(BERT, 30522, 2, 0, 12),
+                         .defaults = {.family = TRI_FAMILY_BERT, COMMON, BASE, .vocab_size = 30522,
+                                      .num_hidden_layers = 12, .type_vocab_size = 2},
                          .fixed = bert_fixed,
                          .has_pooler = 1,
                          .names = &bert_names,
@@ -91,7 +97,8 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
     [TRI_FAMILY_ROBERTA] = {.type = "roberta",
                             .architecture = "RobertaModel",
                             .prefix = "roberta.",
-                            .defaults = DEFAULTS(ROBERTA, 50265, 2, 1, 12),
+                            .defaults = {.family = TRI_FAMILY_ROBERTA, COMMON, BASE, .vocab_size = 50265,
+                                         .num_hidden_layers = 12, .type_vocab_size = 2, .pad_token_id = 1},
                             .fixed = roberta_fixed,
                             .counts_from_pad = 1,
                             .has_pooler = 1,
@@ -101,12 +108,35 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
     [TRI_FAMILY_DISTILBERT] = {.type = "distilbert",
                                .architecture = "DistilBertModel",
                                .prefix = "distilbert.",
-                               .defaults = DEFAULTS(DISTILBERT, 30522, 0, 0, 6),
+                               .defaults = {.family = TRI_FAMILY_DISTILBERT, COMMON, BASE, .vocab_size = 30522,
+                                            .num_hidden_layers = 6},
                                .keys = distilbert_keys,
                                .fixed = distilbert_fixed,
                                .names = &distilbert_names,
                                .params = tri__bert_params,
                                .forward = tri__bert_forward},
+    [TRI_FAMILY_ELECTRA] = {.type = "electra",
+                            .architecture = "ElectraModel",
+                            .prefix = "electra.",
+                            .defaults = {.family = TRI_FAMILY_ELECTRA, COMMON, .vocab_size = 30522, .hidden_size = 256,
+                                         .embedding_size = 128, .num_hidden_layers = 12, .num_attention_heads = 4,
+                                         .intermediate_size = 1024, .type_vocab_size = 2},
+                            .fixed = bert_fixed,
+                            .own = electra_keys,
+                            .names = &bert_names,
+                            .params = tri__bert_params,
+                            .forward = tri__bert_forward},
+    [TRI_FAMILY_XLM_ROBERTA] = {.type = "xlm-roberta",
+                                .architecture = "XLMRobertaModel",
+                                .prefix = "roberta.",
+                                .defaults = {.family = TRI_FAMILY_XLM_ROBERTA, COMMON, BASE, .vocab_size = 30522,
+                                             .num_hidden_layers = 12, .type_vocab_size = 2, .pad_token_id = 1},
+                                .fixed = roberta_fixed,
+                                .counts_from_pad = 1,
+                                .has_pooler = 1,
+                                .names = &bert_names,
+                                .params = tri__bert_params,
+                                .forward = tri__bert_forward},
     [TRI_FAMILY_MODERNBERT] = {.type = "modernbert",
                                .architecture = "ModernBertModel",
                                .prefix = "model.",

@@ -15,7 +15,8 @@ typedef enum tri_share {
     TRI_SHARE_WHOLE,   /* replicated, and all ranks compute the same gradient */
     TRI_SHARE_ROWS,    /* each has some of its rows: outputs of a dense layer, words of a vocabulary */
     TRI_SHARE_COLS,    /* each has some of its columns: inputs of a dense layer */
-    TRI_SHARE_TOKENS   /* replicated, but with sequence parallelism each rank's gradient is from its own tokens only */
+    TRI_SHARE_TOKENS   /* replicated, but with sequence parallelism each rank's gradient is from its own tokens only:
+                          norms, and a dense layer between values that are not shared out */
 } tri_share;
 
 typedef struct tri_param {

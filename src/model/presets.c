@@ -51,6 +51,7 @@ const char *tri__encoder_vocabulary(const char *name) {
 
 void tri__encoder_shrink(tri_encoder *e, int64_t layers, int64_t heads) {
     enum { WIDTH = 64, INNER = 256, HEADS = 4 };
+    if (e->embedding_size) e->embedding_size = e->embedding_size == e->hidden_size ? WIDTH : WIDTH / 2;
     e->hidden_size = WIDTH, e->intermediate_size = INNER;
     e->num_hidden_layers = layers;
     e->num_attention_heads = heads > HEADS && WIDTH % heads == 0 ? heads : HEADS;

@@ -116,6 +116,8 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
     case TRI_OP_linear:
         share = share_of(t, TRI_SLOT(instr, linear, w));
         if (share == TRI_SHARE_ROWS) return (rule){WHOLE, COLUMNS};
+        same = t->placed[TRI_SLOT(instr, linear, x)];
+        if (share == TRI_SHARE_TOKENS) return (rule){same, same};
         return share == TRI_SHARE_COLS ? (rule){COLUMNS, PARTIAL} : (rule){WHOLE, WHOLE};
     case TRI_OP_linear_experts:
         share = share_of(t, TRI_SLOT(instr, linear_experts, w));
