@@ -245,6 +245,12 @@ static inline void fill_empty(kernel_call *k) {
     }
 }
 
+/* Buckets of attention by distances: a table of 20 biases has rows of none; the longest sequences of a case reach all
+ * of 40 buckets, others the middle ones. */
+static inline int32_t kernel_buckets(const kernel_case *at) {
+    return at->op == TRI_OP_attention_biased || at->op == TRI_OP_attention_biased_din ? 16 : 40;
+}
+
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
@@ -257,6 +263,9 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                          .heads = (int32_t)at->dim[0],
                          .head0 = 3,
                          .max_len = KERNEL_LONGEST,
+                         .buckets = kernel_buckets(at),
+                         .reach = 60,
+                         .terms = (int32_t)at->dim['G' - 'A'],
                          .block = at->blocks ? (int32_t)at->pattern->block : 0,
                          .window = at->blocks ? kernel_windows[at->dim['W' - 'A']] : 0,
                          .theta = 10000,
@@ -304,6 +313,9 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
     if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)
         fill_attention(k, TRI_OP_attention);
     if (at->op == TRI_OP_attention_first_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_first);
+    if (at->op == TRI_OP_attention_biased_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_biased);
+    if (at->op == TRI_OP_attention_disentangled_din && type == TRI_F32)
+        fill_attention(k, TRI_OP_attention_disentangled);
     if (at->op == TRI_OP_attention_sparse_din && type == TRI_F32) fill_attention(k, TRI_OP_attention_sparse);
     if (at->op == TRI_OP_attention_sparse_first_din && type == TRI_F32)
         fill_attention(k, TRI_OP_attention_sparse_first);

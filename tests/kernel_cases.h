@@ -10,6 +10,7 @@
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
  *   G   of linear_experts: runs of rows of an expert; 0: 1
+ *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
  * suitable for timing. */
@@ -88,6 +89,8 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define ROWS "T=0,1,2,3,5,16,17,63,64,129"
 #define ATTENTION "attention attention_din attention_din_db attention_first attention_first_din"
 #define SPARSE "attention_sparse attention_sparse_din attention_sparse_first attention_sparse_first_din"
+#define BIASED "attention_biased attention_biased_din"
+#define DISENTANGLED "attention_disentangled attention_disentangled_din"
 #define RING_ATTENTION "attention_part attention_part_din attention_first_part attention_first_part_din"
 #define RING_SPARSE                                                                       \
     "attention_sparse_part attention_sparse_part_din attention_sparse_first_part " \
@@ -132,6 +135,14 @@ static const kernel_grid kernel_grids[] = {
     {"gated gated_din", "T=300 H=200 Y=0,3"},
     {"rope rope_din", "T=0,1,17,130 A=1,3 E=2,6,64 P=100"},
     {"rope rope_din", "T=5 A=2 E=20 P=8192"}, /* more positions than rows */
+    {"table table_dw", "B=0,2,12 V=12,13 H=1,20,100"},
+    {BIASED, "L=0,1,2,4,8 B=16 A=3 E=1,20"},
+    {BIASED, "L=5,7 B=20 A=1 E=16"},
+    {BIASED, "L=0,4 X=3 B=20 A=2 E=32"},
+    {DISENTANGLED, "L=0,1,2,4,8 B=34 G=3 A=3 E=1,20"},
+    {DISENTANGLED, "L=4 B=34 G=1,2 A=1 E=32"},
+    {DISENTANGLED, "L=5,7 B=40 G=3 A=1 E=16"},
+    {DISENTANGLED, "L=0,4 X=3 B=40 G=3 A=2 E=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,4 X=3 H=20"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=0,1,2,3,4,5,6,7,8 H=1,3,8,20,64,100,384"},
     {"pool_first pool_first_din pool_mean pool_mean_din", "L=2,4 X=-2 Z=0,1 H=20"}, /* runs of the tokens */

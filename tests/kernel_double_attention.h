@@ -4,6 +4,7 @@
 
 #include "kernel_call.h"
 #include "kernel_mask.h"
+#include "layout/distance.h"
 
 /* The key blocks that a query of a head attends to, by its place in its sequence. */
 static void double_present(const kernel_call *k, int64_t h, int64_t query, uint8_t present[static KERNEL_LONGEST]) {
@@ -11,6 +12,26 @@ static void double_present(const kernel_call *k, int64_t h, int64_t query, uint8
     if (!k->at.blocks) return;
     int layout = (int)((k->attr.head0 + h) % tri__pattern_layouts(p, KERNEL_HEADS));
     tri__pattern_row(p, layout, tri__pattern_rows(p, KERNEL_LONGEST), query / p->block, present);
+}
+
+/* The score of a query and a key [d] of head h, `distance` apart. */
+static double double_score(const kernel_call *k, double *const *v, int64_t h, const double *query, const double *key,
+                           int64_t distance) {
+    int64_t H = extent(k, 'H'), d = H / extent(k, 'A'), B = extent(k, 'B'), terms = 0, row = 0;
+    const tri_attr *attr = &k->attr;
+    if (k->at.op == TRI_OP_attention_disentangled) {
+        terms = attr->terms;
+        row = tri__bucket_log((int32_t)distance, attr->buckets, attr->reach) - (attr->buckets - B) / 2;
+    }
+    double score = 0;
+    for (int64_t c = 0; c < d; c++) {
+        score += query[c] * key[c];
+        if (terms & 1) score += query[c] * v[3][row * 3 * H + H + h * d + c];
+        if (terms & 2) score += key[c] * v[3][row * 3 * H + h * d + c];
+    }
+    score /= sqrt((double)(d * (terms == 3 ? 3 : terms ? 2 : 1)));
+    if (k->at.op != TRI_OP_attention_biased) return score;
+    return score + v[3][tri__bucket_t5((int32_t)-distance, attr->buckets, attr->reach) * extent(k, 'A') + h];
 }
 
 /* One query row of one head, into row `to`: scores without subtracting the maximum, as they are small here. */
@@ -26,8 +47,7 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
         if (k->at.blocks && !present[(t - begin) / k->at.pattern->block]) continue;
         if (k->attr.window && llabs(t - row) > k->attr.window) continue;
         const double *other = v[2] + t * 3 * H + H + at, *value = other + H;
-        double score = 0;
-        for (int64_t c = 0; c < d; c++) score += query[c] * other[c] / sqrt((double)d);
+        double score = double_score(k, v, h, query, other, row - t);
         int64_t feature = (k->attr.head0 + h) * k->attr.max_len + (int64_t)keys[2 * t + 1];
         double factor = mask_factor(k, (int64_t)keys[2 * row], (int64_t)keys[2 * row + 1], feature);
         sum += exp(score);
@@ -40,10 +60,16 @@ static void double_attend(const kernel_call *k, double *const *v, int64_t h, int
 static void double_attention(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = 0; /* rows of no sequence stay 0 */
     for (int64_t i = 0; i < operand_count(k, 1); i++) v[1][i] = 0;
+    const double *seq = v[tri__op_arg(k->at.op, "seq")];
     for (int64_t s = 0; s < extent(k, 'N'); s++)
-        for (int64_t row = (int64_t)v[3][s]; row < (int64_t)v[3][s + 1]; row++)
+        for (int64_t row = (int64_t)seq[s]; row < (int64_t)seq[s + 1]; row++)
             for (int64_t h = 0; h < extent(k, 'A'); h++)
-                double_attend(k, v, h, (int64_t)v[3][s], (int64_t)v[3][s + 1], row, row);
+                double_attend(k, v, h, (int64_t)seq[s], (int64_t)seq[s + 1], row, row);
+}
+
+static void double_table(const kernel_call *k, double *const *v) {
+    int64_t first = (extent(k, 'V') - extent(k, 'B')) / 2;
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][first * extent(k, 'H') + i];
 }
 
 static void double_attention_first(const kernel_call *k, double *const *v) {

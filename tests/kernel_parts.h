@@ -31,9 +31,9 @@ static inline int kernel_sums_rounded(tri_op op, int arg) {
 }
 
 /* The error scale of such a sum: the largest column sum of magnitudes of operand 0. The sum itself may be small, if
- * numbers cancel. 0 for other operands. */
+ * numbers cancel. So do those of dbias: each is a difference of numbers of the order of 1. 0 for other operands. */
 static inline double kernel_sum_scale(const kernel_call *k, int arg) {
-    double most = 0;
+    double most = k->at.op == TRI_OP_attention_biased_din && arg == TRI_ARG(attention_biased_din, dbias);
     int64_t cols = k->call.t[0].cols;
     for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.op, arg); c++) {
         double sum = 0;

@@ -118,6 +118,7 @@ static const kernel_grid grids[] = {
     {"linear linear_gelu", "T=100 O=400 I=400"},
     {"attention attention_first", "L=2,4,5,7,8 X=0 A=1,3 E=8,20,32"},
     {"attention_sparse attention_sparse_first", "L=4,5,7 X=0 W=1,2 A=3 E=20,32"},
+    {"attention_biased attention_disentangled", "L=4,5,7 X=0 B=40 G=3 A=3 E=20,32"},
     {"pool_first pool_mean", "L=4,8 X=0 H=20"},
     {"concat", "N=50 A=20 B=3,0 C=5"},
     {"cross_entropy", "N=50 C=2,7"},

@@ -68,9 +68,10 @@ static void show_norm_din(context *all, kernel_call *k) {
 /* Attention between rows that score alike, where row t of the value (or of dctx) is the unit vector of t's place: entry
  * c of row t is then the weight between t and the row at place c. Sequences are no longer than a head is wide. */
 static void show_attention(context *all, kernel_call *k) {
-    int backward = k->at.op != TRI_OP_attention && k->at.op != TRI_OP_attention_sparse;
+    int backward = tri__op_row(k->at.op)->phase == TRI_PHASE_B;
     int64_t H = k->at.dim['H' - 'A'], heads = k->at.dim['A' - 'A'], d = H / heads;
     set_all(k, "qkv", 0);
+    if (tri__op_arg(k->at.op, "bias") >= 0) set_all(k, "bias", 0);
     if (backward) set_all(k, "dctx", 0);
     int64_t cols = backward ? H : 3 * H, from = backward ? 0 : 2 * H;
     int unit = tri__op_arg(k->at.op, backward ? "dctx" : "qkv");
@@ -228,6 +229,10 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_attention_sparse_din] = show_attention,
         [TRI_OP_attention_sparse_first] = show_first,
         [TRI_OP_attention_sparse_first_din] = show_first,
+        [TRI_OP_attention_biased] = show_attention,
+        [TRI_OP_attention_biased_din] = show_attention,
+        [TRI_OP_attention_disentangled] = show_attention,
+        [TRI_OP_attention_disentangled_din] = show_attention,
         [TRI_OP_attention_part] = show_part,
         [TRI_OP_attention_part_din] = show_part,
         [TRI_OP_attention_first_part] = show_first_part,
@@ -251,6 +256,8 @@ static void test_masks(void **state) {
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
         {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
         {SPARSE, "L=1,2,4 W=0 A=1,3 E=17"}, /* two blocks at most, which attend to each other */
+        {BIASED, "L=1,2,4 B=16 A=1,3 E=17"},
+        {DISENTANGLED, "L=1,2,4 B=34 G=3 A=1,3 E=17"},
         {RING_ATTENTION, "L=1,2,4 J=2 Z=0,1 U=0,1 A=1,3 E=17"},
         {RING_SPARSE, "L=1,2,4 J=2 Z=0,1 U=0,1 W=0 A=1,3 E=17"},
     };

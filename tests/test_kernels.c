@@ -190,6 +190,8 @@ static void test_not_a_number_shows(void **state) {
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},
         {SPARSE, "L=4,6 W=1 A=2 E=8"},
+        {BIASED, "L=4 B=16 A=2 E=8"},
+        {DISENTANGLED, "L=4 B=34 G=3 A=2 E=8"},
         {"pool_first pool_first_din pool_mean pool_mean_din", "L=4 H=9"},
         {"cross_entropy cross_entropy_din", "N=5 C=3"},
         {"bias_dw", "T=5 O=7"},

@@ -1,7 +1,9 @@
 /* attention.c - attention over packed sequences: each head of each sequence is one work item that writes its own
  * columns. For very long sequences, scratch space limits the number of threads. attention_first needs none. The rows of
  * block-sparse attention are the same but for one more operand, before the keys: the present blocks. */
+#include "device/cpu/cpu.h"
 #include "device/cpu/fast/call.h"
+#include "layout/distance.h"
 
 #include <string.h>
 #ifdef _OPENMP
@@ -172,11 +174,188 @@ static void attention_first_din(const tri_call *call) {
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
+/* Attention by distances. A table's gradient sums over sequences: in runs of sequences that depend on the shapes alone,
+ * each of which has its own sums. */
+enum { MOST_RUNS = 32, BIAS_SUMS = 1 << 20 /* bytes */ };
+
+#define RELATIVE_WORK {.fixed = 8 << 20, .row = 16384, .row_cols = 8}
+#define BIASED_DIN_WORK {.fixed = (8 << 20) + BIAS_SUMS, .row = 8192, .col = 96, .row_cols = 8}
+#define DISENTANGLED_DIN_WORK {.fixed = 8 << 20, .row = 16384, .row_cols = 12}
+
+typedef struct relative_span {
+    span s;
+    int table;             /* the operand: bias or rel */
+    int64_t longest, runs;
+    int64_t terms;
+    int32_t *row;          /* [2 longest - 1] of the table, by distance */
+    void *sums;            /* of runs: double [runs, heads, buckets]; float [runs - 1, B, 3H]: the first are in drel */
+    float *work;           /* of threads */
+} relative_span;
+
+static int64_t longest_of(const span *s) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->sequences; i++)
+        if (s->seq[i + 1] - s->seq[i] > longest) longest = s->seq[i + 1] - s->seq[i];
+    return longest;
+}
+
+/* Runs of sequences, of which `fit` have room for their sums. */
+static int64_t runs_of(const span *s, int64_t fit) {
+    int64_t most = s->sequences < MOST_RUNS ? s->sequences : MOST_RUNS;
+    return fit < 1 || most < 1 ? 1 : fit < most ? fit : most;
+}
+
+/* Lays out the scratch space; 0: sequences are too long for it. */
+static int relative_open(const tri_call *call, int table, int seq, int64_t h, tri_workspace w, int sums,
+                         relative_span *out) {
+    span s = span_of(call, seq, h);
+    const tri_attr *attr = call->attr;
+    int is_biased = tri__op_arg(call->op, "bias") >= 0;
+    int64_t bytes = w.fixed + w.row * call->t[0].rows + w.col * call->t[0].cols + w.row_cols * elements(call, 0);
+    int64_t longest = longest_of(&s), B = call->t[table].rows, list = (8 * longest + 63) / 64 * 64;
+    int64_t each = is_biased ? 8 * s.heads * attr->buckets : 4 * elements(call, table);
+    int64_t runs = !sums         ? 1
+                   : is_biased ? runs_of(&s, (BIAS_SUMS + 96 * call->t[0].cols) / each)
+                               : runs_of(&s, 4 * elements(call, 0) / each + 1);
+    int64_t rest = bytes - list - (sums ? ((is_biased ? runs : runs - 1) * each + 63) / 64 * 64 : 0);
+    s.need = (tri__simd()->head_relative_work(longest, s.d) + 31) / 16 * 16;
+    int64_t fit = rest / (s.need * 4);
+    if (fit < 1) return 0;
+    if (fit < s.threads) s.threads = (int)fit;
+    *out = (relative_span){.s = s, .table = table, .longest = longest, .runs = runs, .row = call->work,
+                           .terms = is_biased ? 1 : 1 + (attr->terms & 1) + (attr->terms >> 1 & 1),
+                           .sums = (char *)call->work + list, .work = (float *)call->work + (bytes - rest) / 4};
+    for (int64_t m = 0; m < 2 * longest - 1; m++) {
+        int32_t distance = (int32_t)(m - longest + 1);
+        out->row[m] = is_biased
+                          ? tri__bucket_t5(-distance, attr->buckets, attr->reach)
+                          : tri__bucket_log(distance, attr->buckets, attr->reach) - (attr->buckets - (int32_t)B) / 2;
+    }
+    return 1;
+}
+
+/* Work item i of head_of, and head `a` of the table. */
+static tri_relative relative_of(const tri_call *call, const relative_span *r, tri_head *head, int64_t a) {
+    const float *table = f32(call, r->table);
+    int64_t ld = call->t[r->table].cols;
+    tri_relative out = {.row = r->row + r->longest - 1, .ld = ld};
+    head->work = r->work + r->s.need * omp_get_thread_num();
+    head->terms = r->terms;
+    out.work = head->work + tri__simd()->head_din_work(r->longest, r->s.d);
+    if (tri__op_arg(call->op, "bias") >= 0) {
+        out.bias = table + a;
+        return out;
+    }
+    if (call->attr->terms & 2) out.q = table + a * r->s.d;
+    if (call->attr->terms & 1) out.k = table + ld / 3 + a * r->s.d;
+    return out;
+}
+
+static void run_plain(const tri_call *call) {
+    for (const tri_kernel_row *row = tri__cpu_attention_relative_reference; row->run; row++)
+        if (row->op == call->op) row->run(call);
+}
+
+/* attention_biased, and attention_disentangled, which has its operands in this order, too. */
+static void attention_relative(const tri_call *call) {
+    OPERANDS(attention_biased);
+    int64_t h = call->t[ARG(ctx)].cols;
+    relative_span r;
+    if (!relative_open(call, ARG(bias), ARG(seq), h, (tri_workspace)RELATIVE_WORK, 0, &r)) {
+        run_plain(call);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(r.s.threads)
+    for (int64_t i = 0; i < r.s.sequences * r.s.heads; i++) {
+        tri_head head = head_of(call, &r.s, i, ARG(qkv), h, NULL);
+        int64_t t0 = r.s.seq[i / r.s.heads], a = i % r.s.heads;
+        tri_relative relative = relative_of(call, &r, &head, a);
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r.s.d;
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + t0 * r.s.heads + a : NULL;
+        if (head.len > 0) tri__simd()->head_relative(&head, &relative);
+    }
+    clear_rest(call, ARG(ctx), r.s.seq[r.s.sequences]);
+    clear_rest(call, ARG(lse), r.s.seq[r.s.sequences]);
+}
+
+/* Head `a` of one run of sequences, one after the other. */
+static void relative_run_din(const tri_call *call, const relative_span *r, int64_t run, int64_t a) {
+    OPERANDS(attention_biased_din);
+    int64_t h = call->t[ARG(dctx)].cols, first = run * r->s.sequences / r->runs,
+            end = (run + 1) * r->s.sequences / r->runs, each = elements(call, ARG(dbias));
+    float *sums = run ? (float *)r->sums + (run - 1) * each : f32(call, ARG(dbias)); /* of rel */
+    for (int64_t s = first; s < end; s++) {
+        tri_head head = head_of(call, &r->s, s * r->s.heads + a, ARG(qkv), h, NULL);
+        int64_t t0 = r->s.seq[s];
+        tri_relative relative = relative_of(call, r, &head, a);
+        relative.dbias = (double *)r->sums + (run * r->s.heads + a) * call->attr->buckets;
+        relative.dq = sums + a * r->s.d;
+        relative.dk = relative.dq + h;
+        head.ctx = f32(call, ARG(ctx)) + t0 * h + a * r->s.d;
+        head.dctx = f32(call, ARG(dctx)) + t0 * h + a * r->s.d;
+        head.lse = f32(call, ARG(lse)) + t0 * r->s.heads + a;
+        head.dq = f32(call, ARG(dqkv)) + t0 * 3 * h + a * r->s.d;
+        head.dk = head.dq + h;
+        head.dv = head.dq + 2 * h;
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        if (head.len > 0) tri__simd()->head_relative_din(&head, &relative);
+    }
+}
+
+static void all_runs_din(const tri_call *call, const relative_span *r) {
+    OPERANDS(attention_biased_din);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(r->s.threads)
+    for (int64_t i = 0; i < r->runs * r->s.heads; i++) relative_run_din(call, r, i / r->s.heads, i % r->s.heads);
+    clear_rest(call, ARG(dqkv), r->s.seq[r->s.sequences]);
+}
+
+static void attention_biased_din(const tri_call *call) {
+    OPERANDS(attention_biased_din);
+    relative_span r;
+    int64_t buckets = call->attr->buckets;
+    if (!relative_open(call, ARG(bias), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)BIASED_DIN_WORK, 1, &r)) {
+        run_plain(call);
+        return;
+    }
+    double *sums = r.sums;
+    memset(sums, 0, (size_t)(r.runs * r.s.heads * buckets) * sizeof *sums);
+    all_runs_din(call, &r);
+    for (int64_t i = 0; i < elements(call, ARG(dbias)); i++) {
+        double sum = adds(call, ARG(dbias)) ? f32(call, ARG(dbias))[i] : 0;
+        for (int64_t run = 0; run < r.runs && i / r.s.heads < buckets; run++)
+            sum += sums[(run * r.s.heads + i % r.s.heads) * buckets + i / r.s.heads];
+        f32(call, ARG(dbias))[i] = (float)sum;
+    }
+}
+
+static void attention_disentangled_din(const tri_call *call) {
+    OPERANDS(attention_disentangled_din);
+    relative_span r;
+    if (!relative_open(call, ARG(rel), ARG(seq), call->t[ARG(dctx)].cols, (tri_workspace)DISENTANGLED_DIN_WORK, 1,
+                       &r)) {
+        run_plain(call);
+        return;
+    }
+    int64_t n = elements(call, ARG(drel));
+    float *to = f32(call, ARG(drel)), *sums = r.sums;
+    if (!adds(call, ARG(drel))) memset(to, 0, (size_t)n * sizeof *to);
+    memset(sums, 0, (size_t)((r.runs - 1) * n) * sizeof *sums);
+    all_runs_din(call, &r);
+#pragma omp parallel for schedule(static) num_threads(threads_for(call, n *r.runs, ENOUGH))
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t run = 1; run < r.runs; run++) to[i] += sums[(run - 1) * n + i];
+}
+
 const tri_kernel_row tri__cpu_attention_fast[] = {
     {.op = TRI_OP_attention, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_first, .dtype = TRI_F32, .run = attention_first},
     {.op = TRI_OP_attention_first_din, .dtype = TRI_F32, .run = attention_first_din},
+    {.op = TRI_OP_attention_biased, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
+    {.op = TRI_OP_attention_biased_din, .dtype = TRI_F32, .run = attention_biased_din, .work = BIASED_DIN_WORK},
+    {.op = TRI_OP_attention_disentangled, .dtype = TRI_F32, .run = attention_relative, .work = RELATIVE_WORK},
+    {.op = TRI_OP_attention_disentangled_din, .dtype = TRI_F32, .run = attention_disentangled_din,
+     .work = DISENTANGLED_DIN_WORK},
     {.op = TRI_OP_attention_sparse, .dtype = TRI_F32, .run = attention, .work = FORWARD_WORK},
     {.op = TRI_OP_attention_sparse_din, .dtype = TRI_F32, .run = attention_din, .work = GRADIENT_WORK},
     {.op = TRI_OP_attention_sparse_first, .dtype = TRI_F32, .run = attention_first},

@@ -94,7 +94,26 @@ typedef struct tri_head {
     const tri_head_blocks *blocks; /* NULL: all keys */
     int64_t window;              /* of these only keys at most as many tokens away; 0: all */
     int64_t shift;               /* tokens from the first key to the first query: head and head_din */
+    int64_t terms;               /* products of a score; 0: 1 */
+    /* What head and head_din add to scores, in powers of 2: [keys,queries] and [queries,keys]; NULL: nothing. Rows and
+     * columns beyond the last are read up to a panel's end, whatever they hold. */
+    const float *added;
+    int64_t ld_added;
+    float *slope;                /* head_din: [queries,keys] the gradients of scores; may be NULL, or be `added` */
+    int64_t ld_slope;
 } tri_head;
+
+/* What the scores of a head have beside q_i k_j, by the distance i - j: bias, or the products of q_i and k_j with a
+ * distance's own key and query. */
+typedef struct tri_relative {
+    const int32_t *row;          /* of each distance, from 1 - len to len - 1: row[0] is of distance 0 */
+    int64_t ld;                  /* of the table, floats */
+    const float *bias;           /* [B,1]; NULL: none */
+    const float *q, *k;          /* [B,d]; NULL: no such term */
+    double *dbias;               /* [B] added to */
+    float *dq, *dk;              /* as q and k, added to */
+    float *work;
+} tri_relative;
 
 /* Numbers to be coded: x or half (bf16), plus factor * e, 0 where the mask is; NULL: left out, but not all of them. */
 typedef struct tri_coded_in {
@@ -179,6 +198,10 @@ typedef struct tri_simd {
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
     void (*head_din)(const tri_head *head);
+    /* The same with scores that depend on distances; the gradients of their table are added to. */
+    int64_t (*head_relative_work)(int64_t len, int64_t d);
+    void (*head_relative)(const tri_head *head, const tri_relative *relative);
+    void (*head_relative_din)(const tri_head *head, const tri_relative *relative);
     /* The same over present blocks. */
     int64_t (*head_sparse_work)(int64_t len, int64_t d);
     void (*head_sparse)(const tri_head *head);

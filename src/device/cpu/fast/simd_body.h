@@ -10,6 +10,7 @@
 #include "device/cpu/fast/simd_coded.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
+#include "device/cpu/fast/simd_head_relative.h"
 #include "device/cpu/fast/simd_head_sparse.h"
 #include "device/cpu/fast/simd_head_sparse_din.h"
 #include "device/cpu/fast/simd_head_first.h"
@@ -28,7 +29,8 @@
         .coded_signs = coded_signs, .coded_to_half = coded_to_half, .coded_from_f16 = coded_from_f16, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
-        .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_sparse_work = head_sparse_work, \
+        .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_relative_work = head_relative_work, \
+        .head_relative = head_relative, .head_relative_din = head_relative_din, .head_sparse_work = head_sparse_work, \
         .head_sparse = head_sparse, .head_sparse_din_work = head_sparse_din_work, .head_sparse_din = head_sparse_din, \
         .head_first = head_first, .head_first_din = head_first_din \
     }

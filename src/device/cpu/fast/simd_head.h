@@ -32,6 +32,18 @@ INLINE void multiply(const float *a, int64_t rows, const float *b, int64_t k, fl
     }
 }
 
+/* Scores [rows,HR]: the same, where h->added, from column `first`, is added. */
+INLINE void multiply_scores(const tri_head *h, const float *a, int64_t rows, const float *b, int64_t first,
+                            float *out) {
+    int64_t depth = tri__round_up(h->d, TRI_KERNEL_STEP);
+    for (int64_t i = 0; i < rows; i += MR)
+        product_tile(depth, a + i * depth, b, h->added ? h->added + i * h->ld_added + first : NULL, h->ld_added,
+                     out + i * HR, HR);
+}
+
+/* What scores are divided by. */
+INLINE float root_of(const tri_head *h) { return sqrtf((float)(h->d * (h->terms ? h->terms : 1))); }
+
 /* to[i,c] = (acc ? to[i,c] : 0) + factor[i] * from[c,i] for i < n <= HR, c < d */
 INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *factor, float *to, int64_t ld, int acc) {
     for (int64_t i = 0; i < n; i += 4)
@@ -185,13 +197,13 @@ static void head(const tri_head *h) {
     int64_t len = h->len, keys = h->keys, d = h->d, depth = tri__round_up(keys, TRI_KERNEL_STEP);
     float *k = h->work, *v = k + panels(keys, MR, d), *q = v + panels(d, MR, keys), *s = q + panels(HR, HR, d);
     float *out = s + panels(HR, HR, tri__round_up(keys, MR)), factor[HR] = {0};
-    float scale = log2_e / sqrtf((float)d);
+    float scale = log2_e / root_of(h);
     pack_tokens(k, MR, h->k, h->ld_kv, keys, d);
     pack_features(v, h->v, h->ld_kv, keys, d);
     for (int64_t q0 = 0; q0 < len; q0 += HR) {
         int64_t n = len - q0 < HR ? len - q0 : HR;
         tri__pack_rows(q, HR, h->q + q0 * h->ld, h->ld, n, d, tri__round_up(d, TRI_KERNEL_STEP), scale);
-        multiply(k, keys, q, d, s, 0);
+        multiply_scores(h, k, keys, q, q0, s);
         soften(h, s, q0, factor);
         memset(s + keys * HR, 0, (size_t)(depth - keys) * HR * 4);
         multiply(v, d, s, keys, out, 0);

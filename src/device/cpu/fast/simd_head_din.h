@@ -108,9 +108,11 @@ static void panel_din(const tri_head *h, float *const w[PARTS], int64_t k0, int6
     int64_t n = h->keys - k0 < HR ? h->keys - k0 : HR, depth = tri__round_up(h->d, TRI_KERNEL_STEP);
     tri__pack_rows(w[KEY], HR, h->k + k0 * h->ld_kv, h->ld_kv, n, h->d, depth, scale[0] * log2_e);
     tri__pack_rows(w[VALUE], HR, h->v + k0 * h->ld_kv, h->ld_kv, n, h->d, depth, kept_scale[0]);
-    multiply(w[Q], h->len, w[KEY], h->d, w[WEIGHT], 0);
+    multiply_scores(h, w[Q], h->len, w[KEY], k0, w[WEIGHT]);
     multiply(w[DCTX], h->len, w[VALUE], h->d, w[SLOPE], 0);
     panel_slopes(h, w, k0, n, decision);
+    for (int64_t i = 0; i < h->len && h->slope; i++)
+        memcpy(h->slope + i * h->ld_slope + k0, w[SLOPE] + i * HR, HR * sizeof(float));
     multiply(w[DCTX_TURNED], h->d, w[WEIGHT], h->len, w[OUT], 0);
     turn_back(w[OUT], n, h->d, kept_scale, h->dv + k0 * h->ld_kv, h->ld_kv, h->acc_kv);
     multiply(w[Q_TURNED], h->d, w[SLOPE], h->len, w[OUT], 0);
@@ -126,7 +128,7 @@ static void head_din(const tri_head *h) {
     for (int i = 1; i < PARTS; i++) w[i] = w[i - 1] + size[i - 1];
     uint16_t *decision = (uint16_t *)(void *)w[DECISION];
     philox_keys rounds = keys_of(&h->drop);
-    for (int j = 0; j < HR; j++) scale[j] = 1 / sqrtf((float)d), kept_scale[j] = h->drop.scale;
+    for (int j = 0; j < HR; j++) scale[j] = 1 / root_of(h), kept_scale[j] = h->drop.scale;
     pack_tokens(w[Q], MR, h->q, h->ld, len, d);
     pack_tokens(w[DCTX], MR, h->dctx, h->ld_ctx, len, d);
     pack_features(w[Q_TURNED], h->q, h->ld, len, d);

@@ -36,11 +36,17 @@ static void product_rows(int64_t k, const float *a, int64_t ld_a, const float *b
 }
 #endif
 
-/* Attention's kernel: rows of init, which may be NULL, and of c are HR floats. */
-static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
+/* Attention's kernel, with HV vectors: as `product`. */
+static void product_tile(int64_t k, const float *a, const float *b, const float *init, int64_t ld_init, float *c,
+                         int64_t ld) {
 #if HEAD_VECTORS == 3
-    product(k, a, b, init, NR, c, NR);
+    product(k, a, b, init, ld_init, c, ld);
 #else
-    product_any(HV, k, a, 1, MR, b, init, HR, c, HR);
+    product_any(HV, k, a, 1, MR, b, init, ld_init, c, ld);
 #endif
+}
+
+/* The same where rows of init, which may be NULL, and of c are HR floats. */
+static void product_head(int64_t k, const float *a, const float *b, const float *init, float *c) {
+    product_tile(k, a, b, init, HR, c, HR);
 }
