@@ -119,7 +119,8 @@ void tri__nccl_close(tri_cuda *cuda);
 #define TRI_CUDA_FAMILIES(X) \
     X(linear) \
     X(activation) X(gated) X(rope) \
-    X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) X(heads) X(pool) \
+    X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) \
+        X(attention_relative) X(heads) X(pool) \
         X(experts) X(linear_experts) X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) \
             X(optimizers) X(coded) X(momentum) X(outer)
 #ifdef __cplusplus
