@@ -82,7 +82,8 @@ static inline tolerance tolerance_of(tri_op op, tri_dtype type) {
         return (tolerance){1e-2, 2e-3, 2e-3};
     if (type == TRI_BF16 && (op == TRI_OP_attention_din || op == TRI_OP_attention_din_db ||
                              op == TRI_OP_attention_sparse_din || op == TRI_OP_attention_part_din ||
-                             op == TRI_OP_attention_sparse_part_din))
+                             op == TRI_OP_attention_sparse_part_din || op == TRI_OP_attention_biased_din ||
+                             op == TRI_OP_attention_disentangled_din))
         return (tolerance){2e-2, 4e-3, 1e-2}; /* dv: weights are rounded, and terms may cancel */
     if (type == TRI_BF16 && op == TRI_OP_linear_experts_dw)
         return (tolerance){2e-2, 6e-3, 1e-2}; /* a 16-bit dw is rounded after each group of an expert's rows */

@@ -53,6 +53,10 @@ static const kernel_grid own_grids[] = {
     {SPARSE, "L=4,7 W=1 X=70 A=3 E=40,72,128"},
     {SPARSE, "L=10 W=8 A=1 E=8"},
     {SPARSE, "L=5,7 W=1,3 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8, as above */
+    {BIASED, "L=5,6,7,9 B=16 A=2 E=64"},
+    {BIASED, "L=4,7 X=70 B=20 A=6 E=40,72"}, /* of 6 heads one has decisions in groups of 8, as above */
+    {DISENTANGLED, "L=5,6,7,9 B=40 G=1,2,3 A=2 E=64"},
+    {DISENTANGLED, "L=4,7 X=70 B=40 G=3 A=6 E=40,72"},
     {RING_ATTENTION, "L=5,6 J=2 Z=0,1 U=0,1 A=2 E=40,64"},
     {RING_ATTENTION, "L=5,8 J=2 Z=1 U=0 A=6 E=64"},
     {RING_SPARSE, "L=5,7 J=2 Z=0,1 U=0,1 W=0,1,2 A=2 E=64"},
