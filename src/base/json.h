@@ -99,6 +99,9 @@ char *tri__json_line(const tri_json *value);
  * TRI_RESOURCE if out of memory. */
 tri_status tri__json_load(const char *path, tri_status bad, tri_json **out);
 tri_status tri__json_parse(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
+/* The same, but an integer that does not fit in 64 bits becomes a real number: transformers writes 10^30 for "no
+ * limit". */
+tri_status tri__json_parse_wide(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
 /* The same for a root of any kind; strings that are not keys may hold U+0000. */
 tri_status tri__json_parse_any(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
 /* The line, from 1, of a key of the root in the text of a file; 0: not found verbatim (it may be escaped). */

@@ -27,6 +27,7 @@ typedef struct reader {
     size_t length, at;
     tri_status bad, status;
     int depth, nul;    /* nul: \u0000 is accepted in strings that are not keys */
+    int wide;          /* an integer that does not fit in 64 bits becomes a real number */
     char *string;      /* [room], the string being read */
     size_t n, room;
 } reader;
@@ -170,7 +171,8 @@ static tri_json *number_of(reader *r, size_t start, char *text, int real) {
     errno = 0;
     if (!real) {
         tri_json_int integer = strtoll(text, NULL, 10);
-        return errno ? fault(r, start, "an integer that does not fit in 64 bits") : tri__json_integer(integer);
+        if (!errno) return tri__json_integer(integer);
+        if (!r->wide) return fault(r, start, "an integer that does not fit in 64 bits");
     }
     char *point = strchr(text, '.');
     if (point) *point = *localeconv()->decimal_point;
@@ -317,11 +319,20 @@ tri_status tri__json_parse_any(const char *text, size_t length, const char *name
     return read_text(&r, out);
 }
 
-tri_status tri__json_parse(const char *text, size_t length, const char *name, tri_status bad, tri_json **out) {
-    reader r = {.text = text, .length = length, .name = name, .bad = bad, .status = TRI_OK};
-    TRI_TRY(read_text(&r, out));
+static tri_status read_root(reader *r, tri_json **out) {
+    TRI_TRY(read_text(r, out));
     if (tri__json_is_object(*out)) return TRI_OK;
     tri__json_decref(*out);
     *out = NULL;
-    return tri__fail(bad, "%s:1:1: an object {...} is expected", name);
+    return tri__fail(r->bad, "%s:1:1: an object {...} is expected", r->name);
+}
+
+tri_status tri__json_parse(const char *text, size_t length, const char *name, tri_status bad, tri_json **out) {
+    reader r = {.text = text, .length = length, .name = name, .bad = bad, .status = TRI_OK};
+    return read_root(&r, out);
+}
+
+tri_status tri__json_parse_wide(const char *text, size_t length, const char *name, tri_status bad, tri_json **out) {
+    reader r = {.text = text, .length = length, .name = name, .bad = bad, .status = TRI_OK, .wide = 1};
+    return read_root(&r, out);
 }
