@@ -56,8 +56,14 @@ printf 'good\nbad \377\n' >bytes.txt
 checked refuses 65 "bytes.txt:2:5: invalid UTF-8 byte 0xff" -- tokenize --tokenizer bert bytes.txt
 refuses 65 "/dev/zero:1: a text of more than 16777216 bytes" -- tokenize --tokenizer bert /dev/zero
 refuses 65 "/dev/zero:1: a text of more than 16777216 bytes" -- vocab -o other /dev/zero
-mkdir -p odd && echo '{"model": {"type": "Unigram", "vocab": []}}' >odd/tokenizer.json
-checked refuses 2 "odd/tokenizer.json: model Unigram is not known here" -- tokenize --tokenizer odd one.txt
+mkdir -p odd && echo '{"model": {"type": "WordLevel", "vocab": {}}}' >odd/tokenizer.json
+checked refuses 2 "odd/tokenizer.json: model WordLevel is not known here" -- tokenize --tokenizer odd one.txt
+echo '{"model": {"type": "Unigram", "unk_id": 0, "vocab": []}}' >odd/tokenizer.json
+checked refuses 65 "odd/tokenizer.json: the vocabulary must be an array of [piece, score]" -- \
+    tokenize --tokenizer odd one.txt
+rm odd/tokenizer.json && touch odd/spm.model
+checked refuses 66 "odd/spm.model: a SentencePiece model is not read here" -- tokenize --tokenizer odd one.txt
+expect_text "$err" "AutoTokenizer.from_pretrained('odd').save_pretrained('odd')"
 printf '{"a": 2147483648}' >bpe/vocab.json
 checked refuses 65 "bpe/vocab.json: the id of \"a\" is 2147483648" -- tokenize --tokenizer bpe one.txt
 

@@ -366,12 +366,37 @@ def settings():
     yield beside(VOCABULARY, "clean_text is false", tokenizer_config__json={"clean_text": False})
     yield beside(
         VOCABULARY,
-        "tokenizer_class DistilBertTokenizer",
-        tokenizer_config__json={"tokenizer_class": "DistilBertTokenizer"},
+        "tokenizer_class CamembertTokenizer",
+        tokenizer_config__json={"tokenizer_class": "CamembertTokenizer"},
     )
     yield beside(
         VOCABULARY, "auto_map names Python code", tokenizer_config__json={"auto_map": {"AutoTokenizer": ["a.B", None]}}
     )
+
+
+def family_settings():
+    """Folders of encoders whose tokenizers are BERT's or RoBERTa's with a difference."""
+    def of(model_type, **files):
+        return {"config.json": {"model_type": model_type}, **{name.replace("__", "."): value for name, value in
+                                                               files.items()}}
+
+    cased, vocabulary = bert_json(False).to_str(), VOCABULARY["vocab.txt"]
+    mpnet = vocabulary.replace("[PAD]\n", "<pad>\n").replace("[CLS]\n", "<s>\n").replace("[SEP]\n", "</s>\n")
+    mpnet = mpnet.replace("[MASK]\n", "<mask>\n")
+    yield of("distilbert", vocab__txt=vocabulary), None
+    yield of("distilbert", vocab__txt=vocabulary,
+             tokenizer_config__json={"tokenizer_class": "DistilBertTokenizer"}), None
+    yield of("distilbert", tokenizer__json=cased,
+             tokenizer_config__json={"tokenizer_class": "DistilBertTokenizer", "do_lower_case": False}), None
+    yield of("distilbert", tokenizer__json=cased,
+             tokenizer_config__json={"tokenizer_class": "DistilBertTokenizer", "do_lower_case": True}), \
+        "DistilBertTokenizer follows this one"
+    yield of("electra", vocab__txt=vocabulary, tokenizer_config__json={
+        "do_lower_case": True, "model_max_length": 1000000000000000019884624838656}), None
+    yield of("mpnet", vocab__txt=mpnet), None
+    yield of("mpnet", vocab__txt=mpnet, tokenizer_config__json={"mask_token": "<mask>", "do_lower_case": False}), None
+    yield of("modernbert", tokenizer__json=roberta_json(False).to_str(),
+             tokenizer_config__json={"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}), None
 
 
 def settings_lines():
@@ -383,7 +408,7 @@ def settings_lines():
         "a b c d e f g h i j",
         " the <mask>",
     ]
-    for files, refused in settings():
+    for files, refused in [*settings(), *family_settings()]:
         files = {name: text if isinstance(text, str) else json.dumps(text) for name, text in files.items()}
         yield line(files=files, **({"refused": refused} if refused else {}))
         if refused:

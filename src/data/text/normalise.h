@@ -2,6 +2,8 @@
 #ifndef TRI_DATA_TEXT_NORMALISE_H
 #define TRI_DATA_TEXT_NORMALISE_H
 
+#include "data/text/charsmap.h"
+#include "data/text/replace.h"
 #include "data/text/scratch.h"
 
 typedef enum tri_norm_step {
@@ -11,16 +13,23 @@ typedef enum tri_norm_step {
     TRI_NORM_ACCENTS, /* nonspacing marks dropped */
     TRI_NORM_MARKS,   /* marks of any kind dropped */
     TRI_NORM_LOWER,
-    TRI_NORM_STRIP    /* blanks at the ends dropped */
+    TRI_NORM_STRIP,   /* blanks at the ends dropped */
+    TRI_NORM_NMT,     /* SentencePiece's: control characters dropped, others and blanks to U+0020 */
+    TRI_NORM_PREPEND, TRI_NORM_REPLACE, TRI_NORM_CHARSMAP
 } tri_norm_step;
 
-enum { TRI_NORM_STEPS = 16 };
+enum {
+    TRI_NORM_STEPS = 16,
+    TRI_NORM_GROWTH = 4096 /* most bytes that all steps may make of one */
+};
 
 typedef struct tri_normaliser {
     int n;
     struct {
         tri_norm_step kind;
-        int left, right; /* STRIP */
+        int left, right;     /* STRIP */
+        tri_replace replace; /* REPLACE; PREPEND: its content */
+        tri_charsmap *map;   /* CHARSMAP */
     } step[TRI_NORM_STEPS];
 } tri_normaliser;
 
@@ -32,8 +41,17 @@ typedef struct tri_bert_rules {
 /* Appends a step; 0 if there are too many. */
 int tri__normaliser_add(tri_normaliser *normaliser, tri_norm_step kind, int left, int right);
 int tri__normaliser_add_bert(tri_normaliser *normaliser, tri_bert_rules rules);
-/* out[n] points into the text (no steps) or the scratch memory. Any step drops bytes that are not UTF-8. Linear time.
- * TRI_RESOURCE if out of memory. */
+/* Appends PREPEND or REPLACE with a rule, whose texts it then owns, CHARSMAP with a map likewise; 0 if there are too
+ * many. */
+int tri__normaliser_add_replace(tri_normaliser *normaliser, tri_norm_step kind, tri_replace rule);
+int tri__normaliser_add_map(tri_normaliser *normaliser, tri_charsmap *map);
+void tri__normaliser_free(tri_normaliser *normaliser);
+/* The most bytes that the steps make of one; more than TRI_NORM_GROWTH if that is too many. */
+size_t tri__normaliser_growth(const tri_normaliser *normaliser);
+/* Whether a step may drop characters at the beginning of a text. */
+int tri__normaliser_drops_first(const tri_normaliser *normaliser);
+/* out[n] points into the text (no steps) or the scratch memory. Steps that map characters drop bytes that are not
+ * UTF-8. Linear time. TRI_RESOURCE if out of memory. */
 tri_status tri__normalise(const tri_normaliser *normaliser, const char *text, size_t length, tri_scratch *scratch,
                           const char **out, size_t *n);
 /* Normalisation forms of Unicode: writes to out, which must be large enough, and returns the number of bytes; sets

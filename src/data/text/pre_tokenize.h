@@ -10,7 +10,8 @@ typedef enum tri_split {
     TRI_SPLIT_WORDS,       /* \w+|[^\w\s]+ */
     TRI_SPLIT_BLANKS,
     TRI_SPLIT_PUNCTUATION,
-    TRI_SPLIT_BYTE_LEVEL   /* GPT-2's pattern; bytes of words are the model's letters */
+    TRI_SPLIT_BYTE_LEVEL,  /* GPT-2's pattern; bytes of words are the model's letters */
+    TRI_SPLIT_METASPACE    /* blanks become a character ("\u2581"), which begins a word */
 } tri_split;
 
 /* How punctuation is split off. */
@@ -22,6 +23,13 @@ typedef enum tri_behaviour {
     TRI_WITH_NEXT
 } tri_behaviour;
 
+/* Where METASPACE puts its character in front of a text that does not begin with it. */
+typedef enum tri_scheme {
+    TRI_SCHEME_FIRST, /* only at the beginning of all */
+    TRI_SCHEME_NEVER,
+    TRI_SCHEME_ALWAYS
+} tri_scheme;
+
 enum { TRI_SPLIT_STEPS = 8 };
 
 typedef struct tri_pre_tokenizer {
@@ -30,17 +38,20 @@ typedef struct tri_pre_tokenizer {
         tri_split kind;
         tri_behaviour behaviour; /* PUNCTUATION */
         int prefix_space;        /* BYTE_LEVEL: a blank is prepended to a text without one */
-        int pattern;             /* BYTE_LEVEL: split; else the text is one word */
+        int pattern;             /* BYTE_LEVEL, METASPACE: split; else the text is one word */
+        tri_scheme scheme;       /* METASPACE */
+        char mark[4];            /* METASPACE: the character, in UTF-8 */
+        int mark_bytes;
     } step[TRI_SPLIT_STEPS];
 } tri_pre_tokenizer;
 
 /* Takes a word; returns 1 to continue, 0 to stop, -1 on failure. */
 typedef int tri_take_word(void *to, const char *word, size_t length);
 
-/* Calls `take` with each word; none is empty. Linear time. Returns the last result of take, 1 if there was no word; -1
- * also if out of memory. */
-int tri__pre_tokenize(const tri_pre_tokenizer *pre_tokenizer, const char *text, size_t length, tri_scratch *scratch,
-                      tri_take_word *take, void *to);
+/* Calls `take` with each word; none is empty. `first`: the text is the beginning of all. Linear time. Returns the last
+ * result of take, 1 if there was no word; -1 also if out of memory. */
+int tri__pre_tokenize(const tri_pre_tokenizer *pre_tokenizer, const char *text, size_t length, int first,
+                      tri_scratch *scratch, tri_take_word *take, void *to);
 
 /* Where the word of GPT-2's pattern that begins at text[at] ends:
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -11,6 +11,7 @@ typedef struct walk {
     tri_scratch scratch;
     tri_ids ids;
     int count;  /* counts all ids; else stops when the output is full */
+    const char *text, *normal; /* the beginning of all; of its first part when that was normalised, else NULL */
 } walk;
 
 int tri__tokenizer_size(const tri_tokenizer *tokenizer) { return tokenizer->size; }
@@ -28,27 +29,37 @@ void tri__tokenizer_free(tri_tokenizer *tokenizer) {
     if (!tokenizer) return;
     tri__vocabulary_free(&tokenizer->vocabulary);
     tri__bpe_free(&tokenizer->bpe);
+    tri__unigram_free(&tokenizer->unigram);
+    tri__normaliser_free(&tokenizer->normaliser);
     tri__added_tokens_free(&tokenizer->added);
     tri__word_cache_free(tokenizer->cache);
     for (int i = 0; i < tokenizer->files; i++) free(tokenizer->file[i].text);
     free(tokenizer);
 }
 
-/* Appends a word's ids: from the vocabulary if it is a piece, else from the cache or the model. */
+/* Appends a word's ids, by the model. */
+static tri_status encode_word(walk *w, const char *word, size_t length) {
+    const tri_tokenizer *t = w->tokenizer;
+    if (t->model == TRI_MODEL_BPE) return tri__bpe_encode(&t->bpe, &t->vocabulary, word, length, &w->scratch, &w->ids);
+    if (t->model == TRI_MODEL_UNIGRAM)
+        return tri__unigram_encode(&t->unigram, &t->vocabulary, word, length, &w->scratch, &w->ids);
+    tri__wordpiece_encode(&t->wordpiece, &t->vocabulary, word, length, &w->ids);
+    return TRI_OK;
+}
+
+/* Appends a word's ids: from the vocabulary if it is a WordPiece, else from the cache or the model. */
 static int take_word(void *to, const char *word, size_t length) {
     walk *w = to;
     const tri_tokenizer *tokenizer = w->tokenizer;
     int64_t begin = w->ids.n;
     if (!w->count && begin >= w->ids.room) return 0;
     uint64_t hash = tri__piece_hash(word, length);
-    if (!tokenizer->is_bpe && length <= (size_t)tokenizer->wordpiece.max_chars) {
+    if (tokenizer->model == TRI_MODEL_WORDPIECE && length <= (size_t)tokenizer->wordpiece.max_chars) {
         int32_t id = tri__vocabulary_find(&tokenizer->vocabulary, word, length, hash);
         if (id >= 0) return tri__ids_put(&w->ids, id), 1;
     }
     if (tri__word_cache_get(tokenizer->cache, hash, word, length, &w->ids)) return 1;
-    if (!tokenizer->is_bpe) tri__wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary, word, length, &w->ids);
-    else if (tri__bpe_encode(&tokenizer->bpe, &tokenizer->vocabulary, word, length, &w->scratch, &w->ids) != TRI_OK)
-        return -1;
+    if (encode_word(w, word, length) != TRI_OK) return -1;
     if (w->ids.n <= w->ids.room)
         tri__word_cache_put(tokenizer->cache, hash, word, length, w->ids.at + begin, (int)(w->ids.n - begin));
     return 1;
@@ -69,18 +80,20 @@ static int take_added(walk *w, const tri_added_set *set, const char *text, size_
 }
 
 static int take_normal(walk *w, const char *text, size_t length) {
-    return tri__pre_tokenize(&w->tokenizer->pre_tokenizer, text, length, &w->scratch, take_word, w);
+    return tri__pre_tokenize(&w->tokenizer->pre_tokenizer, text, length, text == w->normal, &w->scratch, take_word, w);
 }
 
 static int take_raw(walk *w, const char *text, size_t length) {
     const char *normal;
     size_t n;
     if (tri__normalise(&w->tokenizer->normaliser, text, length, &w->scratch, &normal, &n) != TRI_OK) return -1;
+    w->normal = text == w->text ? normal : NULL;
     return take_added(w, &w->tokenizer->added.normal, normal, n, take_normal);
 }
 
 /* A text's ids without a template; returns the number stored in ids, -1 if out of memory. */
 static int encode(walk *w, const char *text, size_t length) {
+    w->text = text;
     int done = take_added(w, &w->tokenizer->added.raw, text, length, take_raw);
     tri__scratch_free(&w->scratch);
     return done < 0 ? -1 : (int)(w->ids.n < w->ids.room ? w->ids.n : w->ids.room);

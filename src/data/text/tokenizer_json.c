@@ -3,6 +3,8 @@
  * ignored. */
 #include "data/text/tokenizer_parts.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +53,7 @@ static tri_status read_component(tri_tokenizer *tokenizer, const char *path, con
         tri__json_each(parts, i, part) TRI_TRY(read_component(tokenizer, path, part, rows, what, list, depth + 1));
         return TRI_OK;
     }
-    char names[256] = "Sequence";
+    char names[384] = "Sequence";
     for (const component *row = rows; row->type; row++) {
         if (!strcmp(row->type, type)) return row->read(tokenizer, path, it);
         size_t used = strlen(names);
@@ -86,6 +88,55 @@ static tri_status norm_strip(tri_tokenizer *tokenizer, const char *path, const t
     return add_step(tokenizer, path, TRI_NORM_STRIP, left, right);
 }
 
+/* Appends a step with a rule, whose texts are freed if it fails. */
+static tri_status add_replace(tri_tokenizer *tokenizer, const char *path, tri_norm_step kind, tri_replace rule) {
+    tri_status status = rule.content && (rule.text || kind == TRI_NORM_PREPEND || rule.kind != TRI_REPLACE_TEXT)
+                            ? TRI_OK
+                            : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (status == TRI_OK && tri__normaliser_add_replace(&tokenizer->normaliser, kind, rule)) return TRI_OK;
+    free(rule.text);
+    free(rule.content);
+    return status == TRI_OK ? tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS)
+                            : status;
+}
+
+static tri_status norm_prepend(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
+    const char *content;
+    TRI_TRY(read_text(path, it, "prepend", &content));
+    return add_replace(tokenizer, path, TRI_NORM_PREPEND,
+                       (tri_replace){.content = strdup(content), .content_bytes = strlen(content)});
+}
+
+/* {"pattern": {"String": text} or {"Regex": expression}, "content": text} */
+static tri_status norm_replace(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
+    const tri_json *pattern = tri__json_get(it, "pattern");
+    const char *text, *expression, *content;
+    tri_replace rule = {0};
+    TRI_TRY(read_text(path, pattern, "String", &text));
+    TRI_TRY(read_text(path, pattern, "Regex", &expression));
+    TRI_TRY(read_text(path, it, "content", &content));
+    if (!*text == !*expression)
+        return tri__fail(TRI_DATA, "%s: the pattern of Replace must be {\"String\": text} or {\"Regex\": text}", path);
+    if (*expression && !tri__replace_pattern(expression, &rule.kind))
+        return tri__fail(TRI_USAGE,
+                         "%s: the regular expression %.80s of Replace is not known here; known are \" {2,}\" "
+                         "and \"\\s{2,}|[\\n\\r\\t]\"",
+                         path, expression);
+    rule.content = strdup(content), rule.content_bytes = strlen(content);
+    if (*text) rule.text = strdup(text), rule.text_bytes = strlen(text);
+    return add_replace(tokenizer, path, TRI_NORM_REPLACE, rule);
+}
+
+static tri_status norm_precompiled(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
+    const tri_json *value = tri__json_get(it, "precompiled_charsmap");
+    tri_charsmap *map;
+    if (!tri__json_is_string(value)) return tri__fail(TRI_DATA, "%s: precompiled_charsmap must be a text", path);
+    TRI_TRY(tri__charsmap_read(path, tri__json_string_value(value), tri__json_string_length(value), &map));
+    if (tri__normaliser_add_map(&tokenizer->normaliser, map)) return TRI_OK;
+    tri__charsmap_free(map);
+    return tri__fail(TRI_USAGE, "%s: the normalizer has more than %d steps", path, TRI_NORM_STEPS);
+}
+
 #define PLAIN(name, kind) \
     static tri_status norm_##name(tri_tokenizer *tokenizer, const char *path, const tri_json *it) { \
         (void)it; \
@@ -97,6 +148,7 @@ PLAIN(nfc, TRI_NORM_NFC)
 PLAIN(nfkd, TRI_NORM_NFKD)
 PLAIN(nfkc, TRI_NORM_NFKC)
 PLAIN(marks, TRI_NORM_MARKS)
+PLAIN(nmt, TRI_NORM_NMT)
 
 static const component normalizers[] = {
     {"BertNormalizer", norm_bert},
@@ -107,6 +159,10 @@ static const component normalizers[] = {
     {"NFKC", norm_nfkc},
     {"StripAccents", norm_marks},
     {"Strip", norm_strip},
+    {"Nmt", norm_nmt},
+    {"Prepend", norm_prepend},
+    {"Replace", norm_replace},
+    {"Precompiled", norm_precompiled},
     {0},
 };
 
@@ -116,6 +172,9 @@ static tri_status add_split(tri_tokenizer *tokenizer, const char *path, tri_spli
         return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has more than %d steps", path, TRI_SPLIT_STEPS);
     if (pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL)
         return tri__fail(TRI_USAGE, "%s: the pre_tokenizer ByteLevel must be the last of its Sequence", path);
+    for (int i = 0; i < pre->n && kind == TRI_SPLIT_BYTE_LEVEL; i++)
+        if (pre->step[i].kind == TRI_SPLIT_METASPACE)
+            return tri__fail(TRI_USAGE, "%s: the pre_tokenizer ByteLevel after Metaspace is not known here", path);
     pre->step[pre->n++].kind = kind;
     return TRI_OK;
 }
@@ -160,9 +219,52 @@ static tri_status split_byte_level(tri_tokenizer *tokenizer, const char *path, c
     return TRI_OK;
 }
 
+static tri_status read_scheme(const char *path, const tri_json *it, tri_scheme *scheme) {
+    static const char *const names[] = {"first", "never", "always"}; /* by tri_scheme */
+    const tri_json *named = tri__json_get(it, "prepend_scheme");
+    const char *name = named ? tri__json_string_value(named) : "always";
+    int prefix, found = 0;
+    TRI_TRY(read_flag(path, it, "add_prefix_space", 1, &prefix));
+    while (name && found < 3 && strcmp(name, names[found])) found++;
+    if (!name || found == 3)
+        return tri__fail(TRI_DATA, "%s: prepend_scheme of Metaspace must be \"first\", \"never\" or \"always\"", path);
+    *scheme = (tri_scheme)found;
+    if (prefix || found == TRI_SCHEME_NEVER) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: add_prefix_space of Metaspace is false, but prepend_scheme is \"%s\"", path, name);
+}
+
+static tri_status split_metaspace(tri_tokenizer *tokenizer, const char *path, const tri_json *it) {
+    const char *mark;
+    tri_scheme scheme = TRI_SCHEME_ALWAYS;
+    int pattern;
+    size_t bytes = 0;
+    tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
+    TRI_TRY(read_text(path, it, "replacement", &mark));
+    TRI_TRY(read_scheme(path, it, &scheme));
+    TRI_TRY(read_flag(path, it, "split", 1, &pattern));
+    if (!*mark || tri__utf8_next(mark, strlen(mark), &bytes) < 0 || mark[bytes])
+        return tri__fail(TRI_DATA, "%s: replacement of Metaspace must be one character", path);
+    for (int i = 0; i < pre->n; i++)
+        if (pre->step[i].kind == TRI_SPLIT_METASPACE)
+            return tri__fail(TRI_USAGE, "%s: the pre_tokenizer has Metaspace twice; once is known here", path);
+    if (scheme == TRI_SCHEME_FIRST && tri__normaliser_drops_first(&tokenizer->normaliser))
+        return tri__fail(
+            TRI_USAGE,
+            "%s: prepend_scheme \"first\" of Metaspace after a normalizer that may drop the beginning of a "
+            "text is not known here; \"always\" and \"never\" are",
+            path);
+    TRI_TRY(add_split(tokenizer, path, TRI_SPLIT_METASPACE));
+    pre->step[pre->n - 1].scheme = scheme;
+    pre->step[pre->n - 1].pattern = pattern;
+    memcpy(pre->step[pre->n - 1].mark, mark, bytes);
+    pre->step[pre->n - 1].mark_bytes = (int)bytes;
+    return TRI_OK;
+}
+
 static const component pre_tokenizers[] = {
     {"BertPreTokenizer", split_bert},   {"Whitespace", split_words},     {"WhitespaceSplit", split_blanks},
-    {"Punctuation", split_punctuation}, {"ByteLevel", split_byte_level}, {0},
+    {"Punctuation", split_punctuation}, {"ByteLevel", split_byte_level}, {"Metaspace", split_metaspace},
+    {0},
 };
 
 static tri_status model_wordpiece(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size,
@@ -201,7 +303,7 @@ static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tr
                          *prefix ? "continuing_subword_prefix" : *suffix ? "end_of_word_suffix" : "byte_fallback");
     TRI_TRY(tri__vocabulary_read_json(path, tri__json_get(it, "vocab"), size, "", &tokenizer->vocabulary));
     TRI_TRY(tri__bpe_read_json(path, tri__json_get(it, "merges"), byte_level, &tokenizer->vocabulary, &tokenizer->bpe));
-    tokenizer->is_bpe = 1;
+    tokenizer->model = TRI_MODEL_BPE;
     tokenizer->bpe.unknown = *unknown ? tri__vocabulary_named(&tokenizer->vocabulary, unknown) : -1;
     tokenizer->bpe.fuse_unknown = fuse;
     tokenizer->bpe.whole_words = whole;
@@ -210,7 +312,25 @@ static tri_status model_bpe(tri_tokenizer *tokenizer, const char *path, const tr
                      unknown);
 }
 
-static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size) {
+static tri_status model_unigram(tri_tokenizer *tokenizer, const char *path, const tri_json *it, int exact,
+                                int byte_level) {
+    static const char *const sampling[] = {"alpha", "nbest_size", "dropout"};
+    int fallback;
+    TRI_TRY(read_flag(path, it, "byte_fallback", 0, &fallback));
+    for (int i = 0; i < 3; i++) {
+        const tri_json *value = tri__json_get(it, sampling[i]);
+        if (value && !tri__json_is_null(value))
+            return tri__fail(TRI_USAGE, "%s: %s of Unigram is not known here; take it out", path, sampling[i]);
+    }
+    if (byte_level) return tri__fail(TRI_USAGE, "%s: Unigram does not go with the pre_tokenizer ByteLevel here", path);
+    tokenizer->model = TRI_MODEL_UNIGRAM;
+    TRI_TRY(tri__unigram_read_json(path, tri__json_get(it, "vocab"), exact, &tokenizer->vocabulary,
+                                   &tokenizer->unigram));
+    return tri__unigram_finish(path, tri__json_get(it, "unk_id"), fallback, &tokenizer->vocabulary,
+                               &tokenizer->unigram);
+}
+
+static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const tri_json *it, size_t size, int exact) {
     const char *type = tri__json_string_value(tri__json_get(it, "type"));
     const tri_pre_tokenizer *pre = &tokenizer->pre_tokenizer;
     int byte_level = pre->n && pre->step[pre->n - 1].kind == TRI_SPLIT_BYTE_LEVEL;
@@ -218,10 +338,12 @@ static tri_status read_model(tri_tokenizer *tokenizer, const char *path, const t
     if (!type)
         type = tri__json_get(it, "merges")                     ? "BPE"
                : tri__json_get(it, "max_input_chars_per_word") ? "WordPiece"
-                                                                 : "without a type";
+               : tri__json_get(it, "unk_id")                   ? "Unigram"
+                                                               : "without a type";
     if (!strcmp(type, "WordPiece")) return model_wordpiece(tokenizer, path, it, size, byte_level);
     if (!strcmp(type, "BPE")) return model_bpe(tokenizer, path, it, size, byte_level);
-    return tri__fail(TRI_USAGE, "%s: model %.80s is not known here; known are WordPiece and BPE", path, type);
+    if (!strcmp(type, "Unigram")) return model_unigram(tokenizer, path, it, exact, byte_level);
+    return tri__fail(TRI_USAGE, "%s: model %.80s is not known here; known are WordPiece, BPE and Unigram", path, type);
 }
 
 tri_status tri__added_token_read(const char *path, const tri_json *object, tri_added_token *token) {
@@ -236,13 +358,17 @@ tri_status tri__added_token_read(const char *path, const tri_json *object, tri_a
     return read_flag(path, object, "normalized", !token->special, &token->normalized);
 }
 
-tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size) {
-    const tri_json *model = tri__json_get(root, "model");
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size,
+                                    int exact) {
+    const tri_json *model = tri__json_get(root, "model"), *vocabulary = tri__json_get(model, "vocab");
     TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "normalizer"), normalizers, "normalizer", "normalizers",
                            0));
+    if (tri__normaliser_growth(&tokenizer->normaliser) > TRI_NORM_GROWTH)
+        return tri__fail(TRI_DATA, "%s: the normalizer may make more than %d bytes of one", path, TRI_NORM_GROWTH);
     TRI_TRY(read_component(tokenizer, path, tri__json_get(root, "pre_tokenizer"), pre_tokenizers, "pre_tokenizer",
                            "pretokenizers", 0));
-    TRI_TRY(read_model(tokenizer, path, model, size));
-    tokenizer->next = (int)tri__json_object_size(tri__json_get(model, "vocab"));
+    TRI_TRY(read_model(tokenizer, path, model, size, exact));
+    tokenizer->next = tokenizer->model == TRI_MODEL_UNIGRAM ? (int)tri__json_size(vocabulary)
+                                                            : (int)tri__json_object_size(vocabulary);
     return TRI_OK;
 }

@@ -96,7 +96,8 @@ static tri_status compare_bert(builder *b, const tri_bert_rules *rules) {
     const tri_json *normalizer = tri__json_get(b->file, "normalizer");
     const char *type = tri__json_string_value(tri__json_get(normalizer, "type"));
     tri_bert_rules file;
-    if (t->is_bpe || t->wordpiece.max_chars != TRI_WORD_CHARS || strcmp(t->vocabulary.prefix, "##"))
+    if (t->model != TRI_MODEL_WORDPIECE || t->wordpiece.max_chars != TRI_WORD_CHARS ||
+        strcmp(t->vocabulary.prefix, "##"))
         return contradicts(b, "the model", as_it_stands);
     if (t->pre_tokenizer.n != 1 || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BERT)
         return contradicts(b, "the pre_tokenizer", as_it_stands);
@@ -116,19 +117,19 @@ static int same_template(const tri_template *a, const tri_template *b) {
     return same;
 }
 
-/* cls and sep around texts; the post-processor of tokenizer.json must be equivalent, unless tokenizer_config.json names
- * the tokens. */
-static tri_status take_template(builder *b, int between, int type) {
+/* Two special tokens around texts; the post-processor of tokenizer.json must be equivalent, unless
+ * tokenizer_config.json names the tokens. */
+static tri_status take_template(builder *b, int between, int type, const char *before, const char *after) {
     tri_tokenizer *t = b->tokenizer;
     tri_template one, two;
     int32_t cls, sep;
-    TRI_TRY(tri__tokenizer_special(t, &b->settings, "cls_token", b->path, &cls));
-    TRI_TRY(tri__tokenizer_special(t, &b->settings, "sep_token", b->path, &sep));
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, before, b->path, &cls));
+    TRI_TRY(tri__tokenizer_special(t, &b->settings, after, b->path, &sep));
     tri__template_bert(cls, sep, between, type, &t->one, &t->two);
     if (!b->file) return TRI_OK;
     TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &one, &two));
     if (same_template(&one, &t->one) && same_template(&two, &t->two)) return TRI_OK;
-    b->overridden = tri__tokenizer_says(&b->settings, "cls_token") || tri__tokenizer_says(&b->settings, "sep_token");
+    b->overridden = tri__tokenizer_says(&b->settings, before) || tri__tokenizer_says(&b->settings, after);
     return b->overridden ? TRI_OK : contradicts(b, "the post_processor", as_it_stands);
 }
 
@@ -149,6 +150,7 @@ static tri_status take_unknown(builder *b) {
 static tri_status build_wordpiece(builder *b) {
     tri_tokenizer *t = b->tokenizer;
     tri_tokenizer_settings *s = &b->settings;
+    int mpnet = s->class == TRI_CLASS_MPNET;
     int assumed = !b->file && !s->given && !tri__tokenizer_says(s, "do_lower_case");
     tri_bert_rules rules = {
         .clean_text = 1, .split_chinese = 1, .lower_case = assumed ? !name_says_cased(b->folder) : 1};
@@ -163,7 +165,13 @@ static tri_status build_wordpiece(builder *b) {
     t->pre_tokenizer.step[t->pre_tokenizer.n++].kind = TRI_SPLIT_BERT;
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
     TRI_TRY(take_unknown(b));
-    TRI_TRY(take_template(b, 1, 1));
+    TRI_TRY(mpnet ? take_template(b, 2, 0, "cls_token", "sep_token")
+                  : take_template(b, 1, 1, "cls_token", "sep_token"));
+    if (b->overridden && s->follows_file)
+        return tri__fail(TRI_USAGE,
+                         "%s: this file and %s differ, and transformers' DistilBertTokenizer follows this one; write "
+                         "\"tokenizer_class\": \"BertTokenizer\" into the other to follow that",
+                         b->path, s->path);
     snprintf(t->describe, sizeof t->describe, "WordPiece, %s pieces, %s%s%s%s%s",
              tri__text_count(t->vocabulary.n, count), rules.lower_case ? "uncased" : "cased",
              rules.strip_accents == rules.lower_case ? ""
@@ -182,7 +190,7 @@ static tri_status build_wordpiece(builder *b) {
 static tri_status compare_bpe(builder *b, int space) {
     const tri_tokenizer *t = b->tokenizer;
     const tri_pre_tokenizer *pre = &t->pre_tokenizer;
-    if (!t->is_bpe) return contradicts(b, "the model", as_it_stands);
+    if (t->model != TRI_MODEL_BPE) return contradicts(b, "the model", as_it_stands);
     if (t->normaliser.n) return contradicts(b, "the normalizer", as_it_stands);
     if (pre->n != 1 || pre->step[0].kind != TRI_SPLIT_BYTE_LEVEL || !pre->step[0].pattern)
         return contradicts(b, "the pre_tokenizer", as_it_stands);
@@ -207,10 +215,10 @@ static tri_status build_bpe(builder *b) {
     pre->step[0].kind = TRI_SPLIT_BYTE_LEVEL;
     pre->step[0].pattern = 1;
     pre->step[0].prefix_space = space;
-    t->is_bpe = 1;
+    t->model = TRI_MODEL_BPE;
     t->bpe.unknown = -1, t->bpe.fuse_unknown = t->bpe.whole_words = 0;
     TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
-    if (roberta) TRI_TRY(take_template(b, 2, 0));
+    if (roberta) TRI_TRY(take_template(b, 2, 0, "cls_token", "sep_token"));
     else if (b->file)
         TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
     else tri__template_bert(-1, -1, 2, 1, &t->one, &t->two);
@@ -223,13 +231,99 @@ static tri_status build_bpe(builder *b) {
                : TRI_OK;
 }
 
+/* Whether the pre-tokenizer's last step is Metaspace as the classes make it; *scheme is its. */
+static int ends_in_metaspace(const tri_pre_tokenizer *pre, int steps, tri_scheme *scheme) {
+    if (pre->n != steps) return 0;
+    *scheme = pre->step[pre->n - 1].scheme;
+    return pre->step[pre->n - 1].kind == TRI_SPLIT_METASPACE && pre->step[pre->n - 1].pattern &&
+           pre->step[pre->n - 1].mark_bytes == 3 && !memcmp(pre->step[pre->n - 1].mark, "\xE2\x96\x81", 3);
+}
+
+/* Checks the parts of tokenizer.json that XLMRobertaTokenizer would build differently. */
+static tri_status compare_xlm_roberta(builder *b, int space) {
+    const tri_tokenizer *t = b->tokenizer;
+    enum { UNKNOWN = 3 }; /* its id, always */
+    tri_scheme scheme;
+    if (t->model != TRI_MODEL_UNIGRAM || t->unigram.byte_fallback) return contradicts(b, "the model", as_it_stands);
+    if (t->unigram.unknown != UNKNOWN) return contradicts(b, "unk_id of the model", as_it_stands);
+    if (t->normaliser.n > 1 || (t->normaliser.n && t->normaliser.step[0].kind != TRI_NORM_CHARSMAP))
+        return contradicts(b, "the normalizer", as_it_stands);
+    if (!ends_in_metaspace(&t->pre_tokenizer, 2, &scheme) || t->pre_tokenizer.step[0].kind != TRI_SPLIT_BLANKS ||
+        scheme == TRI_SCHEME_FIRST)
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    TRI_TRY(agree(b, "add_prefix_space", scheme == TRI_SCHEME_ALWAYS, space, "prepend_scheme of Metaspace"));
+    b->tokenizer->pre_tokenizer.step[1].scheme = space ? TRI_SCHEME_ALWAYS : TRI_SCHEME_NEVER;
+    return TRI_OK;
+}
+
+/* DebertaV2Tokenizer takes as unknown the piece unk_token if its score is 0, else unk_id. */
+static tri_status take_deberta_unknown(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    const tri_json *name = tri__json_get(b->settings.config, "unk_token"),
+                   *number = tri__json_get(b->settings.config, "unk_id");
+    const char *text = tri__json_string_value(tri__json_is_object(name) ? tri__json_get(name, "content") : name);
+    int32_t id = tri__vocabulary_named(&t->vocabulary, text ? text : "[UNK]");
+    if (id < 0 || t->unigram.score[id] != 0) {
+        tri_json_int given = tri__json_is_integer(number) ? tri__json_integer_value(number) : 1;
+        if (given < 0 || given >= t->vocabulary.n)
+            return tri__fail(TRI_DATA, "%s: unk_id is not an id of the vocabulary", b->settings.path);
+        id = (int32_t)given;
+    }
+    if (id != t->unigram.unknown && !name && !number) return contradicts(b, "unk_id of the model", as_it_stands);
+    t->unigram.unknown = id;
+    return TRI_OK;
+}
+
+/* Checks the parts of tokenizer.json that DebertaV2Tokenizer would build differently. */
+static tri_status compare_deberta(builder *b, int space, int lower, int punctuation) {
+    const tri_tokenizer *t = b->tokenizer;
+    const tri_normaliser *norm = &t->normaliser;
+    const tri_pre_tokenizer *pre = &t->pre_tokenizer;
+    tri_scheme scheme;
+    if (t->model != TRI_MODEL_UNIGRAM || t->unigram.byte_fallback) return contradicts(b, "the model", as_it_stands);
+    int at = norm->n && norm->step[0].kind == TRI_NORM_LOWER;
+    if (norm->n != at + 3 || norm->step[at].kind != TRI_NORM_REPLACE || norm->step[at + 1].kind != TRI_NORM_NFC ||
+        norm->step[at].replace.kind != TRI_REPLACE_SPACES || strcmp(norm->step[at].replace.content, " ") ||
+        norm->step[at + 2].kind != TRI_NORM_STRIP || norm->step[at + 2].left || !norm->step[at + 2].right)
+        return contradicts(b, "the normalizer", as_it_stands);
+    if (at != lower)
+        return contradicts(b, "Lowercase of the normalizer", at ? "\"do_lower_case\": true" : as_it_stands);
+    if (!ends_in_metaspace(pre, 1 + punctuation, &scheme) || scheme != TRI_SCHEME_ALWAYS || !space ||
+        (punctuation &&
+         (pre->step[0].kind != TRI_SPLIT_PUNCTUATION || pre->step[0].behaviour != TRI_ISOLATED)))
+        return contradicts(b, "the pre_tokenizer", as_it_stands);
+    return take_deberta_unknown(b);
+}
+
+/* XLM-R and DeBERTa-v3: tokenizer.json must be what the class makes of it. */
+static tri_status build_unigram(builder *b) {
+    tri_tokenizer *t = b->tokenizer;
+    tri_tokenizer_settings *s = &b->settings;
+    int roberta = s->class == TRI_CLASS_XLM_ROBERTA, space = 1, lower = 0, punctuation = 0;
+    char count[32];
+    TRI_TRY(read_flag(s, "add_prefix_space", &space));
+    if (!roberta) TRI_TRY(read_flag(s, "do_lower_case", &lower));
+    if (!roberta) TRI_TRY(read_flag(s, "split_by_punct", &punctuation));
+    TRI_TRY(roberta ? compare_xlm_roberta(b, space) : compare_deberta(b, space, lower, punctuation));
+    TRI_TRY(tri__tokenizer_add_tokens(t, s, b->path, b->file));
+    TRI_TRY(roberta ? take_template(b, 2, 0, "bos_token", "eos_token")
+                    : take_template(b, 1, 1, "cls_token", "sep_token"));
+    snprintf(t->describe, sizeof t->describe, "Unigram, %s pieces, %s%s", tri__text_count(t->size, count),
+             roberta ? "as XLM-R" : "as DeBERTa-v3",
+             b->overridden ? " (by tokenizer_config.json, against tokenizer.json)" : "");
+    return tri__json_set_new(s->config, "add_prefix_space", tri__json_boolean(space))
+               ? tri__fail(TRI_RESOURCE, "%s: out of memory", s->path)
+               : TRI_OK;
+}
+
 /* Uses tokenizer.json unchanged. */
 static tri_status build_file(builder *b) {
     tri_tokenizer *t = b->tokenizer;
+    static const char *const models[] = {"WordPiece", "BPE", "Unigram"};
     char count[32];
     TRI_TRY(tri__tokenizer_add_tokens(t, &b->settings, b->path, b->file));
     TRI_TRY(tri__template_read(b->path, tri__json_get(b->file, "post_processor"), t->size, &t->one, &t->two));
-    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", t->is_bpe ? "BPE" : "WordPiece",
+    snprintf(t->describe, sizeof t->describe, "%s, %s pieces, by tokenizer.json", models[t->model],
              tri__text_count(t->size, count));
     return TRI_OK;
 }
@@ -251,8 +345,9 @@ static tri_status read_file(builder *b) {
     size_t size;
     TRI_TRY(tri__file_read(b->path, TRI_LIMIT_JSON_FILE, &text, &size));
     TRI_TRY(tri__tokenizer_keep(b->tokenizer, "tokenizer.json", text, size));
-    TRI_TRY(tri__json_parse(text, size, b->path, TRI_DATA, &b->file));
-    return tri__tokenizer_read_json(b->tokenizer, b->path, b->file, size);
+    TRI_TRY(tri__json_parse_wide(text, size, b->path, TRI_DATA, &b->file));
+    int exact = b->settings.class == TRI_CLASS_XLM_ROBERTA || b->settings.class == TRI_CLASS_DEBERTA;
+    return tri__tokenizer_read_json(b->tokenizer, b->path, b->file, size, exact);
 }
 
 /* vocab.txt, kept as it is. */
@@ -294,38 +389,74 @@ static tri_tokenizer_class class_by_files(const builder *b, int found) {
                : TRI_CLASS_GPT2;
 }
 
+/* The files that a class reads: tokenizer.json, vocab.txt, vocab.json with merges.txt. */
+static const struct {
+    uint8_t reads[3];
+    const char *names;
+} class_files[] = {
+    [TRI_CLASS_OPEN] = {{1, 1, 1}, ""},
+    [TRI_CLASS_BERT] = {{1, 1, 0}, "tokenizer.json or vocab.txt"},
+    [TRI_CLASS_ROBERTA] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt"},
+    [TRI_CLASS_GPT2] = {{1, 0, 1}, "tokenizer.json, or vocab.json and merges.txt"},
+    [TRI_CLASS_MPNET] = {{1, 1, 0}, "tokenizer.json or vocab.txt"},
+    [TRI_CLASS_XLM_ROBERTA] = {{1, 0, 0}, "tokenizer.json"},
+    [TRI_CLASS_DEBERTA] = {{1, 0, 0}, "tokenizer.json"},
+    [TRI_CLASS_FILE] = {{1, 0, 0}, "tokenizer.json"},
+};
+
 /* The file with the vocabulary, in b->path: the first of `names` that exists and that the class reads. Returns its
  * index; 3: none. */
 static int find_vocabulary(builder *b, const char *const names[static 3]) {
-    static const uint8_t reads[][3] = {{1, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 0, 1}, {1, 0, 0}}; /* by class */
     int found = 0;
     for (; found < 3; found++) {
-        if (!reads[b->settings.class][found]) continue;
+        if (!class_files[b->settings.class].reads[found]) continue;
         if (tri__path_join(b->path, b->folder, names[found]) == TRI_OK && tri__is_file(b->path)) break;
     }
     return found;
+}
+
+/* Why there is no vocabulary to read. */
+static tri_status refuse_folder(const builder *b) {
+    static const char *const models[] = {"sentencepiece.bpe.model", "spm.model", "spiece.model", "tokenizer.model"};
+    char path[TRI_PATH_MAX];
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        if (tri__path_join(path, b->folder, models[i]) != TRI_OK || !tri__is_file(path)) continue;
+        return tri__fail(
+            TRI_NOINPUT,
+            "%s: a SentencePiece model is not read here, and there is no tokenizer.json beside it; make one: "
+            "python -c \"from transformers import AutoTokenizer; "
+            "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')\"",
+            path, b->folder, b->folder);
+    }
+    if (b->settings.class == TRI_CLASS_OPEN)
+        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
+                         b->folder);
+    return tri__fail(TRI_NOINPUT,
+                     "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
+                     b->folder, tri__tokenizer_class_name(b->settings.class), class_files[b->settings.class].names);
+}
+
+static tri_status build_class(builder *b) {
+    switch (b->settings.class) {
+    case TRI_CLASS_BERT:
+    case TRI_CLASS_MPNET: return build_wordpiece(b);
+    case TRI_CLASS_ROBERTA:
+    case TRI_CLASS_GPT2: return build_bpe(b);
+    case TRI_CLASS_XLM_ROBERTA:
+    case TRI_CLASS_DEBERTA: return build_unigram(b);
+    default: return build_file(b);
+    }
 }
 
 static tri_status build(builder *b) {
     static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
     TRI_TRY(tri__tokenizer_settings_open(&b->settings, b->folder));
     int found = find_vocabulary(b, names);
-    if (found == 3 && b->settings.class != TRI_CLASS_OPEN)
-        return tri__fail(TRI_NOINPUT,
-                         "%s: by its settings this folder is of transformers' %s, whose vocabulary is missing: %s",
-                         b->folder, tri__tokenizer_class_name(b->settings.class),
-                         b->settings.class == TRI_CLASS_FILE   ? "tokenizer.json"
-                         : b->settings.class == TRI_CLASS_BERT ? "tokenizer.json or vocab.txt"
-                                                               : "tokenizer.json, or vocab.json and merges.txt");
-    if (found == 3)
-        return tri__fail(TRI_NOINPUT, "%s: there is neither tokenizer.json nor vocab.txt nor vocab.json in this folder",
-                         b->folder);
+    if (found == 3) return refuse_folder(b);
     TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
     if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
     TRI_TRY(read_side(b));
-    TRI_TRY(b->settings.class == TRI_CLASS_FILE   ? build_file(b)
-            : b->settings.class == TRI_CLASS_BERT ? build_wordpiece(b)
-                                                  : build_bpe(b));
+    TRI_TRY(build_class(b));
     TRI_TRY(tri__tokenizer_keep_config(b->tokenizer, &b->settings));
     return tri__word_cache_open(b->tokenizer->vocabulary.n, &b->tokenizer->cache);
 }

@@ -10,6 +10,7 @@
 #include "data/text/template.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokenizer_settings.h"
+#include "data/text/unigram.h"
 #include "data/text/word_cache.h"
 #include "data/text/wordpiece.h"
 
@@ -22,13 +23,16 @@ typedef struct tri_tokenizer_file {
 
 enum { TRI_TOKENIZER_FILES = 3 };
 
+typedef enum tri_text_model { TRI_MODEL_WORDPIECE, TRI_MODEL_BPE, TRI_MODEL_UNIGRAM } tri_text_model;
+
 struct tri_tokenizer {
     tri_normaliser normaliser;
     tri_pre_tokenizer pre_tokenizer;
     tri_vocabulary vocabulary;
-    int is_bpe;
+    tri_text_model model;    /* one of these is used: */
     tri_wordpiece wordpiece;
     tri_bpe bpe;
+    tri_unigram unigram;
     tri_added_tokens added;
     tri_template one, two;
     tri_word_cache *cache;
@@ -42,8 +46,10 @@ struct tri_tokenizer {
 
 /* Takes ownership of `text`, even after a failure. */
 tri_status tri__tokenizer_keep(tri_tokenizer *tokenizer, const char *name, char *text, size_t size);
-/* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor. */
-tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size);
+/* The stages of a tokenizer.json of `size` bytes, into a zeroed tokenizer: all but added tokens and post-processor.
+ * `exact`: Unigram's scores are those that are written there (unigram.h). */
+tri_status tri__tokenizer_read_json(tri_tokenizer *tokenizer, const char *path, const tri_json *root, size_t size,
+                                    int exact);
 /* The switches of a BertNormalizer. */
 tri_status tri__tokenizer_bert_rules(const char *path, const tri_json *normalizer, tri_bert_rules *rules);
 /* Adds the tokens to match in texts: those of tokenizer.json (`file`; NULL), listed, named and additional ones. */

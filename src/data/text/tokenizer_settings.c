@@ -4,7 +4,10 @@
  * ids are refused. */
 #include "data/text/tokenizer_settings.h"
 
+#include "base/limits.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const tri__tokenizer_named[TRI_NAMED] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -19,12 +22,14 @@ static const struct {
     {"TokenizersBackend", TRI_CLASS_FILE},   {"ElectraTokenizer", TRI_CLASS_BERT},
     {"MobileBertTokenizer", TRI_CLASS_BERT}, {"SqueezeBertTokenizer", TRI_CLASS_BERT},
     {"LayoutLMTokenizer", TRI_CLASS_BERT},   {"LongformerTokenizer", TRI_CLASS_ROBERTA},
-    {"BartTokenizer", TRI_CLASS_ROBERTA},
+    {"BartTokenizer", TRI_CLASS_ROBERTA},    {"MPNetTokenizer", TRI_CLASS_MPNET},
+    {"DistilBertTokenizer", TRI_CLASS_BERT}, {"XLMRobertaTokenizer", TRI_CLASS_XLM_ROBERTA},
+    {"DebertaV2Tokenizer", TRI_CLASS_DEBERTA},
 };
 
 const char *tri__tokenizer_class_name(tri_tokenizer_class class) {
-    static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer",
-                                        "PreTrainedTokenizerFast"};
+    static const char *const names[] = {NULL, "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "MPNetTokenizer",
+                                        "XLMRobertaTokenizer", "DebertaV2Tokenizer", "PreTrainedTokenizerFast"};
     return names[class];
 }
 
@@ -44,8 +49,13 @@ const tri_json *tri__tokenizer_extras(const tri_json *config) {
 }
 
 static tri_status load_object(const char *path, tri_json **out) {
-    TRI_TRY(tri__json_load(path, TRI_DATA, out));
-    return tri__json_is_object(*out) ? TRI_OK : tri__fail(TRI_DATA, "%s: it must be an object", path);
+    char *text;
+    size_t size;
+    *out = NULL;
+    TRI_TRY(tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size));
+    tri_status status = tri__json_parse_wide(text, size, path, TRI_DATA, out);
+    free(text);
+    return status;
 }
 
 /* NULL if there is no such file; `path`: where it was expected. */
@@ -84,38 +94,46 @@ static tri_status refuse_keys(const tri_json *config, const char *path) {
     return key ? tri__fail(TRI_USAGE, "%s: %s %s", path, key, why) : TRI_OK;
 }
 
-static tri_status class_named(const char *path, const tri_json *name, tri_tokenizer_class *class) {
+static tri_status class_named(const char *path, const tri_json *name, tri_tokenizer_settings *s) {
     const char *text = tri__json_is_string(name) ? tri__json_string_value(name) : "";
     size_t length = strlen(text);
     if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strlen(classes[i].name) == length && !strncmp(classes[i].name, text, length)) {
-            *class = classes[i].class;
+            s->class = classes[i].class;
+            s->follows_file = !strcmp(classes[i].name, "DistilBertTokenizer");
             return TRI_OK;
         }
     return tri__fail(
         TRI_USAGE,
-        "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, RobertaTokenizer, GPT2Tokenizer, and "
-        "PreTrainedTokenizerFast for a tokenizer.json as it stands",
+        "%s: tokenizer_class %.80s is not known here; known are BertTokenizer, DistilBertTokenizer, RobertaTokenizer, "
+        "GPT2Tokenizer, MPNetTokenizer, XLMRobertaTokenizer, DebertaV2Tokenizer, and PreTrainedTokenizerFast for a "
+        "tokenizer.json as it stands",
         path, text);
 }
 
-/* tokenizer_config.json names the class, or config.json does, or its model_type. */
+/* tokenizer_config.json names the class, or config.json does, or its model_type; ModernBERT's is fixed. */
 static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     static const struct {
         const char *type;
         tri_tokenizer_class class;
-    } types[] = {{"bert", TRI_CLASS_BERT}, {"roberta", TRI_CLASS_ROBERTA}, {"gpt2", TRI_CLASS_GPT2}};
+    } types[] = {{"bert", TRI_CLASS_BERT},           {"roberta", TRI_CLASS_ROBERTA},
+                 {"gpt2", TRI_CLASS_GPT2},           {"distilbert", TRI_CLASS_BERT},
+                 {"electra", TRI_CLASS_BERT},        {"mpnet", TRI_CLASS_MPNET},
+                 {"deberta-v2", TRI_CLASS_DEBERTA},  {"xlm-roberta", TRI_CLASS_XLM_ROBERTA},
+                 {"modernbert", TRI_CLASS_FILE}};
     char path[TRI_PATH_MAX];
     tri_json *model;
     const tri_json *name = tri__json_get(s->config, "tokenizer_class");
-    if (name && !tri__json_is_null(name)) return class_named(s->path, name, &s->class);
     TRI_TRY(load_optional(folder, "config.json", path, &model));
-    name = tri__json_get(model, "tokenizer_class");
+    int here = name && !tri__json_is_null(name);
+    if (!here) name = tri__json_get(model, "tokenizer_class");
     const char *type = tri__json_string_value(tri__json_get(model, "model_type"));
     tri_status status = TRI_OK;
-    if (name && !tri__json_is_null(name)) {
-        status = class_named(path, name, &s->class);
+    if (type && !strcmp(type, "modernbert")) {
+        s->class = TRI_CLASS_FILE;
+    } else if (name && !tri__json_is_null(name)) {
+        status = class_named(here ? s->path : path, name, s);
     } else if (type) {
         for (size_t i = 0; i < sizeof types / sizeof *types; i++)
             if (!strcmp(type, types[i].type)) s->class = types[i].class;

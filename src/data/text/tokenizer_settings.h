@@ -12,6 +12,9 @@ typedef enum tri_tokenizer_class {
     TRI_CLASS_BERT,    /* WordPiece; uses only the vocabulary of a tokenizer.json */
     TRI_CLASS_ROBERTA, /* byte-level BPE; uses vocabulary and merges of a tokenizer.json */
     TRI_CLASS_GPT2,    /* likewise, and its post-processor */
+    TRI_CLASS_MPNET,   /* WordPiece as BERT, special tokens as RoBERTa */
+    TRI_CLASS_XLM_ROBERTA, /* Unigram; uses vocabulary and character map of a tokenizer.json */
+    TRI_CLASS_DEBERTA, /* Unigram; uses the vocabulary of a tokenizer.json */
     TRI_CLASS_FILE     /* uses tokenizer.json unchanged */
 } tri_tokenizer_class;
 
@@ -19,6 +22,7 @@ typedef struct tri_tokenizer_settings {
     char path[TRI_PATH_MAX]; /* of tokenizer_config.json, for messages */
     int given;               /* the file exists */
     tri_tokenizer_class class;
+    int follows_file;                 /* DistilBERT's class: BERT's, but of a tokenizer.json it uses everything */
     tri_json *config;                 /* its keys, overridden by those of special_tokens_map.json */
     tri_json *listed;                 /* {"309": {"content": ...}}: added_tokens_decoder, or else added_tokens.json */
     char listed_path[TRI_PATH_MAX]; /* the file that `listed` is from */

@@ -13,6 +13,9 @@ static const char *const defaults[TRI_CLASS_FILE + 1][TRI_NAMED] = {
     [TRI_CLASS_BERT] = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
     [TRI_CLASS_ROBERTA] = {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"},
     [TRI_CLASS_GPT2] = {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"},
+    [TRI_CLASS_MPNET] = {"<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"},
+    [TRI_CLASS_XLM_ROBERTA] = {"<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"},
+    [TRI_CLASS_DEBERTA] = {"[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"},
 };
 
 /* A named token is special, and is therefore not matched in the normalised text unless its object says so. */
@@ -42,9 +45,13 @@ static tri_status read_named(const tri_tokenizer_settings *s, int index, const t
     if (!strcmp(key, "pad_token") && s->class == TRI_CLASS_FILE)
         text = tri__json_string_value(tri__json_get(tri__json_get(file, "padding"), "pad_token"));
     *token = (tri_added_token){.content = (char *)text, .id = -1, .special = 1};
-    if (!value) return TRI_OK;
-    token->content = NULL;
-    return tri__json_is_null(value) ? TRI_OK : read_special(s->path, key, value, 1, token);
+    if (value) token->content = NULL;
+    if (value && !tri__json_is_null(value)) TRI_TRY(read_special(s->path, key, value, 1, token));
+    if (s->class == TRI_CLASS_MPNET && token->content && !tri__json_is_object(value)) { /* as its class does */
+        token->normalized = 1;
+        token->lstrip = !strcmp(key, "mask_token");
+    }
+    return TRI_OK;
 }
 
 /* Whether the key is a custom named token ("image_token"); objects are added before texts. */

@@ -135,7 +135,7 @@ static tri_status count_words(trainer *t, const char *const *texts, int64_t n, t
         const char *text;
         size_t length;
         status = tri__normalise(&normaliser, texts[i], strlen(texts[i]), &scratch, &text, &length);
-        if (status == TRI_OK) tri__pre_tokenize(&split, text, length, &scratch, count_word, t);
+        if (status == TRI_OK) tri__pre_tokenize(&split, text, length, 1, &scratch, count_word, t);
     }
     tri__scratch_free(&scratch);
     return status;
