@@ -89,6 +89,10 @@ printf '0123abcd' >"$at/refs/main"
 mv "$at/blobs/model.safetensors.0123abcd" kept
 refuses 66 "model.safetensors is a link to nothing: the download is incomplete; repeat it: huggingface-cli" \
     -- "${train[@]}" --config config.json
+mkdir -p "$HF_HUB_CACHE/models--bert-large-cased/refs" models && cp -r exported/primary models/bert-base-cased
+refuses 66 "models--bert-large-cased: neither refs/main nor snapshots; the download is incomplete" \
+    -- plan --config config.json --primary-tokenizer bert-large-cased # rather than the vocabulary of another
+rm -r models "$HF_HUB_CACHE/models--bert-large-cased"
 rm "$snapshot/model.safetensors"
 refuses 66 "$snapshot has no weights" "huggingface-cli download lab/tiny-encoder" -- "${train[@]}" --config config.json
 run plan --config config.json --data-path data

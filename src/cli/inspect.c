@@ -64,8 +64,8 @@ static tri_status find_model(const tri_settings *settings, const char *name, tri
     if (!name && first[0]) name = first;
     if (!name) return TRI_OK;
     TRI_TRY(tri__path_join(model->name, "", name));
-    if (tri__model_folder(settings, name, "tokenizer", model->folder) != TRI_OK) model->folder[0] = 0;
-    return TRI_OK;
+    tri_status status = tri__model_folder(settings, name, "tokenizer", model->folder);
+    return model->folder[0] ? status : TRI_OK;
 }
 
 /* An unusable tokenizer is an error only if it was requested by name. */

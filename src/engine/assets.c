@@ -51,14 +51,16 @@ static tri_status choose_pattern(const tri_settings *s, int branch, const tri_lo
     return TRI_OK;
 }
 
-/* A branch's own folder ("": none), and the folder of its vocabulary. TRI_NOINPUT when there is neither. */
+/* A branch's own folder ("": none), and the folder of its vocabulary. TRI_NOINPUT when there is neither, or its own is
+ * incomplete. */
 static tri_status find_folders(const tri_settings *s, const char *name, const char *key, const tri_log *log,
                                char own[static TRI_PATH_MAX], char vocabulary[static TRI_PATH_MAX]) {
     char why[1024];
     tri_status found = tri__model_folder(s, name, key, own);
     if (found == TRI_OK) return tri__path_join(vocabulary, "", own);
+    vocabulary[0] = 0;
+    if (own[0]) return found; /* there, but not whole */
     const char *alike = tri__encoder_vocabulary(name);
-    own[0] = vocabulary[0] = 0;
     snprintf(why, sizeof why, "%s", tri_error());
     if (!alike) return found;
     if (tri__model_folder(s, alike, key, vocabulary) != TRI_OK)
@@ -151,7 +153,7 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
     tri_encoder *e = &a->encoder[branch];
     int fixed;
     tri_status found = find_folders(s, name, name_key, log, a->folder[branch], vocabulary);
-    if (found != TRI_OK && (need_tokenizers || !tri__encoder_preset(name, e))) return found;
+    if (found != TRI_OK && (a->folder[branch][0] || need_tokenizers || !tri__encoder_preset(name, e))) return found;
     const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
     a->overridden[branch] = object != NULL;
     TRI_TRY(find_encoder(a->folder[branch], name, object, key, e, &fixed));

@@ -33,14 +33,12 @@ static tri_status try_folder(search *s, const char *place) {
 static tri_status try_hub(search *s, const char *cache) {
     char path[TRI_PATH_MAX];
     if (s->out[0] || !cache || !tri__hub_is_name(s->name)) return TRI_OK;
-    tri_status status = tri__hub_find(cache, s->name, s->out);
-    if (status != TRI_OK) {
-        s->out[0] = 0;
-        return tri__fail_in(status, "%s", s->key);
-    }
     TRI_TRY(tri__hub_place(cache, s->name, path));
     note(s, path);
-    return TRI_OK;
+    tri_status status = tri__hub_find(cache, s->name, s->out);
+    if (status == TRI_OK) return TRI_OK;
+    if (!s->out[0]) TRI_TRY(tri__path_join(s->out, "", path));
+    return tri__fail_in(status, "%s", s->key);
 }
 
 static tri_status not_found(const search *s) {

@@ -7,7 +7,8 @@
 
 /* A folder named by a configuration's `key`: an absolute path; else, in this order, a folder of --models-dir, a
  * relative path with a slash, a folder of ./models, a model of Hugging Face's cache. TRI_NOINPUT with the places
- * searched and how to download it, or if a file of the folder is a link to nothing. */
+ * searched and how to download it, or if the folder is incomplete: a file of it is a link to nothing. Only where
+ * nothing was found, `out` is "". */
 tri_status tri__model_folder(const tri_settings *settings, const char *name, const char *key,
                              char out[static TRI_PATH_MAX]);
 
