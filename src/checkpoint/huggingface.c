@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "checkpoint/hub.h"
+#include "checkpoint/joined.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/safetensors.h"
@@ -26,7 +27,7 @@ static const char single_name[] = "model.safetensors", index_name[] = "model.saf
 static const char *const heads[] = {
     "cls.",        "lm_head.",        "classifier.",      "pooler.",           "embeddings.position_ids",
     "qa_outputs.", "pre_classifier.", "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
-                                    "generator_predictions.", "generator_lm_head.", "discriminator_predictions."};
+    "head.",       "decoder.",        "generator_predictions.", "generator_lm_head.", "discriminator_predictions."};
 
 static int ends(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);
@@ -217,29 +218,40 @@ static tri_status map_names(const tri_hf *hf, const char *base, tri_json *map) {
 typedef struct source {
     const tri_st_file *file;
     const tri_st_entry *entry;
+    tri_shape shape; /* of what is read: all of the entry, or a run of its rows */
+    int64_t first;   /* the run's first element */
     float *into;
 } source;
 
 static tri_status read_run(void *context, int64_t into, int64_t from, int64_t count) {
     const source *s = context;
-    return tri__st_read_f32(s->file, s->entry, from, count, s->into + into);
+    return tri__st_read_f32(s->file, s->entry, s->first + from, count, s->into + into);
 }
 
 static tri_status read_piece(void *context, const tri_piece *piece) {
     source s = *(const source *)context;
-    tri_slice whole = tri__slice_whole(&s.entry->shape);
+    tri_slice whole = tri__slice_whole(&s.shape);
     int64_t shared = 0;
     s.into = piece->data;
-    return tri__slice_overlap(&s.entry->shape, &piece->slice, &whole, read_run, &s, &shared);
+    return tri__slice_overlap(&s.shape, &piece->slice, &whole, read_run, &s, &shared);
+}
+
+/* Of a tensor that is `parts` of the model's joined, the rows of one. */
+static void narrow(source *s, int parts, int part) {
+    if (parts == 0 || s->shape.dim[0] % parts) return;
+    s->shape.dim[0] /= parts;
+    s->first = part * tri__shape_count(&s->shape);
 }
 
 static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_piece *piece, const char *branch,
                              const tri_log *log) {
     const tri_st_file *file = &hf->file[tri__json_integer_value(tri__json_at(at, 0))];
     const tri_st_entry *entry = &file->entry[tri__json_integer_value(tri__json_at(at, 1))];
-    source s = {.file = file, .entry = entry};
-    char have[128], want[128];
+    source s = {.file = file, .entry = entry, .shape = entry->shape};
+    char have[128], want[128], whole[TRI_PATH_MAX];
+    int part, parts = tri__joined_parts(piece->name, &part, whole);
     TRI_ASSERT(piece->dtype == TRI_F32);
+    narrow(&s, parts, part);
     if (tri__piece_repeats(piece, &entry->shape)) {
         int64_t once = piece->repeat - 1;
         tri__say(log, TRI_LOG_INFO, "%s: the folder's %lld positions are repeated to %lld", branch,
@@ -247,7 +259,7 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
         return tri__piece_repeat(piece, &entry->shape, read_piece, &s);
     }
     if (tri__piece_stacks(piece, &entry->shape)) return tri__piece_stack(piece, &entry->shape, read_piece, &s);
-    if (!tri__shape_equal(&entry->shape, &piece->shape))
+    if (!tri__shape_equal(&s.shape, &piece->shape))
         return tri__fail(
             TRI_DATA,
             "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
@@ -304,13 +316,21 @@ static void say_rest(const tri_log *log, const char *branch, const tri_json *map
                  fresh->text);
 }
 
+/* Takes the tensors that were read from the map of all. */
+static void drop_read(tri_json *map, const tri_json *read) {
+    const char *name;
+    tri_json *value;
+    tri__json_each_member((tri_json *)read, name, value) tri__json_del(map, name);
+}
+
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log) {
     char branch[64], shape[128];
     size_t length = strlen(prefix);
     snprintf(branch, sizeof branch, "%.*s", (int)(ends(prefix, ".") ? length - 1 : length), prefix);
-    tri_json *map = tri__json_object();
-    tri_status status = map ? map_names(hf, base, map) : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
+    tri_json *map = tri__json_object(), *read = tri__json_object();
+    tri_status status = map && read ? map_names(hf, base, map)
+                                    : tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
     names fresh = {{0}, 0};
     const tri_st_entry *last = last_layer(hf);
     const tri_piece *missing = NULL;
@@ -321,9 +341,10 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
         const char *name = pieces[i].name + length;
         asked++;
         const tri_json *at = tri__json_get(map, name);
-        char dense[TRI_PATH_MAX];
-        int copies = !at && dense_name(name, dense);
+        char dense[TRI_PATH_MAX], whole[TRI_PATH_MAX];
+        int copies = !at && dense_name(name, dense), part;
         if (copies) at = tri__json_get(map, name = dense);
+        else if (!at && tri__joined_parts(name, &part, whole)) at = tri__json_get(map, name = whole);
         if (!at) {
             add_name(&fresh, pieces[i].name + length);
             gaps |= is_gap(name);
@@ -332,10 +353,12 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
         }
         status = fill_piece(hf, at, &pieces[i], branch, log);
         filled[i] = status != TRI_OK ? 0 : copies ? TRI_HF_COPIED : TRI_HF_READ;
-        tri__json_del(map, name);
+        if (status == TRI_OK && tri__json_set_new(read, name, tri__json_null()))
+            status = tri__fail(TRI_RESOURCE, "%s: out of memory", hf->folder);
         loaded++;
         elements += (double)tri__shape_count(&pieces[i].shape);
     }
+    drop_read(map, read);
     if (status == TRI_OK && asked && !loaded)
         status = tri__fail(
             TRI_DATA,
@@ -351,5 +374,6 @@ tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const 
         say_rest(log, branch, map, &fresh, gaps);
     }
     tri__json_decref(map);
+    tri__json_decref(read);
     return status;
 }

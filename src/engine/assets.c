@@ -2,7 +2,7 @@
  * the *_encoder object. */
 #include "engine/assets.h"
 #include "engine/model_folder.h"
-#include "model/model.h"
+#include "model/family.h"
 #include "plan/schedule/schedule.h"
 
 #include <stdio.h>
@@ -40,6 +40,9 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
  * seed, which is recorded with the pattern. */
 static tri_status choose_pattern(const tri_settings *s, int branch, const tri_log *log, tri_encoder *e) {
     tri_pattern *p = &e->pattern;
+    if (s->model.attention && tri__family(e)->pattern)
+        return tri__fail(TRI_USAGE, "--attention %s: layers of the %s encoder, a %s, have patterns of their own",
+                         s->model.attention, tri__branch_name(branch), tri__family(e)->type);
     if (s->model.attention) {
         tri_pattern own = *p;
         TRI_TRY(tri__pattern_load(s->model.attention, p));

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many
- * experts as a token chooses, or three where they are gated, attention scores and the weighted sum of values, over the pairs of a query and a key that
- * it attends to. */
+ * experts as a token chooses, or three where they are gated, attention scores and the weighted sum of values, over the
+ * pairs of a query and a key that it attends to. */
 static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     double h = (double)e->hidden_size, inner = (double)e->intermediate_size;
     double mixes = (double)tri__encoder_expert_layers(e) / (double)e->num_hidden_layers;

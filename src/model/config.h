@@ -73,7 +73,8 @@ typedef struct tri_encoder {
     int attention_bias, mlp_bias, norm_bias;
     int64_t local_attention; /* of local layers: tokens on both sides of a query, together */
     double global_rope_theta, local_rope_theta;
-    int64_t global_attn_every_n_layers; /* layers whose number, from 0, is a multiple of it are global; 0: local_layer */
+    int64_t
+        global_attn_every_n_layers; /* layers whose number, from 0, is a multiple of it are global; 0: local_layer */
     uint64_t local_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* as expert_layer */
 } tri_encoder;
 

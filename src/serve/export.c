@@ -5,6 +5,7 @@
  *   out/primary/, out/secondary/: model.safetensors, config.json, the tokenizer's files, for AutoModel.from_pretrained
  *   (primary/ alone where texts share an encoder) */
 #include "base/text.h"
+#include "checkpoint/joined.h"
 #include "checkpoint/safetensors.h"
 #include "model/family.h"
 #include "serve/serve.h"
@@ -22,23 +23,63 @@ static int is_own(const tri_encoder *encoder, const char *name) {
            (tri__text_begins(name, "pooler.") && !tri__family(encoder)->has_pooler);
 }
 
-/* Writes the encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
-static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
-    char prefix[32], path[TRI_PATH_MAX];
-    int n = 0;
+/* Tensors of one file, some of them joined of parts. */
+typedef struct tensors {
+    tri_piece *piece;
+    void **made;      /* memory of those that are joined; NULL: not one of them */
+    int n;
+} tensors;
+
+/* Puts one of `parts` parts into its tensor, which is added with the first of them. */
+static tri_status add_part(tri_original *e, const tri_piece *from, const char *whole, int parts, int part,
+                           tensors *out) {
+    size_t bytes = (size_t)tri__shape_count(&from->shape) * sizeof(float);
+    int at = 0;
+    while (at < out->n && strcmp(out->piece[at].name, whole) != 0) at++;
+    tri_piece *piece = &out->piece[at];
+    if (at == out->n) {
+        *piece = *from;
+        piece->name = tri__arena_print(&e->arena, "%s", whole);
+        piece->shape.dim[0] *= parts;
+        piece->slice = tri__slice_whole(&piece->shape);
+        piece->data = out->made[out->n++] = malloc(bytes * (size_t)parts + 1);
+        if (!piece->data) return tri__fail(TRI_RESOURCE, "no memory for tensor '%s'", whole);
+    }
+    memcpy((char *)piece->data + (size_t)part * bytes, from->data, bytes);
+    return TRI_OK;
+}
+
+/* The encoder's tensors of a branch under Hugging Face's names: the logical names without the branch prefix. */
+static tri_status list_tensors(tri_original *e, int branch, tensors *out) {
+    char prefix[32], whole[TRI_PATH_MAX];
     snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
-    tri_piece *pieces = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *pieces);
+    out->piece = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *out->piece);
+    out->made = tri__arena_alloc(&e->arena, (size_t)e->n_weights * sizeof *out->made);
+    memset(out->made, 0, (size_t)e->n_weights * sizeof *out->made);
     for (int i = 0; i < e->n_weights; i++) {
         const char *name = e->weights[i].name;
+        int part;
         if (!tri__text_begins(name, prefix) || is_own(&e->assets.encoder[branch], name + strlen(prefix))) continue;
-        pieces[n] = e->weights[i];
-        pieces[n++].name = name + strlen(prefix);
+        int parts = tri__joined_parts(name + strlen(prefix), &part, whole);
+        if (parts) {
+            TRI_TRY(add_part(e, &e->weights[i], whole, parts, part, out));
+            continue;
+        }
+        out->piece[out->n] = e->weights[i];
+        out->piece[out->n++].name = name + strlen(prefix);
     }
+    return TRI_OK;
+}
+
+static tri_status write_encoder(tri_original *e, int branch, const char *folder) {
+    char path[TRI_PATH_MAX];
+    tensors all = {0};
     tri_json *metadata = tri__json_pack("{s:s}", "format", "pt"),
              *config = tri__encoder_json(&e->assets.encoder[branch]);
-    tri_status status = metadata && config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = metadata && config ? list_tensors(e, branch, &all) : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "model.safetensors");
-    if (status == TRI_OK) status = tri__st_write(path, pieces, n, metadata, NULL);
+    if (status == TRI_OK) status = tri__st_write(path, all.piece, all.n, metadata, NULL);
+    for (int i = 0; i < all.n; i++) free(all.made[i]);
     if (status == TRI_OK && tri__json_set_new(config, "dtype", tri__json_string("float32")))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__path_join(path, folder, "config.json");
