@@ -346,7 +346,7 @@ int main(int argc, char **argv) {
     tri_arena arena;
     if (tri__arena_open(&arena, 1 << 26) != TRI_OK) fail("blocks");
     tri_pattern pattern = {.mode = TRI_PATTERN_WINDOW, .block = b.block, .window = b.window};
-    b.blocks = tri__pattern_blocks(&arena, &pattern, b.of->length, b.of->heads);
+    b.blocks = tri__pattern_blocks(&arena, &pattern, b.of->length, b.of->heads, 0);
     double all = 0;
     printf("%s\n", b.of->name);
     for (int i = 0; i < SHAPES; i++)

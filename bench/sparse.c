@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
         return fprintf(stderr, "sparse: %s\n", device ? tri_error() : "no such device"), 2;
     if (strcmp(b.is.attention, "window") == 0) pattern.window = b.is.window;
     if (tri__pattern_is_random(&pattern) && pattern.seed < 0) pattern.seed = 0;
-    b.blocks = tri__pattern_blocks(&arena, &pattern, b.is.length, b.is.heads);
+    b.blocks = tri__pattern_blocks(&arena, &pattern, b.is.length, b.is.heads, 0);
     if (!b.blocks.word) return fprintf(stderr, "sparse: the pattern has all blocks\n"), 2;
     b.attr = (tri_attr){.p = (float)b.is.dropout, .id = 7, .heads = (int32_t)b.is.heads,
                         .max_len = (int32_t)b.is.length, .block = (int32_t)pattern.block};
