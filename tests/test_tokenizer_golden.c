@@ -22,7 +22,8 @@ enum { MAX_LEN = 1 << 22 };
 
 static const char *const committed[] = {"tests/golden/tokenizer_components.jsonl",
                                         "tests/golden/tokenizer_folders.jsonl", "tests/golden/tokenizer_settings.jsonl",
-                                        "tests/golden/tokenizer_bert.jsonl", "tests/golden/tokenizer_roberta.jsonl"};
+                                        "tests/golden/tokenizer_bert.jsonl", "tests/golden/tokenizer_roberta.jsonl",
+                                        "tests/golden/tokenizer_unigram.jsonl"};
 static const char *const *files = committed;
 static int n_files = (int)(sizeof committed / sizeof *committed);
 static int32_t ids[MAX_LEN], types[MAX_LEN];

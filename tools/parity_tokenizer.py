@@ -4,9 +4,9 @@
     .venv/bin/python tools/parity_tokenizer.py [BUILD] [--sets reviews,torture,random,characters]
 
 Ids must be equal, without exception, for: every text of ../shared/data/reviews; a file of Unicode torture; 10,000
-random byte strings, decoded with replacement; and all 0x110000 code points, each where its class, case, decomposition
-or composition shows in the ids. The library's ids are written to a temporary folder; BUILD/tests/test_tokenizer_golden
-compares them.
+random byte strings, decoded with replacement; and all 0x110000 code points, each where its class, case, decomposition,
+composition, replacement by SentencePiece's character map or place in a grapheme cluster shows in the ids. The
+library's ids are written to a temporary folder; BUILD/tests/test_tokenizer_golden compares them.
 """
 import argparse
 import csv
@@ -20,6 +20,7 @@ import tempfile
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import golden_tokenizer as golden
+import golden_unigram as unigram
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -152,6 +153,37 @@ def released(folder):
     yield "gpt2", gpt2, golden.byte_level(os.path.join(gpt2, "vocab.json"), os.path.join(gpt2, "merges.txt"), False)
 
 
+def learnt(folder):
+    """Unigram tokenizers with the structure of XLM-R's and DeBERTa's, learnt from the reviews."""
+    texts = reviews() if os.path.isdir(SHARED) else [text for text in golden.TEXTS if text.strip()] * 20
+    yield from unigram.released((text.replace("\n", " ") for text in texts if text.strip()), folder,
+                                16000 if os.path.isdir(SHARED) else 300)
+
+
+def compare_unigram(program, folder, sets):
+    texts = {"reviews": reviews, "torture": torture, "random": random_bytes}
+    if not os.path.isdir(SHARED):
+        del texts["reviews"]
+    for name, here in learnt(folder):
+        tokenizer = unigram.read(here)
+        for kind in texts:
+            if kind in sets:
+                check(program, folder, f"Unigram, {name}, {kind}", golden.line(folder=here),
+                      golden.cases(tokenizer, texts[kind]()))
+        check(program, folder, f"Unigram, {name}, pairs", golden.line(folder=here), golden.pairs(tokenizer, 12, 1000))
+    if "torture" in sets:
+        made = [(golden.line(files={"tokenizer.json": text}), tokenizer) for text, tokenizer in unigram.components()]
+        lines = (line for head, tokenizer in made for line in [head, *golden.cases(tokenizer, torture())])
+        check(program, folder, f"Unigram, {len(made)} made tokenizers, torture", "", lines)
+    if "characters" in sets:
+        # alone, after and before letters and marks, in conjuncts, syllables and joined pictures
+        form = ("@\n1@ @e\u0301 e@\u0301 \u0915\u094d@\u0301 @\u094d\u0915\u0301 \u00a9\u200d@\u0301 "
+                "\u1100@\u11a8\u0301 ")
+        for name, text in unigram.map_tokenizers(folder):
+            check(program, folder, f"all characters, Precompiled, {name}", golden.line(files={"tokenizer.json": text}),
+                  golden.cases(Tokenizer.from_str(text), characters(form)))
+
+
 def check(program, folder, name, head, lines):
     path = os.path.join(folder, "cases.jsonl")
     with open(path, "w", encoding="utf-8", newline="\n") as file:
@@ -183,6 +215,7 @@ def compare(build, folder, sets=("reviews", "torture", "random", "characters")):
                     check(program, folder, f"{name}, {kind}", golden.line(folder=here),
                           golden.cases(tokenizer, texts[kind]()))
             check(program, folder, f"{name}, pairs", golden.line(folder=here), golden.pairs(tokenizer, 11, 1000))
+    compare_unigram(program, folder, sets)
     if "torture" in sets:
         made = list(golden.components())
         check(program, folder, f"{len(made)} made tokenizers, torture and pairs", "", component_lines(made))

@@ -20,7 +20,7 @@ typedef struct tri_unigram {
     double unknown_score; /* of a character that is not a piece */
     int32_t unknown;
     int byte_fallback;    /* unknown text becomes its bytes' pieces, "<0x0A>" */
-    int32_t byte_id[256]; /* -1: none */
+    int32_t byte_id[256]; /* byte_fallback: -1: none */
 } tri_unigram;
 
 /* A vocabulary [[piece, score], ...], ids in its order. Scores are parsed as the tokenizers library parses a file,

@@ -153,7 +153,7 @@ tri_status tri__unigram_finish(const char *path, const tri_json *unknown, int by
     model->unknown = (int32_t)id;
     model->unknown_score = least - UNKNOWN_PENALTY;
     model->byte_fallback = byte_fallback;
-    for (int byte = 0; byte < 256; byte++) {
+    for (int byte = 0; byte < 256 && byte_fallback; byte++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", byte);
         model->byte_id[byte] = tri__vocabulary_named(vocabulary, name);
