@@ -240,16 +240,16 @@ static void snapshots(void **state) {
                                            "primary.encoder.layer.2.output.dense.weight"}[i],
                           TRI_F32, tri__shape_1d(2), out[i]);
     assert_int_equal(tri__hf_open(snapshot, &hf), TRI_OK);
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 3, filled, NULL), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 3, filled, NULL), TRI_OK);
     for (int i = 0; i < 3; i++) assert_true(out[i][0] == 1 && out[i][1] == -2);
     assert_int_equal(tri__hf_check_layers(hf, 3), TRI_OK);
     assert_int_equal(tri__hf_check_layers(hf, 2), TRI_DATA); /* a layer too many, one too few, one that is not whole */
     assert_non_null(strstr(tri_error(), "'bert.encoder.layer.2.output.dense.bias' [2]"));
     assert_int_equal(tri__hf_check_layers(hf, 4), TRI_DATA);
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 4, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 4, filled, NULL), TRI_DATA);
     assert_non_null(strstr(tri_error(), "no tensor 'encoder.layer.2.output.dense.weight', the model's has shape [2]"));
     pieces[1] = whole(pieces[1].name, TRI_F32, tri__shape_1d(1), out[1]);
-    assert_int_equal(tri__hf_read(hf, "primary.", pieces, 3, filled, NULL), TRI_DATA);
+    assert_int_equal(tri__hf_read(hf, "primary.", "bert.", pieces, 3, filled, NULL), TRI_DATA);
     assert_non_null(
         strstr(tri_error(), "has shape [2], the model's 'primary.encoder.layer.1.output.dense.bias' has [1]"));
     tri__hf_close(hf);

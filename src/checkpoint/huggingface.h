@@ -19,8 +19,9 @@ tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers);
 /* Fills the pieces whose name is prefix + a tensor of the folder, e.g. prefix "primary.". Accepts a leading `base`, as
  * "bert.", gamma/beta, and ignores position_ids and heads. filled[i] is set to TRI_HF_READ; or to TRI_HF_COPIED for
  * experts, each of which is a copy of the folder's dense layer. Logs one line each on tensors that were loaded,
- * ignored and newly initialised. Parts of joined tensors (joined.h) are runs of their rows. TRI_DATA, naming tensor and shapes, if they differ, or if a tensor of the embeddings
- * or of a layer that the folder has is missing; rows are repeated as piece->repeat allows, and that is logged. */
+ * ignored and newly initialised. Parts of joined tensors (joined.h) are runs of their rows. TRI_DATA, naming tensor
+ * and shapes, if they differ, or if a tensor of the embeddings or of a layer that the folder has is missing; rows are
+ * repeated as piece->repeat allows, and that is logged. */
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log);
 
