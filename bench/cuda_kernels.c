@@ -97,6 +97,15 @@ static const shape shapes[] = {
     {"attention_part", "Tr Hh Dq Gu Aa Ss Kp", 0, 0, 0, 0},
     {"attention_part_din", "Tr Hh Dq Gu Aa Ss Kp", 0, 0, 0, 0},
     {"attention_join", "Tr Hh Aa", 0, 0, 0, 0},
+    /* of other encoders; G: attr.terms */
+    {"rope", "Tt Dq Aa", 0, 0, 0, 0},
+    {"rope_din", "Tt Dq Aa", 0, 0, 0, 0},
+    {"gated", "Tt Hh Du", 0, 0, 0, 0},
+    {"gated_din", "Tt Hh Du", 0, 0, 0, 0},
+    {"attention_biased", "Tt Hh Dq Aa Ss B32", 0, 0, 0, 0},
+    {"attention_biased_din", "Tt Hh Dq Aa Ss B32", 0, 0, 0, 0},
+    {"attention_disentangled", "Tt Hh Dq Aa Ss B512 G3", 0, 0, 0, 0},
+    {"attention_disentangled_din", "Tt Hh Dq Aa Ss B512 G3", 0, 0, 0, 0},
     /* of inference and quantisation-aware training */
     {"quantize_int8", "Tt Ih", 0, 0, 0, 0},
     {"quantize_int8", "Tt Ii", 0, 0, 0, 0},
@@ -258,6 +267,10 @@ static double time_shape(bench *b, const shape *at) {
                      .code = (int32_t)extent(b, at, 'F'),
                      .members = 2,
                      .part = 1,
+                     .theta = 10000,
+                     .buckets = (int32_t)extent(b, at, 'B'),
+                     .reach = (int32_t)extent(b, at, 'B') == 32 ? 128 : 512,
+                     .terms = (int32_t)extent(b, at, 'G'),
                      .block = (int32_t)b->block};
     tri_call call = {.op = (tri_op)tri__op_find(at->op),
                      .attr = &attr,

@@ -6,9 +6,10 @@ order. Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clip
 attention. Batches are assembled and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
 above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has its own batch.
 
-minilm, base128, base512, base512real, large512, oneb: the cases of `trident bench step`, on a GPU: bf16 autocast over
-fp32 weights, eager or with --compile. MFU counts only real tokens, three times the products of the forward pass,
-against an 8192^3 product timed here. Prints one JSON object.
+minilm, base128, base512, base512real, large512, oneb, and the families' own (bert, modernbert, ...): the cases of
+`trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or with --compile. --pad 64 pads to a multiple of
+64 tokens, so that batches share a shape and a compilation. MFU counts only real tokens, three times the products of the
+forward pass, against an 8192^3 product timed here. Prints one JSON object.
 """
 import argparse
 import csv
@@ -32,6 +33,13 @@ GPU_CASES = {
     "large512": (2, 24, 1024, 16, 32, 512, False),
     "oneb": (1, 24, 2048, 16, 16, 1024, False),
 }
+# One encoder each, (1, layers, 768, 12, 64, 512, True): model_type, layers.
+FAMILIES = {"bert": ("bert", 12), "distilbert": ("distilbert", 6), "electra": ("electra", 12), "mpnet": ("mpnet", 12),
+            "modernbert": ("modernbert", 22), "deberta": ("deberta-v2", 12)}
+GPU_CASES.update({case: (1, layers, 768, 12, 64, 512, True) for case, (_, layers) in FAMILIES.items()})
+DEBERTA = {"type_vocab_size": 0, "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+           "share_att_key": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
+           "max_relative_positions": -1}
 GPU_VOCABULARY, GPU_BATCHES = 28996, 4
 
 
@@ -42,6 +50,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--pad", type=int, default=1, help="GPU cases: to a multiple of as many tokens")
     parser.add_argument("--batch", type=int, default=0,
                         help="samples of a step on each rank; left out: 16 or 32 by case")
     parser.add_argument("--seed", type=int, default=1)
@@ -122,6 +131,17 @@ def gpu_case(options):
                "num_attention_heads": heads, "intermediate_size": 4 * width, "max_position_embeddings": tokens,
                "type_vocab_size": 2,
                "hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
+    inner, products = 4 * width, 2
+    if options.case in FAMILIES:  # other keys are transformers' defaults
+        family = FAMILIES[options.case][0]
+        names = tuple(encoder)[1:7] if family != "distilbert" else (
+            "vocab_size", "dim", "n_layers", "n_heads", "hidden_dim", "max_position_embeddings")
+        if family == "modernbert":
+            inner, products = width * 3 // 2, 3
+        sizes = (50368 if family == "modernbert" else GPU_VOCABULARY, width, layers, heads, inner,
+                 tokens + 2 * (family == "mpnet"))
+        encoder = {"model_type": family, **dict(zip(names, sizes, strict=True)),
+                   **(DEBERTA if family == "deberta-v2" else {})}
     config = {"primary_text_name": "first", "secondary_text_name": "second" if texts > 1 else None,
               "primary_encoder": encoder,
               "secondary_encoder": encoder, "tab_field_list": ["a", "b", "c"], "hidden_common_dim": 256,
@@ -139,9 +159,13 @@ def gpu_case(options):
         for text, name in enumerate(("primary", "secondary")[:texts]):
             rows = [[rng.randrange(5, GPU_VOCABULARY) for _ in range(length)] for length in part[text::texts]]
             ids, mask = pad(rows, 0)
+            if ragged:
+                more = (0, -ids.shape[1] % options.pad)
+                ids, mask = torch.nn.functional.pad(ids, more), torch.nn.functional.pad(mask, more)
             made[name] = (ids.cuda(), None if mask is None else mask.cuda())
         batches.append((made, torch.randn(samples, 3).cuda(), torch.randint(0, 2, (samples,)).cuda()))
-        flops.append(3 * layers * sum(24 * length * width ** 2 + 4 * length ** 2 * width for length in part))
+        flops.append(3 * layers * sum(length * width * (8 * width + 2 * products * inner) + 4 * length ** 2 * width
+                                      for length in part))
     model = Trimodal(config).cuda().train()
     optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
     forward = torch.compile(model) if options.compile else model

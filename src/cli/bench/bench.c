@@ -24,7 +24,8 @@ const tri_option tri__bench_options[] = {
                 "scatter, all_to_all, sendrecv, barrier"),
     ROW(TEXTS, sizes, .value = "4K,64K,1M,4M,25M,100M", .help = "bytes of an operation: 4K is 4096"),
     ROW(TEXTS, cases, .value = "tiny",
-        .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb; "
+        .help = "step: models and batches to time, of tiny, minilm, base128, base512, base512real, large512, oneb, "
+                "bert, distilbert, electra, mpnet, modernbert, deberta; "
                 "serve: MODEL:ROWSxTOKENS or MODEL:ROWSxmixed, of the models tiny, minilm, base, large"),
     ROW(TEXT, lengths, .help = "serve: a file with the token counts of a row a line, for mixed cases"),
     ROW(TEXT, http,

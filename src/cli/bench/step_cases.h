@@ -13,6 +13,7 @@ typedef struct tri_step_case {
     int layers, width, heads, vocabulary;
     int samples, tokens;               /* samples of a step; tokens of each text */
     int ragged;                        /* 1: lengths have a long tail, and 27 % of samples x tokens are real */
+    const char *family;                /* model_type; further keys are its class's, of DeBERTa those of version 3 */
 } tri_step_case;
 
 /* Returns NULL for an unknown name. The second function lists all names for messages: "tiny, minilm, ...". */
