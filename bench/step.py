@@ -1,6 +1,6 @@
 """Trident's training step against PyTorch's, in the same run: same model, same samples, same threads.
 
-    .venv/bin/python bench/step.py [BUILD] [--case fixed|reviews] [--threads 2] [--rounds 3]
+    .venv/bin/python bench/step.py [BUILD] [--case fixed|reviews|modernbert] [--threads 2] [--rounds 3]
 
 The two alternate (A B A B ...), each in a new process, so that a slow phase of the machine affects both equally; the
 figure is the ratio of the medians over the rounds. bench/README.md states the targets; exit 1 if one is missed.
@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 
-from torch_step import HERE, SHARED, make_vocabulary, read_reviews
+from torch_step import HERE, SHARED, make_vocabulary, ragged_lengths, read_reviews
 
-BATCH = {"fixed": 16, "reviews": 32}
-TARGET = {"fixed": 1.3, "reviews": 2.2}
+BATCH = {"fixed": 16, "reviews": 32, "modernbert": 16}
+TARGET = {"fixed": 1.3, "reviews": 2.2, "modernbert": 2.0}
+CONFIG = {"modernbert": "modernbert.json"}
 WARMUP = 2
 
 
@@ -38,28 +39,33 @@ def write_table(folder, columns, rows):
         writer.writerows(rows)
 
 
+def config_of(case):
+    return os.path.join(HERE, CONFIG.get(case, "step.json"))
+
+
 def prepare(case, folder, options, count):
     """Data folder of `count` samples and models folder for Trident: those that torch_step.py takes, or others of the
     same length."""
-    with open(os.path.join(HERE, "step.json"), encoding="utf-8") as file:
+    with open(config_of(case), encoding="utf-8") as file:
         config = json.load(file)
-    columns = [config["primary_text_name"], config["secondary_text_name"], *config["tab_field_list"],
-               config["label_name"]]
+    texts = [config[name] for name in ("primary_text_name", "secondary_text_name") if name in config]
+    columns = [*texts, *config["tab_field_list"], config["label_name"]]
     data, models = os.path.join(folder, "data"), os.path.join(folder, "models")
     if case == "reviews":
         write_table(data, columns, [[row[name] for name in columns] for row in read_reviews(options.shared, count)])
         return data, os.path.join(options.shared, "tokenizers")
-    words = make_vocabulary(os.path.join(models, "bert-base-cased"), config["primary_encoder"]["vocab_size"])
+    words = make_vocabulary(os.path.join(models, config["primary_tokenizer"]), config["primary_encoder"]["vocab_size"])
     rng = random.Random(1)
-    text = lambda: " ".join(rng.choice(words) for _ in range(126))  # 128 tokens with [CLS] and [SEP]
-    write_table(data, columns, [[text(), text(), *(round(rng.gauss(0, 1), 4) for _ in range(3)), rng.randrange(2)]
-                                for _ in range(count)])
+    lengths = ragged_lengths(count, config["max_sen_len"]) if case == "modernbert" else [128] * count
+    text = lambda length: " ".join(rng.choice(words) for _ in range(length - 2))  # and [CLS] and [SEP]
+    write_table(data, columns, [[*(text(length) for _ in texts), *(round(rng.gauss(0, 1), 4) for _ in range(3)),
+                                 rng.randrange(2)] for length in lengths])
     return data, models
 
 
 def trident_step(build, case, folder, data, models, options):
     output = os.path.join(folder, "run")
-    run([os.path.join(build, "trident"), "train", "--config", os.path.join(HERE, "step.json"), "--data-path", data,
+    run([os.path.join(build, "trident"), "train", "--config", config_of(case), "--data-path", data,
          "--models-dir", models, "--output-dir", output, "--batch-size", BATCH[case], "--epochs", 1, "--save-every", 0,
          "--resume", "never", "--threads", options.threads, "--seed", 1, "--quiet"])
     with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
@@ -70,10 +76,12 @@ def trident_step(build, case, folder, data, models, options):
 
 
 def torch_step(case, options):
-    line = run([sys.executable, os.path.join(HERE, "torch_step.py"), case, "--threads", options.threads, "--steps",
-                options.steps,
-                "--warmup", WARMUP, "--shared", options.shared], OMP_NUM_THREADS=str(options.threads))
-    return json.loads(line)
+    """The faster of eager and compiled, where a case compiles."""
+    words = [sys.executable, os.path.join(HERE, "torch_step.py"), case, "--threads", options.threads, "--steps",
+             options.steps, "--warmup", WARMUP, "--shared", options.shared]
+    ways = [[], ["--compile"]] if case == "modernbert" and not options.eager else [[]]
+    made = [json.loads(run(words + way, OMP_NUM_THREADS=str(options.threads))) for way in ways]
+    return max(made, key=lambda result: result["samples_per_second"])
 
 
 def compare(case, options):
@@ -103,13 +111,14 @@ def compare(case, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", nargs="?", default="build")
-    parser.add_argument("--case", choices=("fixed", "reviews"), action="append")
+    parser.add_argument("--case", choices=tuple(BATCH), action="append")
+    parser.add_argument("--eager", action="store_true", help="modernbert: not through torch.compile")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="timed steps of a round")
     parser.add_argument("--shared", default=SHARED, help="folder with data/reviews and tokenizers")
     options = parser.parse_args()
-    results = [compare(case, options) for case in options.case or ("fixed", "reviews")]
+    results = [compare(case, options) for case in options.case or BATCH]
     sys.exit(0 if all(results) else 1)
 
 

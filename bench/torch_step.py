@@ -3,7 +3,8 @@
 fixed:   16 samples of 128 tokens in both texts. No attention mask is given, as nothing is padded.
 reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled
 order. Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product
-attention. Batches are assembled and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
+attention. modernbert: one 6-layer 384-wide ModernBERT (modernbert.json), 16 samples of 4 to 511 tokens, padded to the
+batch's longest, without dropout, eager or with --compile, of dynamic shapes. Batches are assembled and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
 above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has its own batch.
 
 minilm, base128, base512, base512real, large512, oneb, and the families' own (bert, modernbert, ...): the cases of
@@ -45,8 +46,8 @@ GPU_VOCABULARY, GPU_BATCHES = 28996, 4
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("case", choices=("fixed", "reviews", *GPU_CASES))
-    parser.add_argument("--compile", action="store_true", help="GPU cases: through torch.compile")
+    parser.add_argument("case", choices=("fixed", "reviews", "modernbert", *GPU_CASES))
+    parser.add_argument("--compile", action="store_true", help="GPU cases and modernbert: through torch.compile")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
@@ -55,7 +56,7 @@ def arguments():
                         help="samples of a step on each rank; left out: 16 or 32 by case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--config", default=os.path.join(HERE, "step.json"))
+    parser.add_argument("--config", help="left out: step.json or modernbert.json by case")
     parser.add_argument("--shared", default=SHARED, help="folder with data/reviews and tokenizers")
     return parser.parse_args()
 
@@ -65,6 +66,19 @@ def fixed_rows(count, vocabulary):
     rng = random.Random(1)
     text = lambda: [101] + [rng.randrange(1000, vocabulary) for _ in range(126)] + [102]
     return [(text(), text(), [rng.gauss(0, 1) for _ in range(3)], rng.randrange(2)) for _ in range(count)]
+
+
+def ragged_lengths(count, tokens):
+    """As gpu_lengths: most texts are short, few are long."""
+    return [max(4, int(tokens * math.fmod((k + 0.5) * 0.6180339887498949, 1) ** 2.7)) for k in range(count)]
+
+
+def ragged_rows(count, tokens, vocabulary):
+    """Samples of one text: [CLS], pieces, [SEP]."""
+    rng = random.Random(1)
+    text = lambda length: [101] + [rng.randrange(1000, vocabulary) for _ in range(length - 2)] + [102]
+    return [(text(length), [], [rng.gauss(0, 1) for _ in range(3)], rng.randrange(2))
+            for length in ragged_lengths(count, tokens)]
 
 
 def make_vocabulary(folder, size):
@@ -103,7 +117,7 @@ def gpu_lengths(texts, samples, tokens, ragged):
     count = texts * samples * GPU_BATCHES
     if not ragged:
         return [tokens] * count
-    return [max(4, int(tokens * math.fmod((k + 0.5) * 0.6180339887498949, 1) ** 2.7)) for k in range(count)]
+    return ragged_lengths(count, tokens)
 
 
 def gpu_ceiling(torch):
@@ -208,29 +222,34 @@ def main():
     from model import Trimodal, make_optimizer, pad, parameter_count
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    with open(options.config, encoding="utf-8") as file:
+    modern = options.case == "modernbert"
+    with open(options.config or os.path.join(HERE, "modernbert.json" if modern else "step.json"),
+              encoding="utf-8") as file:
         config = json.load(file)
-    for name in ("primary_encoder", "secondary_encoder"):
+    for name in () if modern else ("primary_encoder", "secondary_encoder"):
         config[name].update(hidden_dropout_prob=options.dropout, attention_probs_dropout_prob=options.dropout)
-    config["fusion_dropout"] = options.dropout
+    config["fusion_dropout"] = 0.0 if modern else options.dropout
 
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     steps = options.warmup + options.steps
-    batch = options.batch or (16 if options.case == "fixed" else 32)
+    batch = options.batch or (32 if options.case == "reviews" else 16)
     if options.case == "fixed":
         rows = fixed_rows(steps * batch * world, config["primary_encoder"]["vocab_size"])
+    elif modern:
+        rows = ragged_rows(steps * batch * world, config["max_sen_len"], config["primary_encoder"]["vocab_size"])
     else:
         rows = review_rows(options.shared, steps * batch * world, config["max_sen_len"])
     rows = [row for at in range(rank * batch, len(rows), world * batch) for row in rows[at:at + batch]]
     batches = []
     for at in range(0, len(rows), batch):
         part = rows[at:at + batch]
-        texts = {"primary": pad([row[0] for row in part], 0), "secondary": pad([row[1] for row in part], 0)}
+        texts = {name: pad([row[k] for row in part], 0)
+                 for k, name in enumerate(("primary",) if modern else ("primary", "secondary"))}
         batches.append((texts, torch.tensor([row[2] for row in part]), torch.tensor([row[3] for row in part])))
 
     model = Trimodal(config).train()
     optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
-    forward = model
+    forward = torch.compile(model, dynamic=True) if modern and options.compile else model
     if world > 1:
         torch.distributed.init_process_group("gloo")
         forward = torch.nn.parallel.DistributedDataParallel(model)
@@ -252,7 +271,8 @@ def main():
     tokens = sum(len(row[0]) + len(row[1]) for row in rows[options.warmup * batch:])
     median = statistics.median(timed)
     print(json.dumps({
-        "engine": "pytorch " + torch.__version__, "case": options.case, "threads": torch.get_num_threads(),
+        "engine": "pytorch " + torch.__version__ + (", compiled" if forward is not model else ""),
+        "case": options.case, "threads": torch.get_num_threads(),
         "steps": len(timed), "batch": batch, "parameters": parameter_count(model),
         "step_ms": round(1000 * median, 1), "step_ms_min": round(1000 * min(timed), 1),
         "step_ms_mean": round(1000 * statistics.mean(timed), 1),
