@@ -80,7 +80,8 @@ static inline tri_blocks kernel_blocks(int64_t number) {
     static tri_arena arena[KERNEL_PATTERNS];
     if (made[number].word) return made[number];
     if (tri__arena_open(&arena[number], 1 << 20) != TRI_OK) abort();
-    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], kernel_longest(number), KERNEL_HEADS, 0);
+    made[number] = tri__pattern_blocks(&arena[number], &kernel_patterns[number], kernel_longest(number), KERNEL_HEADS,
+                                       0);
     return made[number];
 }
 
@@ -102,7 +103,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 static const kernel_grid kernel_grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "scale scale_din skip skip_din "
-     "gelu_din_db tanh tanh_din "
+     "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din "
      "relu relu_din",
      ROWS " H=1,3,8,20,64,100,384"},
     {"norm norm_din norm_dw dropout_add_norm dropout_add_norm_din gelu gelu_din_db", "T=4,300 H=768,1025"},

@@ -108,6 +108,14 @@ static double double_activation(int act, double x) {
     }
 }
 
+static void double_gelu_tanh(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_activation(TRI_ACTIVATION_GELU_TANH, v[1][i]);
+}
+
+static void double_silu(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = double_activation(TRI_ACTIVATION_SILU, v[1][i]);
+}
+
 static void double_gated(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H');
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
@@ -440,6 +448,7 @@ static void double_linear_gelu_fp8(const kernel_call *k, double *const *v) { dou
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
+    ROW(gelu_tanh), ROW(silu),
     ROW(embed),
     ROW(norm),
     ROW(dropout),

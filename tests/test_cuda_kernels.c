@@ -264,7 +264,7 @@ static void not_a_number_shows(void **state) {
     static const kernel_grid grids[] = {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
          "scale scale_din skip skip_din "
-         "gelu_din_db tanh tanh_din "
+         "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din "
          "relu relu_din",
          "T=5 H=7,64"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw linear_int8_din linear_int8_dw", "T=5 O=7 I=9"},

@@ -182,7 +182,7 @@ static void test_not_a_number_shows(void **state) {
     static const kernel_grid grids[] = {
         {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
          "scale scale_din skip skip_din "
-         "gelu_din_db tanh tanh_din "
+         "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din "
          "relu relu_din",
          "T=5 H=7,64"},
         {"gated gated_din", "T=5 H=7,64 Y=0,1,2,3"},

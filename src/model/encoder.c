@@ -34,6 +34,13 @@ static const struct {
 } activations[] = {
     {"gelu", TRI_ACTIVATION_GELU},
     {"gelu_python", TRI_ACTIVATION_GELU},
+    {"gelu_new", TRI_ACTIVATION_GELU_TANH},
+    {"gelu_pytorch_tanh", TRI_ACTIVATION_GELU_TANH},
+    {"gelu_fast", TRI_ACTIVATION_GELU_TANH},
+    {"gelu_accurate", TRI_ACTIVATION_GELU_TANH},
+    {"relu", TRI_ACTIVATION_RELU},
+    {"silu", TRI_ACTIVATION_SILU},
+    {"swish", TRI_ACTIVATION_SILU},
 };
 
 /* Keys of which only one value is supported. */

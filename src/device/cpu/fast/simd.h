@@ -155,6 +155,10 @@ typedef struct tri_simd {
                          float *c, int64_t ld);
     void (*gelu)(int64_t n, const float *x, float *y);
     void (*gelu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
+    void (*gelu_tanh)(int64_t n, const float *x, float *y);
+    void (*gelu_tanh_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
+    void (*silu)(int64_t n, const float *x, float *y);
+    void (*silu_din)(int64_t n, const float *dy, const float *x, float *dx, int acc);
     void (*tanh)(int64_t n, const float *x, float *y);
     /* By tri_activation. */
     void (*gated[4])(int64_t n, const float *a, const float *b, float *y);

@@ -19,6 +19,7 @@
 #define TRI_SIMD_TABLE(name_, ...) \
     { \
         .name = name_, .mr = MR, .nr = NR, __VA_ARGS__, .product = product, .gelu = gelu, .gelu_din = gelu_din, \
+        .gelu_tanh = gelu_tanh, .gelu_tanh_din = gelu_tanh_din, .silu = silu, .silu_din = silu_din, \
         .tanh = hyperbolic_tangent, .gated = {gated_gelu, gated_gelu_tanh, gated_relu, gated_silu}, \
         .gated_din = {gated_gelu_din, gated_gelu_tanh_din, gated_relu_din, gated_silu_din}, .scale_sums = scale_sums, \
         .largest = largest, .to_int8 = to_int8, .dropout = dropout, .norm = norm, .norm_din = norm_din, \

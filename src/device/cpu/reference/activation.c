@@ -1,4 +1,4 @@
-/* activation.c - GELU, tanh and ReLU, element by element. NaN stays NaN: clipping detects it. */
+/* activation.c - GELU in both forms, SiLU, tanh and ReLU, element by element. NaN stays NaN: clipping detects it. */
 #include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 
@@ -21,6 +21,30 @@ static void gelu_din_db(const tri_call *call) {
     const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
     for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_slope(x[i]));
     sum_rows(call, ARG(db), f32(call, ARG(dx)), NULL, call->t[ARG(dx)].rows, call->t[ARG(dx)].cols);
+}
+
+static void gelu_tanh(const tri_call *call) {
+    OPERANDS(gelu_tanh);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, gelu_tanh_at(x[i]));
+}
+
+static void gelu_tanh_din(const tri_call *call) {
+    OPERANDS(gelu_tanh_din);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * gelu_tanh_slope(x[i]));
+}
+
+static void silu(const tri_call *call) {
+    OPERANDS(silu);
+    const float *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(y), i, silu_at(x[i]));
+}
+
+static void silu_din(const tri_call *call) {
+    OPERANDS(silu_din);
+    const float *dy = f32(call, ARG(dy)), *x = f32(call, ARG(x)); /* [T,H] */
+    for (int64_t i = 0; i < count(call); i++) store(call, ARG(dx), i, dy[i] * silu_slope(x[i]));
 }
 
 static void tanh_(const tri_call *call) {
@@ -51,6 +75,10 @@ const tri_kernel_row tri__cpu_activation_reference[] = {
     {.op = TRI_OP_gelu, .dtype = TRI_F32, .run = gelu},
     {.op = TRI_OP_gelu_din, .dtype = TRI_F32, .run = gelu_din},
     {.op = TRI_OP_gelu_din_db, .dtype = TRI_F32, .run = gelu_din_db},
+    {.op = TRI_OP_gelu_tanh, .dtype = TRI_F32, .run = gelu_tanh},
+    {.op = TRI_OP_gelu_tanh_din, .dtype = TRI_F32, .run = gelu_tanh_din},
+    {.op = TRI_OP_silu, .dtype = TRI_F32, .run = silu},
+    {.op = TRI_OP_silu_din, .dtype = TRI_F32, .run = silu_din},
     {.op = TRI_OP_tanh, .dtype = TRI_F32, .run = tanh_},
     {.op = TRI_OP_tanh_din, .dtype = TRI_F32, .run = tanh_din},
     {.op = TRI_OP_relu, .dtype = TRI_F32, .run = relu},
