@@ -434,7 +434,7 @@ static void test_presets(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        int roberta, vocab, hidden, layers, heads, inner, positions, types, base;
+        int family, vocab, hidden, layers, heads, inner, positions, types, base;
         double eps;
     } cases[] = {
         {"bert-base-cased", 0, 28996, 768, 12, 12, 3072, 512, 2, 0, 1e-12},
@@ -442,11 +442,14 @@ static void test_presets(void **state) {
         {"bert-large-cased", 0, 28996, 1024, 24, 16, 4096, 512, 2, 0, 1e-12},
         {"roberta-base", 1, 50265, 768, 12, 12, 3072, 514, 1, 2, 1e-5},
         {"roberta-large", 1, 50265, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
+        {"google/electra-small-discriminator", TRI_FAMILY_ELECTRA, 30522, 256, 12, 4, 1024, 512, 2, 0, 1e-12},
+        {"distilbert-base-cased", TRI_FAMILY_DISTILBERT, 28996, 768, 6, 12, 3072, 512, 0, 0, 1e-12},
+        {"FacebookAI/xlm-roberta-large", TRI_FAMILY_XLM_ROBERTA, 250002, 1024, 24, 16, 4096, 514, 1, 2, 1e-5},
     };
     tri_encoder e, back;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(tri__encoder_preset(cases[i].name, &e));
-        assert_true((int)e.family == cases[i].roberta && e.vocab_size == cases[i].vocab &&
+        assert_true((int)e.family == cases[i].family && e.vocab_size == cases[i].vocab &&
                     e.hidden_size == cases[i].hidden);
         assert_true(e.num_hidden_layers == cases[i].layers && e.num_attention_heads == cases[i].heads);
         assert_true(e.intermediate_size == cases[i].inner && e.max_position_embeddings == cases[i].positions);
@@ -467,13 +470,15 @@ static void test_presets(void **state) {
         back = (tri_encoder){0};
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
         assert_memory_equal(&back, &e, sizeof e);
-        assert_true(tri__encoder_preset(cases[(i + 3) % 5].name, &back));
+        assert_true(tri__encoder_preset(cases[(i + 3) % (sizeof cases / sizeof *cases)].name, &back));
         assert_int_equal(tri__encoder_parse(json, "here", &back), TRI_OK);
         assert_memory_equal(&back, &e, sizeof e);
         tri__json_decref(json);
     }
     assert_false(tri__encoder_preset("bert-base", &e));
     assert_false(tri__encoder_preset("", &e));
+    assert_false(tri__encoder_preset("./bert-base-cased", &e));
+    assert_false(tri__encoder_preset("a/b/bert-base-cased", &e));
 }
 
 static void test_encoder_parse(void **state) {
@@ -482,8 +487,11 @@ static void test_encoder_parse(void **state) {
         const char *json, *error;
     } cases[] = {
         {"{\"unknown\": [1], \"hidden_size\": 64, \"num_attention_heads\": 4}", NULL},
-        {"{\"hidden_act\": \"relu\"}", "cfg: hidden_act is \"relu\"; supported are gelu"},
-        {"{\"hidden_act\": \"gelu_new\"}", "hidden_act is \"gelu_new\""},
+        {"{\"hidden_act\": \"quick_gelu\"}",
+         "cfg: hidden_act is \"quick_gelu\"; supported are gelu, gelu_python, gelu_new, gelu_pytorch_tanh, gelu_fast, "
+         "gelu_accurate, relu, silu, swish"},
+        {"{\"hidden_act\": \"relu\"}", NULL},
+        {"{\"hidden_act\": \"gelu_pytorch_tanh\"}", NULL},
         {"{\"hidden_act\": 3}", "hidden_act is \"not a string\""},
         {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type is \"relative_key\""},
         {"{\"position_embedding_type\": \"absolute\", \"hidden_act\": \"gelu\"}", NULL},

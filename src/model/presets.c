@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* Sizes of large models, and what RoBERTa's models have in common. */
+#define LARGE \
+    ", \"hidden_size\": 1024, \"num_hidden_layers\": 24, \"num_attention_heads\": 16, \"intermediate_size\": 4096"
+#define ROBERTA ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": 1e-5"
+
 /* What a model's config.json has, except what its family has by default. */
 static const struct {
     const char *name, *config;
@@ -10,23 +15,41 @@ static const struct {
 } presets[] = {
     {"bert-base-cased", "{\"model_type\": \"bert\", \"vocab_size\": 28996}", NULL},
     {"bert-base-uncased", "{\"model_type\": \"bert\"}", NULL},
-    {"bert-large-cased",
-     "{\"model_type\": \"bert\", \"vocab_size\": 28996, \"hidden_size\": 1024, \"num_hidden_layers\": 24, "
-     "\"num_attention_heads\": 16, \"intermediate_size\": 4096}",
-     "bert-base-cased"},
-    {"roberta-base",
-     "{\"model_type\": \"roberta\", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, "
-     "\"layer_norm_eps\": 1e-5}",
-     NULL},
-    {"roberta-large",
-     "{\"model_type\": \"roberta\", \"hidden_size\": 1024, \"num_hidden_layers\": 24, \"num_attention_heads\": 16, "
-     "\"intermediate_size\": 4096, \"max_position_embeddings\": 514, \"type_vocab_size\": 1, "
-     "\"layer_norm_eps\": 1e-5}",
-     "roberta-base"},
+    {"bert-base-multilingual-cased", "{\"model_type\": \"bert\", \"vocab_size\": 119547}", NULL},
+    {"bert-large-cased", "{\"model_type\": \"bert\", \"vocab_size\": 28996" LARGE "}", "bert-base-cased"},
+    {"bert-large-uncased", "{\"model_type\": \"bert\"" LARGE "}", "bert-base-uncased"},
+    {"all-MiniLM-L6-v2",
+     "{\"model_type\": \"bert\", \"hidden_size\": 384, \"num_hidden_layers\": 6, \"intermediate_size\": 1536}",
+     "bert-base-uncased"},
+    {"roberta-base", "{\"model_type\": \"roberta\"" ROBERTA "}", NULL},
+    {"roberta-large", "{\"model_type\": \"roberta\"" ROBERTA LARGE "}", "roberta-base"},
+    {"distilroberta-base", "{\"model_type\": \"roberta\", \"num_hidden_layers\": 6" ROBERTA "}", "roberta-base"},
+    {"distilbert-base-uncased", "{\"model_type\": \"distilbert\"}", "bert-base-uncased"},
+    {"distilbert-base-cased", "{\"model_type\": \"distilbert\", \"vocab_size\": 28996}", "bert-base-cased"},
+    {"distilbert-base-multilingual-cased", "{\"model_type\": \"distilbert\", \"vocab_size\": 119547}",
+     "bert-base-multilingual-cased"},
+    {"electra-small-discriminator", "{\"model_type\": \"electra\"}", "bert-base-uncased"},
+    {"electra-base-discriminator",
+     "{\"model_type\": \"electra\", \"embedding_size\": 768, \"hidden_size\": 768, \"num_attention_heads\": 12, "
+     "\"intermediate_size\": 3072}",
+     "bert-base-uncased"},
+    {"electra-large-discriminator", "{\"model_type\": \"electra\", \"embedding_size\": 1024" LARGE "}",
+     "bert-base-uncased"},
+    {"xlm-roberta-base", "{\"model_type\": \"xlm-roberta\", \"vocab_size\": 250002" ROBERTA "}", NULL},
+    {"xlm-roberta-large", "{\"model_type\": \"xlm-roberta\", \"vocab_size\": 250002" ROBERTA LARGE "}",
+     "xlm-roberta-base"},
+    {"ModernBERT-base", "{\"model_type\": \"modernbert\"}", NULL},
+    {"ModernBERT-large",
+     "{\"model_type\": \"modernbert\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, \"num_attention_heads\": 16, "
+     "\"intermediate_size\": 2624}",
+     "ModernBERT-base"},
 };
 
+/* By its name, or as ORGANISATION/name; the organisation is not compared. */
 static int find(const char *name) {
     int n = sizeof presets / sizeof *presets;
+    const char *slash = strchr(name, '/');
+    if (slash && slash > name && name[0] != '.' && !strchr(slash + 1, '/')) name = slash + 1;
     for (int i = 0; i < n; i++)
         if (strcmp(name, presets[i].name) == 0) return i;
     return -1;
