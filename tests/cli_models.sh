@@ -40,6 +40,12 @@ snapshot=$HF_HUB_CACHE/models--lab--tiny-encoder/snapshots/0123abcd
 run "${train[@]}" --config config.json
 expect_code 0
 expect_text "$err" "primary: loaded 23 tensors" "from $snapshot"
+for mesh in "--pp-size 2" "--shard zero3"; do # a rank has some of the tensors, and knows of all
+    run "${train[@]}" --config config.json --nproc-per-node 2 $mesh
+    expect_code 0
+    expect_text "$err" "primary: loaded 23 tensors"
+    expect "$mesh: no tensor is taken for unknown" bash -c "! grep -q 'ignored' '$err'"
+done
 echo a box >text
 run tokenize --tokenizer tiny-encoder text
 expect_code 0
@@ -112,5 +118,7 @@ for change in hidden_size=16 num_hidden_layers=2 vocab_size=9000 intermediate_si
     sed "s/\"$key\": [0-9]*/\"$key\": ${change#*=}/" exported/primary/config.json >"$snapshot/config.json"
     refuses 65 "$snapshot" "tensor '" "[" -- "${train[@]}" --config config.json
 done
+run "${train[@]}" --config config.json --nproc-per-node 2 --pp-size 2
+expect_code 65
 expect_text "$err" "has shape [64, 32], the model's 'primary.encoder.layer.0.intermediate.dense.weight' has [60, 32]"
 finish

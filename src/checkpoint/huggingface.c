@@ -249,23 +249,24 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
     const tri_st_entry *entry = &file->entry[tri__json_integer_value(tri__json_at(at, 1))];
     source s = {.file = file, .entry = entry, .shape = entry->shape};
     char have[128], want[128], whole[TRI_PATH_MAX];
-    int part, parts = tri__joined_parts(piece->name, &part, whole);
+    int part, parts = tri__joined_parts(piece->name, &part, whole), empty = piece->slice.begin == piece->slice.end;
     TRI_ASSERT(piece->dtype == TRI_F32);
     narrow(&s, parts, part);
     if (tri__piece_repeats(piece, &entry->shape)) {
         int64_t once = piece->repeat - 1;
         tri__say(log, TRI_LOG_INFO, "%s: the folder's %lld positions are repeated to %lld", branch,
                  (long long)(entry->shape.dim[0] - once), (long long)(piece->shape.dim[0] - once));
-        return tri__piece_repeat(piece, &entry->shape, read_piece, &s);
+        return empty ? TRI_OK : tri__piece_repeat(piece, &entry->shape, read_piece, &s);
     }
-    if (tri__piece_stacks(piece, &entry->shape)) return tri__piece_stack(piece, &entry->shape, read_piece, &s);
+    if (tri__piece_stacks(piece, &entry->shape))
+        return empty ? TRI_OK : tri__piece_stack(piece, &entry->shape, read_piece, &s);
     if (!tri__shape_equal(&s.shape, &piece->shape))
         return tri__fail(
             TRI_DATA,
             "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
             file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
             tri__shape_text(&piece->shape, want));
-    return read_piece(&s, piece);
+    return empty ? TRI_OK : read_piece(&s, piece);
 }
 
 /* The name of the dense layer that stands in a file for experts; 0: it is not a name of experts. */

@@ -21,7 +21,8 @@ tri_status tri__hf_check_layers(const tri_hf *hf, int64_t layers);
  * experts, each of which is a copy of the folder's dense layer. Logs one line each on tensors that were loaded,
  * ignored and newly initialised. Parts of joined tensors (joined.h) are runs of their rows. TRI_DATA, naming tensor
  * and shapes, if they differ, or if a tensor of the embeddings or of a layer that the folder has is missing; rows are
- * repeated as piece->repeat allows, and that is logged. */
+ * repeated as piece->repeat allows, and that is logged. Pieces of no elements, which other ranks have, are compared as
+ * well. */
 tri_status tri__hf_read(tri_hf *hf, const char *prefix, const char *base, const tri_piece *pieces, int n,
                         uint8_t *filled, const tri_log *log);
 

@@ -350,10 +350,33 @@ static void part_experts(const tri_engine *engine, int branch, const uint8_t *fi
                  NOISE * engine->model.encoder[branch].initializer_range);
 }
 
+/* This rank's weights, then, without elements, those of other ranks: each rank compares a folder with the whole model.
+ * [engine->n_weights, and *n in all] */
+static tri_piece *whole_model(tri_engine *engine, int *n) {
+    const tri_network *model = &engine->model;
+    tri_piece *all = tri__arena_alloc(&engine->arena,
+                                      (size_t)(engine->n_weights + model->n_params) * sizeof *all);
+    memcpy(all, engine->weights, (size_t)engine->n_weights * sizeof *all);
+    *n = engine->n_weights;
+    for (int i = 0; i < model->n_params; i++) {
+        const tri_param *param = &model->param[i];
+        int k = 0;
+        while (k < engine->n_weights && strcmp(engine->weights[k].name, param->name) != 0) k++;
+        if (k < engine->n_weights) continue;
+        all[*n] = (tri_piece){.name = param->name, .dtype = TRI_F32, .shape = param->shape,
+                              .slice = tri__slice_whole(&param->shape), .repeat = param->repeat};
+        all[(*n)++].slice.end = 0;
+    }
+    return all;
+}
+
 tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const tri_log *log) {
     engine->draws = 1;
-    TRI_TRY(tri__arena_room(&engine->arena, (size_t)engine->n_weights + 16));
-    uint8_t *filled = tri__arena_alloc(&engine->arena, (size_t)engine->n_weights);
+    size_t most = (size_t)(engine->n_weights + engine->model.n_params);
+    TRI_TRY(tri__arena_room(&engine->arena, most * (sizeof(tri_piece) + 1) + 64));
+    int n;
+    uint8_t *filled = tri__arena_alloc(&engine->arena, most);
+    const tri_piece *pieces = whole_model(engine, &n);
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
     for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
         char prefix[32];
@@ -374,7 +397,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         const tri_encoder *e = &assets->encoder[branch];
         tri_status status = assets->overridden[branch] ? TRI_OK : tri__hf_check_layers(hf, e->num_hidden_layers);
         if (status == TRI_OK)
-            status = tri__hf_read(hf, prefix, tri__family(e)->prefix, engine->weights, engine->n_weights, filled, log);
+            status = tri__hf_read(hf, prefix, tri__family(e)->prefix, pieces, n, filled, log);
         tri__hf_close(hf);
         TRI_TRY(status);
         part_experts(engine, branch, filled, log);
