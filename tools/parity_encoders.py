@@ -43,7 +43,7 @@ SIZES = (
 # What else a family's configuration may say: the keys of one of its models each.
 VARIANTS = {
     "electra": ({"embedding_size": 24}, {"embedding_size": 7}, {}, {"type_vocab_size": 1}),
-    "mpnet": ({"relative_attention_num_buckets": 8}, {}, {"relative_attention_num_buckets": 32}),
+    "mpnet": ({"relative_attention_num_buckets": 40}, {}, {"relative_attention_num_buckets": 32}),
     "modernbert": ({"local_attention": 6}, {"local_attention": 64}, {}, {"global_attn_every_n_layers": 3}),
     "deberta-v2": ({"position_buckets": 6}, {"max_relative_positions": -1, "position_buckets": 32}, {},
                    {"position_buckets": 16, "pos_att_type": ["c2p", "p2c"]}),

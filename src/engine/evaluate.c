@@ -24,7 +24,10 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     feed->field[TRI_FIELD_labels] = micro->labels;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
     feed->field[TRI_FIELD_class_weights] = engine->class_weights;
-    for (int text = 0; text < 2; text++) feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
+    for (int text = 0; text < 2; text++) {
+        feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
+        feed->field[TRI_FIELD_keyd0 + text] = engine->model.distances[text].key;
+    }
     feed->field[TRI_FIELD_layer_scale] = engine->layer_scale;
     feed->field[TRI_FIELD_loss_inv] = loss_inv;
     feed->field[TRI_FIELD_hyper] = hyper;

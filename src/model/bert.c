@@ -6,6 +6,7 @@
 #include "model/family.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -56,30 +57,41 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
     if (mixes) tri__experts_params(model, branch, layer);
 }
 
+#define POSITIONS "embeddings.position_embeddings.weight"
+
 void tri__bert_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
-    int64_t H = e->hidden_size, W = tri__encoder_embedding(e);
+    int64_t H = e->hidden_size, W = tri__encoder_embedding(e), normed = e->norm_rel_ebd ? H : 0;
+    int before = W != H && tri__family(e)->names->widens_first, after = W != H && !before;
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
         {"embeddings.word_embeddings.weight", e->vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"embeddings.position_embeddings.weight", e->max_position_embeddings, W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"encoder.relative_attention_bias.weight", e->relative_attention_num_buckets, e->num_attention_heads,
+         TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
+        {POSITIONS, tri__encoder_positions(e), W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
         {"embeddings.token_type_embeddings.weight", e->type_vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"embeddings.LayerNorm.weight", 0, W, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"embeddings.LayerNorm.bias", 0, W, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-        {"embeddings_project.weight", W == H ? 0 : H, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
-        {"embeddings_project.bias", 0, W == H ? 0 : H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"encoder.rel_embeddings.weight", 2 * tri__encoder_span(e), H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
+        {"encoder.LayerNorm.weight", 0, normed, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"encoder.LayerNorm.bias", 0, normed, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"embeddings.embed_proj.weight", before ? H : 0, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
+        {"embeddings.LayerNorm.weight", 0, before ? H : W, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
+        {"embeddings.LayerNorm.bias", 0, before ? H : W, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
+        {"embeddings_project.weight", after ? H : 0, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
+        {"embeddings_project.bias", 0, after ? H : 0, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
     };
     char prefix[128];
     int first = model->n_params;
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
     snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
-    for (int i = 0; i < COUNT(rows); i++) /* what has no rows, or as a vector no columns, is absent */
-        if (rows[i].init == TRI_INIT_NORMAL ? rows[i].rows : rows[i].cols)
-            tri__model_params(model, prefix, &rows[i], 1);
-    tri_param *table = &model->param[first];
-    table[0].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
-    table[1].zero_row = tri__encoder_position_base(e);
-    table[1].repeat = model->extends_positions ? tri__encoder_position_base(e) + 1 : 0;
+    for (int i = 0; i < COUNT(rows); i++) {
+        if (!(rows[i].init == TRI_INIT_NORMAL ? rows[i].rows : rows[i].cols)) continue; /* without any it is absent */
+        tri__model_params(model, prefix, &rows[i], 1);
+        if (strcmp(rows[i].name, POSITIONS) != 0) continue;
+        tri_param *table = &model->param[model->n_params - 1];
+        table->zero_row = tri__encoder_position_base(e);
+        table->repeat = model->extends_positions ? tri__encoder_position_base(e) + 1 : 0;
+    }
+    model->param[first].zero_row = e->pad_token_id + 1; /* like transformers' padding_idx */
     for (int64_t layer = 0; layer < e->num_hidden_layers; layer++) layer_params(model, branch, layer);
     tri__branch_pooling_params(model, branch);
 }
@@ -94,12 +106,20 @@ static int embeddings(tri_branch *b) {
     int sum = tri__forward_slot(f, b->rows, W, "sum");
     snprintf(name, sizeof name, "%s.embeddings.word_embeddings.weight", b->prefix);
     int word = tri__forward_weight(f, "word", name, b->e->vocab_size, W);
-    snprintf(name, sizeof name, "%s.embeddings.position_embeddings.weight", b->prefix);
-    int position = tri__forward_weight(f, "position", name, b->e->max_position_embeddings, W);
+    snprintf(name, sizeof name, "%s." POSITIONS, b->prefix);
+    int64_t positions = tri__encoder_positions(b->e);
+    int position = positions ? tri__forward_weight(f, "position", name, positions, W) : -1;
     snprintf(name, sizeof name, "%s.embeddings.token_type_embeddings.weight", b->prefix);
     int type = b->e->type_vocab_size ? tri__forward_weight(f, "type", name, b->e->type_vocab_size, W) : -1;
     tri_attr attr = {.pad = (int32_t)b->e->pad_token_id + 1, .pad_position = tri__encoder_position_base(b->e)};
     TRI_BUILD(&f->build, embed, attr, sum, ids, pos, word, position, type);
+    b->table = tri__relative_table(b);
+    if (W != H && tri__family(b->e)->names->widens_first) {
+        snprintf(name, sizeof name, "%s.embeddings.embed_proj.weight", b->prefix);
+        int wide = tri__forward_slot(f, b->rows, H, "project");
+        TRI_BUILD(&f->build, linear, (tri_attr){0}, wide, sum, tri__forward_weight(f, "project.w", name, H, W), -1);
+        sum = wide, W = H;
+    }
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
     int x = tri__forward_norm(f, sum, b->rows, W, b->e->layer_norm_eps, "norm", name);
     x = tri__forward_dropout(f, x, b->rows, W, b->e->hidden_dropout_prob, b->key, "dropout");
@@ -119,17 +139,26 @@ static int attention(tri_branch *b, int x, const char *layer) {
     snprintf(name, sizeof name, "%s.%s.weight", layer, n->query);
     int w = tri__forward_weight(f, "qkv.w", name, 3 * H, H);
     snprintf(name, sizeof name, "%s.%s.bias", layer, n->query);
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, tri__forward_weight(f, "qkv.b", name, 1, 3 * H));
+    int bias = tri__forward_weight(f, "qkv.b", name, 1, 3 * H);
+    TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, bias);
 
     float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
     int key = p > 0 ? tri__forward_input(f, tri__branch_field(b, TRI_FIELD_key0)) : -1;
-    int ctx = tri__forward_slot(f, b->rows, H, "ctx"),
-        lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
+    const tri_rows queries = b->table < 0 ? b->rows : tokens; /* by distances, first ones alone cannot attend */
+    int ctx = tri__forward_slot(f, queries, H, "ctx"),
+        lse = tri__forward_slot(f, queries, e->num_attention_heads, "lse");
     tri_attr attr = {.heads = (int32_t)e->num_attention_heads};
     if (p > 0)
         attr.p = p, attr.max_len = (int32_t)f->model->max_len,
         attr.id = tri__random_id(f->build.program->slot[ctx].name);
-    tri__branch_attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
+    const int slots[] = {ctx, lse, qkv, key};
+    if (b->table < 0) tri__branch_attend(b, attr, b->rows.sym == tokens.sym, slots);
+    else tri__relative_attend(b, attr, slots, w, bias);
+    if (queries.sym != b->rows.sym) {
+        int first = tri__forward_slot(f, b->rows, H, "ctx.first");
+        TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, ctx, b->seq);
+        ctx = first;
+    }
     snprintf(name, sizeof name, "%s.%s", layer, n->attention);
     return tri__forward_linear(f, ctx, b->rows, H, H, "attn", name);
 }
@@ -179,6 +208,7 @@ static int layer(tri_branch *b, int x, int64_t index) {
     f->build.layer = -gate;
     if (gate) TRI_BUILD(&f->build, skip, (tri_attr){0}, out, res);
     f->build.layer = 0;
+    if (b->table >= 0 && index + 1 < b->e->num_hidden_layers) b->table = tri__relative_next(b);
     return out;
 }
 

@@ -14,6 +14,7 @@ typedef struct tri_branch {
     tri_field key;            /* random-number key of `rows` */
     int seq;                  /* [sequences+1,1] */
     int dense;                /* 1: attention is to all keys, whatever the blocks */
+    int table;                /* of distances, as the layer reads it; -1: none. relative.c */
     int scale;                /* [1,1] of a layer that steps leave out; -1: not made yet */
     char prefix[64];          /* of logical names */
 } tri_branch;
@@ -31,6 +32,11 @@ int tri__branch_take_first(tri_branch *b, int x);
 int tri__branch_is_first_alone(const tri_branch *b, int64_t layer);
 /* The experts of the layer whose logical names begin with `layer`. */
 int tri__branch_mixture(tri_branch *b, int x, const char *layer);
+/* The table of distances, in the embeddings' unit; -1: the family has none. And what a layer hands on to the next. */
+int tri__relative_table(tri_branch *b);
+int tri__relative_next(tri_branch *b);
+/* Attention by distances; slot: ctx, lse, qkv, key; w, bias: of the layer's queries, keys and values. */
+void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4], int w, int bias);
 void tri__branch_pooling_params(tri_network *model, int branch);
 /* Pooling and the projection of the encoder's result x: a slot [N, common]. With an encoder of both texts, the
  * secondary's is f->second. */

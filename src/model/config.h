@@ -47,6 +47,8 @@ typedef enum tri_family {
     TRI_FAMILY_DISTILBERT,
     TRI_FAMILY_ELECTRA,
     TRI_FAMILY_XLM_ROBERTA,
+    TRI_FAMILY_MPNET,
+    TRI_FAMILY_DEBERTA_V2,
     TRI_FAMILY_MODERNBERT,
     TRI_FAMILY_COUNT
 } tri_family;
@@ -58,7 +60,7 @@ typedef struct tri_encoder {
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
     int64_t max_position_embeddings;
     int64_t type_vocab_size; /* 0: no token types */
-    int64_t embedding_size;  /* ELECTRA: width of the tables; 0: hidden_size */
+    int64_t embedding_size;  /* ELECTRA, DeBERTa: width of the tables; 0: hidden_size */
     int64_t pad_token_id;  /* -1: none. Its word row and, where positions count from it, the position row of that
                             * number begin as zeros and are not trained */
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
@@ -68,6 +70,14 @@ typedef struct tri_encoder {
     double expert_capacity_factor, router_aux_loss_coef;
     int64_t expert_every;  /* expert_layers: each layer whose number, from 1, is a multiple of it; 0: expert_layer */
     uint64_t expert_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* bit k % 64 of word k / 64: layer k, from 0 */
+    int64_t relative_attention_num_buckets; /* MPNet: rows of its table */
+    /* DeBERTa's */
+    int relative_attention, share_att_key;
+    int position_biased_input; /* 0: no table of positions */
+    int64_t position_buckets;  /* of each sign; below 1: each distance has its own */
+    int64_t max_relative_positions; /* below 1: max_position_embeddings */
+    int pos_att_type;          /* attr.terms of attention_disentangled */
+    int norm_rel_ebd;          /* 1: a norm of the table of distances */
     /* ModernBERT's */
     double mlp_dropout;
     int attention_bias, mlp_bias, norm_bias;
@@ -100,6 +110,10 @@ int64_t tri__encoder_expert_layers(const tri_encoder *encoder); /* how many */
 tri_status tri__experts_parse(const tri_json *json, tri_encoder *encoder);
 tri_status tri__experts_check(const tri_encoder *encoder);
 void tri__experts_json(const tri_encoder *encoder, tri_json *json);
+/* DeBERTa: rows of each sign in the table of distances; 0: other families. */
+int64_t tri__encoder_span(const tri_encoder *encoder);
+/* Rows of the position table; 0: it has none. */
+int64_t tri__encoder_positions(const tri_encoder *encoder);
 /* Width of the tables of embeddings. */
 int64_t tri__encoder_embedding(const tri_encoder *encoder);
 /* Whether a layer attends to the encoder's blocks alone, where it has some; else to all keys. */

@@ -126,6 +126,11 @@ int64_t tri__encoder_embedding(const tri_encoder *encoder) {
     return encoder->embedding_size ? encoder->embedding_size : encoder->hidden_size;
 }
 
+int64_t tri__encoder_positions(const tri_encoder *encoder) {
+    int none = encoder->family == TRI_FAMILY_DEBERTA_V2 && !encoder->position_biased_input;
+    return none ? 0 : encoder->max_position_embeddings;
+}
+
 int tri__encoder_position_base(const tri_encoder *encoder) {
     return tri__family(encoder)->counts_from_pad ? (int)encoder->pad_token_id + 1 : 0;
 }
@@ -133,6 +138,8 @@ int tri__encoder_position_base(const tri_encoder *encoder) {
 int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len) {
     int64_t base = tri__encoder_position_base(encoder), positions = encoder->max_position_embeddings - base;
     if (positions >= max_len || positions < 1) return 0;
+    if (encoder->max_relative_positions < 0) /* DeBERTa: what all distances beyond it share does not change */
+        encoder->max_relative_positions = encoder->max_position_embeddings;
     encoder->max_position_embeddings = base + max_len;
     return positions;
 }

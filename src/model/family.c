@@ -71,6 +71,55 @@ static const tri_option electra_keys[] = {
      .max = 65536},
     {0}};
 
+/* ---- MPNet ---- */
+
+static const tri_layer_names mpnet_names = {.layer = "encoder.layer.",
+                                            .query = "attention.attn.q",
+                                            .key = "attention.attn.k",
+                                            .value = "attention.attn.v",
+                                            .attention = "attention.attn.o",
+                                            .attention_norm = "attention.LayerNorm",
+                                            .inner = "intermediate.dense",
+                                            .outer = "output.dense",
+                                            .norm = "output.LayerNorm",
+                                            .attention_dropout = 1};
+
+static const tri_key_name mpnet_keys[] = {{"type_vocab_size", NULL}, {0}};
+
+/* transformers reads 32 rows, whatever this says. */
+static const tri_option mpnet_own[] = {
+    {.name = "relative_attention_num_buckets", .kind = TRI_OPTION_INT,
+     .offset = offsetof(tri_encoder, relative_attention_num_buckets), .min = 32, .max = 65536},
+    {0}};
+
+static const tri_fixed_key mpnet_fixed[] = {{"pad_token_id", "1", .checked = 1},
+                                            {"bos_token_id", "0", .written = 1},
+                                            {"eos_token_id", "2", .written = 1},
+                                            {0}};
+
+/* ---- DeBERTa ---- */
+
+static const tri_layer_names deberta_names = {.layer = "encoder.layer.",
+                                              .query = "attention.self.query_proj",
+                                              .key = "attention.self.key_proj",
+                                              .value = "attention.self.value_proj",
+                                              .attention = "attention.output.dense",
+                                              .attention_norm = "attention.output.LayerNorm",
+                                              .inner = "intermediate.dense",
+                                              .outer = "output.dense",
+                                              .norm = "output.LayerNorm",
+                                              .attention_dropout = 1,
+                                              .widens_first = 1};
+
+#define DEBERTA \
+    { \
+        .family = TRI_FAMILY_DEBERTA_V2, .vocab_size = 128100, .hidden_size = 1536, .num_hidden_layers = 24, \
+        .num_attention_heads = 24, .intermediate_size = 6144, .max_position_embeddings = 512, \
+        .hidden_dropout_prob = 0.1, .attention_probs_dropout_prob = 0.1, .initializer_range = 0.02, \
+        .layer_norm_eps = 1e-7, .position_biased_input = 1, .position_buckets = -1, .max_relative_positions = -1, \
+        EXPERTS \
+    }
+
 /* ---- ModernBERT ---- */
 
 #define MODERNBERT \
@@ -137,6 +186,32 @@ static const tri_family_row rows[TRI_FAMILY_COUNT] = {
                                 .names = &bert_names,
                                 .params = tri__bert_params,
                                 .forward = tri__bert_forward},
+    [TRI_FAMILY_MPNET] = {.type = "mpnet",
+                          .architecture = "MPNetModel",
+                          .prefix = "mpnet.",
+                          .defaults = {.family = TRI_FAMILY_MPNET, COMMON, BASE, .vocab_size = 30527,
+                                       .num_hidden_layers = 12, .pad_token_id = 1,
+                                       .relative_attention_num_buckets = 32},
+                          .keys = mpnet_keys,
+                          .fixed = mpnet_fixed,
+                          .own = mpnet_own,
+                          .counts_from_pad = 1,
+                          .has_pooler = 1,
+                          .names = &mpnet_names,
+                          .params = tri__bert_params,
+                          .forward = tri__bert_forward,
+                          .check = tri__relative_check},
+    [TRI_FAMILY_DEBERTA_V2] = {.type = "deberta-v2",
+                               .architecture = "DebertaV2Model",
+                               .prefix = "deberta.",
+                               .defaults = DEBERTA,
+                               .own = tri__deberta_own,
+                               .names = &deberta_names,
+                               .params = tri__bert_params,
+                               .forward = tri__bert_forward,
+                               .parse = tri__deberta_parse,
+                               .check = tri__deberta_check,
+                               .write = tri__deberta_write},
     [TRI_FAMILY_MODERNBERT] = {.type = "modernbert",
                                .architecture = "ModernBertModel",
                                .prefix = "model.",

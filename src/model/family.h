@@ -26,6 +26,7 @@ typedef struct tri_layer_names {
     const char *inner, *outer;        /* the feed-forward layers, to intermediate_size and back */
     const char *norm;
     int attention_dropout;            /* hidden_dropout_prob after that dense layer, too */
+    int widens_first;                 /* tables of another width are projected before their norm, without a bias */
 } tri_layer_names;
 
 typedef struct tri_family_row {
@@ -58,6 +59,13 @@ const char *tri__family_key(const tri_family_row *row, const char *bert);
 /* For family.c: post-norm encoders. */
 void tri__bert_params(tri_network *model, int branch);
 int tri__bert_forward(tri_forward *f, int branch);
+/* MPNet and DeBERTa: what attention by distances cannot be combined with. relative.c */
+tri_status tri__relative_check(const tri_encoder *e);
+/* DeBERTa. deberta.c */
+extern const tri_option tri__deberta_own[];
+tri_status tri__deberta_parse(const tri_json *json, tri_encoder *e);
+tri_status tri__deberta_check(const tri_encoder *e);
+void tri__deberta_write(const tri_encoder *e, tri_json *json);
 /* ModernBERT. modernbert.c, modernbert_keys.c */
 extern const tri_key_name tri__modernbert_keys[];
 extern const tri_option tri__modernbert_own[];

@@ -11,6 +11,7 @@ const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "sec
 
 int tri__weight_quantizes(const char *name, const tri_shape *shape) {
     if (shape->n != 2) return 0; /* a bias, a norm */
+    if (strstr(name, ".relative_attention_bias.") || strstr(name, ".rel_embeddings.")) return 0; /* of distances */
     for (int branch = 0; branch < 2; branch++) {
         const char *start = tri__branch_name(branch);
         if (tri__text_begins(name, start) && name[strlen(start)] == '.') return 1;
@@ -189,6 +190,8 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_control: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}, *cols = TRI_TOLD_COUNT; return;
     case TRI_FIELD_blocks0:
     case TRI_FIELD_blocks1: *rows = (tri_rows){.add = model->blocks[field - TRI_FIELD_blocks0].n}; return;
+    case TRI_FIELD_keyd0:
+    case TRI_FIELD_keyd1: *rows = (tri_rows){.add = model->distances[field - TRI_FIELD_keyd0].rows}, *cols = 2; return;
     case TRI_FIELD_weights: /* of the start program, which models do not write */
     case TRI_FIELD_COUNT: break;
     }

@@ -45,6 +45,13 @@ typedef struct tri_unit {
                          * has none */
 } tri_unit;
 
+/* The table of distances that layers of some families read (layout/distance.h). */
+typedef struct tri_distances {
+    int64_t rows, all;         /* that max_len reaches, the middle ones of all; 0: there is no table */
+    int32_t buckets, reach;    /* of attention's attributes */
+    int32_t *key;              /* [rows,2] random-number key: the row of all, 0; NULL where nothing is dropped */
+} tri_distances;
+
 typedef struct tri_network {
     tri_arena *arena;
     int n_texts;               /* 1, or 2 with a secondary text */
@@ -52,6 +59,7 @@ typedef struct tri_network {
                                 * of a microbatch, then of all secondary ones: T0 tokens in W0 sequences */
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
+    tri_distances distances[2]; /* likewise */
     int n_columns;             /* of the table; 0: no tabular branch */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;
@@ -153,6 +161,7 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer);
 /* x [rows,H] through the experts of the layer whose logical names begin with `prefix`: [rows,H]. */
 int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char *prefix);
 
+tri_distances tri__distances(tri_arena *arena, const tri_encoder *encoder, int64_t max_len);
 void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);

@@ -21,6 +21,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
         const tri_family_row *family = tri__family(&encoder[branch]);
         int64_t window = 0;
         tri_pattern pattern = family->pattern ? family->pattern(&encoder[branch], &window) : encoder[branch].pattern;
+        model->distances[branch] = tri__distances(arena, &encoder[branch], model->max_len);
         family->params(model, branch);
         model->blocks[branch] = tri__pattern_blocks(arena, &pattern, model->max_len,
                                                     encoder[branch].num_attention_heads, window);

@@ -1,5 +1,6 @@
 /* layer_gates.c - the schedule of layer dropping, and its gates. */
 #include "plan/layer_gates.h"
+#include "model/family.h"
 #include "base/random.h"
 #include "plan/step_kinds.h"
 
@@ -69,6 +70,11 @@ tri_status tri__layer_gates_set(tri_arena *arena, const tri_layer_drop *how, con
                          (long long)tri__model_layers(model), TRI_MAX_LAYERS);
     for (int text = 0; text < model->n_encoders; text++) {
         int64_t layers = model->encoder[text].num_hidden_layers;
+        if (model->distances[text].rows)
+            return tri__fail(TRI_USAGE,
+                             "--layer-drop: layers of the %s encoder, a %s model, hand a table of distances to each "
+                             "other, so that none can be left out; take --layer-drop none",
+                             tri__branch_name(text), tri__family(&model->encoder[text])->type);
         for (int64_t layer = 1; layer <= layers; layer++)
             *TRI_PUSH(arena, program->layer, program->n_layers, program->cap_layers) = (tri_layer_gate){
                 tri__arena_print(arena, "%s.layer.%lld", tri__branch_name(text), (long long)layer - 1),

@@ -17,6 +17,7 @@
  * The template is the same for all ranks of a run. `context_place` writes what differs: which run of the inputs and of
  * pooled rows is this rank's, which heads, and its neighbours in the ring. */
 #include "plan/plan.h"
+#include "model/family.h"
 
 #include <string.h>
 
@@ -146,6 +147,13 @@ static void rewrite(context *c, const tri_instr *instr) {
 
 static tri_status check_sizes(const tri_plan_in *in) {
     int cp = tri__mesh_cp(&in->mesh), all = cp * in->mesh.tp;
+    for (int b = 0; b < in->model->n_encoders; b++)
+        if (in->model->distances[b].rows)
+            return tri__fail(TRI_USAGE,
+                             "--cp-size %d: the %s encoder is a %s model, whose attention depends on the distances of "
+                             "tokens, which ranks of the cp axis cannot share; leave it out: longer texts fit with "
+                             "--recompute full or --tp-size",
+                             cp, tri__branch_name(b), tri__family(&in->model->encoder[b])->type);
     for (int b = 0; b < in->model->n_encoders && !in->ring; b++) {
         long long heads = in->model->encoder[b].num_attention_heads;
         if (heads % all)

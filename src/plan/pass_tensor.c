@@ -123,7 +123,13 @@ static rule rule_of(const tensor *t, const tri_instr *instr) {
         share = share_of(t, TRI_SLOT(instr, linear_experts, w));
         return share == TRI_SHARE_ROWS ? (rule){WHOLE, COLUMNS} : (rule){COLUMNS, PARTIAL};
     case TRI_OP_attention: case TRI_OP_attention_first:
-    case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_attention_sparse: case TRI_OP_attention_sparse_first:
+    case TRI_OP_attention_biased: case TRI_OP_attention_disentangled: return (rule){COLUMNS, COLUMNS};
+    case TRI_OP_table:
+        return (rule){WHOLE, share_of(t, TRI_SLOT(instr, table, w)) == TRI_SHARE_COLS ? COLUMNS : WHOLE};
+    case TRI_OP_pool_first: /* of a rank's heads, or of all columns */
+        same = t->placed[TRI_SLOT(instr, pool_first, x)] == COLUMNS ? COLUMNS : WHOLE;
+        return (rule){same, same};
     case TRI_OP_heads_part: case TRI_OP_heads_join: case TRI_OP_heads_own:
     case TRI_OP_ring_attention: case TRI_OP_ring_first:
         return (rule){COLUMNS, COLUMNS};

@@ -189,7 +189,9 @@ typedef struct tri_attr {
     X(places0, "first place of each sequence in an expert's rows, and their number; rows as seq0 i32")      \
     X(places1, "the same for the secondary text")                                                           \
     X(balance_inv0, "1 / sequences of the primary text in the global batch [1,1] f64")                      \
-    X(balance_inv1, "the same for the secondary text")
+    X(balance_inv1, "the same for the secondary text")                                                      \
+    X(keyd0, "random-number key of each row of the table of distances [B,2] i32: the row, 0")               \
+    X(keyd1, "the same for the secondary text")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -16,7 +16,9 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
                   instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||
                   instr->op == TRI_OP_attention_sparse_din || instr->op == TRI_OP_attention_part ||
                   instr->op == TRI_OP_attention_part_din || instr->op == TRI_OP_attention_sparse_part ||
-                  instr->op == TRI_OP_attention_sparse_part_din;
+                  instr->op == TRI_OP_attention_sparse_part_din || instr->op == TRI_OP_attention_biased ||
+                  instr->op == TRI_OP_attention_biased_din || instr->op == TRI_OP_attention_disentangled ||
+                  instr->op == TRI_OP_attention_disentangled_din;
     return attends ? rate * h->attention : rate;
 }
 

@@ -120,6 +120,10 @@ static const struct sibling {
     {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
     {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */
     {TRI_OP_attention_sparse_din, TRI_OP_attention_din, 1},
+    {TRI_OP_attention_biased, TRI_OP_attention, 1},
+    {TRI_OP_attention_biased_din, TRI_OP_attention_din, 1.05},
+    {TRI_OP_attention_disentangled, TRI_OP_attention, 2},
+    {TRI_OP_attention_disentangled_din, TRI_OP_attention_din, 2.2},
     {TRI_OP_attention_part, TRI_OP_attention, 1}, /* of sequences as long as a chunk */
     {TRI_OP_attention_part_din, TRI_OP_attention_din, 1},
     {TRI_OP_attention_first_part, TRI_OP_attention_first, 1},
