@@ -70,9 +70,9 @@ static tri_status write_table(const tri_step_case *at, const char *folder, int64
 
 /* Keys of version 3 that are not its class's defaults. */
 static const char deberta[] =
-    "{\"type_vocab_size\": 0, \"relative_attention\": true, \"position_buckets\": 256, \"norm_rel_ebd\": \"layer_norm\", "
-    "\"share_att_key\": true, \"pos_att_type\": [\"p2c\", \"c2p\"], \"position_biased_input\": false, "
-    "\"max_relative_positions\": -1}";
+    "{\"type_vocab_size\": 0, \"relative_attention\": true, \"position_buckets\": 256, "
+    "\"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \"pos_att_type\": [\"p2c\", \"c2p\"], "
+    "\"position_biased_input\": false, \"max_relative_positions\": -1}";
 
 static tri_status encoder_json(const tri_step_case *at, tri_json **out) {
     tri_encoder encoder = {0};
