@@ -4,8 +4,9 @@ fixed:   16 samples of 128 tokens in both texts. No attention mask is given, as 
 reviews: the reviews' own lengths, WordPiece of bert-base-cased, batch 32, padded to the batch's longest, in shuffled
 order. Both: two 6-layer 384-wide encoders, dropout 0.1, fp32, fused AdamW, clipping at 1.0, scaled-dot-product
 attention. modernbert: one 6-layer 384-wide ModernBERT (modernbert.json), 16 samples of 4 to 511 tokens, padded to the
-batch's longest, without dropout, eager or with --compile, of dynamic shapes. Batches are assembled and padded before the clock starts, so that only the step is measured. With WORLD_SIZE
-above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is one rank of DDP over gloo, and each rank has its own batch.
+batch's longest, without dropout, eager or with --compile, of dynamic shapes. Batches are assembled and padded before
+the clock starts, so that only the step is measured. With WORLD_SIZE above 1 (and RANK, MASTER_ADDR, MASTER_PORT) it is
+one rank of DDP over gloo, and each rank has its own batch.
 
 minilm, base128, base512, base512real, large512, oneb, and the families' own (bert, modernbert, ...): the cases of
 `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or with --compile. --pad 64 pads to a multiple of

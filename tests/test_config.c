@@ -540,6 +540,55 @@ static void test_encoder_parse(void **state) {
     expect_error("sizes", tri__encoder_check(&e, "cfg", 8), TRI_USAGE, "above 0");
 }
 
+/* ModernBERT's keys in both of transformers' forms, there and back; and what cannot be honoured. */
+static void test_modernbert(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys, *error; /* of a config.json with 5 layers */
+        int local[5];
+        double global_theta, local_theta;
+    } cases[] = {
+        {"\"hidden_size\": 768", NULL, {0, 1, 1, 0, 1}, 160000, 10000},
+        {"\"global_attn_every_n_layers\": 2, \"global_rope_theta\": 7, \"local_rope_theta\": null", NULL,
+         {0, 1, 0, 1, 0}, 7, 7},
+        {"\"layer_types\": [\"full_attention\", \"sliding_attention\", \"sliding_attention\", \"full_attention\","
+         " \"sliding_attention\"], \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\","
+         " \"rope_theta\": 11}, \"sliding_attention\": {\"rope_theta\": 12}}", NULL, {0, 1, 1, 0, 1}, 11, 12},
+        {"\"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\", \"full_attention\","
+         " \"full_attention\"], \"attention_dropout\": 0.25, \"mlp_dropout\": 0.5, \"norm_bias\": true", NULL,
+         {1, 0, 1, 0, 0}, 160000, 10000},
+        {"\"layer_types\": [\"full_attention\"]", "cfg: layer_types is not a list of as many entries", {0}, 0, 0},
+        {"\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"yarn\"}}", "rope_type of full_attention is", {0},
+         0, 0},
+        {"\"rope_scaling\": {\"factor\": 2}", "rope_scaling is given", {0}, 0, 0},
+        {"\"local_attention\": 1", "local_attention: 1 is out of range", {0}, 0, 0},
+        {"\"num_experts\": 2", "num_experts 2: feed-forward layers of a modernbert", {0}, 0, 0},
+        {"\"attention_pattern\": \"window\"", "have patterns of their own", {0}, 0, 0},
+        {"\"num_attention_heads\": 256", "take an even number", {0}, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_encoder e = {0}, back = {0};
+        char text[512];
+        snprintf(text, sizeof text, "{\"model_type\": \"modernbert\", \"num_hidden_layers\": 5, %s}", cases[i].keys);
+        tri_json *json = json_of(text);
+        assert_non_null(json);
+        tri_status status = tri__encoder_parse(json, "cfg", &e);
+        if (status == TRI_OK) status = tri__encoder_check(&e, "cfg", 8192);
+        tri__json_decref(json);
+        if (cases[i].error) {
+            expect_error(cases[i].keys, status, TRI_USAGE, cases[i].error);
+            continue;
+        }
+        assert_int_equal(status, TRI_OK);
+        for (int k = 0; k < 5; k++) assert_int_equal(tri__encoder_is_local(&e, k), cases[i].local[k]);
+        assert_true(e.global_rope_theta == cases[i].global_theta && e.local_rope_theta == cases[i].local_theta);
+        json = tri__encoder_json(&e);
+        assert_int_equal(tri__encoder_parse(json, "cfg", &back), TRI_OK);
+        assert_memory_equal(&back, &e, sizeof e);
+        tri__json_decref(json);
+    }
+}
+
 /* Without a pad token no row is left out; a config.json says so by null, and so does what is written. */
 static void test_encoder_without_pad(void **state) {
     (void)state;
@@ -562,6 +611,7 @@ int main(void) {
         cmocka_unit_test(test_defaults),      cmocka_unit_test(test_values),
         cmocka_unit_test(test_model_check),   cmocka_unit_test(test_presets),
         cmocka_unit_test(test_encoder_parse), cmocka_unit_test(test_encoder_without_pad),
+        cmocka_unit_test(test_modernbert),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

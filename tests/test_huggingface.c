@@ -306,9 +306,39 @@ static void repeated(void **state) {
     tri__hf_close(hf);
 }
 
+/* Parts of a joined tensor are runs of its rows, read by any slice of them. */
+static void joined(void **state) {
+    (void)state;
+    static const float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const tri_piece stored[] = {whole("model.layers.0.attn.Wqkv.weight", TRI_F32, tri__shape_2d(6, 2), rows),
+                                whole("model.layers.0.mlp.Wi.bias", TRI_F32, tri__shape_1d(4), rows),
+                                whole("head.dense.weight", TRI_F32, tri__shape_2d(2, 2), four)};
+    write_file("model.safetensors", stored, 3);
+    float query[4] = {0}, value[2] = {0}, gate[2] = {0};
+    tri_piece pieces[] = {whole("primary.layers.0.attn.Wqkv.query.weight", TRI_F32, tri__shape_2d(2, 2), query),
+                          whole("primary.layers.0.attn.Wqkv.value.weight", TRI_F32, tri__shape_2d(2, 2), value),
+                          whole("primary.layers.0.mlp.Wi.gate.bias", TRI_F32, tri__shape_1d(2), gate)};
+    pieces[1].slice = (tri_slice){.start = {1, 0}, .extent = {1, 2}, .begin = 0, .end = 2}; /* its second row */
+    uint8_t filled[3] = {0};
+    char said[4096] = "";
+    tri_log log = {.say = collect, .context = said};
+    tri_hf *hf;
+    assert_int_equal(tri__hf_open(folder, &hf), TRI_OK);
+    assert_int_equal(tri__hf_read(hf, "primary.", "model.", pieces, 3, filled, &log), TRI_OK);
+    assert_memory_equal(query, rows, sizeof query);
+    assert_true(value[0] == 11 && value[1] == 12 && gate[0] == 3 && gate[1] == 4);
+    assert_null(strstr(said, "does not have"));
+    assert_non_null(strstr(said, "ignored 1: head.dense.weight"));
+    pieces[0] = whole(pieces[0].name, TRI_F32, tri__shape_2d(3, 2), query);
+    assert_int_equal(tri__hf_read(hf, "primary.", "model.", pieces, 1, filled, NULL), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "'model.layers.0.attn.Wqkv.weight' has shape [6, 2]"));
+    tri__hf_close(hf);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {TEST(names_and_words), TEST(shards),   TEST(links),
-                                       TEST(snapshots),       TEST(repeated), TEST(refused)};
+                                       TEST(snapshots),       TEST(repeated), TEST(refused),
+                                       TEST(joined)};
     return cmocka_run_group_tests_name("huggingface", tests, NULL, NULL);
 }

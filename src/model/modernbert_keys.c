@@ -50,6 +50,7 @@ static tri_status parse_types(const tri_json *value, tri_encoder *e) {
         while (i < e->num_hidden_layers && (int)(e->local_layer[i / 64] >> i % 64 & 1) == (i % n != 0)) i++;
         if (i < e->num_hidden_layers) continue;
         e->global_attn_every_n_layers = n;
+        memset(e->local_layer, 0, sizeof e->local_layer);
         break;
     }
     return TRI_OK;
