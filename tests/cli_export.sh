@@ -102,8 +102,18 @@ cp model/vocab.txt beside
 echo '{"additional_special_tokens": ["<x>"], "mask_token": {"content": "[MASK]", "lstrip": true}}' \
     >beside/special_tokens_map.json
 echo "{\"<y>\": $pieces}" >beside/added_tokens.json
+mkdir -p unigram
+{
+    printf '{"normalizer": {"type": "Sequence", "normalizers": [{"type": "Nmt"}, {"type": "Lowercase"}]},'
+    printf '"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},'
+    printf '"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},'
+    printf '"model": {"type": "Unigram", "unk_id": 1, "vocab": ['
+    awk '!/^##/ { printf "%s[\"%s\", %.7g]", (NR > 1 ? ", " : ""), (length($0) > 1 && NR > 5 ? "▁" : "") $0, -NR / 7 }' \
+        model/vocab.txt
+    printf ']}}'
+} >unigram/tokenizer.json
 echo 'The Box was <y> late <x> BAD  [MASK]' >words.txt
-for kind in cased alone beside; do
+for kind in cased alone beside unigram; do
     sed 's,"primary_tokenizer": *"[^"]*","primary_tokenizer": "'"$work/$kind"'",' config.json >kind.json
     run train --config kind.json --data-path data --output-dir run-$kind --max-steps 1 --batch-size 16 --seed 1
     expect_code 0
@@ -119,10 +129,14 @@ expect_text export-cased/primary/tokenizer_config.json '"do_lower_case": false' 
 expect_text export-alone/primary/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
 expect_text export-beside/primary/tokenizer_config.json '"<x>"' '"<y>"' "\"$((pieces + 1))\"" '"lstrip": true' \
     '"do_lower_case": true'
-for kind in cased alone; do
+for kind in cased alone unigram; do
     expect "$kind: tokenizer.json as it was" cmp -s $kind/tokenizer.json export-$kind/primary/tokenizer.json
 done
-sed "s,$work/cased,$work/model,; s,\"model_type\": \"bert\",\"model_type\": \"roberta\"," kind.json >odd.json
+mv unigram elsewhere
+run predict --checkpoint run-unigram --data-path data --output unigram.csv
+expect_code 0
+expect "a checkpoint has its vocabulary with it" test "$(wc -l <unigram.csv)" = 41
+sed "s,$work/unigram,$work/model,; s,\"model_type\": \"bert\",\"model_type\": \"roberta\"," kind.json >odd.json
 run train --config odd.json --data-path data --output-dir odd --max-steps 1 --batch-size 16
 expect_code 0
 expect_text "$err" 'pad_token_id 1 is "[UNK]"' "not trained"

@@ -176,6 +176,99 @@ static void reads_files_without_types(void **state) {
     tri__tokenizer_free(tokenizer);
 }
 
+#define PIECE "[\"<unk>\", 0], [\"a\", -1.5], [\"\xE2\x96\x81\", -2]"
+#define UNIGRAM(rest) "{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, " rest "}}"
+
+static void refuses_bad_unigram(void **state) {
+    static const struct {
+        const char *text;
+        tri_status status;
+        const char *want;
+    } rows[] = {
+        {UNIGRAM("\"vocab\": []"), TRI_DATA, "tokenizer.json: the vocabulary must be an array"},
+        {UNIGRAM("\"vocab\": {\"a\": 0}"), TRI_DATA, "the vocabulary must be an array"},
+        {UNIGRAM("\"vocab\": [[\"a\"]]"), TRI_DATA, "id 0 must be [piece, score]"},
+        {UNIGRAM("\"vocab\": [[\"a\", \"1\"]]"), TRI_DATA, "id 0 must be [piece, score]"},
+        {UNIGRAM("\"vocab\": [[\"a\", NaN]]"), TRI_DATA, "tokenizer.json:1:"},
+        {UNIGRAM("\"vocab\": [[\"a\", 1e999]]"), TRI_DATA, "tokenizer.json:1:"},
+        {UNIGRAM("\"vocab\": [" PIECE ", [\"\", -1]]"), TRI_DATA, "id 3 has a piece of 0 bytes"},
+        {UNIGRAM("\"vocab\": [" PIECE ", [\"a\", -1]]"), TRI_DATA, "piece \"a\" has ids 1 and 3"},
+        {"{\"model\": {\"type\": \"Unigram\", \"unk_id\": 3, \"vocab\": [" PIECE "]}}", TRI_DATA,
+         "unk_id must be an id of the vocabulary, 0 to 2"},
+        {"{\"model\": {\"type\": \"Unigram\", \"unk_id\": null, \"vocab\": [" PIECE "]}}", TRI_DATA, "unk_id"},
+        {UNIGRAM("\"nbest_size\": 64, \"vocab\": [" PIECE "]"), TRI_USAGE, "nbest_size of Unigram"},
+        {"{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": "
+         "[" PIECE "]}}",
+         TRI_USAGE, "Unigram does not go with"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"__\"}}", TRI_DATA, "one character"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"no\"}}", TRI_DATA,
+         "prepend_scheme of Metaspace"},
+        {"{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", \"add_prefix_space\": false}}",
+         TRI_DATA, "add_prefix_space of Metaspace is false"},
+        {"{\"normalizer\": {\"type\": \"Nmt\"}, \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\", "
+         "\"prepend_scheme\": \"first\"}}",
+         TRI_USAGE, "\"first\" of Metaspace after a normalizer"},
+        {"{\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a+\"}, \"content\": \"\"}}", TRI_USAGE,
+         "the regular expression a+ of Replace"},
+        {"{\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"\"}, \"content\": \"b\"}}", TRI_DATA,
+         "the pattern of Replace"},
+        {"{\"normalizer\": {\"type\": \"Precompiled\"}}", TRI_DATA, "precompiled_charsmap must be a text"},
+        {"{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AAA\"}}", TRI_DATA, "not base64"},
+        {"{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AA=A\"}}", TRI_DATA, "not base64"},
+        {"{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AAB=\"}}", TRI_DATA, "not base64"},
+        {"{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"////fwAA\"}}", TRI_DATA,
+         "has 6 bytes, but says that its trie has 2147483647"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        make_folder(state);
+        put("tokenizer.json", rows[i].text);
+        refuses(i, rows[i].status, rows[i].want);
+    }
+    make_folder(state);
+    put("spm.model", "");
+    put("config.json", "{\"model_type\": \"deberta-v2\"}");
+    refuses(0, TRI_NOINPUT, "AutoTokenizer.from_pretrained('/tmp/trident-tokenizer-files-");
+}
+
+/* A folder with a character map of 256 units, of which these are not 0, and the replacements "x" and "". */
+static void put_map(const uint32_t (*units)[2], size_t n) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char data[4 + 1024 + 3] = {[1] = 4, [1028] = 'x'};
+    char text[2048] = "{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"",
+         *at = text + strlen(text);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < 4; k++) data[4 + 4 * units[i][0] + (size_t)k] = (unsigned char)(units[i][1] >> 8 * k);
+    for (size_t i = 0; i < 1029; i += 3) /* a multiple of 3 */
+        for (int k = 0; k < 4; k++)
+            *at++ = letters[((uint32_t)data[i] << 16 | (uint32_t)data[i + 1] << 8 | data[i + 2]) >> (18 - 6 * k) & 63];
+    strcpy(at, "\"}, \"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0], [\"x\", -1]]}}");
+    make_folder(NULL);
+    put("tokenizer.json", text);
+}
+
+#define UNIT(label, leaf, offset) ((uint32_t)(label) | (uint32_t)(leaf) << 8 | (uint32_t)(offset) << 10)
+#define MAP(...) put_map((const uint32_t[][2]){__VA_ARGS__}, sizeof((const uint32_t[][2]){__VA_ARGS__}) / 8)
+
+static void follows_every_path_of_a_map(void **state) {
+    (void)state;
+    int32_t ids[8];
+    MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 1, 0x40)}, {0x20, 1u << 31}); /* a: x */
+    tri_tokenizer *tokenizer = load();
+    assert_int_equal(tri__tokenizer_encode(tokenizer, "a", 1, 8, ids), 1);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(tri__tokenizer_encode(tokenizer, "ba\xCC\x81", 4, 8, ids), 2); /* the accent goes with a */
+    assert_int_equal(ids[1], 1);
+    tri__tokenizer_free(tokenizer);
+    MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 0, 0x61)});
+    refuses(1, TRI_DATA, "tokenizer.json: precompiled_charsmap: the trie has a cycle, at unit 1");
+    MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 0, 0x400)});
+    refuses(2, TRI_DATA, "the trie leads outside of itself, to unit 1120 of 256");
+    MAP({0, UNIT(0, 0, 0x3FFFFF)});
+    refuses(3, TRI_DATA, "the trie leads outside of itself");
+    MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 1, 0x40)}, {0x20, 1u << 31 | 2});
+    refuses(4, TRI_DATA, "a replacement begins at byte 2, where there is none");
+}
+
 static uint64_t hash_of(const char *vocabulary, const char *merges, const char *config) {
     make_folder(NULL);
     put("vocab.json", vocabulary);
@@ -268,6 +361,13 @@ static void takes_linear_time(void **state) {
     tokenizer = load();
     assert_true(time_of(tokenizer, "\xCC\x95\xCC\xA7\xCC\x81", 999999) < 1.0 * SLOWER);
     tri__tokenizer_free(tokenizer);
+    /* one word, one cluster, or many */
+    MAP({0, UNIT(0, 0, 1)}, {0x60, UNIT('a', 1, 0x40)}, {0x20, 1u << 31});
+    tokenizer = load();
+    static const char *const clusters[] = {"a", "ab ", "\xCC\x81", "\xE0\xA4\x95\xE0\xA5\x8D", "\xC2\xA9\xE2\x80\x8D"};
+    for (size_t i = 0; i < sizeof clusters / sizeof *clusters; i++)
+        assert_true(time_of(tokenizer, clusters[i], 999999) < 1.0 * SLOWER);
+    tri__tokenizer_free(tokenizer);
 }
 
 enum { THREADS = 4, TEXTS = 2000, IDS = 64 };
@@ -339,7 +439,8 @@ int main(void) {
         cmocka_unit_test(refuses_bad_vocabularies_and_merges), cmocka_unit_test(refuses_bad_tokenizer_json),
         cmocka_unit_test(reads_files_without_types),           cmocka_unit_test(hashes_tell_tokenizers_apart),
         cmocka_unit_test(takes_linear_time),                   cmocka_unit_test(threads_agree),
-        cmocka_unit_test(cuts_to_any_length),
+        cmocka_unit_test(cuts_to_any_length),                  cmocka_unit_test(refuses_bad_unigram),
+        cmocka_unit_test(follows_every_path_of_a_map),
     };
     return cmocka_run_group_tests(tests, make_folder, forget);
 }
