@@ -108,8 +108,8 @@ mkdir -p unigram
     printf '"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},'
     printf '"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},'
     printf '"model": {"type": "Unigram", "unk_id": 1, "vocab": ['
-    awk '!/^##/ { printf "%s[\"%s\", %.7g]", (NR > 1 ? ", " : ""), (length($0) > 1 && NR > 5 ? "▁" : "") $0, -NR / 7 }' \
-        model/vocab.txt
+    awk '!/^##/ { word = (length($0) > 1 && NR > 5 ? "▁" : "") $0
+        printf "%s[\"%s\", %.7g]", (NR > 1 ? ", " : ""), word, -NR / 7 }' model/vocab.txt
     printf ']}}'
 } >unigram/tokenizer.json
 echo 'The Box was <y> late <x> BAD  [MASK]' >words.txt

@@ -187,6 +187,7 @@ def components():
     blanks = n.Replace(Regex(" {2,}"), "\u2581")
     yield small(None, p.Metaspace())
     yield small(None, None, seed=2)
+    yield small(None, p.Metaspace(), seed=8)  # "eeeee" shows how scores are parsed
     yield small(accents, p.Sequence([p.WhitespaceSplit(), p.Metaspace()]), processor=processors.TemplateProcessing(
         single="<unk> $A <unk>", special_tokens=[("<unk>", 0)]))
     yield small(n.Sequence([accents, n.Strip(left=False), blanks]), p.Metaspace(), fallback=True, seed=3)
@@ -197,7 +198,7 @@ def components():
     yield small(n.Nmt(), p.Metaspace(prepend_scheme="never"), seed=6)
     yield small(n.Sequence([n.Nmt(), n.NFKC(), n.Prepend("\u2581"), n.Replace(" ", "\u2581")]), None, seed=7)
     yield small(n.Sequence([n.Replace("``", '"'), n.Replace("''", '"'), n.NFKD(), n.StripAccents(), n.Lowercase(),
-                            accents]), p.Sequence([p.WhitespaceSplit(), p.Metaspace()]), seed=8)
+                            accents]), p.Sequence([p.WhitespaceSplit(), p.Metaspace()]), seed=16)
     yield small(accents, p.Metaspace(prepend_scheme="first"), [token("[SEP]"), token("the", normalized=True)], seed=9)
     yield small(n.Replace("a", "bb"), p.Metaspace(prepend_scheme="first", split=False), fallback=True, seed=10)
     yield small(None, p.Sequence([p.WhitespaceSplit(), p.Metaspace(prepend_scheme="first")]), seed=11)
@@ -276,6 +277,7 @@ def write_golden():
         lines.append(golden.line(files={"tokenizer.json": text}))
         lines += golden.cases(tokenizer, golden.TEXTS[i % 4::4])
         lines += golden.cases(tokenizer, golden.random_texts(400 + i, 15))
+        lines += golden.cases(tokenizer, [unit * count for unit in "ae." for count in (5, 7)])
         lines += golden.pairs(tokenizer, 500 + i, 4)
     golden.write("tokenizer_unigram.jsonl", lines + list(class_lines()))
 

@@ -49,6 +49,7 @@ static size_t match(const tri_replace *rule, const char *text, size_t length, si
 tri_status tri__replace_apply(const tri_replace *rule, const char *text, size_t length, tri_bytes *to, size_t *n) {
     size_t kept = 0; /* text before is in `to`, or replaced */
     *n = 0;
+    if (!length) return TRI_OK;
     TRI_TRY(tri__bytes_room(to, length));
     for (size_t at = 0, next; at < length;) {
         size_t end = match(rule, text, length, at, &next);
