@@ -33,7 +33,7 @@ families=(
     'distilbert|"dim": 128, "n_heads": 2, "n_layers": 3, "hidden_dim": 192, "max_position_embeddings": 200'
     "electra|$sizes, \"embedding_size\": 64, \"hidden_act\": \"gelu_new\""
     "xlm-roberta|$sizes, \"hidden_act\": \"silu\""
-    "modernbert|$sizes, \"local_attention\": 48, \"global_attn_every_n_layers\": 2"
+    "modernbert|$sizes, \"pad_token_id\": 0, \"local_attention\": 48, \"global_attn_every_n_layers\": 2"
     "mpnet|$sizes"
     "deberta-v2|$sizes, \"type_vocab_size\": 0, \"relative_attention\": true, \"position_buckets\": 32, \
 \"max_relative_positions\": 100, \"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \

@@ -113,7 +113,8 @@ static int prepare(const tri_call *call, relative_args *t, int dtype, int din) {
     if (t->terms && !aligned(t->table)) return 0;
     if (din && !tri__cuda_relative_plan(t, SUM_BYTES * cols)) return 0;
     char *work = static_cast<char *>(call->work);
-    t->rows = (int16_t *)work, t->part = work + ROW_BYTES_MOST, t->a.statistic = (float *)(t->part + SUM_BYTES * cols);
+    t->rows = (int16_t *)work, t->part = (float *)(work + ROW_BYTES_MOST);
+    t->a.statistic = t->part + SUM_BYTES * cols / 4;
     list_rows<<<blocks_for(2 * t->far + 1, THREADS), THREADS, 0, stream(call)>>>(*t);
     return 1;
 }

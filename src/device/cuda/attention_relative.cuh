@@ -22,33 +22,38 @@ enum {
 };
 
 /* Layout of shared memory: the tile's own rows of two operands, two stages of two operands of the other, and for terms
- * the own rows' band, the others' band or products, and the own products. */
+ * three halves of the own rows' bands, the others' band or products, and the own products. Bands of adjacent tiles have
+ * half of their distances in common. */
 template <bool BIAS> struct sizes {
     enum {
         STAGE_BYTES = 2 * TILE_BYTES,
         STAGES_AT = 2 * TILE_BYTES,
         BAND_AT = STAGES_AT + 2 * STAGE_BYTES,
-        CROSS_AT = BAND_AT + (BIAS ? 0 : BAND_BYTES),
+        CROSS_AT = BAND_AT + (BIAS ? 0 : 3 * TILE_BYTES),
         OWN_AT = CROSS_AT + (BIAS ? 0 : CROSS_BYTES),
         STATISTICS_AT = OWN_AT + (BIAS ? 0 : BAND_BYTES), /* two stages of [2, TILE] floats */
         STATISTIC_BYTES = 2 * TILE * 4,
         DECISIONS_AT = STATISTICS_AT + 2 * STATISTIC_BYTES, /* two stages of [TILE, 2 words] */
         DECISION_BYTES = TILE * 8,
         BIASES_AT = DECISIONS_AT + 2 * DECISION_BYTES, /* two stages of a band */
-        ALL = BIASES_AT + 2 * BAND * 4 + ATOM_BYTES,   /* and padding to align */
+        SLOPES_AT = BIASES_AT + 2 * BAND * 4,          /* of biases: [TILE, SLOPE_ROW] floats */
+        SLOPE_ROW = TILE + 4,                          /* 4 more, for banks */
+        SUMS_AT = SLOPES_AT + (BIAS ? TILE * SLOPE_ROW * 4 : 0), /* by distance, then of far ones by warp and sign */
+        ALL = SUMS_AT + (BIAS ? (2 * MOST_NEAR + 8) * 4 : 0) + ATOM_BYTES, /* and padding to align */
     };
 };
 
 #if TRI_HOPPER
-/* Begins to fetch the band of distances from `first` on, by N threads: the table's queries (part 0) or keys (1). */
-template <typename T, int N>
+/* Begins to fetch ROWS of a band, for distances from `first` on, by N threads: the table's queries (part 0) or keys
+ * (1). */
+template <typename T, int N, int ROWS = BAND>
 static __device__ __forceinline__ void fetch_band(const relative_args &t, int head, int part, int first, uint32_t to) {
     enum { PIECES = TILE / WIDE };
     int row = (int)threadIdx.x / PIECES, piece = (int)threadIdx.x % PIECES;
     int64_t stride = (int64_t)3 * t.a.heads * t.a.width;
     const T *from = (const T *)t.table + ((int64_t)part * t.a.heads + head) * t.a.width;
 #pragma unroll
-    for (int i = 0; i < BAND; i += N / PIECES) {
+    for (int i = 0; i < ROWS; i += N / PIECES) {
         int valid = piece * WIDE < t.a.width;
         copy_16(to + piece_at(row + i, piece),
                 valid ? from + listed_row(t, first + row + i) * stride + piece * WIDE : from, valid);
@@ -77,21 +82,21 @@ static __device__ __forceinline__ uint32_t own_at(int row, int m) {
     return (uint32_t)((m >> 6) * TILE_BYTES + (m & 7) * 2) + piece_at(row, m >> 3 & 7);
 }
 
-/* Stores the products of this warpgroup's rows with their band. Elements of no pair are 0, in gradients, too. */
+/* Stores the products of this warpgroup's rows with half of their band. Elements of no pair are 0, in gradients, too.
+ */
 template <typename T, bool KEYS>
-static __device__ __forceinline__ void store_own(float (&x)[64], uint32_t to) {
+static __device__ __forceinline__ void store_own(float (&x)[32], int half, uint32_t to) {
     int lane = threadIdx.x % WARP, warp_row = (int)threadIdx.x % THREADS / WARP * 16;
 #pragma unroll
-    for (int i = 0; i < 64; i++) {
-        int row = warp_row + lane / 4 + i / 2 % 2 * 8, m = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    for (int i = 0; i < 32; i++) {
+        int row = warp_row + lane / 4 + i / 2 % 2 * 8, m = half * TILE + i / 4 * 8 + lane % 4 * 2 + i % 2;
         if ((unsigned)(KEYS ? m + row - 63 : m - row) >= TILE) x[i] = 0;
     }
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 4; k++) {
         uint32_t four[4];
         as_factor<T>(x, k, four);
-        store_matrices(to + (uint32_t)(k / 4 * TILE_BYTES) + piece_at(warp_row + lane % 16, k % 4 * 2 + lane / 16),
-                       four);
+        store_matrices(to + (uint32_t)(half * TILE_BYTES) + piece_at(warp_row + lane % 16, k * 2 + lane / 16), four);
     }
 }
 
@@ -154,22 +159,38 @@ template <bool BIAS> struct room {
     __device__ __forceinline__ uint32_t stage(int n) const {
         return base + sizes<BIAS>::STAGES_AT + (uint32_t)(n & 1) * sizes<BIAS>::STAGE_BYTES;
     }
+    /* The half of the own band that comes with the n-th tile; the other is that of the tile before. */
+    __device__ __forceinline__ uint32_t half(int n) const {
+        return base + sizes<BIAS>::BAND_AT + (uint32_t)((n + 3) % 3 * TILE_BYTES);
+    }
     __device__ __forceinline__ float *biases(int n) const {
         return reinterpret_cast<float *>(memory + sizes<BIAS>::BIASES_AT) + (n & 1) * BAND;
     }
 };
 
-/* Of a tile: the products of both with their bands, own ones and those of the other tile, whose rows are at `other`.
- * On return the former are in place for this warp, the latter for all. */
+/* Begins to fetch the own band's half for the n-th tile, whose band begins at distance `band`: the lower one for tiles
+ * of queries, which meet keys in order, the upper one for tiles of keys. The first tile needs both. */
 template <typename T, bool KEYS>
-static __device__ __forceinline__ void form_terms(const room<false> &m, uint32_t other) {
+static __device__ __forceinline__ void fetch_half(const relative_args &t, int head, int n, int band,
+                                                  const room<false> &m) {
+    fetch_band<T, THREADS, TILE>(t, head, KEYS ? 0 : 1, KEYS ? band + TILE : band, m.half(n));
+    if (n == 0) fetch_band<T, THREADS, TILE>(t, head, KEYS ? 0 : 1, KEYS ? band : band + TILE, m.half(-1));
+}
+
+/* Of the n-th tile: the products of both with their bands, own ones and those of the other tile, whose rows are at
+ * `other`. On return the former are in place for this warp, the latter for all. */
+template <typename T, bool KEYS>
+static __device__ __forceinline__ void form_terms(const room<false> &m, int n, uint32_t other) {
     typedef sizes<false> size;
-    float x[64];
-    begin_rows<T>(m.base, m.base + size::BAND_AT, x);
+    float low[32], high[32], x[64];
+    begin_rows<T>(m.base, m.half(KEYS ? n - 1 : n), low);
+    begin_rows<T>(m.base, m.half(KEYS ? n : n - 1), high);
     wgmma_wait<0>();
-    pin(x);
-    store_own<T, KEYS>(x, m.base + size::OWN_AT);
-    begin_rows<T>(other, m.base + size::CROSS_AT, x);
+    pin(low);
+    pin(high);
+    store_own<T, KEYS>(low, 0, m.base + size::OWN_AT);
+    store_own<T, KEYS>(high, 1, m.base + size::OWN_AT);
+    begin_rows<T>(other, m.base + size::CROSS_AT, x); /* not before: registers do not allow it */
     wgmma_wait<0>();
     pin(x);
     __syncthreads(); /* the band is no longer read: the products take its place */

@@ -6,14 +6,15 @@
 #include "device/cuda/attention.cuh"
 #include "layout/distance.h"
 
-enum { MOST_FAR = 2047 }; /* tokens, on tensor cores */
+enum { MOST_FAR = 2047, MOST_NEAR = 256 }; /* tokens, on tensor cores: of terms; of biases, in gradients */
 
 typedef struct relative_args {
     attention_args a;    /* scale: of the sum of all products */
     const void *table;   /* [B,heads] biases; [B,3H] rq | rk | unused */
     void *dtable;
     int16_t *rows;       /* scratch: [2 far + 1] the table's row for distances -far .. far; further ones are as these */
-    char *part;          /* scratch: sums of the table's gradients (attention_relative_table.cu) */
+    float *part; /* scratch: sums of the table's gradients: of biases by tiles of queries, [heads, 2 far + 1] each
+                  * (attention_relative_din.cu); else attention_relative_table.cu's */
     int B, buckets, reach, far;
     int terms;           /* 0: biases; 1 queries with the band's keys, 2 keys with its queries, 3 both */
     int add_table;       /* dtable is added to */

@@ -1,6 +1,7 @@
 /* attention_relative_din.cu - the gradients of queries, keys and values in attention by distances
  * (attention_relative.cuh), in two kernels of one warpgroup per tile and head, as attention_tiles_din.cu: a tile of 64
- * queries meets all keys, and a tile of 64 keys all queries. Nothing is summed across blocks. */
+ * queries meets all keys, and a tile of 64 keys all queries. Nothing is summed across blocks; of biases' gradients each
+ * tile of queries has sums by distance. */
 #include "device/cuda/attention_relative.cuh"
 #include "device/cuda/attention_slopes.cuh"
 
@@ -56,13 +57,15 @@ static __device__ __forceinline__ void add_product(const uint32_t (&factor)[4][4
 #pragma unroll
     for (int k = 0; k < 4; k++) wgmma<T>::template run<1>(to, factor[k], tile(b, k * 16 * ROW_BYTES), 1);
 }
-/* Adds the own elements, which are gradients by now, times the own band. */
-template <typename T> static __device__ __forceinline__ void add_band(const room<false> &m, float (&to)[32]) {
-    uint32_t a = tile_at(m.base + sizes<false>::OWN_AT), b = tile_at(m.base + sizes<false>::BAND_AT, TILE_BYTES);
+/* Adds the own elements, which are gradients by now, times the own band, whose halves are at `low` and `high`. */
+template <typename T>
+static __device__ __forceinline__ void add_band(const room<false> &m, uint32_t low, uint32_t high, float (&to)[32]) {
+    uint32_t a = tile_at(m.base + sizes<false>::OWN_AT), b[2] = {tile_at(low, TILE_BYTES), tile_at(high, TILE_BYTES)};
     wgmma_begin();
 #pragma unroll
     for (int k = 0; k < BAND / 16; k++)
-        wgmma<T>::template run<0, 1>(to, tile(a, k / 4 * TILE_BYTES + k % 4 * 32), tile(b, k * 16 * ROW_BYTES), 1);
+        wgmma<T>::template run<0, 1>(to, tile(a, k / 4 * TILE_BYTES + k % 4 * 32),
+                                     tile(b[k / 4], k % 4 * 16 * ROW_BYTES), 1);
     wgmma_commit();
 }
 /* Gradients take the places of the own products. */
@@ -129,6 +132,33 @@ static __device__ __forceinline__ void form_slopes(float (&score)[32], const flo
     }
 }
 
+/* Adds a tile's gradients of scores by distance, from `band` on: a thread has one distance. Sums of those that share
+ * the last bucket are added by warps. */
+static __device__ __forceinline__ void sum_distances(const relative_args &t, const room<true> &m,
+                                                     const float (&slope)[32], int band) {
+    typedef sizes<true> size;
+    int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, number = threadIdx.x, distance = band + number;
+    float *slopes = reinterpret_cast<float *>(m.memory + size::SLOPES_AT),
+          *sums = reinterpret_cast<float *>(m.memory + size::SUMS_AT), sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int b = i / 2, h = i % 2;
+        float *to = slopes + (warp * 16 + lane / 4 + 8 * h) * size::SLOPE_ROW + 32 * b + lane % 4 * 8;
+        const float *from = slope + 16 * b + 2 * h;
+        *reinterpret_cast<float4 *>(to) = make_float4(from[0], from[1], from[4], from[5]);
+        *reinterpret_cast<float4 *>(to + 4) = make_float4(from[8], from[9], from[12], from[13]);
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int row = 0; row < TILE; row++) {
+        int key = row + 63 - number;
+        sum += key >= 0 && key < TILE ? slopes[row * size::SLOPE_ROW + key] : 0.0f;
+    }
+    float before = warp_sum(distance <= -t.far ? sum : 0.0f), after = warp_sum(distance >= t.far ? sum : 0.0f);
+    if (abs(distance) < t.far) sums[distance + t.far] += sum;
+    if (lane == 0) sums[2 * MOST_NEAR + 2 * warp] += before, sums[2 * MOST_NEAR + 2 * warp + 1] += after;
+}
+
 template <typename T, int DROP, bool BIAS>
 static __device__ __forceinline__ void sum_dq(const relative_args &t, const relative_place &at, const decisions &drop,
                                               const room<BIAS> &m, const float (&statistic)[2][2], float (&dq)[32]) {
@@ -140,7 +170,7 @@ static __device__ __forceinline__ void sum_dq(const relative_args &t, const rela
     fetch_two<T, true>(a, from, from + H, 3 * H, at.length, m.stage(0));
     if constexpr (BIAS) m.biases(0)[threadIdx.x] = bias_at<T>(t, at.head, band);
     else {
-        fetch_band<T, THREADS>(t, at.head, 1, band, m.base + size::BAND_AT);
+        fetch_half<T, false>(t, at.head, 0, band, m);
         fetch_band<T, THREADS>(t, at.head, 0, band, m.base + size::CROSS_AT);
     }
     copy_commit();
@@ -157,7 +187,10 @@ static __device__ __forceinline__ void sum_dq(const relative_args &t, const rela
         if (more) fetch_two<T, true>(a, from, from + H, 3 * H, at.length - (n + 1) * TILE, m.stage(n + 1));
         if constexpr (BIAS)
             if (more) m.biases(n + 1)[threadIdx.x] = bias_at<T>(t, at.head, band - TILE);
-        if constexpr (!BIAS) form_terms<T, false>(m, m.stage(n));
+        if constexpr (!BIAS) {
+            if (more) fetch_half<T, false>(t, at.head, n + 1, band - TILE, m);
+            form_terms<T, false>(m, n, m.stage(n));
+        }
         wgmma_wait<0>();
         pin(score);
         pin(dweight);
@@ -170,7 +203,8 @@ static __device__ __forceinline__ void sum_dq(const relative_args &t, const rela
 #pragma unroll
             for (int k = 0; k < 2; k++) as_factor<T>(score, 2 * b + k, factor[2 * b + k]);
         }
-        if constexpr (!BIAS) {
+        if constexpr (BIAS) sum_distances(t, m, score, band);
+        else {
             if (t.terms & 1) put_own<T, false>(score, m.memory + size::OWN_AT);
             show_to_matrix_units();
             __syncthreads(); /* gradients are there, and products of keys are no longer read */
@@ -180,17 +214,27 @@ static __device__ __forceinline__ void sum_dq(const relative_args &t, const rela
         add_product<T>(factor, m.stage(n), dq);
         wgmma_commit();
         if constexpr (!BIAS)
-            if (t.terms & 1) add_band<T>(m, dq);
+            if (t.terms & 1) add_band<T>(m, m.half(n), m.half(n - 1), dq);
         wgmma_wait<0>();
         pin(dq);
-        if constexpr (!BIAS) {
-            __syncthreads(); /* the band is no longer read */
-            if (more) fetch_band<T, THREADS>(t, at.head, 1, band - TILE, m.base + size::BAND_AT);
-        }
         copy_commit();
     }
 }
 #endif
+
+/* Writes this block's sums of biases by distance. `sums` NULL: 0. */
+static __device__ __forceinline__ void put_sums(const relative_args &t, const float *sums) {
+    int n = 2 * t.far + 1;
+    float *to = t.part + ((int64_t)blockIdx.x * t.a.heads + blockIdx.y) * n;
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        float sum = 0;
+        int is_end = i == n - 1;
+        if (sums && i > 0 && !is_end) sum = sums[i];
+        else if (sums)
+            for (int w = 0; w < THREADS / WARP; w++) sum += sums[2 * MOST_NEAR + 2 * w + is_end];
+        to[i] = sum;
+    }
+}
 
 template <typename T, int DROP, bool BIAS>
 static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dq_kernel(relative_args t) {
@@ -198,12 +242,14 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dq_kernel(relati
     extern __shared__ char raw[];
     const attention_args &a = t.a;
     relative_place at = place_here(a);
-    if (at.first >= at.length) return;
-    if (at.is_padding) {
-        clear_tile<T>(a, at);
+    if (at.first >= at.length || at.is_padding) {
+        if (at.first < at.length) clear_tile<T>(a, at);
+        if (BIAS) put_sums(t, NULL);
         return;
     }
     room<BIAS> m(raw);
+    float *sums = reinterpret_cast<float *>(m.memory + sizes<BIAS>::SUMS_AT);
+    for (int i = threadIdx.x; BIAS && i < 2 * MOST_NEAR + 8; i += THREADS) sums[i] = 0;
     int64_t H = (int64_t)a.heads * a.width, row = at.begin + at.first;
     fetch_two<T, false>(a, (const T *)a.qkv + row * 3 * H + at.head * a.width,
                         (const T *)a.dctx + row * H + at.head * a.width, H, at.length - at.first, m.base);
@@ -221,6 +267,8 @@ static __global__ void __launch_bounds__(THREADS, BIAS ? 3 : 2) dq_kernel(relati
     else sum_dq<T, DROP, BIAS>(t, at, drop, m, statistic, dq);
     put_rows<T>(a, dq, a.scale * a.drop.scale, (T *)a.dqkv + row * 3 * H + at.head * a.width, at.length - at.first,
                 m.base);
+    __syncthreads();
+    if (BIAS) put_sums(t, sums);
 #endif
 }
 
@@ -261,7 +309,7 @@ static __device__ __forceinline__ void sum_keys(const relative_args &t, const re
     fetch_queries<T>(a, at, m, 0);
     if constexpr (BIAS) m.biases(0)[threadIdx.x] = bias_at<T>(t, at.head, band);
     else {
-        fetch_band<T, THREADS>(t, at.head, 0, band, m.base + size::BAND_AT);
+        fetch_half<T, true>(t, at.head, 0, band, m);
         fetch_band<T, THREADS>(t, at.head, 1, band, m.base + size::CROSS_AT);
     }
     copy_commit();
@@ -287,7 +335,10 @@ static __device__ __forceinline__ void sum_keys(const relative_args &t, const re
             uint2 both = DROP ? decided[(n & 1) * TILE + row + 8 * h] : make_uint2(~0u, ~0u);
             kept[h] = make_uint2(both.x >> lane % 4 * 2, both.y >> lane % 4 * 2);
         }
-        if constexpr (!BIAS) form_terms<T, true>(m, m.stage(n));
+        if constexpr (!BIAS) {
+            if (more) fetch_half<T, true>(t, at.head, n + 1, band + TILE, m);
+            form_terms<T, true>(m, n, m.stage(n));
+        }
         wgmma_wait<0>();
         pin(score);
         pin(dweight);
@@ -312,14 +363,10 @@ static __device__ __forceinline__ void sum_keys(const relative_args &t, const re
         add_product<T>(slope, m.stage(n), dk);
         wgmma_commit();
         if constexpr (!BIAS)
-            if (t.terms & 2) add_band<T>(m, dk);
+            if (t.terms & 2) add_band<T>(m, m.half(n - 1), m.half(n), dk);
         wgmma_wait<0>();
         pin(dk);
         pin(dv);
-        if constexpr (!BIAS) {
-            __syncthreads(); /* the band is no longer read */
-            if (more) fetch_band<T, THREADS>(t, at.head, 0, band + TILE, m.base + size::BAND_AT);
-        }
         copy_commit();
     }
 }

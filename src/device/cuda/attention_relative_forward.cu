@@ -22,7 +22,7 @@ static __device__ __forceinline__ void attend(const relative_args &t, const deci
     fetch_keys(a, from, length, m.stage(0));
     if constexpr (BIAS) *(m.biases(0) + threadIdx.x) = bias_at<T>(t, head, band);
     else {
-        fetch_band<T, THREADS>(t, head, 1, band, m.base + size::BAND_AT);
+        fetch_half<T, false>(t, head, 0, band, m);
         fetch_band<T, THREADS>(t, head, 0, band, m.base + size::CROSS_AT);
     }
     copy_commit();
@@ -42,9 +42,9 @@ static __device__ __forceinline__ void attend(const relative_args &t, const deci
             pin(score);
             add_biases<false>(m.biases(n), score);
         } else {
-            form_terms<T, false>(m, m.stage(n));
+            if (more) fetch_half<T, false>(t, head, n + 1, band - TILE, m);
+            form_terms<T, false>(m, n, m.stage(n));
             pin(score);
-            if (more) fetch_band<T, THREADS>(t, head, 1, band - TILE, m.base + size::BAND_AT);
             add_terms<T, false>(t, m.memory + size::OWN_AT, m.memory + size::CROSS_AT, score);
             __syncthreads(); /* products of keys are no longer read */
             if (more) fetch_band<T, THREADS>(t, head, 0, band - TILE, m.base + size::CROSS_AT);

@@ -1,7 +1,8 @@
 /* attention_relative_table.cu - the gradient of the table in attention by distances (attention_relative.cuh): sums over
  * all pairs of a distance, of all sequences. A block of two warpgroups has a diagonal of tiles, whose pairs have the
  * same band of distances, and every n-th sequence: gradients of the band stay in its registers. Parts of blocks are
- * added in double, by rows of the table. Which pairs a block has depends on the shapes alone. */
+ * added in double, by rows of the table. Which pairs a block has depends on the shapes alone. Those of biases come from
+ * attention_relative_din.cu. */
 #include "device/cuda/attention_relative.cuh"
 
 enum { PAIR_THREADS = 2 * THREADS };
@@ -18,17 +19,16 @@ static __host__ __device__ __forceinline__ int units_before(int splits, int side
 }
 
 /* Layout of shared memory: two stages of queries, keys, values and dctx, both bands, and products of both with their
- * bands, whose places gradients take; of biases instead the gradients of a tile in fp32. */
-template <bool BIAS> struct pair_sizes {
+ * bands, whose places gradients take. */
+struct pair_sizes {
     enum {
         STAGE_BYTES = 4 * TILE_BYTES,
         BANDS_AT = 2 * STAGE_BYTES,
-        PRODUCTS_AT = BANDS_AT + (BIAS ? 0 : 2 * BAND_BYTES),
-        STATISTICS_AT = PRODUCTS_AT + (BIAS ? TILE * TILE * 4 : 2 * BAND_BYTES), /* two stages of [2, TILE] floats */
+        PRODUCTS_AT = BANDS_AT + 2 * BAND_BYTES,
+        STATISTICS_AT = PRODUCTS_AT + 2 * BAND_BYTES, /* two stages of [2, TILE] floats */
         STATISTIC_BYTES = 2 * TILE * 4,
         DECISIONS_AT = STATISTICS_AT + 2 * STATISTIC_BYTES, /* [TILE, 2 words] */
-        BIASES_AT = DECISIONS_AT + TILE * 8,
-        ALL = BIASES_AT + BAND * 4 + ATOM_BYTES, /* and padding to align */
+        ALL = DECISIONS_AT + TILE * 8 + ATOM_BYTES,         /* and padding to align */
     };
 };
 
@@ -53,10 +53,10 @@ static __device__ __forceinline__ void find_pair(const relative_args &t, tile_pa
 
 #if TRI_HOPPER
 /* Begins to fetch a pair's four tiles and statistics. */
-template <typename T, bool BIAS>
+template <typename T>
 static __device__ __forceinline__ void fetch_pair(const relative_args &t, const tile_pair &p, int head, uint32_t base,
                                                   int n) {
-    typedef pair_sizes<BIAS> size;
+    typedef pair_sizes size;
     const attention_args &a = t.a;
     int64_t H = (int64_t)a.heads * a.width, query = p.begin + p.query * TILE, key = query - p.side * TILE;
     int left = p.length - p.query * TILE, keys_left = left + p.side * TILE, thread = threadIdx.x;
@@ -132,111 +132,64 @@ template <typename T> static __device__ __forceinline__ void put_slopes(const fl
     }
 }
 
-/* What a thread sums: of terms, the first group the gradients of the band's keys, the other those of its queries; of
- * biases, half of one distance's pairs. */
-template <bool BIAS> struct table_sums {
-    float half[2][32];
-};
-template <> struct table_sums<true> {
-    double bias;
-};
-
-/* Adds a tile's gradients at one distance, of 32 queries. slope [64 queries, 64 keys] */
-static __device__ __forceinline__ float sum_diagonal(const float *slope) {
-    int m = (int)threadIdx.x % BAND, first = (int)threadIdx.x / BAND * 32;
-    float sum = 0;
-#pragma unroll 8
-    for (int query = first; query < first + 32; query++) {
-        int key = query + 63 - m;
-        if (key >= 0 && key < TILE) sum += slope[query * TILE + key];
-    }
-    return sum;
-}
-
-template <typename T, int DROP, bool BIAS>
+/* Adds a pair's gradients to the group's: the first has those of the band's keys, the other those of its queries. */
+template <typename T, int DROP>
 static __device__ __forceinline__ void sum_pair(const relative_args &t, const tile_pair &p, int n, char *memory,
-                                                uint32_t base, table_sums<BIAS> &of) {
-    typedef pair_sizes<BIAS> size;
+                                                uint32_t base, float (&sums)[2][32]) {
+    typedef pair_sizes size;
     uint32_t here = base + (uint32_t)((n & 1) * size::STAGE_BYTES), group = threadIdx.x / THREADS;
-    float score[16], dweight[16];
+    uint32_t own = base + size::PRODUCTS_AT + group * BAND_BYTES, rows = tile_at(here + group * TILE_BYTES, TILE_BYTES);
+    float score[16], dweight[16], low[32], high[32];
     const float *statistic = reinterpret_cast<float *>(memory + size::STATISTICS_AT + (n & 1) * size::STATISTIC_BYTES);
-    const uint2 *decided = reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT);
     char *products = memory + size::PRODUCTS_AT;
     begin_rows<T>(here + TILE_BYTES, here + group * (32 * ROW_BYTES), score);
     begin_rows<T>(here + 2 * TILE_BYTES, here + 3 * TILE_BYTES + group * (32 * ROW_BYTES), dweight);
-    if constexpr (!BIAS) {
-        float x[64];
-        begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, x);
-        wgmma_wait<0>();
-        pin(x);
-        if (group) store_own<T, true>(x, base + size::PRODUCTS_AT + BAND_BYTES);
-        else store_own<T, false>(x, base + size::PRODUCTS_AT);
-        __syncthreads();
-    }
+    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES, low);
+    begin_rows<T>(here + group * TILE_BYTES, base + size::BANDS_AT + group * BAND_BYTES + TILE_BYTES, high);
     wgmma_wait<0>();
+    pin(low);
+    pin(high);
     pin(score);
     pin(dweight);
-    if constexpr (BIAS) {
-        const float *biases = reinterpret_cast<float *>(memory + size::BIASES_AT);
+    if (group) store_own<T, true>(low, 0, own), store_own<T, true>(high, 1, own);
+    else store_own<T, false>(low, 0, own), store_own<T, false>(high, 1, own);
+    __syncthreads();
+    add_products<T>(t, products, score);
+    form_slopes<DROP != 0>(t, p, statistic, reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT), score, dweight);
+    put_slopes<T>(score, products);
+    show_to_matrix_units();
+    __syncthreads();
+    wgmma_begin();
 #pragma unroll
-        for (int i = 0; i < 16; i++) {
-            int key, query;
-            pair_at(i, &key, &query);
-            score[i] += biases[query - key + 63];
-        }
-    } else add_products<T>(t, products, score);
-    form_slopes<DROP != 0>(t, p, statistic, decided, score, dweight);
-    if constexpr (BIAS) {
+    for (int half = 0; half < 2; half++)
 #pragma unroll
-        for (int i = 0; i < 16; i++) {
-            int key, query;
-            pair_at(i, &key, &query);
-            reinterpret_cast<float *>(products)[query * TILE + key] = score[i];
-        }
-        __syncthreads();
-        of.bias += (double)sum_diagonal(reinterpret_cast<float *>(products));
-    } else {
-        put_slopes<T>(score, products);
-        show_to_matrix_units();
-        __syncthreads();
-        uint32_t rows = tile_at(here + group * TILE_BYTES, TILE_BYTES);
-        wgmma_begin();
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                wgmma<T>::template run<1, 1>(
-                    of.half[half],
-                    tile(tile_at(base + size::PRODUCTS_AT + group * BAND_BYTES + (uint32_t)(half * TILE_BYTES),
-                                 TILE_BYTES),
-                         k * 16 * ROW_BYTES),
-                    tile(rows, k * 16 * ROW_BYTES), 1);
-        wgmma_commit();
-        wgmma_wait<0>();
-        pin(of.half[0]);
-        pin(of.half[1]);
-    }
+        for (int k = 0; k < 4; k++)
+            wgmma<T>::template run<1, 1>(sums[half],
+                                         tile(tile_at(own + (uint32_t)(half * TILE_BYTES), TILE_BYTES),
+                                              k * 16 * ROW_BYTES),
+                                         tile(rows, k * 16 * ROW_BYTES), 1);
+    wgmma_commit();
+    wgmma_wait<0>();
+    pin(sums[0]);
+    pin(sums[1]);
 }
 
-/* A block's part: [units, heads] of [2, BAND] doubles, or of [2, BAND, width] floats. */
-static __device__ __forceinline__ void put_part(const relative_args &t, int64_t unit, const table_sums<true> &of) {
-    reinterpret_cast<double *>(t.part)[unit * 2 * BAND + threadIdx.x] = of.bias;
-}
-static __device__ __forceinline__ void put_part(const relative_args &t, int64_t unit, const table_sums<false> &of) {
+/* A block's part: [units, heads] of [2, BAND, width]. */
+static __device__ __forceinline__ void put_part(const relative_args &t, int64_t unit, const float (&sums)[2][32]) {
     int lane = threadIdx.x % WARP, c = lane % 4 * 2, row = (int)threadIdx.x % THREADS / WARP * 16 + lane / 4;
-    float *to = reinterpret_cast<float *>(t.part) + (unit * 2 + threadIdx.x / THREADS) * BAND * t.a.width;
+    float *to = t.part + (unit * 2 + threadIdx.x / THREADS) * BAND * t.a.width;
 #pragma unroll
     for (int i = 0; i < 64; i += 2)
         if (i / 4 % 8 * 8 + c < t.a.width)
             *reinterpret_cast<float2 *>(to + (i / 32 * 64 + row + i / 2 % 2 * 8) * t.a.width + i / 4 % 8 * 8 + c) =
-                make_float2(of.half[i / 32][i % 32], of.half[i / 32][i % 32 + 1]);
+                make_float2(sums[i / 32][i % 32], sums[i / 32][i % 32 + 1]);
 }
 #endif
 
-template <typename T, int DROP, bool BIAS>
+template <typename T, int DROP>
 static __global__ void __launch_bounds__(PAIR_THREADS, 1) pairs_kernel(relative_args t) {
 #if TRI_HOPPER
-    typedef pair_sizes<BIAS> size;
+    typedef pair_sizes size;
     extern __shared__ char raw[];
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     char *memory = raw + (base - unaligned);
@@ -244,17 +197,12 @@ static __global__ void __launch_bounds__(PAIR_THREADS, 1) pairs_kernel(relative_
     for (; split >= splits_of(t.splits, side); side++) split -= splits_of(t.splits, side);
     int step = side == t.sides && side ? 1 : side == -t.sides && side ? -1 : 0, splits = splits_of(t.splits, side);
     mask_start start = mask_start_of(t.a.drop);
-    table_sums<BIAS> of = {};
+    float sums[2][32] = {};
     tile_pair now = {split, side, max(side, 0), 0, 0};
     find_pair(t, now, side, step, splits);
-    if constexpr (BIAS) {
-        if (threadIdx.x < BAND)
-            reinterpret_cast<float *>(memory + size::BIASES_AT)[threadIdx.x] = bias_at<T>(t, head, side * TILE - 63);
-    } else {
-        fetch_band<T, PAIR_THREADS>(t, head, 1, side * TILE - 63, base + size::BANDS_AT);
-        fetch_band<T, PAIR_THREADS>(t, head, 0, side * TILE - 63, base + size::BANDS_AT + BAND_BYTES);
-    }
-    if (now.s < t.a.n) fetch_pair<T, BIAS>(t, now, head, base, 0);
+    fetch_band<T, PAIR_THREADS>(t, head, 1, side * TILE - 63, base + size::BANDS_AT);
+    fetch_band<T, PAIR_THREADS>(t, head, 0, side * TILE - 63, base + size::BANDS_AT + BAND_BYTES);
+    if (now.s < t.a.n) fetch_pair<T>(t, now, head, base, 0);
     copy_commit();
     for (int n = 0; now.s < t.a.n; n++) {
         tile_pair next = now;
@@ -266,13 +214,13 @@ static __global__ void __launch_bounds__(PAIR_THREADS, 1) pairs_kernel(relative_
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* the tiles have arrived */
-        if (next.s < t.a.n) fetch_pair<T, BIAS>(t, next, head, base, n + 1);
+        if (next.s < t.a.n) fetch_pair<T>(t, next, head, base, n + 1);
         copy_commit();
-        sum_pair<T, DROP, BIAS>(t, now, n, memory, base, of);
+        sum_pair<T, DROP>(t, now, n, memory, base, sums);
         now = next;
     }
     copy_wait<0>();
-    put_part(t, (int64_t)blockIdx.x * t.a.heads + head, of);
+    put_part(t, (int64_t)blockIdx.x * t.a.heads + head, sums);
 #endif
 }
 
@@ -289,34 +237,20 @@ static __device__ __forceinline__ void distances_of(const relative_args &t, int 
 }
 
 /* Adds the parts of a row of the table. Blocks: [B, heads]; 128 threads: the columns of keys, then those of queries. */
-template <typename T, bool BIAS> static __global__ void __launch_bounds__(THREADS) table_kernel(relative_args t) {
+template <typename T> static __global__ void __launch_bounds__(THREADS) table_kernel(relative_args t) {
     int row = blockIdx.x, head = blockIdx.y, width = t.a.width, c = threadIdx.x % TILE, of_queries = threadIdx.x / TILE;
     int low, high, unit = 0;
     double sum = 0;
     distances_of(t, row, &low, &high);
+    if (c >= width) return;
     for (int side = -t.sides; side <= t.sides; side++) {
         int n = splits_of(t.splits, side), first = max(low - side * TILE + 63, 0);
         int last = min(high - side * TILE + 63, BAND - 2);
         for (int split = 0; split < n; split++, unit++) {
-            int64_t part = ((int64_t)unit * t.a.heads + head) * 2;
-            if (BIAS) {
-                for (int m = first + (int)threadIdx.x; m <= last; m += THREADS) {
-                    const double *from = reinterpret_cast<const double *>(t.part) + part * BAND + m;
-                    sum += from[0] + from[BAND];
-                }
-            } else if (c < width)
-                for (int m = first; m <= last; m++)
-                    sum += reinterpret_cast<const float *>(t.part)[((part + of_queries) * BAND + m) * width + c];
+            int64_t part = ((int64_t)unit * t.a.heads + head) * 2 + of_queries;
+            for (int m = first; m <= last; m++) sum += t.part[(part * BAND + m) * width + c];
         }
     }
-    if (BIAS) {
-        sum = block_sum(sum);
-        T *to = (T *)t.dtable + (int64_t)row * t.a.heads + head;
-        if (threadIdx.x == 0)
-            *to = narrow<T>((float)(sum * t.a.drop.scale + (t.add_table ? (double)wide(*to) : 0.0)));
-        return;
-    }
-    if (c >= width) return;
     int64_t H = (int64_t)t.a.heads * width;
     T *to = (T *)t.dtable + row * 3 * H + head * width + c;
     if (!of_queries && !t.add_table) to[2 * H] = narrow<T>(0);
@@ -325,22 +259,35 @@ template <typename T, bool BIAS> static __global__ void __launch_bounds__(THREAD
     *to = narrow<T>(value + (t.add_table ? wide(*to) : 0.0f));
 }
 
-template <typename T, int DROP, bool BIAS> static void launch(const tri_call *call, relative_args t) {
-    const char *where = "gradient of a table of distances";
-    auto *kernel = pairs_kernel<T, DROP, BIAS>;
+/* Adds the sums of tiles of queries for a bias. Blocks: [B, heads]. */
+template <typename T> static __global__ void __launch_bounds__(THREADS) bias_kernel(relative_args t, int tiles) {
+    int row = blockIdx.x, head = blockIdx.y, low, high, n = 2 * t.far + 1;
+    double sum = 0;
+    distances_of(t, row, &low, &high);
+    low = max(low, -t.far), high = min(high, t.far);
+    for (int tile = threadIdx.x; tile < tiles; tile += THREADS)
+        for (int d = low; d <= high; d++) sum += t.part[((int64_t)tile * t.a.heads + head) * n + d + t.far];
+    sum = block_sum(sum);
+    T *to = (T *)t.dtable + (int64_t)row * t.a.heads + head;
+    if (threadIdx.x == 0) *to = narrow<T>((float)(sum * t.a.drop.scale + (t.add_table ? (double)wide(*to) : 0.0)));
+}
+
+template <typename T, int DROP> static void launch(const tri_call *call, relative_args t, const char *where) {
+    auto *kernel = pairs_kernel<T, DROP>;
     int units = units_before(t.splits, t.sides, t.sides + 1);
     t.a.mask = mask_keys_of(t.a.drop);
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pair_sizes<BIAS>::ALL),
-           where);
-    kernel<<<dim3((unsigned)units, (unsigned)t.a.heads), PAIR_THREADS, pair_sizes<BIAS>::ALL, stream(call)>>>(t);
-    if (t.B > 0) table_kernel<T, BIAS><<<dim3((unsigned)t.B, (unsigned)t.a.heads), THREADS, 0, stream(call)>>>(t);
-    launched(call, where);
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pair_sizes::ALL), where);
+    kernel<<<dim3((unsigned)units, (unsigned)t.a.heads), PAIR_THREADS, pair_sizes::ALL, stream(call)>>>(t);
 }
 
 template <typename T> static void launch_kind(const tri_call *call, const relative_args *t) {
-    int drop = t->a.drop.threshold > 0;
-    if (t->terms) drop ? launch<T, 1, false>(call, *t) : launch<T, 0, false>(call, *t);
-    else drop ? launch<T, 1, true>(call, *t) : launch<T, 0, true>(call, *t);
+    const char *where = "gradient of a table of distances";
+    dim3 grid((unsigned)t->B, (unsigned)t->a.heads);
+    if (t->terms) t->a.drop.threshold ? launch<T, 1>(call, *t, where) : launch<T, 0>(call, *t, where);
+    if (t->B > 0 && t->terms) table_kernel<T><<<grid, THREADS, 0, stream(call)>>>(*t);
+    else if (t->B > 0)
+        bias_kernel<T><<<grid, THREADS, 0, stream(call)>>>(*t, (int)tiles_for<TILE>(t->a.rows, t->a.n));
+    launched(call, where);
 }
 
 void tri__cuda_relative_table(const tri_call *call, const relative_args *t, int dtype) {
@@ -349,7 +296,10 @@ void tri__cuda_relative_table(const tri_call *call, const relative_args *t, int 
 
 int tri__cuda_relative_plan(relative_args *t, int64_t bytes) {
     int64_t most = (t->a.rows + TILE - 1) / TILE - 1, sides = (t->far + 2 * TILE - 2) / TILE;
-    int64_t each = (int64_t)t->a.heads * 2 * BAND * (t->terms ? 4 * t->a.width : 8);
+    int64_t each = (int64_t)t->a.heads * 2 * BAND * t->a.width * 4;
+    if (!t->terms)
+        return t->far <= MOST_NEAR &&
+               (int64_t)tiles_for<TILE>(t->a.rows, t->a.n) * t->a.heads * (2 * t->far + 1) * 4 <= bytes;
     t->sides = (int)(most < sides ? most : sides);
     for (t->splits = 16; t->splits > 0; t->splits /= 2)
         if (units_before(t->splits, t->sides, t->sides + 1) * each <= bytes) return 1;

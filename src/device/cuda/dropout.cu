@@ -39,8 +39,29 @@ template <typename T> static void dropout(const tri_call *call) {
 
 template <typename T> static void add(const tri_call *call) { map2<sum_op, T>(call, "add"); }
 
+/* da and db (+)= dy, which is read once. */
+template <typename T>
+static __global__ void share_kernel(int64_t n, T *da, T *db, const T *dy, int add_a, int add_b) {
+    int64_t i = ((int64_t)blockIdx.x * MAP_THREADS + threadIdx.x) * WIDE;
+    if (i >= n) return;
+    float a[WIDE], b[WIDE];
+    load<WIDE>(dy + i, a);
+#pragma unroll
+    for (int k = 0; k < WIDE; k++) b[k] = a[k];
+    put<WIDE>(da + i, a, add_a), put<WIDE>(db + i, b, add_b);
+}
+
 template <typename T> static void add_din(const tri_call *call) {
     OPERANDS(add_din);
+    int64_t n = elements(call, ARG(dy));
+    T *da = data<T>(call, ARG(da)), *db = data<T>(call, ARG(db));
+    const T *dy = data<T>(call, ARG(dy));
+    if (db && n > 0 && n % WIDE == 0 && aligned(da) && aligned(db) && aligned(dy)) {
+        share_kernel<T><<<blocks_for(n, MAP_THREADS * WIDE), MAP_THREADS, 0, stream(call)>>>(
+            n, da, db, dy, adds(call, ARG(da)), adds(call, ARG(db)));
+        launched(call, "add_din");
+        return;
+    }
     map1<same_op, T, T>(call, ARG(da), ARG(dy), "add_din");
     map1<same_op, T, T>(call, ARG(db), ARG(dy), "add_din");
 }

@@ -16,35 +16,41 @@ typedef struct rope_args {
     float turn[MOST_TURNS]; /* angles of one position */
 } rope_args;
 
-/* N columns at a time. */
+/* N columns at a time. A thread's first columns are loaded before the angles are computed. */
 template <typename T, int N> static __global__ void __launch_bounds__(THREADS) rope_kernel(rope_args a) {
     __shared__ float cosine[MOST_TURNS], sine[MOST_TURNS];
     int64_t t = blockIdx.x;
     T *y = (T *)a.y + t * a.cols;
     const T *x = (const T *)a.x + t * a.cols;
-    int each = a.half / N, turned = 2 * a.heads * each, value = (int)(a.cols / 3);
+    int each = a.half / N, turned = 2 * a.heads * each, value = (int)(a.cols / 3), i = threadIdx.x;
+    int copied = a.y == a.x && !a.add ? 0 : value, c = i * N;
+    pack<T, N> first = {}, second = {}, copy = {};
+    auto at = [&](int i) { return i / each * 2 * a.half + i % each * N; };
+    if (i < turned) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
+    if (c < copied) copy = packed<N>(x + 2 * value + c);
     for (int j = threadIdx.x; j < a.half; j += THREADS) {
         float s, c;
         sincosf(tri__rope_angle(a.pos[t], a.turn[j]), &s, &c);
         cosine[j] = c, sine[j] = a.sign * s;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < turned; i += THREADS) {
-        int j = i % each * N, at = i / each * 2 * a.half + j;
-        float first[N], second[N], p[N], q[N];
-        load<N>(x + at, first), load<N>(x + at + a.half, second);
+    while (i < turned) {
+        int j = i % each * N;
+        float p[N], q[N];
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            p[k] = first[k] * cosine[j + k] - second[k] * sine[j + k];
-            q[k] = second[k] * cosine[j + k] + first[k] * sine[j + k];
+            p[k] = first.at(k) * cosine[j + k] - second.at(k) * sine[j + k];
+            q[k] = second.at(k) * cosine[j + k] + first.at(k) * sine[j + k];
         }
-        put<N>(y + at, p, a.add), put<N>(y + at + a.half, q, a.add);
+        put<N>(y + at(i), p, a.add), put<N>(y + at(i) + a.half, q, a.add);
+        if ((i += THREADS) < turned) first = packed<N>(x + at(i)), second = packed<N>(x + at(i) + a.half);
     }
-    if (a.y == a.x && !a.add) return;
-    for (int c = threadIdx.x * N; c < value; c += THREADS * N) {
+    while (c < copied) {
         float v[N];
-        load<N>(x + 2 * value + c, v);
+#pragma unroll
+        for (int k = 0; k < N; k++) v[k] = copy.at(k);
         put<N>(y + 2 * value + c, v, a.add);
+        if ((c += THREADS * N) < copied) copy = packed<N>(x + 2 * value + c);
     }
 }
 
