@@ -3,10 +3,16 @@
 
 #include <string.h>
 
-/* Sizes of large models, and what RoBERTa's models have in common. */
+/* Sizes of large and base models, and what RoBERTa's and DeBERTa-v3's have in common. */
 #define LARGE \
     ", \"hidden_size\": 1024, \"num_hidden_layers\": 24, \"num_attention_heads\": 16, \"intermediate_size\": 4096"
 #define ROBERTA ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": 1e-5"
+
+#define BASE ", \"hidden_size\": 768, \"num_attention_heads\": 12, \"intermediate_size\": 3072"
+#define DEBERTA_V3 \
+    "\"model_type\": \"deberta-v2\", \"vocab_size\": 128100, \"type_vocab_size\": 0, \"pos_att_type\": \"p2c|c2p\", " \
+    "\"relative_attention\": true, \"share_att_key\": true, \"position_biased_input\": false, " \
+    "\"position_buckets\": 256, \"norm_rel_ebd\": \"layer_norm\""
 
 /* What a model's config.json has, except what its family has by default. */
 static const struct {
@@ -30,14 +36,22 @@ static const struct {
      "bert-base-multilingual-cased"},
     {"electra-small-discriminator", "{\"model_type\": \"electra\"}", "bert-base-uncased"},
     {"electra-base-discriminator",
-     "{\"model_type\": \"electra\", \"embedding_size\": 768, \"hidden_size\": 768, \"num_attention_heads\": 12, "
-     "\"intermediate_size\": 3072}",
-     "bert-base-uncased"},
+     "{\"model_type\": \"electra\", \"embedding_size\": 768" BASE "}", "bert-base-uncased"},
     {"electra-large-discriminator", "{\"model_type\": \"electra\", \"embedding_size\": 1024" LARGE "}",
      "bert-base-uncased"},
     {"xlm-roberta-base", "{\"model_type\": \"xlm-roberta\", \"vocab_size\": 250002" ROBERTA "}", NULL},
     {"xlm-roberta-large", "{\"model_type\": \"xlm-roberta\", \"vocab_size\": 250002" ROBERTA LARGE "}",
      "xlm-roberta-base"},
+    {"mpnet-base", "{\"model_type\": \"mpnet\", \"max_position_embeddings\": 514, \"layer_norm_eps\": 1e-5}", NULL},
+    {"all-mpnet-base-v2", "{\"model_type\": \"mpnet\", \"max_position_embeddings\": 514, \"layer_norm_eps\": 1e-5}",
+     "mpnet-base"},
+    {"deberta-v3-base", "{" DEBERTA_V3 BASE ", \"num_hidden_layers\": 12}", NULL},
+    {"deberta-v3-small", "{" DEBERTA_V3 BASE ", \"num_hidden_layers\": 6}", "deberta-v3-base"},
+    {"deberta-v3-xsmall",
+     "{" DEBERTA_V3 ", \"hidden_size\": 384, \"num_hidden_layers\": 12, \"num_attention_heads\": 6, "
+     "\"intermediate_size\": 1536}",
+     "deberta-v3-base"},
+    {"deberta-v3-large", "{" DEBERTA_V3 LARGE "}", "deberta-v3-base"},
     {"ModernBERT-base", "{\"model_type\": \"modernbert\"}", NULL},
     {"ModernBERT-large",
      "{\"model_type\": \"modernbert\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, \"num_attention_heads\": 16, "
