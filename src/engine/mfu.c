@@ -10,14 +10,15 @@
 #include <string.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many
- * experts as a token chooses, or three where they are gated, attention scores and the weighted sum of values, over the
- * pairs of a query and a key that it attends to. */
+ * experts as a token chooses, or three where they are gated, attention scores, with DeBERTa's further terms, and the
+ * weighted sum of values, over the pairs of a query and a key that it attends to. */
 static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     double h = (double)e->hidden_size, inner = (double)e->intermediate_size;
     double mixes = (double)tri__encoder_expert_layers(e) / (double)e->num_hidden_layers;
     if (mixes > 0) inner *= 1 + mixes * (double)(e->experts_per_token - 1);
     double products = tri__family(e)->gated ? 3 : 2;
-    return tokens * (8 * h * h + 2 * products * h * inner) + 4 * pairs * h;
+    int terms = (e->pos_att_type & 1) + (e->pos_att_type >> 1 & 1);
+    return tokens * (8 * h * h + 2 * products * h * inner) + (4 + 2 * terms) * pairs * h;
 }
 
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
