@@ -246,10 +246,11 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) table_ke
     for (int side = -t.sides; side <= t.sides; side++) {
         int n = splits_of(t.splits, side), first = max(low - side * TILE + 63, 0);
         int last = min(high - side * TILE + 63, BAND - 2);
-        for (int split = 0; split < n; split++, unit++) {
-            int64_t part = ((int64_t)unit * t.a.heads + head) * 2 + of_queries;
+        for (int split = 0; split < n && first <= last; split++) {
+            int64_t part = ((int64_t)(unit + split) * t.a.heads + head) * 2 + of_queries;
             for (int m = first; m <= last; m++) sum += t.part[(part * BAND + m) * width + c];
         }
+        unit += n;
     }
     int64_t H = (int64_t)t.a.heads * width;
     T *to = (T *)t.dtable + row * 3 * H + head * width + c;
