@@ -13,9 +13,20 @@ only() {
 
 # The family; sizes under its own keys; a key and another value of it; the tensor that then differs, its shape in the
 # file, and the one the configuration asks for.
+sizes='"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 20'
 families=(
-    'bert|"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 20, '`
-        `'"max_position_embeddings": 30|intermediate_size|22|encoder.layer.0.intermediate.dense.weight|[20, 16]|[22, 16]'
+    "distilbert|\"dim\": 16, \"n_heads\": 2, \"n_layers\": 2, \"hidden_dim\": 20, "`
+        `"\"max_position_embeddings\": 30|hidden_dim|22|transformer.layer.0.ffn.lin1.weight|[20, 16]|[22, 16]"
+    "electra|$sizes, \"embedding_size\": 12, \"max_position_embeddings\": "`
+        `"30|embedding_size|10|embeddings.word_embeddings.weight|, 12]|, 10]"
+    "xlm-roberta|$sizes, \"max_position_embeddings\": "`
+        `"30|intermediate_size|22|encoder.layer.0.intermediate.dense.weight|[20, 16]|[22, 16]"
+    "mpnet|$sizes, \"max_position_embeddings\": "`
+        `"30|relative_attention_num_buckets|40|encoder.relative_attention_bias.weight|[32, 2]|[40, 2]"
+    "deberta-v2|$sizes, \"max_position_embeddings\": 30, \"relative_attention\": true, \"position_buckets\": "`
+        `"8, \"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \"pos_att_type\": [\"p2c\", \"c2p\"], "`
+        `"\"position_biased_input\": false, \"type_vocab_size\": "`
+        `"0|position_buckets|16|encoder.rel_embeddings.weight|[16, 16]|[32, 16]"
 )
 for row in "${families[@]}"; do
     IFS='|' read -r family keys key value tensor have want <<<"$row"
@@ -37,5 +48,14 @@ done
 
 # Other families, and values that are not supported: by name, before anything is read.
 only '"primary_encoder": {"model_type": "t5"}'
-refuses 2 '"t5"' bert roberta -- $(train encoder.json other)
+refuses 2 '"t5"' bert roberta distilbert electra mpnet xlm-roberta modernbert deberta-v2 -- $(train encoder.json other)
+value() { # value FAMILY KEY VALUE: not supported
+    only "\"primary_encoder\": {\"model_type\": \"$1\", \"$2\": $3}"
+    refuses 2 "$2" "${3//\"/}" -- $(train encoder.json other)
+}
+value bert hidden_act '"quick_gelu"'
+value bert is_decoder true
+value electra position_embedding_type '"relative_key"'
+value modernbert hidden_activation '"mish"'
+value deberta-v2 conv_kernel_size 3
 finish

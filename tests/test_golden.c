@@ -1,9 +1,9 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
  * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `quantized` through
- * int8 products, with PyTorch's fake-quantise; losses and final weights of `bert` with other optimizers; losses with
- * texts as windows. tools/golden.py writes the files. make parity: a folder given as argument replaces tests/golden,
- * names after it the models. */
+ * int8 products, with PyTorch's fake-quantise; one model of each further family of encoders; losses and final weights
+ * of `bert` with other optimizers; losses with texts as windows. tools/golden.py writes the files. make parity: a
+ * folder given as argument replaces tests/golden, names after it the models. */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -380,6 +380,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "sparse"),
         cmocka_unit_test_prestate(both, "experts"),
         cmocka_unit_test_prestate(both, "shared"),
+        cmocka_unit_test_prestate(both, "distilbert"),
+        cmocka_unit_test_prestate(both, "electra"),
+        cmocka_unit_test_prestate(both, "xlm-roberta"),
+        cmocka_unit_test_prestate(both, "mpnet"),
+        cmocka_unit_test_prestate(both, "modernbert"),
+        cmocka_unit_test_prestate(both, "deberta-v2"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),

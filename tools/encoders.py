@@ -5,6 +5,7 @@ import json
 import os
 
 import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 BERT_KEYS = {
     "width": "hidden_size", "heads": "num_attention_heads", "layers": "num_hidden_layers", "inner": "intermediate_size",
@@ -70,14 +71,15 @@ def randomize(model):
 
 
 def pass_on(model):
-    """Makes the logits of a model of one text its pooled hidden states: a linear layer without effect, then
-    relu(x) - relu(-x). It needs hidden_common_dim = num_classes = the width, fusion_hidden_dim twice that."""
-    same = torch.eye(model.primary.projection.in_features)
+    """Makes the logits of a model of one text its pooled hidden states: three layers without effect, the middle one
+    shifted so that its ReLU never turns (where it does, a rounding error decides about a gradient). It needs
+    hidden_common_dim = fusion_hidden_dim = num_classes = the width."""
+    shift = 8.0
     with torch.no_grad():
-        for layer, weight in ((model.primary.projection, same), (model.fusion.dense, torch.cat([same, -same])),
-                              (model.fusion.output, torch.cat([same, -same], 1))):
-            layer.weight.copy_(weight)
-            layer.bias.zero_()
+        for layer, bias in ((model.primary.projection, 0.0), (model.fusion.dense, shift),
+                            (model.fusion.output, -shift)):
+            layer.weight.copy_(torch.eye(layer.in_features))
+            layer.bias.fill_(bias)
 
 
 def words(vocab):
@@ -89,7 +91,11 @@ def words(vocab):
 def save_folder(model, folder, dtype=torch.float32, shard="5GB"):
     """A Hugging Face folder whose tokenizer makes an id of each word of words()."""
     model.to(dtype).save_pretrained(folder, max_shard_size=shard)
-    with open(os.path.join(folder, "vocab.txt"), "w", encoding="utf-8") as file:
-        file.write("\n".join(words(model.config.vocab_size)) + "\n")
+    ids = {word: id for id, word in enumerate(words(model.config.vocab_size))}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
     with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as file:
-        json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": False}, file)
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast"}, file)

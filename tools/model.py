@@ -212,10 +212,11 @@ class Trimodal(nn.Module):
             if self.branches and config.get("share_encoders"):
                 assert not spec.get("num_experts"), "experts that texts share are not written here"
                 encoder = nn.Module()  # its projection alone
+                encoder.config = self.primary.config
             else:
                 encoder = make_encoder(spec, self.pooling)
                 add_experts(encoder, spec)
-            encoder.projection = nn.Linear(spec["hidden_size"], common)
+            encoder.projection = nn.Linear(encoder.config.hidden_size, common)
             setattr(self, name, encoder)
             self.branches.append(name)
         columns = len(config.get("tab_field_list") or [])

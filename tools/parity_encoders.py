@@ -73,7 +73,7 @@ def compare_numbers(build, folder, family, seed):
         keys = dict(keys)
         width, length = keys["width"], keys.pop("length")
         config = {**golden.family_config(family, length, pooling, **keys), "hidden_common_dim": width,
-                  "fusion_hidden_dim": 2 * width, "num_classes": width, "class_weights": [1.0] * width}
+                  "fusion_hidden_dim": width, "num_classes": width, "class_weights": [1.0] * width}
         golden.make(name, folder, seed, config)
         names.append(name)
     report = run(os.path.join(build, "tests", "test_golden"), folder, *names)
