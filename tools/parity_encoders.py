@@ -175,14 +175,14 @@ def saved_folder(family, number, seed, here):
     length = keys.pop("length")
     dtype, head = (torch.float32, torch.bfloat16, torch.float16)[number % 3], number % 2 == 1
     torch.manual_seed(seed + number)
-    model = (AutoModelForSequenceClassification if head else AutoModel).from_config(
-        AutoConfig.for_model(**encoders.spec(family, length, **keys))).eval()
+    kind = AutoModelForSequenceClassification if head else AutoModel
+    model = kind.from_config(AutoConfig.for_model(**encoders.spec(family, length, **keys)))
     encoders.randomize(model)
     encoders.save_folder(model, here, dtype, "20KB" if number % 2 == 0 else "5GB")
     rng, words = random.Random(seed + number), encoders.words(keys["vocab"])[6:]
     lengths = [length - 2] + [rng.randrange(0, length + 3) for _ in range(11)]
     texts = [" ".join(rng.choice(words) for _ in range(count)) for count in lengths]
-    encoder = model.to(torch.float32)
+    encoder = kind.from_pretrained(here, dtype=torch.float32).eval()  # frequencies of rotations are never rounded
     return (encoder.base_model if head else encoder), texts, length, pooling
 
 
