@@ -26,11 +26,13 @@ typedef struct fuser {
 
 static int has(const fuser *f, tri_op op) { return f->pass->in->target->has[op][f->pass->in->precision]; }
 
-/* The instruction `ahead` places further, if it is of that operation and runs in the same steps. */
+/* The instruction `ahead` places further, if it is of that operation, of the same unit, which stages have whole, and
+ * runs in the same steps. */
 static const tri_instr *peek(const fuser *f, int ahead, tri_op op) {
     int i = f->at + ahead;
     const tri_instr *first = &f->program->instr[f->at], *instr = first + ahead;
-    return i < f->program->n_instrs && instr->op == op && instr->layer == first->layer ? instr : NULL;
+    if (i >= f->program->n_instrs || instr->op != op) return NULL;
+    return instr->unit == first->unit && instr->layer == first->layer ? instr : NULL;
 }
 
 static void keep(fuser *f, tri_instr instr) { f->program->instr[f->n++] = instr; }
