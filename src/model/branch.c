@@ -73,6 +73,16 @@ int tri__branch_is_first_alone(const tri_branch *b, int64_t index) {
     return b->f->first_rows && index + 1 == b->e->num_hidden_layers && !tri__encoder_has_experts(b->e, index);
 }
 
+static void projection_params(tri_network *model, int text, int64_t H) {
+    const tri_param_row rows[] = {
+        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
+        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+    };
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(text));
+    tri__model_params(model, prefix, rows, COUNT(rows));
+}
+
 void tri__branch_pooling_params(tri_network *model, int branch) {
     const tri_encoder *e = &model->encoder[branch];
     int64_t H = e->hidden_size;
@@ -80,19 +90,16 @@ void tri__branch_pooling_params(tri_network *model, int branch) {
         {"pooler.dense.weight", H, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
         {"pooler.dense.bias", 0, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    const tri_param_row projection[] = {
-        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
-        {"projection.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
     char prefix[128];
     tri__model_unit(model, "%s.pooling", tri__branch_name(branch));
     snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
     if (model->pooling == TRI_POOLING_POOLER) tri__model_params(model, prefix, pooler, COUNT(pooler));
-    tri__model_params(model, prefix, projection, COUNT(projection));
-    if (model->n_encoders == model->n_texts) return;
+    projection_params(model, branch, H);
+}
+
+void tri__branch_second_params(tri_network *model) {
     tri__model_unit(model, "%s.pooling", tri__branch_name(1));
-    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(1));
-    tri__model_params(model, prefix, projection, COUNT(projection));
+    projection_params(model, 1, model->encoder[0].hidden_size);
 }
 
 /* The mean over the windows of each sample's text. */

@@ -1,4 +1,5 @@
 /* trimodal.c - the model: text branches and the tabular branch, fused. Branches without fields are omitted. */
+#include "model/branch.h"
 #include "model/family.h"
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
@@ -26,6 +27,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
         model->blocks[branch] = tri__pattern_blocks(arena, &pattern, model->max_len,
                                                     encoder[branch].num_attention_heads, window);
     }
+    if (model->n_encoders < model->n_texts) tri__branch_second_params(model);
     if (n_columns > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};
