@@ -112,7 +112,8 @@ static tri_status class_named(const char *path, const tri_json *name, tri_tokeni
         path, text);
 }
 
-/* tokenizer_config.json names the class, or config.json does, or its model_type; ModernBERT's is fixed. */
+/* tokenizer_config.json names the class, or config.json does, or its model_type; ModernBERT's is that of a
+ * tokenizer.json, whatever they name, where there is one. */
 static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     static const struct {
         const char *type;
@@ -122,15 +123,16 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
                  {"electra", TRI_CLASS_BERT},        {"mpnet", TRI_CLASS_MPNET},
                  {"deberta-v2", TRI_CLASS_DEBERTA},  {"xlm-roberta", TRI_CLASS_XLM_ROBERTA},
                  {"modernbert", TRI_CLASS_FILE}};
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], file[TRI_PATH_MAX];
     tri_json *model;
     const tri_json *name = tri__json_get(s->config, "tokenizer_class");
+    TRI_TRY(tri__path_join(file, folder, "tokenizer.json"));
     TRI_TRY(load_optional(folder, "config.json", path, &model));
     int here = name && !tri__json_is_null(name);
     if (!here) name = tri__json_get(model, "tokenizer_class");
     const char *type = tri__json_string_value(tri__json_get(model, "model_type"));
     tri_status status = TRI_OK;
-    if (type && !strcmp(type, "modernbert")) {
+    if (type && !strcmp(type, "modernbert") && tri__is_file(file)) {
         s->class = TRI_CLASS_FILE;
     } else if (name && !tri__json_is_null(name)) {
         status = class_named(here ? s->path : path, name, s);
