@@ -260,12 +260,15 @@ static tri_status fill_piece(const tri_hf *hf, const tri_json *at, const tri_pie
     }
     if (tri__piece_stacks(piece, &entry->shape))
         return empty ? TRI_OK : tri__piece_stack(piece, &entry->shape, read_piece, &s);
-    if (!tri__shape_equal(&s.shape, &piece->shape))
+    if (!tri__shape_equal(&s.shape, &piece->shape)) {
+        tri_shape joined = piece->shape;
+        if (parts) joined.dim[0] *= parts;
         return tri__fail(
             TRI_DATA,
             "%s: tensor '%s' has shape %s, the model's '%s' has %s; does the configuration describe these weights?",
-            file->path, entry->name, tri__shape_text(&entry->shape, have), piece->name,
-            tri__shape_text(&piece->shape, want));
+            file->path, entry->name, tri__shape_text(&entry->shape, have), parts ? whole : piece->name,
+            tri__shape_text(&joined, want));
+    }
     return empty ? TRI_OK : read_piece(&s, piece);
 }
 
