@@ -120,10 +120,10 @@ run inspect posts --write-config none.json --quiet
 expect_code 0
 expect_text "$err" "none.json does not train as it is" "--models-dir"
 mkdir -p kinds
-cp -r model kinds/other && echo '{"model_type": "distilbert"}' >kinds/other/config.json
+cp -r model kinds/other && echo '{"model_type": "t5"}' >kinds/other/config.json
 run inspect posts --models-dir kinds --write-config none.json --quiet
 expect_code 0
-expect_text "$err" "none.json does not train as it is" "distilbert"
+expect_text "$err" "none.json does not train as it is" "t5"
 rm kinds/other/config.json && echo x >kinds/other/pytorch_model.bin
 run inspect posts --models-dir kinds --write-config none.json --quiet
 expect_code 0

@@ -76,7 +76,7 @@ static void try_case(const kernel_case *at, void *context) {
 static const kernel_grid grids[] = {
     {"norm norm_din norm_dw dropout dropout_din add add_din dropout_add_norm dropout_add_norm_din gelu gelu_din "
      "scale scale_din skip skip_din "
-     "gelu_din_db tanh tanh_din relu "
+     "gelu_din_db gelu_tanh gelu_tanh_din silu silu_din tanh tanh_din relu "
      "relu_din",
      "T=0,1,5,17,64 H=3,20,100"},
     {"embed embed_dw", "T=0,1,17,129 H=3,20 V=37,600 P=130 Y=2"},
