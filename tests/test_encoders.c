@@ -58,6 +58,7 @@ static const mesh_case meshes[] = {
     {0, 1, 1, 2, 1, 2, 0, {"--schedule=zbv"}},
     {0, 1, 2, 1, 1, 1, 6, {"--sequence-parallel=no"}},
     {0, 1, 2, 1, 1, 2, 5, {"--sequence-parallel=yes"}},
+    {0, 1, 2, 1, 1, 1, 2, {NULL}},
     {0, 1, 4, 1, 1, 1, 0, {NULL}},
     {0, 2, 1, 1, 1, 1, 5, {"--cp-mode=heads"}},
     {0, 2, 1, 1, 1, 1, 1, {"--cp-mode=ring"}},
@@ -69,7 +70,7 @@ static const mesh_case meshes[] = {
     {0, 2, 2, 1, 1, 1, 0, {"--cp-mode=heads"}},
     {1, 1, 1, 1, 2, 1, 0, {"--shard=zero3"}},
     {1, 1, 1, 2, 1, 2, 0, {"--recompute=full"}},
-    {1, 1, 2, 1, 1, 1, 3, {NULL}},
+    {1, 1, 2, 1, 1, 1, 4, {NULL}},
     {1, 2, 1, 1, 1, 1, 0, {"--cp-mode=heads"}},
 };
 enum { MESHES = sizeof meshes / sizeof *meshes };
