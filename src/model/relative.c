@@ -16,8 +16,8 @@ tri_status tri__relative_check(const tri_encoder *e) {
     const char *type = tri__family(e)->type;
     if (e->pattern.mode != TRI_PATTERN_DENSE)
         return tri__fail(TRI_USAGE,
-                         "attention_pattern (or --attention) leaves keys out, which attention by distances of a %s "
-                         "encoder cannot; only dense is supported",
+                         "attention_pattern (or --attention) leaves keys out, which the attention by distances of %s "
+                         "cannot; only dense is supported",
                          type);
     return TRI_OK;
 }
