@@ -123,8 +123,8 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
     tri__json_set_filled(comments, "careful", deciding);
 }
 
-static void describe_training(tri_json *config, tri_json *comments, const char *data, const tri_settings *settings,
-                              const char *path, const tri_inspection *in) {
+static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
+                                    const tri_settings *settings, const char *path, const tri_inspection *in) {
     int64_t rows = in->split[in->base].rows, steps = (rows + BATCH - 1) / BATCH;
     int epochs = 3;
     tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
@@ -152,12 +152,14 @@ static void describe_training(tri_json *config, tri_json *comments, const char *
     }
     char *file = tri__text_quoted(path), *table = tri__text_quoted(data),
          *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
-    if (file && table && models)
+    int enough = file && table && models;
+    if (enough)
         comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", file, table,
                 settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "");
     free(file);
     free(table);
     free(models);
+    return enough ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a configuration");
 }
 
 tri_status tri__inspect_write_config(const char *path, const char *data, const tri_settings *settings,
@@ -172,11 +174,12 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_columns(config, comments, in);
     describe_model(config, comments, settings, in, model);
-    describe_training(config, comments, data, settings, path, in);
+    tri_status status = describe_training(config, comments, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);
     char real[TRI_PATH_MAX]; /* the user's file may be a link: its target is written */
     const char *to = tri__is_file(path) && tri__path_real(path, real) ? real : path;
-    tri_status status = config ? tri__json_save(to, config) : tri__fail(TRI_RESOURCE, "no memory for a configuration");
+    if (!config) status = tri__fail(TRI_RESOURCE, "no memory for a configuration");
+    if (status == TRI_OK) status = tri__json_save(to, config);
     tri__json_decref(config);
     return status;
 }
