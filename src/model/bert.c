@@ -115,10 +115,9 @@ static int embeddings(tri_branch *b) {
     TRI_BUILD(&f->build, embed, attr, sum, ids, pos, word, position, type);
     b->table = tri__relative_table(b);
     if (W != H && tri__family(b->e)->names->widens_first) {
-        snprintf(name, sizeof name, "%s.embeddings.embed_proj.weight", b->prefix);
-        int wide = tri__forward_slot(f, b->rows, H, "project");
-        TRI_BUILD(&f->build, linear, (tri_attr){0}, wide, sum, tri__forward_weight(f, "project.w", name, H, W), -1);
-        sum = wide, W = H;
+        snprintf(name, sizeof name, "%s.embeddings.embed_proj", b->prefix);
+        sum = tri__forward_linear(f, sum, b->rows, H, W, "project", name);
+        W = H;
     }
     snprintf(name, sizeof name, "%s.embeddings.LayerNorm", b->prefix);
     int x = tri__forward_norm(f, sum, b->rows, W, b->e->layer_norm_eps, "norm", name);

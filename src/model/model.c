@@ -214,14 +214,21 @@ int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *l
                            label);
 }
 
+/* A layer's bias; -1 where the model has none. */
+static int forward_bias(tri_forward *f, int64_t count, const char *label, const char *name) {
+    tri_arena *arena = f->build.arena;
+    const char *text = tri__arena_print(arena, "%s.bias", name);
+    if (!tri__model_find(f->model, text)) return -1;
+    return tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), text, 1, count);
+}
+
 int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label,
                         const char *name) {
     char text[256];
     int y = tri__forward_slot(f, rows, out, label);
     snprintf(text, sizeof text, "%s.weight", name);
     int w = tri__forward_weight(f, tri__arena_print(f->build.arena, "%s.w", label), text, out, in);
-    snprintf(text, sizeof text, "%s.bias", name);
-    int b = tri__forward_weight(f, tri__arena_print(f->build.arena, "%s.b", label), text, 1, out);
+    int b = forward_bias(f, out, label, name);
     TRI_BUILD(&f->build, linear, (tri_attr){0}, y, x, w, b);
     return y;
 }
@@ -245,8 +252,7 @@ int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double
     int rstd = tri__forward_slot(f, rows, 1, tri__arena_print(arena, "%s.rstd", label));
     snprintf(text, sizeof text, "%s.weight", name);
     int g = tri__forward_weight(f, tri__arena_print(arena, "%s.g", label), text, 1, cols);
-    snprintf(text, sizeof text, "%s.bias", name);
-    int b = tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), text, 1, cols);
+    int b = forward_bias(f, cols, label, name);
     TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)eps}), y, xhat, rstd, x, g, b);
     return y;
 }

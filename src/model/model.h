@@ -139,12 +139,12 @@ const char *tri__field_name(tri_field field);
 int tri__forward_input(tri_forward *f, tri_field field);
 /* A slot of the current unit: activations named unit.label. */
 int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *label);
-/* y = x w^T + b. `name` is the logical name without .weight / .bias. */
+/* y = x w^T + b. `name` is the logical name without .weight / .bias; b is left out where the model has none. */
 int tri__forward_linear(tri_forward *f, int x, tri_rows rows, int64_t out, int64_t in, const char *label,
                         const char *name);
 /* y = f(x), named for its operation. */
 int tri__forward_activation(tri_forward *f, int x, tri_rows rows, int64_t cols, tri_activation act);
-/* y = norm(x). */
+/* y = norm(x); likewise. */
 int tri__forward_norm(tri_forward *f, int x, tri_rows rows, int64_t cols, double eps, const char *label,
                       const char *name);
 /* y = dropout(x); x itself when not training or p is 0. */

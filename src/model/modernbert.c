@@ -102,42 +102,16 @@ void tri__modernbert_params(tri_network *model, int branch) {
 
 /* ---- Operations ---- */
 
-/* y = x w^T, and b where there is one; `name` is that of w's first parameter, `bias` that of b's. */
+/* A dense layer of a layer; `name` is that of its weight's first parameter. */
 static int dense(tri_branch *b, int x, tri_rows rows, const int64_t size[static 2], const char *label,
-                 const char *const name[static 2], int has_bias) {
-    tri_forward *f = b->f;
-    tri_arena *arena = f->build.arena;
-    int y = tri__forward_slot(f, rows, size[0], label);
-    int w = tri__forward_weight(f, tri__arena_print(arena, "%s.w", label), name[0], size[0], size[1]);
-    int bias = has_bias ? tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), name[1], 1, size[0]) : -1;
-    TRI_BUILD(&f->build, linear, (tri_attr){0}, y, x, w, bias);
-    return y;
-}
-
-/* The dense layer `part` of a layer; first: of a weight that is several parameters, the first of them. */
-static int layer_dense(tri_branch *b, int x, tri_rows rows, const int64_t size[static 2], const char *label,
-                       const char *layer, const char *part, const char *first, int has_bias) {
-    tri_arena *arena = b->f->build.arena;
-    const char *const name[] = {tri__arena_print(arena, "%s.%s%s.weight", layer, part, first),
-                                tri__arena_print(arena, "%s.%s%s.bias", layer, part, first)};
-    return dense(b, x, rows, size, label, name, has_bias);
+                 const char *layer, const char *name) {
+    return tri__forward_linear(b->f, x, rows, size[0], size[1], label,
+                               tri__arena_print(b->f->build.arena, "%s.%s", layer, name));
 }
 
 static int norm(tri_branch *b, int x, const char *label, const char *name) {
-    tri_forward *f = b->f;
-    tri_arena *arena = f->build.arena;
-    const tri_rows rows = f->build.program->slot[x].rows;
-    int64_t H = b->e->hidden_size;
-    int y = tri__forward_slot(f, rows, H, label);
-    int xhat = tri__forward_slot(f, rows, H, tri__arena_print(arena, "%s.xhat", label));
-    int rstd = tri__forward_slot(f, rows, 1, tri__arena_print(arena, "%s.rstd", label));
-    int g = tri__forward_weight(f, tri__arena_print(arena, "%s.g", label), tri__arena_print(arena, "%s.weight", name),
-                                1, H);
-    int bias = !b->e->norm_bias ? -1
-                                : tri__forward_weight(f, tri__arena_print(arena, "%s.b", label),
-                                                      tri__arena_print(arena, "%s.bias", name), 1, H);
-    TRI_BUILD(&f->build, norm, ((tri_attr){.eps = (float)b->e->layer_norm_eps}), y, xhat, rstd, x, g, bias);
-    return y;
+    return tri__forward_norm(b->f, x, b->f->build.program->slot[x].rows, b->e->hidden_size, b->e->layer_norm_eps,
+                             label, name);
 }
 
 static int embeddings(tri_branch *b) {
@@ -162,8 +136,7 @@ static int attention(tri_branch *b, int x, const char *layer, int local) {
     const tri_encoder *e = b->e;
     const tri_rows tokens = f->build.program->slot[x].rows;
     int64_t H = e->hidden_size;
-    int straight = layer_dense(b, x, tokens, (const int64_t[]){3 * H, H}, "qkv", layer, "attn.Wqkv", ".query",
-                               e->attention_bias);
+    int straight = dense(b, x, tokens, (const int64_t[]){3 * H, H}, "qkv", layer, "attn.Wqkv.query");
     int qkv = tri__forward_slot(f, tokens, 3 * H, "rope");
     tri_attr attr = {.heads = (int32_t)e->num_attention_heads,
                      .theta = (float)(local ? e->local_rope_theta : e->global_rope_theta)};
@@ -179,7 +152,7 @@ static int attention(tri_branch *b, int x, const char *layer, int local) {
         attr.id = tri__random_id(f->build.program->slot[ctx].name);
     b->dense = !local;
     tri__branch_attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
-    int out = layer_dense(b, ctx, b->rows, (const int64_t[]){H, H}, "attn", layer, "attn.Wo", "", e->attention_bias);
+    int out = dense(b, ctx, b->rows, (const int64_t[]){H, H}, "attn", layer, "attn.Wo");
     return tri__forward_dropout(f, out, b->rows, H, e->attention_probs_dropout_prob, b->key, "attn.dropout");
 }
 
@@ -187,11 +160,11 @@ static int feed_forward(tri_branch *b, int x, const char *layer) {
     tri_forward *f = b->f;
     const tri_encoder *e = b->e;
     int64_t H = e->hidden_size, I = e->intermediate_size;
-    int h = layer_dense(b, x, b->rows, (const int64_t[]){2 * I, H}, "ff1", layer, "mlp.Wi", ".input", e->mlp_bias);
+    int h = dense(b, x, b->rows, (const int64_t[]){2 * I, H}, "ff1", layer, "mlp.Wi.input");
     int act = tri__forward_slot(f, b->rows, I, "gated");
     TRI_BUILD(&f->build, gated, ((tri_attr){.act = (int32_t)e->act}), act, h);
     act = tri__forward_dropout(f, act, b->rows, I, e->mlp_dropout, b->key, "gated.dropout");
-    return layer_dense(b, act, b->rows, (const int64_t[]){H, I}, "ff2", layer, "mlp.Wo", "", e->mlp_bias);
+    return dense(b, act, b->rows, (const int64_t[]){H, I}, "ff2", layer, "mlp.Wo");
 }
 
 /* x + res, x times the factor of a layer that steps leave out. */
