@@ -1,7 +1,6 @@
 /* bert.c - post-norm encoders: BERT, and the families that share its layers under names of their own (family.c). Names
  * and numerics are Hugging Face's. A unit's memory has, in this order, parameters that tensor parallelism splits, those
  * it does not, and norms; query, key and value are adjacent, so that they are one [3H, H] operand. */
-#include "base/random.h"
 #include "model/branch.h"
 #include "model/family.h"
 
@@ -141,18 +140,11 @@ static int attention(tri_branch *b, int x, const char *layer) {
     int bias = tri__forward_weight(f, "qkv.b", name, 1, 3 * H);
     TRI_BUILD(&f->build, linear, (tri_attr){0}, qkv, x, w, bias);
 
-    float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
-    int key = p > 0 ? tri__forward_input(f, tri__branch_field(b, TRI_FIELD_key0)) : -1;
     const tri_rows queries = b->table < 0 ? b->rows : tokens; /* by distances, first ones alone cannot attend */
-    int ctx = tri__forward_slot(f, queries, H, "ctx"),
-        lse = tri__forward_slot(f, queries, e->num_attention_heads, "lse");
-    tri_attr attr = {.heads = (int32_t)e->num_attention_heads};
-    if (p > 0)
-        attr.p = p, attr.max_len = (int32_t)f->model->max_len,
-        attr.id = tri__random_id(f->build.program->slot[ctx].name);
-    const int slots[] = {ctx, lse, qkv, key};
-    if (b->table < 0) tri__branch_attend(b, attr, b->rows.sym == tokens.sym, slots);
-    else tri__relative_attend(b, attr, slots, w, bias);
+    tri_attention a = tri__branch_attention(b, queries, qkv);
+    int ctx = a.slot[0];
+    if (b->table < 0) tri__branch_attend(b, a.attr, b->rows.sym == tokens.sym, a.slot);
+    else tri__relative_attend(b, a.attr, a.slot, w, bias);
     if (queries.sym != b->rows.sym) {
         int first = tri__forward_slot(f, b->rows, H, "ctx.first");
         TRI_BUILD(&f->build, pool_first, (tri_attr){0}, first, ctx, b->seq);

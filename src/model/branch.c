@@ -2,6 +2,8 @@
  * leave out, pooling, and the projection to the common width. */
 #include "model/branch.h"
 
+#include "base/random.h"
+
 #include <stdio.h>
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -17,6 +19,20 @@ tri_branch tri__branch_open(tri_forward *f, int index) {
     b.sequences = (tri_rows){.sym = tri__sequences(f->model, index)};
     snprintf(b.prefix, sizeof b.prefix, "%s", tri__branch_name(index));
     return b;
+}
+
+tri_attention tri__branch_attention(tri_branch *b, tri_rows queries, int qkv) {
+    tri_forward *f = b->f;
+    const tri_encoder *e = b->e;
+    float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
+    int key = p > 0 ? tri__forward_input(f, tri__branch_field(b, TRI_FIELD_key0)) : -1;
+    int ctx = tri__forward_slot(f, queries, e->hidden_size, "ctx"),
+        lse = tri__forward_slot(f, queries, e->num_attention_heads, "lse");
+    tri_attention a = {.slot = {ctx, lse, qkv, key}, .attr = {.heads = (int32_t)e->num_attention_heads}};
+    if (p > 0)
+        a.attr.p = p, a.attr.max_len = (int32_t)f->model->max_len,
+        a.attr.id = tri__random_id(f->build.program->slot[ctx].name);
+    return a;
 }
 
 /* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,

@@ -22,6 +22,12 @@ typedef struct tri_branch {
 tri_branch tri__branch_open(tri_forward *f, int index);
 /* The branch's own field: that of the primary text, or its sibling. */
 tri_field tri__branch_field(const tri_branch *b, tri_field primary);
+/* What attention of qkv reads and writes: slots ctx and lse of `queries`, the key of its dropout, attributes. */
+typedef struct tri_attention {
+    int slot[4]; /* ctx, lse, qkv, key (-1: no dropout) */
+    tri_attr attr;
+} tri_attention;
+tri_attention tri__branch_attention(tri_branch *b, tri_rows queries, int qkv);
 /* The operation of attention: of all queries or of first ones, over all keys or over present blocks. slot: ctx, lse,
  * qkv, key. */
 void tri__branch_attend(tri_branch *b, tri_attr attr, int all, const int slot[static 4]);

@@ -88,6 +88,10 @@ typedef struct tri_encoder {
     uint64_t local_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* as expert_layer */
 } tri_encoder;
 
+/* The option row of a key of config.json that is a field of tri_encoder. */
+#define TRI_ENCODER_KEY(kind_, field_, min_, max_) \
+    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_encoder, field_), .min = (min_), .max = (max_)}
+
 /* The architecture of a known name (bert-base-cased, ...); 0 when unknown. */
 int tri__encoder_preset(const char *name, tri_encoder *encoder);
 /* Another known name with the same vocabulary, for one without a folder; NULL. */

@@ -8,14 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(kind_, field_, min_, max_) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_encoder, field_), .min = (min_), .max = (max_)}
-
-const tri_option tri__deberta_own[] = {ROW(BOOL, relative_attention, 0, 1),
-                                       ROW(BOOL, share_att_key, 0, 1),
-                                       ROW(BOOL, position_biased_input, 0, 1),
-                                       ROW(INT, position_buckets, -1, 65536),
-                                       ROW(INT, max_relative_positions, -1, 1 << 20),
+const tri_option tri__deberta_own[] = {TRI_ENCODER_KEY(BOOL, relative_attention, 0, 1),
+                                       TRI_ENCODER_KEY(BOOL, share_att_key, 0, 1),
+                                       TRI_ENCODER_KEY(BOOL, position_biased_input, 0, 1),
+                                       TRI_ENCODER_KEY(INT, position_buckets, -1, 65536),
+                                       TRI_ENCODER_KEY(INT, max_relative_positions, -1, 1 << 20),
                                        {0}};
 
 /* attr.terms of attention_disentangled, by their names. */
@@ -71,7 +68,7 @@ static tri_status refuse(const tri_json *json, const char *key, int64_t only, co
 }
 
 tri_status tri__deberta_parse(const tri_json *json, tri_encoder *e) {
-    static const tri_option width = ROW(INT, embedding_size, 1, 65536);
+    static const tri_option width = TRI_ENCODER_KEY(INT, embedding_size, 1, 65536);
     const tri_json *embedding = tri__json_get(json, "embedding_size");
     TRI_TRY(parse_terms(json, e));
     TRI_TRY(parse_norm(json, e));

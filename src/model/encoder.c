@@ -8,23 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(kind_, field_, min_, max_) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_encoder, field_), .min = (min_), .max = (max_)}
-
 /* Keys of all families, by BERT's names. */
 static const tri_option rows[] = {
-    ROW(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY),
-    ROW(INT, hidden_size, 1, 65536),
-    ROW(INT, num_hidden_layers, 1, TRI_MAX_ENCODER_LAYERS),
-    ROW(INT, num_attention_heads, 1, 1024),
-    ROW(INT, intermediate_size, 1, 1 << 20),
-    ROW(INT, max_position_embeddings, 1, 1 << 20),
-    ROW(INT, type_vocab_size, 0, 1024),
-    ROW(INT, pad_token_id, 0, TRI_LIMIT_VOCABULARY),
-    ROW(REAL, hidden_dropout_prob, 0, 0.999),
-    ROW(REAL, attention_probs_dropout_prob, 0, 0.999),
-    ROW(REAL, initializer_range, 0, 10),
-    ROW(REAL, layer_norm_eps, 1e-30, 1),
+    TRI_ENCODER_KEY(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY),
+    TRI_ENCODER_KEY(INT, hidden_size, 1, 65536),
+    TRI_ENCODER_KEY(INT, num_hidden_layers, 1, TRI_MAX_ENCODER_LAYERS),
+    TRI_ENCODER_KEY(INT, num_attention_heads, 1, 1024),
+    TRI_ENCODER_KEY(INT, intermediate_size, 1, 1 << 20),
+    TRI_ENCODER_KEY(INT, max_position_embeddings, 1, 1 << 20),
+    TRI_ENCODER_KEY(INT, type_vocab_size, 0, 1024),
+    TRI_ENCODER_KEY(INT, pad_token_id, 0, TRI_LIMIT_VOCABULARY),
+    TRI_ENCODER_KEY(REAL, hidden_dropout_prob, 0, 0.999),
+    TRI_ENCODER_KEY(REAL, attention_probs_dropout_prob, 0, 0.999),
+    TRI_ENCODER_KEY(REAL, initializer_range, 0, 10),
+    TRI_ENCODER_KEY(REAL, layer_norm_eps, 1e-30, 1),
     {0}};
 
 /* Names of activations; of those that mean the same the first one is written. */

@@ -16,14 +16,11 @@
 
 /* ---- Keys ---- */
 
-#define ROW(kind_, field_, min_, max_) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_encoder, field_), .min = (min_), .max = (max_)}
-
 static const tri_option rows[] = {
-    ROW(INT, num_experts, 0, TRI_MAX_EXPERTS),
-    ROW(INT, experts_per_token, 0, TRI_MAX_EXPERTS),
-    ROW(REAL, expert_capacity_factor, 0, 1e6),
-    ROW(REAL, router_aux_loss_coef, 0, 1e6),
+    TRI_ENCODER_KEY(INT, num_experts, 0, TRI_MAX_EXPERTS),
+    TRI_ENCODER_KEY(INT, experts_per_token, 0, TRI_MAX_EXPERTS),
+    TRI_ENCODER_KEY(REAL, expert_capacity_factor, 0, 1e6),
+    TRI_ENCODER_KEY(REAL, router_aux_loss_coef, 0, 1e6),
     {0}};
 
 static int has_layer(const tri_encoder *e, int64_t layer) {

@@ -67,8 +67,7 @@ static const tri_fixed_key distilbert_fixed[] = {{"sinusoidal_pos_embds", "false
 /* ---- ELECTRA ---- */
 
 static const tri_option electra_keys[] = {
-    {.name = "embedding_size", .kind = TRI_OPTION_INT, .offset = offsetof(tri_encoder, embedding_size), .min = 1,
-     .max = 65536},
+    TRI_ENCODER_KEY(INT, embedding_size, 1, 65536),
     {0}};
 
 /* ---- MPNet ---- */

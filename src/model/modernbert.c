@@ -2,7 +2,6 @@
  * positions, gated feed-forward layers, and layers whose queries attend only to keys nearby. Names and numerics are
  * Hugging Face's, except that the file's Wqkv and Wi are three and two parameters here, so that tensor parallelism
  * splits each of them; checkpoint/huggingface.c reads them as runs of rows. A unit's memory is as in bert.c. */
-#include "base/random.h"
 #include "model/branch.h"
 #include "model/family.h"
 
@@ -142,17 +141,10 @@ static int attention(tri_branch *b, int x, const char *layer, int local) {
                      .theta = (float)(local ? e->local_rope_theta : e->global_rope_theta)};
     TRI_BUILD(&f->build, rope, attr, qkv, straight, tri__forward_input(f, tri__branch_field(b, TRI_FIELD_pos0)));
 
-    float p = f->training ? (float)e->attention_probs_dropout_prob : 0;
-    int key = p > 0 ? tri__forward_input(f, tri__branch_field(b, TRI_FIELD_key0)) : -1;
-    int ctx = tri__forward_slot(f, b->rows, H, "ctx"),
-        lse = tri__forward_slot(f, b->rows, e->num_attention_heads, "lse");
-    attr = (tri_attr){.heads = (int32_t)e->num_attention_heads};
-    if (p > 0)
-        attr.p = p, attr.max_len = (int32_t)f->model->max_len,
-        attr.id = tri__random_id(f->build.program->slot[ctx].name);
+    tri_attention a = tri__branch_attention(b, b->rows, qkv);
     b->dense = !local;
-    tri__branch_attend(b, attr, b->rows.sym == tokens.sym, (const int[]){ctx, lse, qkv, key});
-    int out = dense(b, ctx, b->rows, (const int64_t[]){H, H}, "attn", layer, "attn.Wo");
+    tri__branch_attend(b, a.attr, b->rows.sym == tokens.sym, a.slot);
+    int out = dense(b, a.slot[0], b->rows, (const int64_t[]){H, H}, "attn", layer, "attn.Wo");
     return tri__forward_dropout(f, out, b->rows, H, e->attention_probs_dropout_prob, b->key, "attn.dropout");
 }
 

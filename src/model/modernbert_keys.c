@@ -5,9 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define ROW(kind_, field_, min_, max_) \
-    {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_encoder, field_), .min = (min_), .max = (max_)}
-
 const tri_key_name tri__modernbert_keys[] = {{"hidden_act", "hidden_activation"},
                                              {"hidden_dropout_prob", "embedding_dropout"},
                                              {"attention_probs_dropout_prob", "attention_dropout"},
@@ -15,16 +12,17 @@ const tri_key_name tri__modernbert_keys[] = {{"hidden_act", "hidden_activation"}
                                              {"type_vocab_size", NULL},
                                              {0}};
 
-const tri_option tri__modernbert_own[] = {ROW(REAL, mlp_dropout, 0, 0.999),
-                                          ROW(BOOL, attention_bias, 0, 0),
-                                          ROW(BOOL, mlp_bias, 0, 0),
-                                          ROW(BOOL, norm_bias, 0, 0),
-                                          ROW(INT, local_attention, 2, 1 << 20),
+const tri_option tri__modernbert_own[] = {TRI_ENCODER_KEY(REAL, mlp_dropout, 0, 0.999),
+                                          TRI_ENCODER_KEY(BOOL, attention_bias, 0, 0),
+                                          TRI_ENCODER_KEY(BOOL, mlp_bias, 0, 0),
+                                          TRI_ENCODER_KEY(BOOL, norm_bias, 0, 0),
+                                          TRI_ENCODER_KEY(INT, local_attention, 2, 1 << 20),
                                           {0}};
 
 /* Keys that may be null. */
-static const tri_option thetas[] = {ROW(REAL, global_rope_theta, 1, 1e12), ROW(REAL, local_rope_theta, 1, 1e12)};
-static const tri_option every = ROW(INT, global_attn_every_n_layers, 1, TRI_MAX_ENCODER_LAYERS);
+static const tri_option thetas[] = {TRI_ENCODER_KEY(REAL, global_rope_theta, 1, 1e12),
+                                    TRI_ENCODER_KEY(REAL, local_rope_theta, 1, 1e12)};
+static const tri_option every = TRI_ENCODER_KEY(INT, global_attn_every_n_layers, 1, TRI_MAX_ENCODER_LAYERS);
 
 static const char *const types[] = {"full_attention", "sliding_attention"};
 
