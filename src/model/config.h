@@ -9,6 +9,9 @@
 
 typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN } tri_pooling;
 
+enum { TRI_TABULAR_PLAIN, TRI_TABULAR_EMBEDDED };
+enum { TRI_NUMERIC_PIECEWISE, TRI_NUMERIC_PERIODIC };
+enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED };
 enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
 
 typedef struct tri_model_config {
@@ -19,6 +22,8 @@ typedef struct tri_model_config {
     tri_texts missing;                            /* texts of columns and labels that mean a missing value */
     char *positive_label; /* of two classes, the one that figures are for; NULL: the rarer one */
     int numeric_missing, numeric_transform;       /* indices of their rows' choices */
+    int tabular, numeric_embedding, fusion;       /* TRI_TABULAR_PLAIN, ...: indices of their rows' choices */
+    int64_t column_dim;
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;
     double fusion_dropout;

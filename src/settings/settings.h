@@ -19,6 +19,20 @@ typedef struct tri_settings {
     char *layer_drop;              /* as given; tri__layer_drop_parse parses it */
     int compress_gradients, compress_weights, compress_scope, error_feedback; /* choices: indices of their rows' */
     tri_texts no_decay;            /* a parameter whose name contains one of these does not decay */
+    int lr_schedule;               /* tri_lr_schedule: index of its row's choices */
+    double warmup_ratio, lr_power, layer_lr_decay, head_lr;
+    tri_texts freeze;              /* as given; tri__freeze_parse parses it */
+    char *average_weights;         /* as given; tri__average_parse parses it */
+    int loss;                      /* tri_loss_kind: index of its row's choices */
+    double focal_gamma, label_smoothing;
+    int best_by;                   /* tri_best_by: index of its row's choices */
+    int64_t early_stopping;
+    int calibration;               /* TRI_CALIBRATION_TEMPERATURE, ...: index of its row's choices */
+    char *threshold;               /* as given; tri__threshold_parse parses it. NULL: the likeliest class */
+    /* parts of one table */
+    char *split, *group_by;        /* split: as given; tri__split_parse parses it */
+    int stratify;
+    int64_t folds, seeds;
     /* the run */
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
@@ -82,6 +96,16 @@ typedef struct tri_settings {
     int stub;                      /* 1: predicts on a device that computes nothing too: not an option, for benches */
 } tri_settings;
 
+typedef enum tri_lr_schedule { TRI_LR_LINEAR, TRI_LR_COSINE, TRI_LR_CONSTANT, TRI_LR_POLYNOMIAL } tri_lr_schedule;
+typedef enum tri_loss_kind { TRI_LOSS_CROSS_ENTROPY, TRI_LOSS_FOCAL } tri_loss_kind;
+typedef enum tri_best_by {
+    TRI_BEST_LOSS,
+    TRI_BEST_ACCURACY,
+    TRI_BEST_F1,
+    TRI_BEST_PR_AUC,
+    TRI_BEST_ROC_AUC
+} tri_best_by;
+enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
 enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };
