@@ -216,8 +216,9 @@ static double expert_figure(const golden *g, int which) {
 static double run_step(golden *g, int64_t s, int update) {
     const tri_program *train = g->engine.plan.train.program;
     const tri_json *recipe = get(g->json, "recipe");
-    g->hyper[0] = (float)tri__learning_rate(g->settings.lr, (int64_t)real(recipe, "warmup_steps"),
-                                            (int64_t)real(recipe, "total_steps"), s);
+    tri_rates rates = tri__rates(&g->settings, (int64_t)real(recipe, "total_steps"));
+    rates.warmup = (int64_t)real(recipe, "warmup_steps");
+    g->hyper[0] = (float)tri__learning_rate(&rates, s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
     OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update,

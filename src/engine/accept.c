@@ -5,6 +5,7 @@
 #include "plan/schedule/schedule.h"
 #include "plan/step_kinds.h"
 #include "settings/forms.h"
+#include "settings/learning_rate.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -103,17 +104,23 @@ static tri_status check_kinds(const tri_settings *s) {
                          "--optimizer %s sends momentum as signs, not gradients: leave out --compress-gradients, or "
                          "take --optimizer adamw or lamb with it",
                          onebit_name(s));
-    if (s->full_steps && s->full_steps < s->warmup_steps)
+    return tri__accept_steps(s, s->max_steps);
+}
+
+/* 1-bit optimizers in a run of `steps`; 0: not known yet. */
+static tri_status check_warmup(const tri_settings *s, int64_t steps) {
+    long long warmup = (long long)tri__warmup_steps(s, steps);
+    if (s->full_steps && s->full_steps < warmup)
         return tri__fail(TRI_USAGE,
                          "--full-steps %lld ends within the learning rate's warm-up of %lld steps (--warmup-steps): "
                          "there is no stable momentum yet. Give --full-steps %lld or more, or a shorter warm-up",
-                         (long long)s->full_steps, (long long)s->warmup_steps, (long long)s->warmup_steps);
-    if (s->var_freeze_step && s->var_freeze_step < s->warmup_steps)
+                         (long long)s->full_steps, warmup, warmup);
+    if (s->var_freeze_step && s->var_freeze_step < warmup)
         return tri__fail(TRI_USAGE,
                          "--var-freeze-step %lld is within the learning rate's warm-up of %lld steps (--warmup-steps): "
                          "the variance is not stable yet. Give --var-freeze-step %lld or more, or a shorter warm-up",
-                         (long long)s->var_freeze_step, (long long)s->warmup_steps, (long long)s->warmup_steps);
-    return tri__accept_steps(s, s->max_steps);
+                         (long long)s->var_freeze_step, warmup, warmup);
+    return TRI_OK;
 }
 
 /* 0/1 Adam: not every step updates the variance. */
@@ -131,8 +138,10 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
     tri_optimizing how = {.kind = (tri_optimizer_kind)s->optimizer, .beta2 = s->adam_beta2, .steps = steps,
                           .full_steps = s->full_steps, .var_freeze_step = s->var_freeze_step,
                           .var_update_scaler = s->var_update_scaler, .local_step_scaler = 1, .local_step_clipper = 1};
-    if (!steps || !tri__is_onebit(how.kind)) return TRI_OK;
-    tri__step_kinds_resolve(&how, s->warmup_steps);
+    if (!tri__is_onebit(how.kind)) return TRI_OK;
+    TRI_TRY(check_warmup(s, steps));
+    if (!steps) return TRI_OK;
+    tri__step_kinds_resolve(&how, tri__warmup_steps(s, steps));
     if (how.kind == TRI_ZERO_ONE_ADAM) return accept_intervals(s, &how);
     int64_t full = how.full_steps, window = tri__variance_window(&how);
     if (s->full_steps && full >= steps)

@@ -9,6 +9,7 @@
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/forms.h"
+#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum,
                             .inner_lr_factor = inner_factor(s, place)};
-    tri__step_kinds_resolve(&how, s->warmup_steps);
+    tri__step_kinds_resolve(&how, tri__warmup_steps(s, how.steps));
     return how;
 }
 

@@ -37,17 +37,31 @@ static tri_effect length_effect(const tri_changes *c, const tri_json *defaults) 
     return now == was ? TRI_EFFECT_NOTHING : now > was && c->step >= was ? TRI_EFFECT_LENGTH : TRI_EFFECT_RUN;
 }
 
+/* The learning rates of a configuration, all of whose keys are set, in a run of `steps`. */
+static tri_rates rates_of(const tri_json *config, int64_t steps) {
+    static const char *const keys[] = {"lr", "lr_schedule", "lr_power", "warmup_steps", "warmup_ratio"};
+    tri_settings s = {0};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        (void)tri__option_set_json(tri__option_find(tri__run_options, keys[i]), &s, keys[i],
+                                   tri__json_get(config, keys[i])); /* checked when it was read */
+    return tri__rates(&s, steps);
+}
+
 /* A finished run is extended: the learning rate, which had fallen to 0, becomes that of the longer run. */
 static void say_longer(const tri_changes *c, const tri_json *defaults, const tri_log *log) {
     int64_t was = length_of(c, c->was, defaults), now = length_of(c, c->now, defaults);
-    int64_t warmup = tri__json_integer_value(tri__json_get(c->now, "warmup_steps"));
-    double lr = tri__json_number_value(tri__json_get(c->now, "lr"));
+    tri_rates rates = rates_of(c->now, now);
+    if (rates.schedule == TRI_LR_CONSTANT) {
+        tri__say(log, TRI_LOG_INFO, "the run had ended at step %lld and continues to step %lld", (long long)was,
+                 (long long)now);
+        return;
+    }
     tri__say(
         log, TRI_LOG_INFO,
         "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of %lld "
         "steps: it had fallen "
         "to 0, is %.3g in the next step and falls to 0 again at the new end",
-        (long long)was, (long long)now, (long long)now, tri__learning_rate(lr, warmup, now, c->step));
+        (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
 }
 
 /* Changes refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */

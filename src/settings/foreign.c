@@ -26,7 +26,8 @@
                 "--primary-tokenizer names the folder"
 #define UNUSED "the plan knows the parameters of a step: none is unused"
 #define TABLES "put train, valid and test tables into one folder and give that to --data-path"
-#define SCHEDULE "the learning rate rises for --warmup-steps and then falls linearly to 0; there is no other schedule"
+#define SCHEDULE "the learning rate rises for --warmup-steps, then follows --lr-schedule linear, cosine, constant or polynomial"
+#define TO_ZERO "every --lr-schedule but constant falls to 0"
 #define PLANNED "a step is planned before it runs: there is nothing to compile"
 #define VALIDATED "validation takes place at each epoch's end, on the validation table of --data-path"
 #define DECLARED \
@@ -321,10 +322,20 @@ const tri_foreign tri__foreign[] = {
     NOT("metric_for_best_model", NULL,
         "the best checkpoint is that of the lowest validation loss; --keep N keeps others to compare"),
     NOT("early_stopping_patience", NULL, "a run takes all of its --epochs; the best checkpoint is kept"),
-    NOT("warmup_ratio", NULL, "give --warmup-steps"),
     SAME("num_warmup_steps", "warmup_steps"),
-    HELD("lr_scheduler_type", "linear", SCHEDULE),
+    TAKE("lr_scheduler_type", "linear", "lr_schedule", "linear"),
+    TAKE("lr_scheduler_type", "cosine", "lr_schedule", "cosine"),
+    TAKE("lr_scheduler_type", "constant", "lr_schedule", "constant"),
+    TAKE("lr_scheduler_type", "constant_with_warmup", "lr_schedule", "constant"),
+    TAKE("lr_scheduler_type", "polynomial", "lr_schedule", "polynomial"),
     NOT("lr_scheduler_type", NULL, SCHEDULE),
+    SAME("layerwise_lr_decay", "layer_lr_decay"),
+    SAME("layer_decay", "layer_lr_decay"),
+    SAME("llrd", "layer_lr_decay"),
+    SAME("classifier_lr", "head_lr"),
+    SAME("head_learning_rate", "head_lr"),
+    SWITCH("freeze_embeddings", "freeze", "embeddings"),
+    NOT("freeze_layers", NULL, "--freeze embeddings,layers=N freezes the first N layers of each encoder"),
     TAKE("optim", "adamw_torch", "optimizer", "adamw"),
     TAKE("optim", "adamw_torch_fused", "optimizer", "adamw"),
     TAKE("optim", "adamw_hf", "optimizer", "adamw"),
@@ -367,12 +378,14 @@ const tri_foreign tri__foreign[] = {
     SWITCH("use_distributed_optimizer", "shard", "zero1"),
     SAME("train_iters", "max_steps"),
     SAME("lr_warmup_iters", "warmup_steps"),
-    NOT("lr_warmup_fraction", NULL, "give --warmup-steps"),
-    HELD("lr_decay_style", "linear", SCHEDULE),
+    SAME("lr_warmup_fraction", "warmup_ratio"),
+    TAKE("lr_decay_style", "linear", "lr_schedule", "linear"),
+    TAKE("lr_decay_style", "cosine", "lr_schedule", "cosine"),
+    TAKE("lr_decay_style", "constant", "lr_schedule", "constant"),
     NOT("lr_decay_style", NULL, SCHEDULE),
     NOT("lr_decay_iters", NULL, "the learning rate falls to 0 at the run's last step, that of --epochs or --max-steps"),
-    HELD("min_lr", "0", SCHEDULE),
-    NOT("min_lr", NULL, SCHEDULE),
+    HELD("min_lr", "0", TO_ZERO),
+    NOT("min_lr", NULL, TO_ZERO),
     SAME("clip_grad", "max_grad_norm"),
     SAME("seq_length", "max_sen_len"),
     SAME("save", "output_dir"),

@@ -105,7 +105,7 @@ const tri_option tri__run_options[] = {
         .commands = "train", .heading = "optimisation",
         .help = "how the learning rate falls after warm-up: to 0 linearly, as half a cosine, or to the power of "
                 "lr_power; or not at all"),
-    ROW(REAL, lr_power, RUN, .value = "2", FROM(0), .commands = "train", .heading = "optimisation",
+    ROW(REAL, lr_power, RUN, .value = "1", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "lr_schedule polynomial: its power"),
     ROW(REAL, layer_lr_decay, RUN, .value = "1", .min = 0.01, .max = 1, .commands = "train", .heading = "optimisation",
         .help = "each encoder layer's learning rate is that of the layer above times this"),

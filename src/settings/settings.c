@@ -197,9 +197,10 @@ static tri_status add_note(tri_settings *settings, char *text) {
 /* Where epochs end the run, its length is known once rows are counted: then the session warns. */
 static tri_status note_warmup(tri_settings *s) {
     char *text = NULL;
-    if (!s->max_steps || s->warmup_steps < s->max_steps) return TRI_OK;
-    double reached = tri__learning_rate(s->lr, s->warmup_steps, s->max_steps, s->max_steps - 1);
-    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)s->warmup_steps, (long long)s->max_steps, reached, s->lr) < 0)
+    tri_rates rates = tri__rates(s, s->max_steps);
+    if (!s->max_steps || rates.warmup < s->max_steps) return TRI_OK;
+    double reached = tri__learning_rate(&rates, s->max_steps - 1);
+    if (asprintf(&text, TRI_WARMUP_WORDS, (long long)rates.warmup, (long long)s->max_steps, reached, s->lr) < 0)
         text = NULL;
     return add_note(s, text);
 }

@@ -4,6 +4,7 @@
 
 #include "checkpoint/folders.h"
 #include "plan/step_kinds.h"
+#include "settings/learning_rate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@ static tri_json *mesh_json(const tri_mesh *mesh) {
 
 static tri_json *rate_json(const tri_session *s) {
     const tri_settings *set = s->settings;
-    return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps", (tri_json_int)set->warmup_steps,
-                          "steps", (tri_json_int)s->steps, "next",
+    return tri__json_pack("{s:f, s:I, s:I, s:f}", "peak", set->lr, "warmup_steps",
+                          (tri_json_int)tri__warmup_steps(set, s->steps), "steps", (tri_json_int)s->steps, "next",
                           tri__session_rate(s));
 }
 

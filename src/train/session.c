@@ -51,10 +51,11 @@ static tri_status find_tables(const tri_session *s, tri_data_files *files) {
 static void say_warmup(tri_session *s, int64_t steps) {
     const tri_settings *set = s->settings;
     int known = set->max_steps && set->max_steps <= steps;
-    if (!s->lead || s->warmup_said || known || set->warmup_steps < steps) return;
+    tri_rates rates = tri__rates(set, steps);
+    if (!s->lead || s->warmup_said || known || rates.warmup < steps) return;
     s->warmup_said = 1;
-    tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)set->warmup_steps, (long long)steps,
-             tri__learning_rate(set->lr, set->warmup_steps, steps, steps - 1), set->lr);
+    tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)rates.warmup, (long long)steps,
+             tri__learning_rate(&rates, steps - 1), set->lr);
 }
 
 /* Called before tokenising. */
@@ -399,19 +400,17 @@ static tri_status adapt_scale(tri_session *s, int applied) {
 }
 
 double tri__session_rate(const tri_session *s) {
-    const tri_settings *set = s->settings;
-    return s->engine.in.optimizer.inner_lr_factor *
-           tri__learning_rate(set->lr, set->warmup_steps, s->steps, s->at.step);
+    tri_rates rates = tri__rates(s->settings, s->steps);
+    return s->engine.in.optimizer.inner_lr_factor * tri__learning_rate(&rates, s->at.step);
 }
 
 /* Of the learning rates of the steps until copies meet, the part that is this step's: 1, unless they step alone. */
 static double rate_share(const tri_session *s) {
-    const tri_settings *set = s->settings;
+    tri_rates rates = tri__rates(s->settings, s->steps);
     int64_t begin, end;
     double sum = 0;
     tri__step_window(&s->engine.in.optimizer, s->at.step, &begin, &end);
-    for (int64_t step = begin; step < end; step++)
-        sum += tri__learning_rate(set->lr, set->warmup_steps, s->steps, step);
+    for (int64_t step = begin; step < end; step++) sum += tri__learning_rate(&rates, step);
     return sum > 0 ? s->last.learning_rate / sum : 1 / (double)(end - begin);
 }
 
