@@ -166,13 +166,15 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
 /* Texts with a syntax, and folders that must exist. */
 static tri_status check_texts(const tri_settings *s) {
     uint8_t ranks[TRI_RANKS_PER_NODE];
-    int n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
+    int64_t layers;
+    int embeddings, n = s->nproc_per_node < TRI_RANKS_PER_NODE ? (int)s->nproc_per_node : TRI_RANKS_PER_NODE;
     TRI_TRY(tri__streams_parse("--redirects", s->redirects ? s->redirects : "0", n, ranks));
     TRI_TRY(tri__streams_parse("--tee", s->tee ? s->tee : "0", n, ranks));
     TRI_TRY(tri__streams_filter("--local-ranks-filter", s->local_ranks_filter ? s->local_ranks_filter : "", n, ranks));
     for (int i = 0; i < s->offload.n && s->offload.n > 1; i++)
         if (strcmp(s->offload.at[i], "none") == 0)
             return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
+    TRI_TRY(tri__freeze_parse(&s->freeze, &embeddings, &layers));
     if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
         return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
                          s->resume);
@@ -211,6 +213,11 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));
     TRI_TRY(check_kinds(settings));
+    if (settings->head_lr > 0 && settings->lr <= 0)
+        return tri__fail(TRI_USAGE,
+                         "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train new parameters alone, give "
+                         "--lr %g --freeze embeddings,layers=all",
+                         settings->head_lr, settings->head_lr);
     int readers = tri__mesh_readers(&mesh);
     if (global && settings->batch_size != (global + readers - 1) / readers)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",

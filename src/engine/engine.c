@@ -150,6 +150,12 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .offload = offload_of(s)};
 }
 
+tri_status tri__tune_model(const tri_settings *s, tri_network *model) {
+    tri_recipe recipe = {.layer_decay = s->layer_lr_decay, .head = s->head_lr > 0 ? s->head_lr / s->lr : 1};
+    TRI_TRY(tri__freeze_parse(&s->freeze, &recipe.freezes_embeddings, &recipe.frozen_layers));
+    return tri__model_tune(model, &recipe);
+}
+
 /* The arguments of tri__engine_plan. */
 typedef struct planning {
     const tri_settings *settings;
@@ -181,6 +187,7 @@ static tri_status plan_engine(void *data) {
     if (p->place->target) engine->target = *p->place->target;
     else tri__device_target(engine->device, &engine->target);
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->n_columns, s->no_decay, &engine->model);
+    if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
 
     engine->class_weights = tri__arena_alloc(&engine->arena,
                                              (size_t)s->model.num_classes * sizeof *engine->class_weights);

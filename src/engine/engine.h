@@ -56,6 +56,8 @@ typedef struct tri_engine {
     void *between_context;
 } tri_engine;
 
+/* Which units of the model a run trains, and at which rates. */
+tri_status tri__tune_model(const tri_settings *settings, tri_network *model);
 /* The plan's input that these settings ask for, but row counts (max, max_infer) and what tri__staging_resolve fills in.
  * `train` 0: a plan that only predicts. */
 tri_plan_in tri__plan_input(const tri_settings *settings, const tri_place *place, const tri_network *model,

@@ -1,6 +1,7 @@
 /* mfu.c - nominal FLOPs, and peaks from hardware files or by measuring. */
 #include "engine/mfu.h"
 
+#include "base/text.h"
 #include "engine/ceiling.h"
 #include "model/family.h"
 #include "plan/layer_gates.h"
@@ -21,6 +22,23 @@ static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     return tokens * (8 * h * h + 2 * products * h * inner) + (4 + 2 * terms) * pairs * h;
 }
 
+/* A layer's passes, of the work of a forward pass each, in the mean: forward, gradients of inputs, gradients of weights.
+ * A frozen layer has the last not, and the one before only where something below it is trained. */
+static double passes(const tri_network *model, int text) {
+    double sum = 0, n = 0;
+    int trained = 0; /* something below */
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(text));
+    for (int u = 0; u < model->n_units; u++) {
+        const tri_unit *unit = &model->unit[u];
+        if (!tri__text_begins(unit->name, prefix)) continue;
+        if (tri__text_begins(unit->name + strlen(prefix), "layer.") && !unit->experts)
+            sum += !unit->frozen ? 3 : trained ? 2 : 1, n++;
+        trained |= !unit->frozen;
+    }
+    return n > 0 ? sum / n : 3;
+}
+
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
                           const tri_open_gates *now) {
     const tri_network *model = &engine->model;
@@ -34,7 +52,7 @@ double tri__nominal_flops(const tri_engine *engine, int text, double tokens, dou
         squares = local * tokens * present->keys + (1 - local) * squares;
     }
     double layers = tri__layers_open(&engine->in.layer_drop, model, text, now);
-    return 3 * layers * layer_flops(&model->encoder[text], tokens, squares);
+    return passes(model, text) * layers * layer_flops(&model->encoder[text], tokens, squares);
 }
 
 double tri__nominal_batch(const tri_engine *engine, const tri_dataset *data, const int64_t *rows, int64_t n,

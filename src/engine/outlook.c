@@ -123,9 +123,9 @@ void tri__outlook_count(const tri_settings *s, tri_outlook *run) {
     if (s->save_steps) run->checkpoints += run->steps / s->save_steps;
 }
 
-/* Numbers of a parameter's element in a checkpoint: its weight, and a state or one of each copy. */
+/* Numbers that a checkpoint keeps of a trained element, beside its weight: a state, or one of each copy. */
 static int numbers_of(const tri_planned *train) {
-    int n = 1;
+    int n = 0;
     for (int i = 0; i < train->n_states; i++)
         if (!train->state[i].per_param) n += train->state[i].scope == TRI_STATE_SHARED ? 1 : train->state[i].copies;
     return n;
@@ -149,7 +149,9 @@ static tri_run_facts facts_of(const tri_settings *s, const tri_engine *engine, c
                            .valid_batches = (run->valid_samples + s->batch_size * dp - 1) / (s->batch_size * dp),
                            .valid_samples = run->valid_samples,
                            .checkpoints = run->checkpoints,
-                           .checkpoint_bytes = 4.0 * numbers_of(&engine->plan.train) * (double)engine->model.n_elements,
+                           .checkpoint_bytes = 4.0 * ((double)engine->model.n_elements +
+                                                      numbers_of(&engine->plan.train) *
+                                                          (double)tri__model_trained(&engine->model)),
                            .price = run->price};
 }
 

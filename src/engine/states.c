@@ -101,9 +101,13 @@ tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *chec
 }
 
 void tri__engine_copy_weights(tri_engine *engine, int state) {
-    TRI_ASSERT(engine->state_at[state + 1] - engine->state_at[state] == engine->n_weights);
-    for (int i = 0; i < engine->n_weights; i++) {
-        const tri_piece *from = &engine->weights[i], *to = &engine->optimizer[engine->state_at[state] + i];
+    size_t prefix = strlen(engine->plan.train.state[state].prefix);
+    int next = engine->state_at[state], end = engine->state_at[state + 1];
+    for (int i = 0; i < engine->n_weights && next < end; i++) { /* in the same order; frozen ones have none */
+        const tri_piece *from = &engine->weights[i], *to = &engine->optimizer[next];
+        if (strcmp(to->name + prefix, from->name) != 0) continue;
         memcpy(to->data, from->data, (size_t)(from->slice.end - from->slice.begin) * sizeof(float));
+        next++;
     }
+    TRI_ASSERT(next == end);
 }

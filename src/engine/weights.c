@@ -50,6 +50,7 @@ static int number_pieces(tri_engine *engine, tri_piece *into, const tri_state *s
     const tri_shape one = {.n = 1, .dim = {1}};
     int n = 0;
     for (int u = 0; u < model->n_units; u++) {
+        if (model->unit[u].frozen) continue;
         float *numbers = tri__exec_slot(engine->exec, 0, s->slot[u]); /* [held] */
         int64_t at = 0;
         for (int i = model->unit[u].first; i < model->unit[u].first + model->unit[u].n; i++) {
@@ -72,14 +73,19 @@ static int state_pieces(tri_engine *engine, tri_piece *into, const tri_state *s,
     return n;
 }
 
+/* The slot in which the host fills a unit's weights. */
+static int filled_slot(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    return p->anchor && p->anchor[unit] >= 0 ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit];
+}
+
 static tri_status list_pieces(void *data) {
     tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    const int *base = p->anchor                    ? p->anchor
-                      : p->master                  ? p->master
-                      : engine->plan.filling.slot ? NULL
-                                                   : p->param;
+    int n_units = engine->plan.model->n_units, *base = NULL;
+    if (!engine->plan.filling.slot) base = tri__arena_alloc(&engine->arena, (size_t)n_units * sizeof *base);
+    for (int u = 0; u < n_units && base; u++) base[u] = filled_slot(engine, u);
     const tri_range *held_part = p->master ? p->state_part : p->param_part;
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
@@ -233,12 +239,6 @@ static source source_of(const tri_engine *engine, int unit, const tri_checkpoint
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     return (source){.engine = engine, .checkpoint = checkpoint, .unit = unit,
                     .held = p->master ? p->state_part[unit] : p->param_part[unit]};
-}
-
-/* The slot in which the host fills a unit's weights. */
-static int filled_slot(const tri_engine *engine, int unit) {
-    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    return p->anchor ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit];
 }
 
 static tri_status upload_unit(tri_engine *engine, int unit) {

@@ -66,6 +66,7 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
                              .unit = model->n_units - 1,
                              .at = unit->count,
                              .init = row->init,
+                             .rate = 1,
                              .deviation = row->deviation,
                              .experts = unit->experts};
         param->part = tri__slice_whole(&param->shape);
@@ -106,7 +107,8 @@ tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const u
     for (int u = 0; u < model->n_units; u++) {
         if (has && !has[u]) continue;
         tri_unit *unit = TRI_PUSH(arena, part->unit, part->n_units, part->cap_units);
-        *unit = (tri_unit){.name = model->unit[u].name, .first = part->n_params, .experts = model->unit[u].experts};
+        *unit = (tri_unit){.name = model->unit[u].name, .first = part->n_params, .experts = model->unit[u].experts,
+                           .frozen = model->unit[u].frozen};
         for (int i = model->unit[u].first; i < model->unit[u].first + model->unit[u].n; i++) {
             tri_param *param = TRI_PUSH(arena, part->param, part->n_params, part->cap_params);
             *param = model->param[i];

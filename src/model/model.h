@@ -32,6 +32,7 @@ typedef struct tri_param {
                          * 0: weights must have the same shape */
     int64_t zero_row;   /* 1 + the row of the whole that is initially zero; 0: none */
     int decays;
+    double rate;        /* factor of the learning rate */
     int64_t experts;    /* dim 0: a matrix or a vector of each expert, which ranks may share; 0: it has none */
 } tri_param;
 
@@ -43,6 +44,7 @@ typedef struct tri_unit {
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
     int64_t experts;    /* its parameters are those of so many experts, of the layer that is the unit before it; 0: it
                          * has none */
+    int frozen;         /* 1: not trained: it has no gradients, and nothing is kept for its update */
 } tri_unit;
 
 /* The table of distances that layers of some families read (layout/distance.h). */
@@ -77,6 +79,17 @@ typedef struct tri_network {
 /* Builds the tables of a Trimodal BERT: encoders as given, n_columns numbers a row. */
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
                      tri_texts no_decay, tri_network *model);
+/* What of a model is trained, and how fast. Zeroed: everything, at one rate. */
+typedef struct tri_recipe {
+    int freezes_embeddings;
+    int64_t frozen_layers;     /* the first so many of each encoder; TRI_ALL_LAYERS */
+    double layer_decay;        /* factor of the rate from a layer to the one below; 0: 1 */
+    double head;               /* of the rate of parameters that pretrained weights lack; 0: 1 */
+} tri_recipe;
+#define TRI_ALL_LAYERS INT64_MAX
+/* Sets which units are frozen, and each parameter's rate (rates.c); TRI_USAGE where there are fewer layers. */
+tri_status tri__model_tune(tri_network *model, const tri_recipe *recipe);
+int64_t tri__model_trained(const tri_network *model); /* elements of parameters that are trained */
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
 int64_t tri__model_active(const tri_network *model); /* elements of parameters, without experts that a token does not

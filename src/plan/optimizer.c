@@ -3,6 +3,9 @@
 
 #include "base/random.h"
 
+#include <float.h>
+#include <math.h>
+
 const tri_optimizer *tri__optimizer_row(tri_optimizer_kind kind) {
     static const tri_optimizer *const rows[] = {[TRI_ADAMW] = &tri__adamw,
                                                 [TRI_ADAM] = &tri__adam,
@@ -21,7 +24,8 @@ int tri__add_state(tri_pass *pass, const char *name, const char *prefix) {
     int *slot = tri__arena_alloc(pass->arena, (size_t)n * sizeof *slot);
     for (int u = 0; u < n; u++) slot[u] = -1;
     pass->out.state[index] = (tri_state){.name = name, .prefix = prefix, .scope = TRI_STATE_SHARED, .slot = slot,
-                                         .held = pass->out.state_part, .save = pass->out.save_part};
+                                         .held = tri__trained_parts(pass, pass->out.state_part),
+                                         .save = tri__trained_parts(pass, pass->out.save_part)};
     return index;
 }
 
@@ -68,13 +72,15 @@ void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_ru
     for (int unit = 0; unit < pass->model->n_units; unit++) {
         const tri_unit *u = &pass->model->unit[unit];
         const tri_param *param = &pass->model->param[u->first];
+        if (u->frozen) continue;
         up->build.unit = pass->program->slot[pass->out.param[unit]].unit;
         for (int s = up->first; s < pass->out.n_states; s++) tri__state_slot(pass, &up->build, s, unit);
         for (int first = 0, next; first < u->n; first = next) {
             next = first + 1;
-            while (next < u->n && param[next].decays == param[first].decays) next++;
+            while (next < u->n && tri__same_run(&param[next], &param[first])) next++;
             tri_range all = {param[first].at, next < u->n ? param[next].at : u->count};
-            tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), param[first].decays};
+            tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), param[first].decays,
+                           param[first].rate};
             if (tri__range_count(run.part)) emit(up, &run);
         }
     }
@@ -115,10 +121,20 @@ int tri__run_state(tri_updating *up, int state, const tri_run *run) {
     return view_of(up, s->slot[run->unit], s->held[run->unit], run->part);
 }
 
+int tri__same_run(const tri_param *a, const tri_param *b) { return a->decays == b->decays && a->rate == b->rate; }
+
+/* The attribute is 0 where the factor is 1: a rate that is too small for a float is the smallest one. */
+tri_attr tri__run_step(const tri_updating *up, const tri_run *run) {
+    const tri_optimizing *how = &up->pass->in->optimizer;
+    return (tri_attr){.eps = (float)how->eps, .decay = run->decays ? (float)how->weight_decay : 0,
+                      .rate = run->rate == 1 ? 0 : fmaxf((float)run->rate, FLT_MIN)};
+}
+
 tri_attr tri__run_attr(const tri_updating *up, const tri_run *run) {
     const tri_optimizing *how = &up->pass->in->optimizer;
-    return (tri_attr){.beta1 = (float)how->beta1, .beta2 = (float)how->beta2, .eps = (float)how->eps,
-                      .decay = run->decays ? (float)how->weight_decay : 0};
+    tri_attr attr = tri__run_step(up, run);
+    attr.beta1 = (float)how->beta1, attr.beta2 = (float)how->beta2;
+    return attr;
 }
 
 void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op) {
@@ -138,6 +154,12 @@ int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part)
     int taken = p->gates && tri__program_find(p, own) >= 0; /* another kind of step has another part */
     if (taken) own = tri__arena_print(up->pass->arena, "%s.%lld-%lld", own, (long long)part.begin, (long long)part.end);
     return tri__build_view(&up->build, slot, at, 1, count, "%s", own);
+}
+
+int tri__no_elements(tri_updating *up, const int *grad, const char *name) {
+    int u = 0, n = up->pass->model->n_units;
+    while (u < n && grad[u] < 0) u++;
+    return tri__build_view(&up->build, u < n ? grad[u] : up->pass->out.param[0], 0, 1, 0, "%s", name);
 }
 
 uint32_t tri__other_axes(const tri_mesh *mesh) {

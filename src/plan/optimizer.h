@@ -40,13 +40,14 @@ void tri__state_of_copies(tri_pass *pass, int state, tri_state_scope scope, int 
 /* The slot of a unit's state, of class `state`; made by the first call. */
 int tri__state_slot(tri_pass *pass, tri_builder *build, int state, int unit);
 
-/* The elements [begin, end) of one unit that this rank updates, all of which decay or none. */
+/* The elements [begin, end) of one unit that this rank updates, all of which decay or none, at one rate. */
 typedef struct tri_run {
     int unit;
     tri_range part;
     int decays;
+    double rate;           /* factor of the learning rate */
 } tri_run;
-/* Calls `emit` for each run of each unit, in order, with the builder at the unit and the optimizer's states made. */
+/* Calls `emit` for each run of each unit that is trained, in order, with the builder at the unit and the optimizer's states made. */
 void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_run *run));
 /* Views of a run's elements; state: counted from the optimizer's first. */
 int tri__run_weights(tri_updating *up, const tri_run *run);
@@ -54,13 +55,16 @@ int tri__run_gradient(tri_updating *up, const tri_run *run);
 int tri__run_state(tri_updating *up, int state, const tri_run *run);
 /* The same of a slot that holds the elements `held` of the run's unit. */
 int tri__run_part(tri_updating *up, int slot, tri_range held, const tri_run *run);
-/* Betas, epsilon, and the decay of a run. */
+/* Betas, epsilon, decay and rate of a run; those of its step alone. */
 tri_attr tri__run_attr(const tri_updating *up, const tri_run *run);
+tri_attr tri__run_step(const tri_updating *up, const tri_run *run);
 /* Appends `op`, adamw or adam, for a run; the optimizer's first two states are the moments. */
 void tri__run_adam(tri_updating *up, const tri_run *run, tri_op op);
 
 /* A view of elements `part` of a unit, in a slot that holds its elements `held`; the slot itself where they are all. */
 int tri__update_part(tri_updating *up, int slot, tri_range held, tri_range part);
+/* A slot without elements: a view of the first of these gradients, [n_units], that there is, else of weights. */
+int tri__no_elements(tri_updating *up, const int *grad, const char *name);
 /* Axes beyond the replicas' on which ranks hold different elements: 0 when there are none. */
 uint32_t tri__other_axes(const tri_mesh *mesh);
 /* Posts a transfer in the group of `group`; its id is that of the slot `named`. */

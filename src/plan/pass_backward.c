@@ -2,7 +2,8 @@
  *
  * An adjoint is text, "op outputs <- inputs; ...": a name with d in front is the gradient of the operand of that name,
  * any other the operand itself. A gradient's first contribution writes its slot, later ones add to it. Gradients that
- * nothing needs (of inputs) or that do not exist (of integers) are not computed. An operation of a layer that steps
+ * nothing needs (of inputs, of frozen units, of values that depend on nothing else) or that do not exist (of integers)
+ * are not computed: backward ends above what is frozen. An operation of a layer that steps
  * leave out has its adjoint in the same steps; so first contributions are counted for both cases, the open and the
  * closed layer. */
 #include "plan/plan.h"
@@ -21,7 +22,7 @@ typedef struct backward {
     int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
     uint8_t *written;      /* [slots] whether the gradient slot has its first contribution, OPEN and CLOSED or-ed */
     int *layer;            /* [slots] the gate of the layer of the last contribution that had one, as in tri_instr */
-    uint8_t *is_fixed;     /* [n_forward] has no gradient: an input, or integers */
+    uint8_t *is_fixed;     /* [n_forward] has no gradient: an input, integers, or a value that no trained weight changes */
 } backward;
 
 /* The flat gradient of a unit's parameters. */
@@ -88,21 +89,29 @@ static int split_of(const backward *b, const int *slots, int n_out) {
     return 0;
 }
 
+/* A slot for a gradient that an operation computes with others, and that nothing reads. */
+static int unread(backward *b, const tri_instr *of, int forward) {
+    const tri_slot s = b->pass->program->slot[forward];
+    const char *unit = b->pass->program->unit[of->unit];
+    return tri__build_slot(&b->build, TRI_MEM_ACT, TRI_F32, s.rows, s.cols, "d.%s.%s.unread", unit, s.name);
+}
+
 /* Appends one operation of an adjoint: `text` is "op outputs <- inputs". */
 static void emit(backward *b, const tri_instr *of, char *text) {
-    int slots[TRI_MAX_ARGS], n = 0, n_out = 0, outputs = 1, wanted = 0;
+    int slots[TRI_MAX_ARGS], fixed[TRI_MAX_ARGS] = {0}, n = 0, n_out = 0, outputs = 1, wanted = 0;
     char *save = NULL, *word = strtok_r(text, " ", &save);
     int op = tri__op_find(word);
     TRI_ASSERT(op >= 0);
     while ((word = strtok_r(NULL, " ", &save))) {
         if (strcmp(word, "<-") == 0) {
+            if (!wanted) return;
             outputs = 0;
             continue;
         }
         int gradient, forward = of->slot[operand_of(of, word, &gradient)];
         TRI_ASSERT(n < TRI_MAX_ARGS);
         slots[n] = forward;
-        if (forward >= 0 && outputs && b->is_fixed[forward]) slots[n] = -1;
+        if (forward >= 0 && outputs && b->is_fixed[forward]) slots[n] = -1, fixed[n] = forward + 1;
         else if (forward >= 0 && gradient) slots[n] = grad_of(b, forward);
         wanted |= outputs && slots[n] >= 0;
         n++;
@@ -111,15 +120,38 @@ static void emit(backward *b, const tri_instr *of, char *text) {
     const tri_op_row *row = tri__op_row((tri_op)op);
     for (; n < row->n_args && row->arg[n].optional; n++) slots[n] = -1;
     TRI_ASSERT(n == row->n_args);
-    if (!wanted) return;
+    for (int k = 0; k < n_out; k++)
+        if (fixed[k] && !row->arg[k].optional) slots[k] = unread(b, of, fixed[k] - 1);
     int split = of->layer ? 0 : split_of(b, slots, n_out);
     append(b, of, (tri_op)op, slots, n_out, split ? split : of->layer);
     if (split) append(b, of, (tri_op)op, slots, n_out, -split);
 }
 
+/* What no trained weight changes has no gradient: operations only on such values write such values. */
+static void find_fixed(backward *b) {
+    const tri_program *program = b->pass->program;
+    const tri_network *model = b->pass->model;
+    for (int u = 0; u < model->n_units; u++)
+        for (int s = 0; s < b->n_forward && model->unit[u].frozen; s++)
+            if (tri__slot_root(program, s) == b->pass->forward.unit_slot[u]) b->is_fixed[s] = 1;
+    for (int s = 0; s < b->n_forward; s++)
+        if (program->slot[s].mem == TRI_MEM_ACT) b->is_fixed[s] = 1;
+    for (int i = 0; i < program->n_instrs; i++) {
+        const tri_instr *instr = &program->instr[i];
+        const tri_op_row *row = tri__op_row(instr->op);
+        int depends = 0;
+        for (int k = 0; k < row->n_args; k++)
+            depends |= instr->slot[k] >= 0 && tri__access_reads(row->arg[k].access) && !b->is_fixed[instr->slot[k]];
+        for (int k = 0; k < row->n_args && depends; k++)
+            if (instr->slot[k] >= 0 && tri__access_writes(row->arg[k].access) &&
+                program->slot[instr->slot[k]].dtype != TRI_I32)
+                b->is_fixed[instr->slot[k]] = 0;
+    }
+}
+
 tri_status tri__pass_backward(tri_pass *pass) {
     tri_program *program = pass->program;
-    int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * n_forward + pass->model->n_units;
+    int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * (n_forward + n_instrs) + pass->model->n_units;
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.layer = tri__arena_alloc(pass->arena, (size_t)room * sizeof *b.layer);
@@ -129,9 +161,7 @@ tri_status tri__pass_backward(tri_pass *pass) {
     for (int i = 0; i < n_forward; i++) b.grad[i] = -1;
     for (int u = 0; u < pass->model->n_units; u++) pass->unit_grad[u] = -1;
     for (int i = 0; i < n_forward; i++) b.is_fixed[i] = program->slot[i].dtype == TRI_I32;
-    for (int i = 0; i < n_instrs; i++)
-        if (program->instr[i].op == TRI_OP_input) b.is_fixed[TRI_SLOT(&program->instr[i], input, y)] = 1;
-
+    find_fixed(&b);
     for (int i = n_instrs - 1; i >= 0; i--) {
         const tri_instr of = program->instr[i]; /* a copy: appending may move the array */
         char *adjoint = tri__arena_copy(pass->arena, tri__op_row(of.op)->adjoint), *save = NULL;

@@ -184,10 +184,11 @@ static void keep_units(compress *c, tri_state *state) {
     state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
     c->to.unit = -1;
     for (int b = 0; b < c->n_buckets; b++)
-        c->error[b] = tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
+        c->error[b] = !c->bucket_count[b] ? -1 : tri__build_slot(&c->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
                                       tri__range_count(error_range(c, c->bucket_count[b])), "error.bucket.%d", b);
     for (int u = 0; u < n; u++) {
         int b = pass->unit_bucket[u];
+        if (b < 0) continue;
         tri_range all = error_range(c, c->bucket_count[b]), held = state->held[u] = held_of(pass, u, all);
         int64_t count = tri__range_count(held), at = count ? held.begin + pass->unit_at[u] - all.begin : 0;
         state->save[u] = tri__tensor_once(pass, u, held);
@@ -208,7 +209,8 @@ static void keep_errors(compress *c) {
     pass->error_new = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *pass->error_new);
     for (int u = 0; u < pass->model->n_units; u++) pass->error_new[u] = -1;
     for (int b = 0; b < c->n_buckets; b++) c->error_new[b] = -1;
-    for (int u = 0; u < pass->model->n_units; u++) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
+    for (int u = 0; u < pass->model->n_units; u++)
+        if (pass->unit_bucket[u] >= 0) c->bucket_count[pass->unit_bucket[u]] += pass->model->unit[u].count;
     pass->error = tri__add_state(pass, "error", "gradient_error.");
     tri_state *state = &pass->out.state[pass->error];
     state->scope = TRI_STATE_SUMMED, state->absent = TRI_ABSENT_ZERO;
@@ -229,8 +231,9 @@ static void open_errors(compress *c, int bucket) {
                                                  kept.name);
     TRI_BUILD(&c->to, cast, (tri_attr){0}, new, c->error[bucket]);
     for (int u = 0; u < pass->model->n_units; u++) {
+        if (pass->unit_bucket[u] != bucket) continue;
         const tri_slot of = program->slot[pass->out.state[pass->error].slot[u]];
-        if (pass->unit_bucket[u] == bucket && of.cols)
+        if (of.cols)
             pass->error_new[u] = tri__build_view(&c->to, new, of.parent_at, 1, of.cols, "%s.new", of.name);
     }
 }
@@ -395,7 +398,9 @@ static tri_status check_asked(const compress *c) {
 static int others_have_blocks(const compress *c) {
     const tri_network *model = c->pass->in->model;
     for (int u = 0; u < model->n_units && c->pass->in->mesh.pp > 1; u++)
-        if (has_blocks(c, model->unit[u].count / c->pass->in->mesh.tp, c->pass->group)) return 1;
+        if ((!model->unit[u].frozen || c->how->weights != TRI_CODE_NONE) &&
+            has_blocks(c, model->unit[u].count / c->pass->in->mesh.tp, c->pass->group))
+            return 1;
     return 0;
 }
 

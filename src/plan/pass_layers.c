@@ -29,7 +29,7 @@ tri_status tri__pass_layers(tri_pass *pass) {
         *gate = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *gate);
     tri_builder to = {.arena = pass->arena, .program = program, .mb = -1};
     for (int u = 0; u < n_units; u++) {
-        gate[u] = 1 + tri__layer_find(program, pass->model->unit[u].name);
+        gate[u] = pass->unit_grad[u] < 0 ? 0 : 1 + tri__layer_find(program, pass->model->unit[u].name);
         at[u] = gate[u] ? first_use(program, gradients_of(pass, u)) : -1;
     }
     program->instr = NULL, program->n_instrs = program->cap_instrs = 0;

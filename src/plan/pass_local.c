@@ -210,8 +210,10 @@ static int add_errors(meeting *m) {
 
 void tri__local_weights(tri_pass *pass, int copy, int copies) {
     int n_units = pass->model->n_units, local = tri__add_state(pass, "local", "local.");
-    tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, copies, pass->out.param_part);
-    memcpy(pass->out.state[local].slot, pass->out.param, (size_t)n_units * sizeof *pass->out.param);
+    tri__state_of_copies(pass, local, TRI_STATE_AVERAGED, copy, copies,
+                         tri__trained_parts(pass, pass->out.param_part));
+    for (int u = 0; u < n_units; u++)
+        if (!pass->model->unit[u].frozen) pass->out.state[local].slot[u] = pass->out.param[u];
     pass->out.state[local].absent = TRI_ABSENT_WEIGHTS;
 }
 
@@ -219,6 +221,8 @@ void tri__local_anchor(tri_pass *pass, tri_builder *build) {
     int n_units = pass->model->n_units;
     pass->out.anchor = tri__arena_alloc(pass->arena, (size_t)n_units * sizeof *pass->out.anchor);
     for (int u = 0; u < n_units; u++) {
+        pass->out.anchor[u] = -1;
+        if (pass->model->unit[u].frozen) continue;
         build->unit = pass->program->slot[pass->out.param[u]].unit;
         pass->out.anchor[u] = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1},
                                               tri__range_count(pass->out.param_part[u]), "anchor.%s",
@@ -303,7 +307,7 @@ static flight begin(meeting *m, const exchange *x) {
 static void meet(meeting *m) {
     int n = 0, first = m->build.program->n_instrs;
     for (int u = 0; u < m->pass->model->n_units; u++) {
-        if (!tri__range_count(m->pass->out.param_part[u])) continue;
+        if (m->pass->model->unit[u].frozen || !tri__range_count(m->pass->out.param_part[u])) continue;
         flight next = begin(m, &m->x[u]);
         for (int i = 0; i < n; i++) advance(m, &m->open[i]);
         m->open[n++] = next;
@@ -359,7 +363,8 @@ tri_status tri__pass_local(tri_pass *pass) {
     meeting m = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     m.x = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.x);
     m.open = tri__arena_alloc(pass->arena, (size_t)n * sizeof *m.open);
-    for (int u = 0; u < n; u++) m.x[u] = exchange_of(pass, u);
+    for (int u = 0; u < n; u++)
+        if (!pass->model->unit[u].frozen) m.x[u] = exchange_of(pass, u);
     TRI_TRY(check_coded(&m));
     divide_alone(&m);
     add_states(&m);

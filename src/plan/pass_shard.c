@@ -106,7 +106,7 @@ int tri__same_sharers(const tri_pass *pass, int unit, int other) {
 }
 
 /* Which units form a block, and this rank's shard of each. A block never spans stages, which run at different times. A
- * layer that steps leave out is a block of its own. */
+ * layer that steps leave out is a block of its own. What is frozen and what is trained have blocks of their own. */
 static void make_blocks(tri_sharder *s) {
     const tri_network *model = s->pass->model;
     const tri_sharding *how = &s->pass->sharding;
@@ -114,7 +114,7 @@ static void make_blocks(tri_sharder *s) {
         tri_shard_block *last = s->n_blocks ? &s->block[s->n_blocks - 1] : NULL;
         int joins = last && how->wrap != TRI_WRAP_LAYER && last->count < how->wrap_min_params &&
                     !tri__sharder_closes(s, u) && !tri__sharder_closes(s, u - 1) &&
-                    tri__same_sharers(s->pass, u, u - 1);
+                    model->unit[u].frozen == model->unit[u - 1].frozen && tri__same_sharers(s->pass, u, u - 1);
         if (!joins || s->pass->unit_stage[u] != s->pass->unit_stage[u - 1]) {
             last = TRI_PUSH(s->to.arena, s->block, s->n_blocks, s->cap_blocks);
             *last = (tri_shard_block){.first = u};
@@ -141,7 +141,10 @@ static tri_flats find_flats(const tri_sharder *s, const int *slot) {
     flats.member = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.member);
     flats.first = tri__arena_alloc(s->to.arena, ((size_t)n_units + 1) * sizeof *flats.first);
     for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = -1;
-    for (int u = 0; slot && u < n_units; u++) flats.unit[slot[u]] = u, copy[u] = slot[u];
+    for (int u = 0; slot && u < n_units; u++) {
+        copy[u] = slot[u];
+        if (slot[u] >= 0) flats.unit[slot[u]] = u;
+    }
     for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = flats.unit[tri__slot_root(s->from, i)];
     for (int u = 0; u < n_units; u++) {
         flats.first[u] = n;
@@ -172,17 +175,28 @@ static void copy_instr(tri_sharder *s, const tri_instr *instr) {
                                                                                       : instr->acc);
 }
 
+tri_range *tri__trained_parts(const tri_pass *pass, tri_range *part) {
+    int n = pass->model->n_units, frozen = 0;
+    for (int u = 0; u < n; u++) frozen += pass->model->unit[u].frozen;
+    if (!frozen) return part;
+    tri_range *trained = tri__arena_alloc(pass->arena, (size_t)n * sizeof *trained);
+    for (int u = 0; u < n; u++)
+        if (!pass->model->unit[u].frozen) trained[u] = part[u];
+    return trained;
+}
+
 /* Ownership without sharding: every rank holds everything. */
 static void hold_all(tri_pass *pass) {
     int n = pass->model->n_units;
     tri_range *whole = tri__arena_alloc(pass->arena, (size_t)n * sizeof *whole);
     for (int u = 0; u < n; u++) whole[u] = (tri_range){0, pass->model->unit[u].count};
-    pass->out.param_part = pass->out.state_part = pass->out.save_part = pass->grad_part = pass->own = whole;
+    pass->out.param_part = pass->out.state_part = pass->out.save_part = pass->own = whole;
+    pass->grad_part = tri__trained_parts(pass, whole);
     pass->n_shards = pass->n_copies = 1;
     pass->block_of = tri__arena_alloc(pass->arena, (size_t)n * sizeof *pass->block_of);
     for (int u = 0; u < n; u++) pass->block_of[u] = u;
     if (pass->training && tri__is_onebit(pass->in->optimizer.kind))
-        pass->local_grad = pass->unit_grad, pass->local_part = whole;
+        pass->local_grad = pass->unit_grad, pass->local_part = pass->grad_part;
 }
 
 /* A hybrid of one run is zero3; of runs of one replica, none. */
@@ -223,9 +237,9 @@ static void share_out(tri_sharder *s) {
         pass->out.save_part[u] = (tri_range){own.begin + part.begin, own.begin + part.end};
     }
     if (kind == TRI_SHARD_NONE && tri__steps_alone(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
-    if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->grad_part = pass->own;
+    if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->own, pass->grad_part = tri__trained_parts(pass, pass->own);
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
-    if (kind == TRI_SHARD_HYBRID && pass->local_grad) pass->local_part = pass->own;
+    if (kind == TRI_SHARD_HYBRID && pass->local_grad) pass->local_part = pass->grad_part;
     pass->copies = (tri_attr){.axes = pass->group.axes, .across = kind == TRI_SHARD_HYBRID ? pass->n_shards : 0};
     pass->n_copies = tri__transfer_size(&pass->in->mesh, &pass->copies);
     pass->block_of = s->block_of;
@@ -253,7 +267,7 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
     if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
     if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, n, each, at + unit->tokens);
     for (int i = 1; i < unit->n; i++)
-        if (param[i].decays != param[i - 1].decays) mark(begins, n, each, at + param[i].at);
+        if (!tri__same_run(&param[i], &param[i - 1])) mark(begins, n, each, at + param[i].at);
 }
 
 /* Sets up the blocks of a pass, and this rank's shard of each. */

@@ -135,12 +135,14 @@ static void make_buckets(tri_sharder *s, const int *last) {
     double mb = s->pass->sharding.bucket_mb > 0 ? s->pass->sharding.bucket_mb : 25, full = mb * (1 << 20);
     double element = (double)tri__dtype_bytes(s->pass->in->reduce_dtype);
     ending *order = tri__arena_alloc(s->to.arena, (size_t)model->n_units * sizeof *order);
-    for (int u = 0; u < model->n_units; u++) order[u] = (ending){u, last[u]};
-    qsort(order, (size_t)model->n_units, sizeof *order, earlier_first);
-    for (int begin = 0; begin < model->n_units;) {
+    int n = 0;
+    for (int u = 0; u < model->n_units; u++)
+        if (!model->unit[u].frozen) order[n++] = (ending){u, last[u]};
+    qsort(order, (size_t)n, sizeof *order, earlier_first);
+    for (int begin = 0; begin < n;) {
         double limit = begin == 0 && full > FIRST_BUCKET ? FIRST_BUCKET : full, bytes = 0;
         int end = begin;
-        while (end < model->n_units) {
+        while (end < n) {
             bytes += (double)model->unit[order[end].unit].count * element;
             if (end > begin && (bytes > limit || tri__sharder_closes(s, order[end].unit) ||
                                 tri__sharder_closes(s, order[begin].unit) ||
@@ -153,12 +155,18 @@ static void make_buckets(tri_sharder *s, const int *last) {
     }
 }
 
+static int is_frozen(const tri_sharder *s, const tri_shard_block *block) {
+    return s->pass->model->unit[block->first].frozen;
+}
+
 /* zero1: a bucket is a block, and its sum is reduce-scattered into this rank's shard. */
 static void make_scatters(tri_sharder *s, const int *last) {
     struct tri_reductions *r = s->reductions;
     r->shard = tri__arena_alloc(s->to.arena, (size_t)s->n_blocks * sizeof *r->shard);
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
+        r->shard[b] = -1;
+        if (is_frozen(s, block)) continue;
         bucket made = {.unit = tri__sharder_unit(s, block), .of = block->of};
         made.slot = tri__sharder_slot(s, block, TRI_MEM_GRAD, block->count, "g.%s", block->name);
         r->shard[b] = tri__build_view(&s->to, made.slot, block->own.begin, 1, tri__range_count(block->own), "g.%s.own",
@@ -186,6 +194,8 @@ static void make_shards(tri_sharder *s) {
     }
     for (int b = 0; b < s->n_blocks; b++) {
         const tri_shard_block *block = &s->block[b];
+        r->shard[b] = -1;
+        if (is_frozen(s, block)) continue;
         r->shard[b] = tri__sharder_slot(s, block, TRI_MEM_GRAD, tri__range_count(block->own), "g.%s", block->name);
         note_slot(s, r->shard[b], b);
         if (block->of.n == 1) tri__sharder_stand_block(s, &s->grads, block, r->shard[b]);
@@ -198,7 +208,8 @@ void tri__reductions_plan(tri_sharder *s) {
     s->pass->unit_bucket = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->unit_bucket);
     s->pass->unit_at = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->unit_at);
     for (size_t u = 0; u < n_units; u++)
-        s->pass->unit_bucket[u] = s->block_of[u], s->pass->unit_at[u] = s->unit_at[u];
+        s->pass->unit_bucket[u] = s->pass->model->unit[u].frozen ? -1 : s->block_of[u],
+        s->pass->unit_at[u] = s->unit_at[u];
     int *last = tri__arena_alloc(s->to.arena, n_units * sizeof *last); /* write of each unit's gradients */
     r->open.block = r->loss_at = -1;
     for (int i = 0; i < s->from->n_instrs; i++) {
@@ -298,6 +309,10 @@ void tri__reductions_end(tri_sharder *s) {
     size_t n_units = (size_t)s->pass->model->n_units;
     if (s->pass->local_grad) s->pass->local_grad = tri__arena_alloc(s->to.arena, n_units * sizeof *s->pass->local_grad);
     for (size_t u = 0; u < n_units; u++) {
+        if (s->grads.slot[u] < 0) {
+            if (s->pass->local_grad) s->pass->local_grad[u] = -1;
+            continue;
+        }
         int b = s->block_of[u], whole = s->map[s->grads.slot[u]];
         s->pass->unit_grad[u] = r->shard ? tri__sharder_share(s, &s->block[b], (int)u, r->shard[b]) : whole;
         if (s->pass->local_grad) s->pass->local_grad[u] = shares_grads(s) ? s->pass->unit_grad[u] : whole;

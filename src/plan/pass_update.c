@@ -76,25 +76,34 @@ typedef struct normed {
     int copies;                   /* of the model, whose gradients were not summed; 0: they were */
 } normed;
 
-/* A sum of squares for each unit of the whole model; those of units that other ranks hold are 0 here. */
+static int count_trained(const tri_network *model) {
+    int n = 0;
+    for (int u = 0; u < model->n_units; u++) n += !model->unit[u].frozen;
+    return n;
+}
+
+/* A sum of squares for each trained unit of the whole model; those of units that other ranks hold are 0 here. */
 static int emit_squares(tri_updating *up, const normed *of) {
     tri_pass *pass = up->pass;
     tri_builder *b = &up->build;
     const tri_network *all = pass->in->model, *here = pass->model;
     const char *name = of->copies ? "grad.sumsq.each" : "grad.sumsq";
     b->unit = -1;
-    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, all->n_units, "%s", name);
-    int none = here->n_units < all->n_units
-                   ? tri__build_view(b, of->grad[0], 0, 1, 0, "g.none%s", of->copies ? ".each" : "")
-                   : -1;
-    for (int i = 0, u = 0; i < all->n_units; i++) {
+    int n = count_trained(all);
+    int sums = tri__build_slot(b, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, n, "%s", name);
+    int none = count_trained(here) < n ? tri__no_elements(up, of->grad, of->copies ? "g.none.each" : "g.none") : -1;
+    for (int i = 0, u = 0, at = 0; i < all->n_units; i++) {
         int is_held = u < here->n_units && here->unit[u].name == all->unit[i].name, x = none;
         b->unit = -1;
+        if (all->unit[i].frozen) {
+            u += is_held;
+            continue;
+        }
         if (is_held) {
             b->unit = pass->program->slot[of->grad[u]].unit;
             x = tri__update_part(up, of->grad[u], of->held[u], tri__tensor_once(pass, u, of->part[u]));
         }
-        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, i, 1, 1, "%s.%s", name, all->unit[i].name), x);
+        TRI_BUILD(b, sumsq, (tri_attr){0}, tri__build_view(b, sums, at++, 1, 1, "%s.%s", name, all->unit[i].name), x);
         u += is_held;
     }
     b->unit = -1;
@@ -151,7 +160,7 @@ static void emit_errors(tri_updating *up) {
     up->build.unit = -1, up->build.layer = 0;
 }
 
-void tri__gather_parts(tri_pass *pass) {
+void tri__gather_parts(tri_pass *pass, int frozen_too) {
     tri_updating up = {.pass = pass, .build = {.arena = pass->arena, .program = pass->program, .unit = -1, .mb = -1}};
     if (pass->sharding.kind != TRI_SHARD_ZERO1 && pass->sharding.kind != TRI_SHARD_ZERO2) return;
     tri_ends *ends = tri__arena_alloc(pass->arena, (size_t)pass->model->n_units * sizeof *ends);
@@ -159,6 +168,7 @@ void tri__gather_parts(tri_pass *pass) {
     for (int u = 0; u < pass->model->n_units; u++) {
         int whole = tri__slot_root(pass->program, pass->out.param[u]);
         tri_sharers of = tri__unit_sharers(pass, u);
+        if (pass->model->unit[u].frozen && !frozen_too) continue;
         if (of.n == 1 || (n && ends[n - 1].y == whole)) continue; /* it is all here; another unit of the same block */
         const tri_slot *slot = &pass->program->slot[whole];
         tri_range own = tri__shard(slot->cols, of.n, of.place);
@@ -186,7 +196,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     up.first = pass->out.n_states;
     optimizer->emit(&up);
-    tri__gather_parts(pass);
+    tri__gather_parts(pass, 0);
     emit_control_wait(&up);
     return TRI_OK;
 }

@@ -127,7 +127,7 @@ typedef struct tri_state {
     const char *name;    /* its slots' names begin with it: "m" */
     const char *prefix;  /* "exp_avg." */
     tri_state_scope scope;
-    int *slot;           /* [n_units] flat slots, in fp32; -1: none yet */
+    int *slot;           /* [n_units] flat slots, in fp32; -1: none yet, or the unit is frozen */
     tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
     tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
     int per_param;       /* 1: a number for each parameter of the unit that decays; these are ranges of such ones */
@@ -142,7 +142,8 @@ typedef struct tri_planned {
     int *param;                  /* [n_units] flat slots */
     int *master;                 /* [n_units] master weights in fp32, where param is 16-bit; else NULL */
     int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
-                                    in fp32, with the ranges of param. They are the model; else NULL */
+                                    in fp32, with the ranges of param. They are the model; -1: the unit is frozen.
+                                    Else NULL */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
@@ -251,7 +252,7 @@ typedef struct tri_pass {
     const tri_network *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
     tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
-    int *unit_grad;        /* [n_units] flat gradients of each unit. Set by backward, schedule, shard; read by
+    int *unit_grad;        /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard; read by
                             * tensor_sums, update. NULL without training */
     const int *unit_stage; /* [n_units] stage of each unit. Set by schedule, read by shard */
     tri_range *grad_part;  /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by
@@ -269,7 +270,7 @@ typedef struct tri_pass {
     tri_range *local_part; /* [n_units] the range of the unit's elements that local_grad holds */
     tri_attr copies;       /* the group that sums them, as attributes of transfers */
     int n_copies;          /* ranks of that group */
-    int *unit_bucket; /* [n_units] the bucket of each unit's gradients. These four set by shard, read by compress */
+    int *unit_bucket; /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read by compress */
     int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
     tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
     int n_bucket_slots, cap_bucket_slots;
@@ -369,14 +370,19 @@ tri_sharers tri__unit_sharers(const tri_pass *pass, int unit);
 /* Whether two units have the same ones: else no transfer may have both. */
 int tri__same_sharers(const tri_pass *pass, int unit, int other);
 
+/* The ranges of units that are trained; those of frozen ones are empty. */
+tri_range *tri__trained_parts(const tri_pass *pass, tri_range *part);
+/* Whether an optimizer treats neighbouring parameters alike: one instruction then has both. */
+int tri__same_run(const tri_param *a, const tri_param *b);
+
 /* in->rank among those that share the parameters of each unit. */
 tri_holder tri__plan_holder(const tri_plan_in *in);
 
 /* The start program for a finished pass: of training, or of prediction where there is no training. */
 tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);
 /* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which
- * each wrote a part (zero1, zero2). Sharded weights stay sharded. */
-void tri__gather_parts(tri_pass *pass);
+ * each wrote a part (zero1, zero2): of the update those that are trained. Sharded weights stay sharded. */
+void tri__gather_parts(tri_pass *pass, int frozen_too);
 /* TRI_USAGE when the target lacks a kernel of the program. */
 tri_status tri__check_kernels(const tri_pass *pass);
 

@@ -27,6 +27,7 @@ static void make_buckets(tri_signs *s) {
         int64_t count = 0;
         for (end = first; end < n_units && pass->block_of[end] == pass->block_of[first]; end++)
             count += local_count(pass, end);
+        if (!count) continue;
         tri_sign_bucket *b = s->n_buckets ? &s->bucket[s->n_buckets - 1] : NULL;
         if (!b || pass->in->mesh.tp > 1 || (double)(b->count + count) > most) {
             b = TRI_PUSH(pass->arena, s->bucket, s->n_buckets, s->cap_buckets);
@@ -180,6 +181,7 @@ void tri__signs_gather(tri_signs *s) {
         int64_t count = 0;
         for (end = first; end < n_units && pass->block_of[end] == pass->block_of[first]; end++)
             count += local_count(pass, end);
+        if (!count) continue;
         const tri_sign_bucket *b = s->bucket;
         while (b->first + b->n <= first) b++;
         to->unit = end - first == 1 ? pass->program->slot[pass->out.param[first]].unit : -1;
@@ -296,7 +298,6 @@ void tri__run_momentum(tri_updating *up, const tri_run *run) {
 }
 
 void tri__run_frozen(tri_updating *up, const tri_run *run) {
-    tri_attr all = tri__run_attr(up, run), attr = {.eps = all.eps, .decay = all.decay};
     int p = tri__run_weights(up, run), m = tri__run_state(up, MEAN, run), v = tri__run_state(up, VARIANCE, run);
-    TRI_BUILD(&up->build, adamw_frozen, attr, p, m, v, up->hyper, up->pass->out.apply);
+    TRI_BUILD(&up->build, adamw_frozen, tri__run_step(up, run), p, m, v, up->hyper, up->pass->out.apply);
 }

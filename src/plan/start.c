@@ -65,9 +65,9 @@ static void show_anchor(start *s, tri_filling *filling) {
     for (int back = 0; back < 2; back++) {
         *(back ? &filling->to_local : &filling->to_anchor) = s->pass.program->n_instrs;
         for (int u = 0; u < s->pass.model->n_units; u++) {
+            if (from->anchor[u] < 0 || !tri__range_count(from->param_part[u])) continue;
             int weights = s->pass.out.param[u], anchor = map_slot(s, from->anchor[u]);
             s->build.unit = s->pass.program->slot[weights].unit;
-            if (!tri__range_count(from->param_part[u])) continue;
             if (!from->master) TRI_BUILD(&s->build, swap, (tri_attr){0}, weights, anchor);
             else TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, back ? map_slot(s, from->master[u]) : anchor);
         }
@@ -170,7 +170,7 @@ tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling 
     copy_slots(&s);
     if (fills) fill_units(&s, filling);
     for (int u = 0; u < s.pass.model->n_units && from->out.master; u++) cast_unit(&s, u);
-    if (!fills) tri__gather_parts(&s.pass);
+    if (!fills) tri__gather_parts(&s.pass, 1);
     if (from->out.anchor) show_anchor(&s, filling);
     TRI_TRY(tri__check_kernels(&s.pass));
     TRI_TRY(run_last_passes(&s.pass, fills || from->out.anchor));

@@ -154,13 +154,17 @@ typedef struct tri_attr {
     int32_t members;    /* momentum_in, momentum_alone, outer_step: replicas or copies whose numbers are summed;
                            heads_part, heads_join: ranks that divide the heads; attention_part, pool: ranks of a ring
                            (layout/runs.h); linear_experts: experts */
-    float rate;         /* outer_step: its learning rate; balance: the factor of the balancing loss */
+    float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
+                           rate; balance: the factor of the balancing loss */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */
     int32_t across;     /* transfers: only places of that group at this stride; 0: all */
     int32_t root;       /* broadcast: the place that has the data; send and recv: the peer's place */
 } tri_attr;
+
+/* The factor of the learning rate of an optimizer's operation. */
+static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate > 0 ? attr->rate : 1; }
 
 /* The inputs of a microbatch. N samples; T tokens of the branch. */
 #define TRI_FIELDS(X)                                                                              \

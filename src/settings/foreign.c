@@ -26,7 +26,8 @@
                 "--primary-tokenizer names the folder"
 #define UNUSED "the plan knows the parameters of a step: none is unused"
 #define TABLES "put train, valid and test tables into one folder and give that to --data-path"
-#define SCHEDULE "the learning rate rises for --warmup-steps, then follows --lr-schedule linear, cosine, constant or polynomial"
+#define SCHEDULE \
+    "the learning rate rises for --warmup-steps, then follows --lr-schedule linear, cosine, constant or polynomial"
 #define TO_ZERO "every --lr-schedule but constant falls to 0"
 #define PLANNED "a step is planned before it runs: there is nothing to compile"
 #define VALIDATED "validation takes place at each epoch's end, on the validation table of --data-path"

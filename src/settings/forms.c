@@ -133,3 +133,25 @@ tri_status tri__streams_filter(const char *option, const char *text, int n, uint
         if (!*at) return TRI_OK;
     }
 }
+
+tri_status tri__freeze_parse(const tri_texts *texts, int *embeddings, int64_t *layers) {
+    int counted = 0;
+    *embeddings = 0, *layers = 0;
+    for (int i = 0; i < texts->n; i++) {
+        const char *text = texts->at[i], *number = text + strlen("layers=");
+        char *end = NULL;
+        if (strcmp(text, "embeddings") == 0) {
+            *embeddings = 1;
+            continue;
+        }
+        int counts = tri__text_begins(text, "layers=") && !counted++, all = counts && strcmp(number, "all") == 0;
+        long long n = counts && *number >= '0' && *number <= '9' ? strtoll(number, &end, 10) : -1;
+        if (!all && (n < 0 || *end || n > INT32_MAX))
+            return tri__fail(TRI_USAGE,
+                             "--freeze %.64s: expected embeddings, or layers=N for the first N layers of each encoder "
+                             "(layers=all for all), each once",
+                             text);
+        *layers = all ? INT64_MAX : n;
+    }
+    return TRI_OK;
+}

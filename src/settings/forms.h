@@ -4,6 +4,7 @@
 #define TRI_SETTINGS_FORMS_H
 
 #include "base/limits.h"
+#include "base/option.h"
 #include "base/status.h"
 
 /* --separator: "auto" or NULL (0: recognise it), "comma", "semicolon", "tab", "pipe", or the character itself. */
@@ -20,6 +21,9 @@ tri_status tri__profile_parse(const char *text, tri_profile_steps *out);
 
 /* --layer-drop: "theta=0.5,gamma=0.001"; "none": theta is 0. gamma is -1 where it is left out. */
 tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma);
+
+/* --freeze: "embeddings", and the first layers of each encoder as "layers=N" or "layers=all", INT64_MAX. */
+tri_status tri__freeze_parse(const tri_texts *texts, int *embeddings, int64_t *layers);
 
 enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 /* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */

@@ -308,13 +308,15 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     const tri_settings *s = &b->chooser->settings;
     double half = l->precision == TRI_PRECISION_FP32 ? 4 : 2, kept = s->reduce_dtype == TRI_PRECISION_FP32 ? 4 : 2;
     double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
-    double state = s->optimizer == TRI_SGD ? 0 : 8;
-    double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept, half,
+    const tri_network *model = &b->chooser->model;
+    double trained = (double)tri__model_trained(model) / (double)model->n_elements;
+    double state = s->optimizer == TRI_SGD ? 0 : 8 * trained;
+    double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept * trained, half,
                                0}; /* state (and masters), gradients, weights */
     if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;
     if (l->shard >= TRI_SHARD_ZERO2) of[1] /= shards;
     if (l->shard >= TRI_SHARD_ZERO3) of[2] /= shards;
-    double each = 0, elements = (double)b->chooser->model.n_elements / ((double)l->pp * l->tp);
+    double each = 0, elements = (double)model->n_elements / ((double)l->pp * l->tp);
     for (int i = 0; i < TRI_OFFLOADS; i++) each += l->offload >> i & 1 ? 0 : of[i];
     double activations = l->offload & TRI_OFFLOAD_ACTIVATIONS ? 0 : (double)units->activations / l->pp;
     return (int64_t)(safe(b, l) * (each * elements + 0.9 * activations));

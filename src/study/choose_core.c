@@ -300,6 +300,7 @@ static void weigh_rank(const core_job *job, const tri_stages *stages, int place,
     double all = 0, largest = 0;
     for (int u = 0; u < model->n_units; u++) {
         double count = (double)model->unit[u].count;
+        if (model->unit[u].frozen) continue;
         all += count;
         if (stages->pipeline.rank[stages->of_unit[u]] != place) continue;
         rank->elements += count, largest = fmax(largest, count);

@@ -25,7 +25,7 @@ typedef struct tri_unit_times {
     char *words;         /* [TRI_ERROR_BYTES] of a failure */
     tri_stage_time *of;  /* [units of the model] of one microbatch */
     double total;        /* of all */
-    double update;       /* of all weights */
+    double update;       /* of all weights that are trained */
     int64_t activations; /* bytes, of one microbatch on one pipeline rank */
 } tri_unit_times;
 
@@ -40,7 +40,7 @@ typedef struct tri_core_key {
 typedef struct tri_core_rank {
     double busy, finish; /* seconds of computing; when the last microbatch is done */
     double ready;        /* when the backward begins that makes its first finished gradient */
-    double elements;     /* of weights */
+    double elements;     /* of weights that are trained: frozen ones travel less */
     double kept;         /* of its largest blocks, which a turn from forward to backward need not gather again */
     double update;       /* seconds, of all its weights */
 } tri_core_rank;

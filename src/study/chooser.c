@@ -22,7 +22,7 @@ static tri_status open_model(void *data) {
         tri__device_target(c->device, &c->target);
     }
     tri__model_make(&c->arena, &s->model, c->assets.encoder, c->rows.columns, s->no_decay, &c->model);
-    return TRI_OK;
+    return tri__tune_model(s, &c->model);
 }
 
 tri_status tri__chooser_open(const tri_settings *asked, int runs, const tri_log *log, const tri_stop *stop,

@@ -157,10 +157,10 @@ struct adamw_frozen_update {
     float *p, *copy;          /* [K] each; copy: what becomes of p as well; NULL */
     const float *m, *v;       /* [K] each */
     const float *hyper;
-    float eps, decay;
+    float eps, decay, factor; /* factor: of the learning rate */
     int meets;                /* 1: with the rate of all steps since the last meeting */
     __device__ __forceinline__ now begin() const {
-        float lr = meets ? hyper[0] / hyper[3] : hyper[0];
+        float rate = hyper[0] * factor, lr = meets ? rate / hyper[3] : rate;
         return now{lr * decay, lr, 1 / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
@@ -180,7 +180,7 @@ static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     adamw_frozen_update f = {data<float>(call, ARG(p)), nullptr,         data<float>(call, ARG(m)),
                              data<float>(call, ARG(v)), data<float>(call, ARG(hyper)),
-                             call->attr->eps,           call->attr->decay, 0};
+                             call->attr->eps,           call->attr->decay, tri__rate_factor(call->attr), 0};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f, aligned(f.p) && aligned(f.m) && aligned(f.v),
          "adamw_frozen");
 }
@@ -189,7 +189,8 @@ static void adamw_meet(const tri_call *call) {
     OPERANDS(adamw_meet);
     adamw_frozen_update f = {data<float>(call, ARG(anchor)), data<float>(call, ARG(p)), data<float>(call, ARG(m)),
                              data<float>(call, ARG(v)),      data<float>(call, ARG(hyper)),
-                             call->attr->eps,                call->attr->decay,         1};
+                             call->attr->eps,                call->attr->decay,
+                             tri__rate_factor(call->attr),   1};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
          aligned(f.p) && aligned(f.copy) && aligned(f.m) && aligned(f.v), "adamw_meet");
 }

@@ -7,15 +7,18 @@
 typedef struct rates {
     float lr, step, root, coef; /* step: lr / c1; root: 1 / sqrt(c2) */
 } rates;
-static __device__ __forceinline__ rates rates_of(const float *hyper, const float *coef) {
-    return rates{hyper[0], hyper[0] / hyper[1], rsqrtf(hyper[2]), coef ? *coef : 1.0f};
+/* factor: of the learning rate, for these elements */
+static __device__ __forceinline__ rates rates_of(const float *hyper, const float *coef, float factor) {
+    float lr = hyper[0] * factor;
+    return rates{lr, lr / hyper[1], rsqrtf(hyper[2]), coef ? *coef : 1.0f};
 }
 
 typedef struct moments {
-    float beta1, beta2, eps, decay;
+    float beta1, beta2, eps, decay, factor; /* factor: of the learning rate */
 } moments;
 static moments moments_of(const tri_call *call) {
-    return moments{call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay};
+    return moments{call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay,
+                   tri__rate_factor(call->attr)};
 }
 static __device__ __forceinline__ void add_moments(float &m, float &v, float g, const moments &a) {
     m = fmaf(a.beta1, m, (1.0f - a.beta1) * g);
@@ -28,7 +31,7 @@ template <typename G> struct adam_update {
     const G *g;               /* [K] */
     const float *hyper, *coef;
     moments a;
-    __device__ __forceinline__ now begin() const { return rates_of(hyper, coef); }
+    __device__ __forceinline__ now begin() const { return rates_of(hyper, coef, a.factor); }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
         float P[N], M[N], V[N], Gr[N];
         load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
@@ -61,7 +64,8 @@ template <typename G> struct sgd_update {
     const float *hyper, *coef;
     float momentum, decay;
     int nesterov;
-    __device__ __forceinline__ now begin() const { return rates_of(hyper, coef); }
+    float factor;             /* of the learning rate */
+    __device__ __forceinline__ now begin() const { return rates_of(hyper, coef, factor); }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
         float P[N], M[N] = {}, Gr[N];
         load<N>(p + i, P), load<N>(g + i, Gr);
@@ -81,7 +85,7 @@ template <typename G> static void sgd_of(const tri_call *call) {
     OPERANDS(sgd);
     sgd_update<G> f = {data<float>(call, ARG(p)),     data<float>(call, ARG(m)),    data<G>(call, ARG(g)),
                        data<float>(call, ARG(hyper)), data<float>(call, ARG(coef)), call->attr->beta1,
-                       call->attr->decay,             call->attr->nesterov};
+                       call->attr->decay,             call->attr->nesterov,         tri__rate_factor(call->attr)};
     each(call, elements(call, ARG(p)), data<int32_t>(call, ARG(apply)), f,
          aligned(f.p) && aligned(f.m) && aligned(f.g), "sgd");
 }
@@ -132,7 +136,7 @@ static __device__ __forceinline__ void lamb_at(const lamb_args<G> &f, int64_t i,
 
 template <typename G, int N> static __global__ void lamb_moments_kernel(lamb_args<G> f) {
     double sum[2] = {0, 0};
-    rates s = rates_of(f.hyper, f.coef);
+    rates s = rates_of(f.hyper, f.coef, 1);
     float c1 = 1.0f / f.hyper[1];
     int apply = *f.apply;
     for (int64_t i = ((int64_t)blockIdx.x * LAMB_THREADS + threadIdx.x) * N; i < f.n;
@@ -188,7 +192,7 @@ template <bool LIMITED> struct lamb_update {
     __device__ __forceinline__ now begin() const {
         double ratio = average ? tri__frozen_ratio(*average, *factor, sums)
                                : sums && sums[0] > 0 && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 1.0;
-        return now{(float)(hyper[0] * ratio), 1.0f / hyper[1], rsqrtf(hyper[2])};
+        return now{(float)(hyper[0] * a.factor * ratio), 1.0f / hyper[1], rsqrtf(hyper[2])};
     }
     template <int N> __device__ __forceinline__ void at(int64_t i, const now &s) const {
         float P[N], M[N], V[N];

@@ -69,7 +69,7 @@ static void clip(const tri_call *call) {
 }
 
 typedef struct moments {
-    float beta1, beta2, eps, decay;
+    float beta1, beta2, eps, decay, factor; /* factor: of the learning rate */
 } moments;
 
 /* The same operations in the same order for every element, so that an element's bits do not depend on where a shard
@@ -86,7 +86,7 @@ static __global__ void adamw_kernel(int64_t n, float *p, float *m, float *v, C *
                                     const float *coef, const int32_t *apply, moments a) {
     int64_t i = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (!*apply || i >= n) return;
-    float lr = hyper[0], step = lr / hyper[1], root = rsqrtf(hyper[2]), by = *coef;
+    float lr = hyper[0] * a.factor, step = lr / hyper[1], root = rsqrtf(hyper[2]), by = *coef;
     if (i + N <= n) {
         float P[N], M[N], V[N], Gr[N];
         load<N>(p + i, P), load<N>(m + i, M), load<N>(v + i, V), load<N>(g + i, Gr);
@@ -115,7 +115,7 @@ template <typename G, typename C> static void update(const tri_call *call, int c
     C *to = copy ? data<C>(call, copy) : nullptr;                                                         /* [K] */
     const float *hyper = data<float>(call, after + ARG(hyper)), *coef = data<float>(call, after + ARG(coef));
     const int32_t *apply = data<int32_t>(call, after + ARG(apply));
-    moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay};
+    moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay, tri__rate_factor(call->attr)};
     int wide_ok = aligned(p) && aligned(m) && aligned(v) && aligned(g) && aligned(to);
     if (wide_ok)
         adamw_kernel<G, C, UPDATE_WIDE><<<blocks_for(n, THREADS * UPDATE_WIDE), THREADS, 0, stream(call)>>>(

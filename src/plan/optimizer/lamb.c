@@ -17,7 +17,7 @@ static void make_sums(tri_updating *up, tri_lamb *l) {
     }
     l->sums = l->n ? tri__build_slot(&up->build, TRI_MEM_RESULT, TRI_F64, (tri_rows){.add = 1}, 2 * l->n, "lamb.sums")
                    : -1;
-    l->none = tri__build_view(&up->build, up->pass->unit_grad[0], 0, 1, 0, "lamb.none");
+    l->none = tri__no_elements(up, up->pass->unit_grad, "lamb.none");
 }
 
 void tri__lamb_open(tri_updating *up, tri_lamb *l) {
@@ -32,10 +32,12 @@ static void emit_moments(tri_updating *up, const tri_run *run, int sums, int cou
     tri_lamb *l = up->own;
     int p = tri__run_weights(up, run), m = tri__run_state(up, TRI_LAMB_M, run), v = tri__run_state(up, TRI_LAMB_V, run);
     int g = tri__run_gradient(up, run);
-    TRI_BUILD(&up->build, lamb_moments, tri__run_attr(up, run), m, v, counts ? sums : -1, p, g, up->hyper, up->coef,
+    tri_attr attr = tri__run_attr(up, run);
+    attr.rate = 0; /* of the step */
+    TRI_BUILD(&up->build, lamb_moments, attr, m, v, counts ? sums : -1, p, g, up->hyper, up->coef,
               up->pass->out.apply);
     *TRI_PUSH(up->pass->arena, l->step, l->n_steps, l->cap_steps) =
-        (tri_lamb_step){up->build.unit, p, m, v, sums, tri__run_attr(up, run)};
+        (tri_lamb_step){up->build.unit, p, m, v, sums, tri__run_step(up, run)};
 }
 
 void tri__lamb_zero(tri_updating *up, int slot, int k) {
@@ -79,7 +81,7 @@ void tri__each_decaying(tri_updating *up, void *with, void (*emit)(void *with, c
         int unit = param->unit;
         if (!param->decays) continue;
         tri_range all = {param->at, param->at + param->count};
-        tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), 1};
+        tri_run run = {unit, tri__range_both(pass->out.state_part[unit], all), 1, param->rate};
         up->build.unit = pass->program->slot[pass->out.param[unit]].unit;
         int counts = tri__range_count(tri__tensor_once(pass, unit, run.part)) > 0;
         emit(with, &(tri_lamb_param){i, run, counts && is_counted_here(pass, unit)});
@@ -106,8 +108,7 @@ void tri__lamb_steps(tri_updating *up) {
     const tri_lamb *l = up->own;
     for (const tri_lamb_step *s = l->step; s < l->step + l->n_steps; s++) {
         up->build.unit = s->unit;
-        tri_attr attr = {.eps = s->attr.eps, .decay = s->attr.decay};
-        TRI_BUILD(&up->build, lamb_step, attr, s->p, s->m, s->v, up->hyper, s->sums, up->pass->out.apply);
+        TRI_BUILD(&up->build, lamb_step, s->attr, s->p, s->m, s->v, up->hyper, s->sums, up->pass->out.apply);
     }
 }
 

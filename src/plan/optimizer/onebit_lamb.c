@@ -83,7 +83,9 @@ static void refresh(void *with, const tri_lamb_param *param) {
     int most = param_view(o, o->most, 1, param->index);
     if (tri__range_count(run->part)) {
         int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
-        TRI_BUILD(&up->build, lamb_refresh, tri__run_attr(up, run), tri__run_state(up, FRESH, run), most,
+        tri_attr attr = tri__run_attr(up, run);
+        attr.rate = 0; /* of the step */
+        TRI_BUILD(&up->build, lamb_refresh, attr, tri__run_state(up, FRESH, run), most,
                   param->counts ? sums : -1, p, m, o->old[param->index], v, up->hyper, up->pass->out.apply);
     } else tri__lamb_zero(up, most, 0);
     for (int k = 0; k < 3 && !param->counts; k++) tri__lamb_zero(up, sums, k);
@@ -92,11 +94,10 @@ static void refresh(void *with, const tri_lamb_param *param) {
 static void take_step(void *with, const tri_lamb_param *param) {
     const onebit *o = with;
     tri_updating *up = o->up;
-    tri_attr all = tri__run_attr(up, &param->run), attr = {.eps = all.eps, .decay = all.decay};
     if (!tri__range_count(param->run.part)) return;
     int p = tri__run_weights(up, &param->run), m = tri__run_state(up, M, &param->run),
         v = tri__run_state(up, V, &param->run);
-    TRI_BUILD(&up->build, lamb_frozen, attr, p, m, v, up->hyper, param_view(o, o->average, 1, param->index),
+    TRI_BUILD(&up->build, lamb_frozen, tri__run_step(up, &param->run), p, m, v, up->hyper, param_view(o, o->average, 1, param->index),
               param_view(o, o->factor, 1, param->index), o->view[param->index], up->pass->out.apply);
 }
 

@@ -20,16 +20,17 @@ enum { M, V }; /* its states */
 static void emit_variance(tri_updating *up, const tri_run *run) {
     int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
     int g = tri__run_gradient(up, run);
-    TRI_BUILD(&up->build, lamb_moments, tri__run_attr(up, run), m, v, -1, p, g, up->hyper, up->coef,
+    tri_attr attr = tri__run_attr(up, run);
+    attr.rate = 0; /* of the step */
+    TRI_BUILD(&up->build, lamb_moments, attr, m, v, -1, p, g, up->hyper, up->coef,
               up->pass->out.apply); /* without LAMB's sums they are Adam's moments */
 }
 
 static void emit_meet(tri_updating *up, const tri_run *run) {
     const tri_planned *out = &up->pass->out;
-    tri_attr all = tri__run_attr(up, run), attr = {.eps = all.eps, .decay = all.decay};
     int anchor = tri__run_part(up, out->anchor[run->unit], out->param_part[run->unit], run);
     int p = tri__run_weights(up, run), m = tri__run_state(up, M, run), v = tri__run_state(up, V, run);
-    TRI_BUILD(&up->build, adamw_meet, attr, anchor, p, m, v, up->hyper, out->apply);
+    TRI_BUILD(&up->build, adamw_meet, tri__run_step(up, run), anchor, p, m, v, up->hyper, out->apply);
 }
 
 static void emit(tri_updating *up) {

@@ -33,6 +33,7 @@ typedef struct unroll {
     int *coming, *leaving;     /* [n_mb * slots of from] 1 + the message of hand.in, hand.out that is in flight; 0 */
     uint8_t *given;            /* [n_mb * slots of from] 1: depends only on the input, and is computed already */
     int n_posted, n_sent;      /* messages posted of hand.in, of hand.out */
+    int returns;               /* 1: later stages send gradients to this rank */
     int *awaited;              /* [actions] messages of hand.in that an action still has to wait for */
 } unroll;
 
@@ -180,13 +181,13 @@ static void post_receives(unroll *u, int action) {
     }
 }
 
-/* In a forward program no message comes back that implies a send's arrival, so that the values of all microbatches
- * would be kept until its end. Where a rank has one stage it may wait for an earlier send instead: microbatches pass in
+/* Where no message comes back that implies a send's arrival, in a forward program or from above what is frozen, the
+ * values of all microbatches would be kept until its end. Where a rank has one stage it may wait for an earlier send instead: microbatches pass in
  * order, and what a wait needs comes from later stages, which wait for nothing of this one's later work. */
 static void bound_sends(unroll *u, const tri_message_plan *message) {
     enum { AHEAD = 2 }; /* microbatches that a stage may be ahead of the next */
     const tri_pipeline *pipeline = &u->stages->pipeline;
-    if (u->pass->training || pipeline->n_stages > pipeline->n_ranks || message->mb < AHEAD) return;
+    if (u->returns || pipeline->n_stages > pipeline->n_ranks || message->mb < AHEAD) return;
     wait_sent(u, u->hand.edge[message->edge].slot, message->mb - AHEAD);
 }
 
@@ -263,7 +264,10 @@ static tri_status plan_handovers(unroll *u, int n_mb) {
     tri__edges_find(arena, u->stages, u->from, u->stage_of, u->loss, &u->hand);
     TRI_TRY(tri__messages_make(arena, &pipeline, orders, place, &u->hand));
     u->awaited = tri__arena_alloc(arena, (size_t)u->order->n * sizeof *u->awaited);
-    for (int i = 0; i < u->hand.n_in; i++) u->awaited[u->hand.in[i].used]++;
+    for (int i = 0; i < u->hand.n_in; i++) {
+        u->awaited[u->hand.in[i].used]++;
+        u->returns |= u->hand.edge[u->hand.in[i].edge].back;
+    }
     return TRI_OK;
 }
 

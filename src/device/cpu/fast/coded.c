@@ -358,8 +358,8 @@ static void step_frozen(const tri_call *call, const tri_update_run *run, float *
 static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
-    tri_update_run run = {.p = f32(call, ARG(p)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)), .lr = hyper[0],
-                          .c1 = hyper[1], .c2 = hyper[2]};
+    tri_update_run run = {.p = f32(call, ARG(p)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)),
+                          .lr = hyper[0] * tri__rate_factor(call->attr), .c1 = hyper[1], .c2 = hyper[2]};
     if (applies(call, ARG(apply))) step_frozen(call, &run, NULL, elements(call, ARG(p)));
 }
 
@@ -367,7 +367,7 @@ static void adamw_meet(const tri_call *call) {
     OPERANDS(adamw_meet);
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
     tri_update_run run = {.p = f32(call, ARG(anchor)), .m = f32(call, ARG(m)), .v = f32(call, ARG(v)),
-                          .lr = hyper[0] / hyper[3], .c1 = hyper[1], .c2 = hyper[2]};
+                          .lr = hyper[0] * tri__rate_factor(call->attr) / hyper[3], .c1 = hyper[1], .c2 = hyper[2]};
     if (applies(call, ARG(apply))) step_frozen(call, &run, f32(call, ARG(p)), elements(call, ARG(p)));
 }
 

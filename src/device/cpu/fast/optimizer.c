@@ -23,7 +23,7 @@ static tri_update_run run_of(const tri_call *call, const places *at) {
                             .v = operand(call, at->v),
                             .g = operand(call, at->g),
                             .coef = at->coef < 0 ? 1 : *f32(call, at->coef),
-                            .lr = hyper[0],
+                            .lr = hyper[0] * tri__rate_factor(attr),
                             .c1 = hyper[1],
                             .c2 = hyper[2],
                             .beta1 = attr->beta1,

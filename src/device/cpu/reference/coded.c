@@ -178,7 +178,8 @@ static void adamw_frozen(const tri_call *call) {
     OPERANDS(adamw_frozen);
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
     if (!applies(call, ARG(apply))) return;
-    step_frozen(call, f32(call, ARG(p)), f32(call, ARG(m)), f32(call, ARG(v)), hyper, hyper[0],
+    step_frozen(call, f32(call, ARG(p)), f32(call, ARG(m)), f32(call, ARG(v)), hyper,
+                hyper[0] * tri__rate_factor(call->attr),
                 call->t[ARG(p)].rows * call->t[ARG(p)].cols);
 }
 
@@ -188,7 +189,8 @@ static void adamw_meet(const tri_call *call) {
     const float *hyper = f32(call, ARG(hyper)); /* [4] */
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     if (!applies(call, ARG(apply))) return;
-    step_frozen(call, anchor, f32(call, ARG(m)), f32(call, ARG(v)), hyper, (double)hyper[0] / hyper[3], K);
+    step_frozen(call, anchor, f32(call, ARG(m)), f32(call, ARG(v)), hyper,
+                (double)(hyper[0] * tri__rate_factor(call->attr)) / hyper[3], K);
     memcpy(f32(call, ARG(p)), anchor, (size_t)K * sizeof *anchor);
 }
 

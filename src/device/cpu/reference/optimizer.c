@@ -11,6 +11,9 @@ static void take_up(const tri_attr *attr, double gradient, float *m, float *v) {
     *v = (float)(b2 * *v + (1 - b2) * gradient * gradient);
 }
 
+/* hyper [4] */
+static float rate_of(const tri_call *call, const float *hyper) { return hyper[0] * tri__rate_factor(call->attr); }
+
 /* m / c1 / (sqrt(v / c2) + eps); hyper [4] */
 static double direction(const tri_attr *attr, const float *hyper, float m, float v) {
     return m / (double)hyper[1] / (sqrt(v) / sqrt(hyper[2]) + attr->eps);
@@ -22,7 +25,7 @@ static void adamw(const tri_call *call) {
     float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)), *v = f32(call, ARG(v)); /* [K] */
     const float *g = f32(call, ARG(g)), *hyper = f32(call, ARG(hyper));           /* [K] [4] */
     const tri_attr *attr = call->attr;
-    double lr = hyper[0], c1 = hyper[1], c2 = hyper[2], coef = *f32(call, ARG(coef));
+    double lr = rate_of(call, hyper), c1 = hyper[1], c2 = hyper[2], coef = *f32(call, ARG(coef));
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double decayed = p[i] * (1 - lr * attr->decay);
@@ -40,7 +43,7 @@ static void adam(const tri_call *call) {
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         take_up(call->attr, g[i] * coef + (double)call->attr->decay * p[i], &m[i], &v[i]);
-        p[i] = (float)(p[i] - hyper[0] * direction(call->attr, hyper, m[i], v[i]));
+        p[i] = (float)(p[i] - rate_of(call, hyper) * direction(call->attr, hyper, m[i], v[i]));
     }
 }
 
@@ -49,7 +52,7 @@ static void sgd(const tri_call *call) {
     if (!*i32(call, ARG(apply))) return;
     float *p = f32(call, ARG(p)), *m = f32(call, ARG(m)); /* [K]; m may be NULL */
     const float *g = f32(call, ARG(g));                   /* [K] */
-    double lr = *f32(call, ARG(hyper)), coef = *f32(call, ARG(coef)), b1 = call->attr->beta1;
+    double lr = rate_of(call, f32(call, ARG(hyper))), coef = *f32(call, ARG(coef)), b1 = call->attr->beta1;
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double step = g[i] * coef + (double)call->attr->decay * p[i];
@@ -85,7 +88,7 @@ static void lamb_step(const tri_call *call) {
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double r = direction(call->attr, hyper, m[i], v[i]) + (double)call->attr->decay * p[i];
-        p[i] = (float)(p[i] - hyper[0] * ratio * r);
+        p[i] = (float)(p[i] - rate_of(call, hyper) * ratio * r);
     }
 }
 
@@ -146,7 +149,7 @@ static void lamb_frozen(const tri_call *call) {
     int64_t K = call->t[ARG(p)].rows * call->t[ARG(p)].cols;
     for (int64_t i = 0; i < K; i++) {
         double r = within(direction(call->attr, hyper, m[i], v[i]), -1, 1);
-        p[i] = (float)(p[i] - hyper[0] * ratio * (r + (double)call->attr->decay * p[i]));
+        p[i] = (float)(p[i] - rate_of(call, hyper) * ratio * (r + (double)call->attr->decay * p[i]));
     }
 }
 
