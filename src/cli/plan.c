@@ -115,13 +115,15 @@ static void print_experts(const tri_cli *cli, const tri_json *experts) {
 /* serves: the plan has no step of training. */
 static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int serves, int check) {
     const tri_json *largest = tri__json_get(facts, "largest_microbatch");
-    char count[6][32], windows[80] = "";
+    char count[7][32], windows[80] = "", trained[48] = "";
+    if (tri__json_get(facts, "trained"))
+        snprintf(trained, sizeof trained, ", %s trained", tri__text_count(whole(facts, "trained"), count[6]));
     if (tri__json_get(largest, "primary_windows"))
         snprintf(windows, sizeof windows, " in %s + %s windows",
                  tri__text_count(whole(largest, "primary_windows"), count[4]),
                  tri__text_count(whole(largest, "secondary_windows"), count[5]));
-    fprintf(cli->out, "%s parameters; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n",
-            tri__text_count(whole(facts, "parameters"), count[0]), (long long)whole(facts, "microbatches"),
+    fprintf(cli->out, "%s parameters%s; %lld microbatch%s of at most %s sample%s, %s + %s tokens%s\n",
+            tri__text_count(whole(facts, "parameters"), count[0]), trained, (long long)whole(facts, "microbatches"),
             whole(facts, "microbatches") == 1 ? "" : "es", tri__text_count(whole(largest, "samples"), count[1]),
             whole(largest, "samples") == 1 ? "" : "s", tri__text_count(whole(largest, "primary_tokens"), count[2]),
             tri__text_count(whole(largest, "secondary_tokens"), count[3]), windows);

@@ -25,6 +25,16 @@ static tri_status refuse(const tri_checkpoint *checkpoint, const tri_state *stat
                      tri__checkpoint_path(checkpoint), state->prefix);
 }
 
+/* The run that wrote the checkpoint had frozen what this one trains (--allow-change freeze). Moments that begin at 0 in
+ * the middle of a run would make its first steps several times too large. */
+static tri_status refuse_frozen(const tri_checkpoint *checkpoint, const tri_piece *piece) {
+    return tri__fail(TRI_USAGE,
+                     "%s has no optimizer state '%s': the parameter was not trained (--freeze). Continue with what was "
+                     "frozen, or begin a new run with these weights: trident export, then --resume with the exported "
+                     "folder",
+                     tri__checkpoint_path(checkpoint), piece->name);
+}
+
 static void clear(const tri_piece *piece) {
     memset(piece->data, 0, (size_t)(piece->slice.end - piece->slice.begin) * sizeof(float));
 }
@@ -84,7 +94,9 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
     }
     for (int i = engine->state_at[index]; i < engine->state_at[index + 1]; i++) {
         const tri_piece *piece = &engine->optimizer[i];
-        if (state->absent == TRI_ABSENT_ZERO && !tri__checkpoint_has(checkpoint, piece->name)) clear(piece);
+        int has = tri__checkpoint_has(checkpoint, piece->name);
+        if (state->absent == TRI_ABSENT_ZERO && !has) clear(piece);
+        else if (!has) return refuse_frozen(checkpoint, piece);
         else
             TRI_TRY(tri__copies_read(checkpoint, piece, is_shared ? 0 : state->copies,
                                      state->scope == TRI_STATE_SUMMED ? TRI_MERGE_SUM : TRI_MERGE_MEAN));

@@ -3,8 +3,9 @@
  * Layer k of an encoder's L, counted from 0 at the bottom, has layer_decay^(L - 1 - k): the top layer has the full rate.
  * The embeddings, with the tables of distances that layers share, have layer_decay^L (as in BEiT; ELECTRA counts its head
  * as one more layer). Parameters that pretrained weights lack have the head's: projections to the common width, the
- * tabular branch, the fusion, and a pooler where transformers' class of the family has none. Another pooler has the
- * full rate. Which one it is follows from the model alone, not from the files that are there, so that plans need none. */
+ * tabular branch, the fusion, and a pooler where transformers' class of the family has none. What else is above the
+ * layers (another pooler, ModernBERT's last norm) has the full rate. All this follows from the model alone, not from the
+ * files that are there, so that plans need none. */
 #include "base/text.h"
 #include "model/family.h"
 
@@ -25,17 +26,21 @@ static int64_t layer_of(const tri_network *model, const tri_unit *unit, int *bra
     return ABOVE;
 }
 
-/* A pooler that transformers' class of the family has too. */
-static int is_pretrained(const tri_network *model, const tri_param *param) {
-    const char *pooler = strstr(param->name, ".pooler.");
-    int branch = tri__text_begins(param->name, tri__branch_name(0)) ? 0 : 1;
-    return pooler && tri__family(&model->encoder[branch])->has_pooler;
+/* Of a parameter above the layers: whether pretrained weights lack it. */
+static int is_new(const tri_network *model, const tri_param *param) {
+    for (int branch = 0; branch < model->n_encoders; branch++) {
+        const char *prefix = tri__branch_name(branch), *rest = param->name + strlen(prefix);
+        if (!tri__text_begins(param->name, prefix) || *rest != '.') continue;
+        return tri__text_begins(rest, ".projection.") ||
+               (tri__text_begins(rest, ".pooler.") && !tri__family(&model->encoder[branch])->has_pooler);
+    }
+    return 1;
 }
 
 static double rate_of(const tri_network *model, const tri_param *param, const tri_recipe *recipe) {
     int branch;
     int64_t layer = layer_of(model, &model->unit[param->unit], &branch);
-    if (layer == ABOVE) return is_pretrained(model, param) || recipe->head <= 0 ? 1 : recipe->head;
+    if (layer == ABOVE) return is_new(model, param) && recipe->head > 0 ? recipe->head : 1;
     int64_t layers = model->encoder[branch].num_hidden_layers;
     return recipe->layer_decay > 0 ? pow(recipe->layer_decay, (double)(layers - 1 - layer)) : 1;
 }

@@ -17,7 +17,8 @@ static int unit_of(const tri_signs *s, const tri_sign_bucket *b) {
     return b->n == 1 ? pass->program->slot[pass->out.param[b->first]].unit : -1;
 }
 
-/* Whole blocks, which the turn gathers, joined up to the size of buckets of gradients. */
+/* Whole blocks, which the turn gathers, joined up to the size of buckets of gradients. A frozen block, of which nothing
+ * travels, is part of the bucket before it. */
 static void make_buckets(tri_signs *s) {
     tri_pass *pass = pass_of(s);
     double mb = pass->sharding.bucket_mb > 0 ? pass->sharding.bucket_mb : 25, most = mb * (1 << 20) / sizeof(float);
@@ -27,9 +28,10 @@ static void make_buckets(tri_signs *s) {
         int64_t count = 0;
         for (end = first; end < n_units && pass->block_of[end] == pass->block_of[first]; end++)
             count += local_count(pass, end);
-        if (!count) continue;
         tri_sign_bucket *b = s->n_buckets ? &s->bucket[s->n_buckets - 1] : NULL;
-        if (!b || pass->in->mesh.tp > 1 || (double)(b->count + count) > most) {
+        int frozen = pass->model->unit[first].frozen;
+        if (!b && frozen) continue;
+        if (!b || (!frozen && (pass->in->mesh.tp > 1 || (double)(b->count + count) > most))) {
             b = TRI_PUSH(pass->arena, s->bucket, s->n_buckets, s->cap_buckets);
             *b = (tri_sign_bucket){.first = first};
         }
@@ -74,9 +76,10 @@ static int bucket_slot(tri_signs *s, const tri_sign_bucket *b, int state) {
     int slot = tri__build_slot(to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, b->count, "%s.%s", of->name,
                                bucket_name(s, b));
     for (int u = b->first; u < b->first + b->n; u++)
-        of->slot[u] = b->n == 1 ? slot
-                                : tri__build_view(to, slot, s->unit_at[u], 1, local_count(pass, u), "%s.%s", of->name,
-                                                  pass->model->unit[u].name);
+        if (!pass->model->unit[u].frozen)
+            of->slot[u] = b->n == 1 ? slot
+                                    : tri__build_view(to, slot, s->unit_at[u], 1, local_count(pass, u), "%s.%s",
+                                                      of->name, pass->model->unit[u].name);
     return slot;
 }
 
@@ -181,7 +184,7 @@ void tri__signs_gather(tri_signs *s) {
         int64_t count = 0;
         for (end = first; end < n_units && pass->block_of[end] == pass->block_of[first]; end++)
             count += local_count(pass, end);
-        if (!count) continue;
+        if (pass->model->unit[first].frozen) continue;
         const tri_sign_bucket *b = s->bucket;
         while (b->first + b->n <= first) b++;
         to->unit = end - first == 1 ? pass->program->slot[pass->out.param[first]].unit : -1;

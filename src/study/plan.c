@@ -24,6 +24,8 @@ static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_
                             tri__program_json(all->of[TRI_INFER].at[0].program), "start",
                             tri__program_json(all->of[TRI_START].at[0].program));
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    int64_t trained = tri__model_trained(&engine->model);
+    if (trained < engine->model.n_elements) tri__json_set_new(*facts, "trained", tri__json_integer(trained));
     if (max->of[TRI_SYM_W0]) {
         tri_json *largest = tri__json_get(*facts, "largest_microbatch");
         tri__json_set_new(largest, "primary_windows", tri__json_integer((tri_json_int)max->of[TRI_SYM_W0]));

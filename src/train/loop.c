@@ -57,6 +57,8 @@ static tri_status emit_start(loop *l) {
         (tri_json_int)s->at.step, "threads", e->threads, "microbatches", e->n_mb, "resumed", s->resumed, "memory",
         memory_json(e), "config", tri__settings_json(s->settings));
     if (!facts) return tri__fail(TRI_RESOURCE, "out of memory");
+    int64_t trained = tri__model_trained(&e->model);
+    if (trained < e->model.n_elements) tri__json_set_new(facts, "trained_parameters", tri__json_integer(trained));
     if (s->positive >= 0)
         tri__json_set_new(facts, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
     if (l->peak.flops > 0) {
