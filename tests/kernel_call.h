@@ -252,6 +252,9 @@ static inline int32_t kernel_buckets(const kernel_case *at) {
     return at->op == TRI_OP_attention_biased || at->op == TRI_OP_attention_biased_din ? 16 : 40;
 }
 
+/* attr.smoothing and attr.gamma by G. */
+static const float loss_forms[][2] = {{0, 0}, {0.1f, 0}, {0, 2}, {0, 0.5f}};
+
 /* acc and left_out are bit masks over operands. Operands that are written and not read are poisoned: NaN, or -1. */
 static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at, tri_dtype type, tri_dtype loose,
                                           float p, unsigned acc, unsigned left_out) {
@@ -289,6 +292,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
                                     : rings || kernel_case_pools(at) ? (int32_t)at->dim['J' - 'A'] : 3,
                          .nesterov = at->dim['K' - 'A'] & 1,
                          .rate = 0.7f};
+    if (at->op == TRI_OP_cross_entropy || at->op == TRI_OP_cross_entropy_din)
+        k->attr.smoothing = loss_forms[at->dim['G' - 'A']][0], k->attr.gamma = loss_forms[at->dim['G' - 'A']][1];
     k->call = (tri_call){.op = at->op, .acc = acc, .attr = &k->attr, .seed = 42, .step = 7};
     for (int a = 0; a < row->n_args; a++) {
         const tri_operand *operand = &row->arg[a];

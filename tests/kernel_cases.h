@@ -9,7 +9,7 @@
  *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
- *   G   of linear_experts: runs of rows of an expert; 0: 1
+ *   G   of linear_experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
  *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
@@ -172,6 +172,7 @@ static const kernel_grid kernel_grids[] = {
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
+    {"cross_entropy cross_entropy_din", "N=0,1,17,300 C=1,2,3,20 G=1,2,3"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
     {"adam sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,3,20,64,100,4096,4097,70000"},
     {"lamb_average lamb_factor", "K=0,1,3,64,300"},

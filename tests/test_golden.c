@@ -2,8 +2,9 @@
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
  * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `quantized` through
  * int8 products, with PyTorch's fake-quantise; one model of each further family of encoders; losses and final weights
- * of `bert` with other optimizers; losses with texts as windows. tools/golden.py writes the files. make parity: a
- * folder given as argument replaces tests/golden, names after it the models. */
+ * of `bert` with other optimizers; losses with texts as windows, and of other losses than cross-entropy.
+ * tools/golden.py writes the files. make parity: a folder given as argument replaces tests/golden, names after it the
+ * models. */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -338,6 +339,22 @@ static void windows(void **state) {
     each_run("windows.json", 4, windows_run);
 }
 
+static void losses_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
+    char *text = tri__json_line(get(run, "recipe"));
+    (void)all;
+    open_golden(g, tri__json_string_value(get(run, "of")), NULL, get(run, "recipe"), device);
+    print_message("  %s %s on %s\n", tri__json_string_value(get(run, "of")), text, device);
+    check_losses(g, run);
+    close_golden(g);
+    free(text);
+}
+
+/* Smoothed labels, focal loss. */
+static void losses(void **state) {
+    (void)state;
+    each_run("losses.json", 6, losses_run);
+}
+
 static void layers_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
     char drop[512];
     tri_json *more = tri__json_object();
@@ -391,6 +408,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(optimizers),
         cmocka_unit_test(windows),
         cmocka_unit_test(layers),
+        cmocka_unit_test(losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

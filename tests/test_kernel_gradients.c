@@ -269,7 +269,7 @@ static const kernel_grid gradient_grids[] = {
     {"heads_part heads_join", "R=0,1,4 D=3,18"},
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
-    {"cross_entropy", "N=0,1,7 C=1,2,5"},
+    {"cross_entropy", "N=0,1,7 C=1,2,5 G=0,1,2,3"},
     {"route balance", "L=0,1,2,4 X=0,3 C=1,5 K=1 R=0,1"},
     {"route balance", "L=0,2,3,4 X=0,3 C=2,4 K=2 R=0"},
     {"dispatch combine", "T=0,1,7 C=2,3 K=1,2 R=0,2 H=1,5"},

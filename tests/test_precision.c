@@ -110,7 +110,7 @@ static const kernel_grid grids[] = {
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
-    {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8"},
+    {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8 G=0,1,2,3"},
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,20,4097"},

@@ -11,7 +11,8 @@ The model `quantized` is trained through int8 products. Rounding to integers jum
 noise like that of fp32 changes none of the integers: then both sides must find the same ones.
 
 optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers,
-windows.json the losses of 50 steps of the models above with texts as overlapping windows.
+windows.json the losses of 50 steps of the models above with texts as overlapping windows, losses.json those with
+smoothed labels and focal loss.
 """
 import argparse
 import copy
@@ -356,12 +357,31 @@ def make_windows(folder):
         file.write("\n")
 
 
+LOSSES = ({"label_smoothing": 0.1}, {"loss": "focal"}, {"loss": "focal", "focal_gamma": 0.5})
+
+
+def make_losses(folder):
+    """50 steps of golden models, of two and of three classes with weights, with each of LOSSES."""
+    runs = []
+    for name in ("bert", "trimodal"):
+        for change in LOSSES:
+            document, model = reopen(folder, name)
+            model.label_smoothing = change.get("label_smoothing", 0.0)
+            model.focal_gamma = change.get("focal_gamma", 2.0) if change.get("loss") == "focal" else 0.0
+            losses, norms = train(model, document["config"], document["samples"], document["batches"], STEPS)
+            runs.append({"of": name, "recipe": change, "losses": losses, "grad_norms": norms})
+            print(f"{name}, {change}: after {len(losses)} steps {losses[-1]:.6f}")
+    with open(os.path.join(folder, "losses.json"), "w", encoding="utf-8") as file:
+        json.dump({"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}, file, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("folder", nargs="?", default=os.path.join(here, "..", "tests", "golden"))
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--only", choices=[*CONFIGS, "optimizers", "windows"])
+    parser.add_argument("--only", choices=[*CONFIGS, "optimizers", "windows", "losses"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in CONFIGS:
@@ -371,6 +391,8 @@ def main():
         make_optimizers(options.folder)
     if options.only in (None, "windows"):
         make_windows(options.folder)
+    if options.only in (None, "losses"):
+        make_losses(options.folder)
 
 
 if __name__ == "__main__":

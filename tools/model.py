@@ -226,6 +226,7 @@ class Trimodal(nn.Module):
                              config.get("fusion_dropout", 0.1))
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
+        self.label_smoothing, self.focal_gamma = 0.0, 0.0  # of the loss
 
     def encode(self, name, ids, mask, windows=None):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
@@ -269,8 +270,15 @@ class Trimodal(nn.Module):
         return self.fusion(torch.cat(parts, dim=-1))
 
     def loss(self, logits, labels):
-        """sum(weight * cross-entropy) / sum(weight), and what balances the experts."""
-        loss = nn.functional.cross_entropy(logits, labels, weight=self.class_weights.to(logits.dtype))
+        """sum(weight * cross-entropy) / sum(weight), and what balances the experts. focal_gamma: focal loss, likewise
+        divided by the sum of the weights."""
+        weights = self.class_weights.to(logits.dtype)
+        if self.focal_gamma:
+            log_p = nn.functional.log_softmax(logits, dim=-1).gather(1, labels[:, None]).squeeze(1)
+            each = -weights[labels] * (1 - log_p.exp()) ** self.focal_gamma * log_p
+            loss = each.sum() / weights[labels].sum()
+        else:
+            loss = nn.functional.cross_entropy(logits, labels, weight=weights, label_smoothing=self.label_smoothing)
         for name in self.branches:
             spec = encoder_spec(self.config, name)
             for i in expert_layers(spec):

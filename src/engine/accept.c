@@ -65,6 +65,7 @@ static tri_status check_unused(const tri_settings *s) {
                 {FIELD(local_step_scaler), zero_one, "--local-step-scaler", of_zero_one},
                 {FIELD(local_step_clipper), zero_one, "--local-step-clipper", of_zero_one},
                 {FIELD(model.stride), s->model.windows > 1, "--stride", "--windows above 1"},
+                {FIELD(focal_gamma), s->loss == TRI_LOSS_FOCAL, "--focal-gamma", "--loss focal"},
                 {FIELD(outer_lr), local, "--outer-lr", of_local},
                 {FIELD(outer_momentum), local, "--outer-momentum", of_local},
                 {FIELD(inner_lr_factor), local, "--inner-lr-factor", of_local},
@@ -82,6 +83,16 @@ static tri_status check_unused(const tri_settings *s) {
     }
     tri__settings_free(&usual);
     return status;
+}
+
+/* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
+ * probability that the smoothed target does not want at 1. */
+static tri_status check_loss(const tri_settings *s) {
+    if (s->loss != TRI_LOSS_FOCAL || s->label_smoothing == 0) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--label-smoothing %g: --loss focal has no smoothed form: give one of them, or --loss "
+                     "cross_entropy",
+                     s->label_smoothing);
 }
 
 static const char *onebit_name(const tri_settings *s) {
@@ -218,6 +229,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
                          "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train only what is above the layers, give "
                          "--lr %g --freeze embeddings,layers=all",
                          settings->head_lr, settings->head_lr);
+    TRI_TRY(check_loss(settings));
     int readers = tri__mesh_readers(&mesh);
     if (global && settings->batch_size != (global + readers - 1) / readers)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",

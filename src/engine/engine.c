@@ -143,6 +143,8 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .sharding = sharding_of(s, place),
                          .recompute = (tri_recompute)s->recompute,
                          .layer_drop = layer_drop_of(s, place),
+                         .loss = {.smoothing = s->label_smoothing,
+                                  .gamma = s->loss == TRI_LOSS_FOCAL ? s->focal_gamma : 0},
                          .precision = dtypes[s->precision],
                          .quantize = quantized[s->quantize],
                          .float_layers = s->float_layers,

@@ -39,5 +39,8 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
     f->loss = tri__build_slot(&f->build, TRI_MEM_RESULT, TRI_F64, one, 1, "loss");
     f->probs = tri__build_slot(&f->build, f->training ? TRI_MEM_ACT : TRI_MEM_RESULT, TRI_F32, samples, m->n_classes,
                                "probs");
-    TRI_BUILD(&f->build, cross_entropy, (tri_attr){0}, f->loss, f->probs, logits, labels, cw, inv);
+    /* Only training has another form: a validation's loss is comparable whatever was minimised. */
+    tri_attr form = {0};
+    if (f->training) form.smoothing = (float)f->loss_form.smoothing, form.gamma = (float)f->loss_form.gamma;
+    TRI_BUILD(&f->build, cross_entropy, form, f->loss, f->probs, logits, labels, cw, inv);
 }

@@ -105,12 +105,19 @@ typedef struct tri_holder {
  * Names are shared, not copied. */
 tri_network *tri__model_part(tri_arena *arena, const tri_network *model, const uint8_t *has, tri_holder holder);
 
+/* What training minimises beside plain cross-entropy: attributes of cross_entropy; zeroed: nothing. */
+typedef struct tri_loss_form {
+    double smoothing; /* of labels */
+    double gamma;     /* focal loss */
+} tri_loss_form;
+
 /* Input and results of writing the operation list. */
 typedef struct tri_forward {
     tri_builder build;
     const tri_network *model;
     int training;                 /* 0: no dropout. Layers that have a gate in build.program->layer are left out where
                                      it is closed */
+    tri_loss_form loss_form;      /* of training */
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */

@@ -31,6 +31,7 @@ tri_status tri__pass_forward(tri_pass *pass) {
     pass->forward = (tri_forward){.build = {.arena = pass->arena, .program = program, .mb = 0},
                                   .model = pass->model,
                                   .training = pass->training,
+                                  .loss_form = pass->in->loss,
                                   .first_rows = makes_first_rows(pass)};
     tri__model_forward(&pass->forward);
     pass->program = program;

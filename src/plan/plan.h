@@ -103,6 +103,7 @@ typedef struct tri_plan_in {
     int ring;                    /* with mesh.cp > 1: attention by a ring of keys and values; 0: exchange of heads */
     tri_recompute recompute;
     tri_layer_drop layer_drop;   /* of training */
+    tri_loss_form loss;          /* of training; zeroed: cross-entropy */
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype quantize;          /* of the encoders' products: f32 (none), i8 or f8_e4m3 */
     tri_texts float_layers;      /* weights whose products are not quantised */

@@ -42,6 +42,8 @@ static const tri_attr_row tri__attr_rows[] = {
     {"nesterov", TRI_ATTR_INT, offsetof(tri_attr, nesterov)},
     {"code", TRI_ATTR_INT, offsetof(tri_attr, code)},
     {"members", TRI_ATTR_INT, offsetof(tri_attr, members)},
+    {"smoothing", TRI_ATTR_REAL, offsetof(tri_attr, smoothing)},
+    {"gamma", TRI_ATTR_REAL, offsetof(tri_attr, gamma)},
     {"rate", TRI_ATTR_REAL, offsetof(tri_attr, rate)},
     {"axes", TRI_ATTR_AXES, offsetof(tri_attr, axes)},
     {"within", TRI_ATTR_INT, offsetof(tri_attr, within)},

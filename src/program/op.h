@@ -156,6 +156,8 @@ typedef struct tri_attr {
                            (layout/runs.h); linear_experts: experts */
     float rate;         /* optimizers: these elements' factor of the learning rate, 0: 1; outer_step: its learning
                            rate; balance: the factor of the balancing loss */
+    float smoothing;    /* cross_entropy: the share of a label that all classes get alike; 0: none */
+    float gamma;        /* cross_entropy: focal loss, its power; 0: none. At most one of the two */
     uint32_t axes;      /* transfers: the group's axes of the mesh, TRI_AXIS_SET or-ed (program/transfer.h). With bits:
                            ranks along them have the other columns of the factors */
     int32_t within;     /* transfers: only the run of this many places of that group that contains this rank; 0: all */

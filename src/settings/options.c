@@ -117,11 +117,13 @@ const tri_option tri__run_options[] = {
         .heading = "optimisation",
         .help = "validate and save a mean of the weights: ema or ema:0.999 (exponential), last:N (of the last N "
                 "epochs)"),
-    ROW(CHOICE, loss, RUN, .value = "cross_entropy", .choices = "cross_entropy|focal", .commands = "train,plan,choose,"
-        "simulate", .heading = "optimisation", .help = "the loss that training minimises"),
-    ROW(REAL, focal_gamma, RUN, .value = "2", FROM(0), .commands = "train", .heading = "optimisation",
-        .help = "loss focal: a sample's weight is (1 - its probability) to this power"),
-    ROW(REAL, label_smoothing, RUN, .value = "0", .min = 0, .max = 0.999, .commands = "train",
+    ROW(CHOICE, loss, RUN, .value = "cross_entropy", .choices = "cross_entropy|focal",
+        .commands = "train,plan,choose,simulate", .heading = "optimisation",
+        .help = "the loss that training minimises"),
+    ROW(REAL, focal_gamma, RUN, .value = "2", FROM(0), .commands = "train,plan,choose,simulate",
+        .heading = "optimisation",
+        .help = "loss focal: a sample counts (1 - the probability of its label) to this power; 0: cross-entropy"),
+    ROW(REAL, label_smoothing, RUN, .value = "0", .min = 0, .max = 0.999, .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "share of a label's weight that goes to all classes alike"),
     ROW(CHOICE, best_by, RUN, .value = "loss", .choices = "loss|accuracy|f1|pr_auc|roc_auc", .commands = "train",
         .help = "figure of validation that decides which checkpoint is the best"),
