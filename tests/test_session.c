@@ -222,7 +222,7 @@ static void a_resumed_run_counts_from_its_beginning(void **state) {
     tri_session *s = open_session("time", OPTIONS("--resume=never", "--epochs=3"));
     assert_true(step(s, &loss));
     s->at.seconds = 1000; /* as if an earlier process had taken them */
-    s->at.best_loss = 0.5, s->at.best_step = 1, s->best_figures = tri__json_pack("{s:f}", "accuracy", 0.75);
+    s->at.best = 0.5, s->at.best_step = 1, s->best_figures = tri__json_pack("{s:f}", "accuracy", 0.75);
     OK(tri_save(s, folder, sizeof folder));
     tri_session_close(s);
     s = open_session("time", OPTIONS("--epochs=3"));

@@ -25,12 +25,8 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
     if (status == TRI_OK && world) status = tri__settings_launched(settings, tri_world_size(world), world->segment.n);
     if (status == TRI_OK) status = tri__run_adopt(settings);
     if (status == TRI_OK) status = tri__session_open(settings, world, NULL, NULL, out);
-    if (status == TRI_OK) { /* the session owns them from here on */
-        (*out)->own = *settings;
-        (*out)->settings = &(*out)->own;
-    } else {
-        tri__settings_free(settings);
-    }
+    if (status == TRI_OK) tri__session_own(*out, settings);
+    else tri__settings_free(settings);
     free(settings);
     return status;
 }

@@ -221,13 +221,32 @@ static tri_status add_texts(const tri_option *row, const char *origin, tri_texts
     return TRI_OK;
 }
 
+/* Whether `text` is one of the words that stand for a list, which is then set. */
+static int is_list_word(const tri_option *row, tri_reals *into, const char *text) {
+    int index = row->choices ? find_choice(row->choices, text, strlen(text)) : -1;
+    if (index < 0) return 0;
+    free(into->at);
+    *into = (tri_reals){.word = index + 1};
+    return 1;
+}
+
+/* An item that is neither a number nor a word for all of them. */
+static tri_status set_item(const tri_option *row, const char *origin, double *into, const char *text) {
+    char list[256];
+    double value;
+    if (!row->choices || read_real(text, &value)) return set_real(row, origin, into, text);
+    list_choices(row->choices, list, sizeof list);
+    return tri__fail(TRI_USAGE, "%s: expected numbers, or %s, not \"%s\"", origin, list, text);
+}
+
 static tri_status set_reals(const tri_option *row, const char *origin, tri_reals *into, const char *text) {
     tri_texts items = {0};
+    if (is_list_word(row, into, text)) return TRI_OK;
     TRI_TRY(set_texts(row, origin, &items, text));
     tri_status status = TRI_OK;
     double *at = calloc((size_t)items.n + 1, sizeof *at);
     if (!at) status = no_memory(origin);
-    for (int i = 0; i < items.n && status == TRI_OK; i++) status = set_real(row, origin, &at[i], items.at[i]);
+    for (int i = 0; i < items.n && status == TRI_OK; i++) status = set_item(row, origin, &at[i], items.at[i]);
     if (status == TRI_OK) {
         free(into->at);
         *into = (tri_reals){.at = at, .n = items.n};
@@ -287,6 +306,7 @@ static tri_status real_from_json(const tri_option *row, const char *origin, doub
 
 static tri_status reals_from_json(const tri_option *row, const char *origin, tri_reals *into, const tri_json *value) {
     size_t n = tri__json_size(value);
+    if (row->choices && tri__json_is_string(value)) return set_reals(row, origin, into, tri__json_string_value(value));
     if (!tri__json_is_array(value)) return expected(origin, "a list of numbers", value);
     if (n > LIST_MAX) return tri__fail(TRI_USAGE, "%s: more than %d items", origin, LIST_MAX);
     double *at = calloc(n + 1, sizeof *at);
@@ -365,6 +385,8 @@ tri_json *tri__option_json(const tri_option *row, const void *from) {
     case TRI_OPTION_TEXTS:
     case TRI_OPTION_REALS: break;
     }
+    if (row->kind == TRI_OPTION_REALS && ((const tri_reals *)at)->word)
+        return choice_json(row, ((const tri_reals *)at)->word - 1);
     tri_json *list = tri__json_array();
     const tri_texts *texts = row->kind == TRI_OPTION_TEXTS ? at : NULL;
     const tri_reals *reals = row->kind == TRI_OPTION_REALS ? at : NULL;

@@ -14,7 +14,7 @@ typedef enum tri_option_kind {
     TRI_OPTION_TEXT,    /* char *, owned; NULL when unset */
     TRI_OPTION_CHOICE,  /* int: index into choices */
     TRI_OPTION_TEXTS,   /* tri_texts, owned: a JSON array of strings, or comma-separated on the command line */
-    TRI_OPTION_REALS,   /* tri_reals, owned: likewise of numbers */
+    TRI_OPTION_REALS,   /* tri_reals, owned: likewise of numbers; or one of the choices */
     TRI_OPTION_OBJECT   /* tri_json *, owned: an object; not on the command line */
 } tri_option_kind;
 
@@ -37,6 +37,7 @@ typedef struct tri_texts {
 typedef struct tri_reals {
     double *at;
     int n;
+    int word;              /* 1 + the index of the choice that was given; n is then 0. 0: numbers */
 } tri_reals;
 
 typedef struct tri_option {
@@ -47,7 +48,7 @@ typedef struct tri_option {
     double min, max;       /* INT and REAL; both 0: any */
     int repeats;           /* TEXTS: 1: repeating it on the command line appends to the list */
     const char *choices;   /* CHOICE, TEXTS: "none|zero1|zero2"; a choice "a=b" makes a an alias of b; INT: "auto=0",
-                              words for numbers */
+                              words for numbers; REALS: words that stand for a list */
     tri_status (*check)(const char *text); /* TEXT: validates the format; NULL: accepts any */
     const char *alias;     /* another name, e.g. PyTorch's; NULL */
     const char *commands;  /* that take it, comma-separated */

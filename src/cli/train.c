@@ -7,6 +7,7 @@
 #include "cli/sinks.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
+#include "engine/best.h"
 #include "engine/files.h"
 #include "report/sinks.h"
 #include "study/study.h"
@@ -23,7 +24,7 @@ static int find_best(const char *folder, char path[static TRI_PATH_MAX]) {
 }
 
 /* Prints where the model is, and which checkpoint the run folder resolves to. */
-static void print_model(FILE *out, const char *folder, const char *last) {
+static void print_model(FILE *out, const char *folder, tri_best_by by, const char *last) {
     static const char taken[] = "what eval, predict and export take";
     char best[TRI_PATH_MAX];
     if (!find_best(folder, best)) {
@@ -31,7 +32,8 @@ static void print_model(FILE *out, const char *folder, const char *last) {
     } else if (strcmp(best, last) == 0) {
         fprintf(out, "checkpoint  %s (last and best: %s)\n", last, taken);
     } else {
-        fprintf(out, "checkpoint  %s (last)\nbest        %s (by validation loss: %s)\n", last, best, taken);
+        fprintf(out, "checkpoint  %s (last)\nbest        %s (by validation %s: %s)\n", last, best,
+                tri__best_name(by), taken);
     }
 }
 
@@ -60,7 +62,7 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
     int elsewhere = !tri__text_begins(outcome->checkpoint,
                                       settings->output_dir); /* --resume DIR, and no step was left to take */
     if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);
-    else print_model(out, settings->output_dir, outcome->checkpoint);
+    else print_model(out, settings->output_dir, (tri_best_by)settings->best_by, outcome->checkpoint);
     return print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
 }
 

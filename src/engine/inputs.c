@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "settings/forms.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,4 +106,51 @@ tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *prep
              : count[0] == count[1] ? " (the last of two that are equally frequent; positive_label names another)"
                                     : " (the rarer one; positive_label names another)");
     return TRI_OK;
+}
+
+/* "no 0.75 (80 rows), yes 1.5 (40 rows)"; of many classes the first. */
+static void list_weights(const tri_preprocess *preprocess, const int64_t *count, const double *weight, char *out,
+                         size_t size) {
+    char rows[32], label[64];
+    size_t used = 0;
+    out[0] = 0;
+    for (int c = 0; c < preprocess->n_classes && used < size; c++) {
+        if (used + sizeof label + sizeof rows > size) {
+            snprintf(out + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s%s %.4g (%s rows)", c ? ", " : "",
+                                 tri__text_brief(preprocess->label[c], 24, label, sizeof label), weight[c],
+                                 tri__text_count(count[c], rows));
+    }
+}
+
+/* As scikit-learn's compute_class_weight('balanced'): all classes have the same sum of weights, and the mean of the
+ * rows' weights is 1. */
+tri_status tri__inputs_balance(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,
+                               tri_reals *out) {
+    char text[600];
+    int n = preprocess->n_classes;
+    tri_status status = TRI_OK;
+    int64_t *count = calloc((size_t)n, sizeof *count);
+    double *weight = calloc((size_t)n, sizeof *weight);
+    if (!count || !weight) status = tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; row < train->n && status == TRI_OK; row++) count[train->labels[row]]++;
+    for (int c = 0; c < n && status == TRI_OK; c++) {
+        if (!count[c])
+            status = tri__fail(TRI_DATA,
+                               "class_weights balanced: no training row has the label %s, so it has no weight; leave "
+                               "it out of label_list and num_classes, or give the weights as numbers",
+                               preprocess->label[c]);
+        else weight[c] = (double)train->n / ((double)n * (double)count[c]);
+    }
+    if (status == TRI_OK) {
+        list_weights(preprocess, count, weight, text, sizeof text);
+        tri__say(in->log, TRI_LOG_INFO, "class weights, balanced: %s", text);
+        *out = (tri_reals){.at = weight, .n = n};
+    } else {
+        free(weight);
+    }
+    free(count);
+    return status;
 }

@@ -31,6 +31,10 @@ tri_status tri__inputs_fit(const tri_inputs *inputs, const char *path, tri_prepr
  * last one. Beyond two classes -1. */
 tri_status tri__inputs_positive(const tri_inputs *inputs, const tri_preprocess *preprocess, const tri_dataset *train,
                                 int *positive);
+/* class_weights balanced: the numbers, by the training rows, which are logged; the caller frees out->at. TRI_DATA where
+ * a class has no rows. */
+tri_status tri__inputs_balance(const tri_inputs *inputs, const tri_preprocess *preprocess, const tri_dataset *train,
+                               tri_reals *out);
 tri_status tri__inputs_open(const tri_inputs *inputs, const char *path, const tri_preprocess *preprocess,
                             int need_labels, tri_dataset **out);
 

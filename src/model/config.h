@@ -29,7 +29,7 @@ typedef struct tri_model_config {
     double fusion_dropout;
     int is_binary;
     int64_t num_classes;
-    tri_reals class_weights;
+    tri_reals class_weights; /* word: balanced, until the training rows are counted */
     int64_t max_sen_len, windows, stride;
     int extend_positions;                         /* TRI_EXTEND_NO, ...: index of its row's choices */
     char *attention;                              /* pattern of both encoders: its name or a file; NULL: their own */

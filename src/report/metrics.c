@@ -98,6 +98,7 @@ static void put_epoch(FILE *out, const tri_event *event) {
     put_field(out, "seconds", event->seconds);
     put_key(out, "best");
     fputs(event->best ? "true" : "false", out);
+    if (event->best_by) put_words(out, "best_by", event->best_by);
 }
 
 /* Whether a line is a complete object of a step that will not be repeated. */

@@ -178,7 +178,9 @@ static void show_epoch(const progress *p, const tri_event *event) {
         fprintf(out, " %.4f", event->valid->pr_auc);
     }
     fprintf(out, "  %s", tri__text_seconds(event->seconds, text));
-    if (event->best) fprintf(out, "  %sbest%s", p->paint.good, p->paint.off);
+    if (event->best)
+        fprintf(out, "  %sbest%s%s%s", p->paint.good, event->best_by ? " by " : "",
+                event->best_by ? event->best_by : "", p->paint.off);
     fputc('\n', out);
 }
 
@@ -214,7 +216,7 @@ static void show_other(const progress *p, const tri_event *event) {
     else if (event->kind == TRI_EVENT_EPOCH) show_epoch(p, event);
     else if (event->kind == TRI_EVENT_END) {
         show_stages(p, tri__json_get(event->facts, "pipeline"));
-        fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped",
+        fprintf(out, "%s  step %lld/%lld  %s\n", event->step >= event->steps ? "finished" : "stopped early",
                 (long long)event->step, (long long)event->steps, tri__text_seconds(event->seconds, text));
     }
 }

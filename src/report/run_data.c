@@ -168,8 +168,10 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
     } else if (tail->ended || (summary && (integer(summary, "steps") == steps || !tail->lines))) {
         double seconds = tri__json_number_value(tri__json_get(summary, "seconds"));
         state = "finished";
-        snprintf(words, sizeof words, "finished: %lld steps%s%s", (long long)(step ? step : integer(summary, "steps")),
-                 seconds > 0 ? " in " : "", seconds > 0 ? tri__text_seconds(seconds, time) : "");
+        int early = tri__json_is_true(tri__json_get(summary, "stopped_early"));
+        snprintf(words, sizeof words, "finished%s: %lld%s steps%s%s", early ? " early" : "",
+                 (long long)(step ? step : integer(summary, "steps")), early ? of : "", seconds > 0 ? " in " : "",
+                 seconds > 0 ? tri__text_seconds(seconds, time) : "");
     } else {
         state = broken_off(step, of, saved, words);
     }

@@ -191,7 +191,9 @@ static void put_validation(const view *v) {
         if (isfinite(value)) tri__buffer_put(line, "%s %.4f  ", keys[i][1], value);
     }
     tri__buffer_put(line, "at step %.0f", number(last, "step"));
-    if (tri__json_is_true(tri__json_get(last, "best"))) tri__buffer_put(line, "  " TRI_GOOD "best" TRI_PLAIN);
+    const char *by = tri__json_string_value(tri__json_get(last, "best_by"));
+    if (tri__json_is_true(tri__json_get(last, "best")))
+        tri__buffer_put(line, "  " TRI_GOOD "best%s%.40s" TRI_PLAIN, by ? " by " : "", by ? by : "");
 }
 
 /* ---- ranks ---- */

@@ -1,5 +1,6 @@
 /* predict.c - evaluation and prediction of a table with a checkpoint. */
 #include "data/table/columns.h"
+#include "engine/best.h"
 #include "engine/evaluate.h"
 #include "engine/files.h"
 #include "engine/infer.h"
@@ -122,10 +123,10 @@ static void say_model(const tri_log *log, const char *asked, const served *v) {
     const char *path = tri__checkpoint_path(v->opened.checkpoint);
     int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
     if (chosen) (void)tri__checkpoint_best(asked, &best);
-    tri__say(log, TRI_LOG_INFO, "%s%s", path,
-             !chosen                                         ? ""
-             : best == tri__checkpoint_step(v->opened.checkpoint) ? ", the best of the run by validation loss"
-                                                            : ", the newest of the run");
+    int is_best = chosen && best == tri__checkpoint_step(v->opened.checkpoint);
+    tri__say(log, TRI_LOG_INFO, "%s%s%s", path,
+             !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run",
+             is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "");
 }
 
 static tri_status evaluate(const tri_settings *asked, tri_world *world, const tri_log *log, served *v,

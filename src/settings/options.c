@@ -127,7 +127,7 @@ const tri_option tri__run_options[] = {
         .heading = "optimisation", .help = "share of a label's weight that goes to all classes alike"),
     ROW(CHOICE, best_by, RUN, .value = "loss", .choices = "loss|accuracy|f1|pr_auc|roc_auc", .commands = "train",
         .help = "figure of validation that decides which checkpoint is the best"),
-    ROW(INT, early_stopping, LENGTH, .value = "0", .min = 0, .max = 1e9, .commands = "train",
+    ROW(INT, early_stopping, NOTHING, .value = "0", .min = 0, .max = 1e9, .commands = "train",
         .help = "end the run after so many validations without a better one; 0: never"),
     ROW(CHOICE, calibration, NOTHING, .value = "temperature", .choices = "temperature|none", .commands = "train",
         .help = "probabilities are divided by a temperature fitted to validation, kept with the model"),

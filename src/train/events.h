@@ -77,6 +77,7 @@ typedef struct tri_event {
     const int32_t *labels;         /* [valid->rows] */
     double seconds;                /* EPOCH, END */
     int best;                      /* EPOCH: the best so far */
+    const char *best_by;           /* EPOCH: the figure that decides; NULL: the loss */
     /* MESSAGE */
     tri_log_level level;
     const char *text;              /* MESSAGE; CHECKPOINT, UNCHANGED: its folder */

@@ -1,5 +1,6 @@
 /* loop.c - a whole training run: steps, validation at each epoch's end, checkpoints, the summary. */
 #include "train/figures.h"
+#include "engine/best.h"
 #include "engine/metrics.h"
 #include "engine/mfu.h"
 #include "train/run.h"
@@ -8,6 +9,7 @@
 #include "checkpoint/folders.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,6 +28,7 @@ typedef struct loop {
     tri_scores valid;                /* the last validation */
     float *probs;                    /* its probabilities, on the lead, until its event */
     int has_valid;
+    int undefined_said;              /* 1: it was said that the figure of --best-by is not defined */
 } loop;
 
 static tri_json *memory_json(const tri_engine *engine) {
@@ -145,6 +148,26 @@ static tri_status save_last(loop *l) {
     return TRI_OK;
 }
 
+static void say_undefined(loop *l, double figure) {
+    const tri_session *s = l->s;
+    if (isfinite(figure) || l->undefined_said) return;
+    l->undefined_said = 1;
+    tri__say(&s->log, TRI_LOG_WARN,
+             "step %lld: --best-by %s is not defined on the validation table, whose rows lack a class: this validation "
+             "is not the best. Take --best-by loss or accuracy, or another table",
+             (long long)s->at.step, tri__best_name((tri_best_by)s->settings->best_by));
+}
+
+static void say_early(const tri_session *s) {
+    char best[64] = "none was defined";
+    if (s->at.best_step >= 0)
+        snprintf(best, sizeof best, "the best, %.4f, was at step %lld", s->at.best, (long long)s->at.best_step);
+    tri__say(&s->log, TRI_LOG_INFO,
+             "no better %s in %lld validations in a row (%s): the run ends early, at step %lld of %lld",
+             tri__best_name((tri_best_by)s->settings->best_by), (long long)s->at.not_better, best,
+             (long long)s->at.step, (long long)s->steps);
+}
+
 /* *best: whether it is the best so far. */
 static tri_status validate(loop *l, int *best) {
     tri_session *s = l->s;
@@ -154,9 +177,15 @@ static tri_status validate(loop *l, int *best) {
     TRI_TRY(tri__session_scores(s, &l->valid, s->lead ? &l->probs : NULL));
     s->at.open_epoch = 0;
     l->has_valid = 1;
-    *best = l->valid.loss < s->at.best_loss;
+    tri_best_by by = (tri_best_by)s->settings->best_by;
+    double figure = tri__best_figure(by, &l->valid);
+    if (s->place.world) /* machines may round logarithms differently, and all ranks must decide alike */
+        TRI_TRY(tri_broadcast(tri_group_world(s->place.world), &figure, 1, TRI_F64, 0));
+    say_undefined(l, figure);
+    *best = tri__best_beats(by, figure, s->at.best);
+    s->at.not_better = *best ? 0 : s->at.not_better + 1;
     if (!*best) return TRI_OK;
-    s->at.best_loss = l->valid.loss, s->at.best_step = s->at.step;
+    s->at.best = figure, s->at.best_step = s->at.step;
     tri__json_decref(s->best_figures);
     s->best_figures = tri__scores_figures(&l->valid);
     return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -165,6 +194,11 @@ static tri_status validate(loop *l, int *best) {
 /* The mean loss of the epoch so far; NaN when every step was skipped. */
 static double epoch_loss(const tri_session *s) {
     return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN;
+}
+
+/* NULL: the loss. */
+static const char *best_by(const tri_session *s) {
+    return s->settings->best_by == TRI_BEST_LOSS ? NULL : tri__best_name((tri_best_by)s->settings->best_by);
 }
 
 /* Validation, the epoch's event, the best model. At the end of an epoch and of the run. */
@@ -181,7 +215,9 @@ static tri_status end_epoch(loop *l, int last) {
                                               .probs = l->probs,
                                               .labels = s->valid ? s->valid->labels : NULL,
                                               .seconds = tri__clock() - l->epoch_begin,
-                                              .best = best}));
+                                              .best = best,
+                                              .best_by = best_by(s)}));
+    if (tri__session_ends_early(s)) last = 1, say_early(s);
     free(l->probs);
     l->probs = NULL;
     if (s->at.batch == 0) s->at.loss_sum = s->at.weight_sum = 0;
@@ -197,6 +233,7 @@ static tri_status end_step(loop *l) {
     tri_session *s = l->s;
     int last = s->at.step == s->steps;
     if (s->at.batch == 0 || last) TRI_TRY(end_epoch(l, last));
+    last = tri__session_is_over(s);
     if (s->settings->save_steps && s->at.step % s->settings->save_steps == 0) TRI_TRY(save(l));
     if (last && s->settings->save_every) TRI_TRY(save_last(l));
     return last ? finish_save(l, 1) : TRI_OK;
@@ -268,8 +305,11 @@ static tri_status keep_last_good(loop *l, tri_status status) {
 static tri_json *best_json(const tri_session *s) {
     char path[TRI_PATH_MAX];
     int64_t marked;
-    tri_json *best = tri__json_pack("{s:I, s:f}", "step", (tri_json_int)s->at.best_step, "loss", s->at.best_loss);
+    double loss = tri__json_number_value(tri__json_get(s->best_figures, tri__best_key(TRI_BEST_LOSS)));
+    tri_json *best = tri__json_pack("{s:I, s:f}", "step", (tri_json_int)s->at.best_step, "loss",
+                                    best_by(s) ? loss : s->at.best);
     if (best && s->best_figures) tri__json_set_new(best, "figures", tri__json_deep_copy(s->best_figures));
+    if (best && best_by(s)) tri__json_set_new(best, "by", tri__json_string(best_by(s)));
     if (best && tri__checkpoint_best(s->settings->output_dir, &marked) == TRI_OK && marked == s->at.best_step &&
         tri__checkpoint_name(path, s->settings->output_dir, marked, "") == TRI_OK && tri__is_folder(path))
         tri__json_set_new(best, "checkpoint", tri__json_string(path));
@@ -297,6 +337,8 @@ static tri_json *summary_json(const loop *l) {
     if (is_scaled(s)) tri__json_set_new(summary, "skipped_steps", tri__json_integer(s->at.skipped));
     if (l->has_valid) tri__json_set_new(summary, "valid", tri__scores_json(&l->valid));
     if (s->at.best_step >= 0) tri__json_set_new(summary, "best", best_json(s));
+    if (s->settings->early_stopping)
+        tri__json_set_new(summary, "stopped_early", tri__json_boolean(tri__session_ends_early(s)));
     if (l->saved_step >= 0) tri__json_set_new(summary, "checkpoint", tri__json_string(l->saved));
     return summary;
 }
@@ -307,7 +349,7 @@ static tri_status find_summary(const tri_session *s, tri_json **summary, int *en
     char path[TRI_PATH_MAX];
     int32_t there = 0;
     *ended = 0;
-    if (s->at.step < s->steps || s->at.open_epoch) return TRI_OK;
+    if (!tri__session_is_over(s) || s->at.open_epoch) return TRI_OK;
     if (s->lead) {
         TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
         tri_status status = tri__is_file(path) ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
@@ -324,17 +366,24 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     tri_json *summary = NULL;
     tri_status status = find_summary(s, &summary, ended);
     if (status == TRI_OK && *ended) {
-        tri__say(&s->log, TRI_LOG_INFO,
-                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
-                 "--epochs or --max-steps goes on, --resume never begins anew",
-                 (long long)s->at.step);
+        if (tri__session_ends_early(s))
+            tri__say(&s->log, TRI_LOG_INFO,
+                     "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
+                     "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
+                     "never begins anew",
+                     (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+        else
+            tri__say(&s->log, TRI_LOG_INFO,
+                     "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
+                     "--epochs or --max-steps goes on, --resume never begins anew",
+                     (long long)s->at.step);
         status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
     }
     tri__json_decref(summary);
     return status;
 }
 
-/* All steps are taken, but the summary was not written. */
+/* The run is over, but its summary was not written. */
 static tri_status catch_up(loop *l) {
     tri_session *s = l->s;
     l->saved_step = s->at.step;
@@ -375,13 +424,13 @@ static tri_status run(loop *l) {
     TRI_TRY(tri__peak_find(s->settings, &s->engine, &l->peak));
     TRI_TRY(emit_start(l));
     l->epoch_begin = tri__clock();
-    if (s->at.step >= s->steps && !s->at.open_epoch) TRI_TRY(catch_up(l));
+    if (tri__session_is_over(s) && !s->at.open_epoch) TRI_TRY(catch_up(l));
     l->first_step = s->at.step;
     s->engine.between = look_for_stop, s->engine.between_context = l;
     tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
     if (status == TRI_OK) TRI_TRY(tri__session_ask(s, &stop)); /* no update has exchanged it yet */
-    while (status == TRI_OK) {
-        if (tri__session_stopping(s) && s->at.step < s->steps) return stop_here(l);
+    while (status == TRI_OK && !tri__session_is_over(s)) {
+        if (tri__session_stopping(s)) return stop_here(l);
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) break;
         status = one_step(l);

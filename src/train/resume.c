@@ -4,6 +4,7 @@
  * one would lose steps. */
 #include "base/hash.h"
 #include "checkpoint/folders.h"
+#include "engine/best.h"
 #include "plan/step_kinds.h"
 #include "settings/changes.h"
 #include "train/session.h"
@@ -77,6 +78,14 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     return status;
 }
 
+/* The best validation's figure. Where best_by was another (--allow-change), that validation stays the best until one
+ * beats its figure by the new one. */
+static double best_of(const tri_session *s, const tri_json *state) {
+    tri_best_by by = (tri_best_by)s->settings->best_by;
+    double figure = number(tri__json_get(state, "best_figures"), tri__best_key(by), NAN);
+    return by == TRI_BEST_LOSS ? number(state, "best_loss", figure) : figure;
+}
+
 static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *state = tri__checkpoint_state(checkpoint), *scale = tri__json_get(state, "loss_scale");
     s->began = number(state, "began", s->began);
@@ -88,8 +97,9 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .loss_sum = number(state, "loss_sum", 0),
                            .weight_sum = number(state, "weight_sum", 0),
                            .seconds = number(state, "seconds", 0),
-                           .best_loss = number(state, "best_loss", INFINITY),
+                           .best = best_of(s, state),
                            .best_step = integer(state, "best_step", -1),
+                           .not_better = integer(state, "not_better", 0),
                            .open_epoch = tri__json_is_true(tri__json_get(state, "validate")),
                            .scale = tri__loss_scale_start()};
     s->last.loss = number(state, "last_loss", NAN);

@@ -48,7 +48,9 @@ static tri_json *state_json(const tri_session *s) {
         "weight_sum", s->at.weight_sum, "best_step", (tri_json_int)s->at.best_step, "seed", (tri_json_int)set->seed,
         "mesh", mesh_json(&s->place.mesh), "learning_rate", rate_json(s), "build", tri__build_text());
     if (state && s->at.open_epoch) tri__json_set_new(state, "validate", tri__json_boolean(1));
-    if (state && isfinite(s->at.best_loss)) tri__json_set_new(state, "best_loss", tri__json_real(s->at.best_loss));
+    if (state && set->best_by == TRI_BEST_LOSS && isfinite(s->at.best))
+        tri__json_set_new(state, "best_loss", tri__json_real(s->at.best));
+    if (state && s->at.not_better) tri__json_set_new(state, "not_better", tri__json_integer(s->at.not_better));
     if (state && s->best_figures) tri__json_set_new(state, "best_figures", tri__json_deep_copy(s->best_figures));
     if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
     if (state && s->at.step && isfinite(s->last.loss))

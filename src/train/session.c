@@ -39,12 +39,28 @@ static void say(void *context, tri_log_level level, const char *text) {
     (void)tri__session_emit(session, &event);
 }
 
+int tri__session_ends_early(const tri_session *s) {
+    int64_t patience = s->settings->early_stopping;
+    return patience && s->at.not_better >= patience && s->at.step < s->steps;
+}
+
+int tri__session_is_over(const tri_session *s) { return s->at.step >= s->steps || tri__session_ends_early(s); }
+
+static int validates(const tri_session *s, const tri_data_files *files) {
+    return !tri__is_file(s->settings->data_path) && files->valid[0];
+}
+
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     const char *path = s->settings->data_path;
     TRI_TRY(tri__data_files(path, files));
-    return files->train[0]
-               ? TRI_OK
-               : tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+    if (!files->train[0])
+        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+    if (s->settings->early_stopping && !validates(s, files))
+        return tri__fail(TRI_USAGE,
+                         "--early-stopping %lld: %s has no validation table to look at; give a folder that has a valid "
+                         "table beside train, or leave the option out",
+                         (long long)s->settings->early_stopping, path);
+    return TRI_OK;
 }
 
 /* Warns once about a warm-up longer than the run. With --max-steps the check of options has warned already. */
@@ -64,6 +80,17 @@ static void rows_counted(void *context, int64_t rows) {
     say_warmup(s, (rows + s->place.batch - 1) / s->place.batch * s->settings->epochs);
 }
 
+/* The numbers replace "balanced": they are what the run records, and what it is compared with when it continues. */
+static tri_status resolve_weights(tri_session *s, const tri_inputs *inputs) {
+    tri_reals weights;
+    if (!s->settings->model.class_weights.word) return TRI_OK;
+    TRI_TRY(tri__inputs_balance(inputs, s->preprocess, s->train, &weights));
+    s->resolved = *s->settings;
+    s->resolved.model.class_weights = weights;
+    s->settings = &s->resolved;
+    return TRI_OK;
+}
+
 /* Ranks of a machine share the token stores: tri__place_load. */
 static tri_status load_tables(void *context) {
     tri_session *s = context;
@@ -75,7 +102,8 @@ static tri_status load_tables(void *context) {
     inputs.counted = rows_counted, inputs.counted_context = s;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
     TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
-    if (tri__is_file(s->settings->data_path) || !files.valid[0]) {
+    TRI_TRY(resolve_weights(s, &inputs));
+    if (!validates(s, &files)) {
         tri__say(&s->log, TRI_LOG_WARN, "no validation table next to the training data: no validation, no best model");
         return TRI_OK;
     }
@@ -171,7 +199,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__engine_upload(&s->engine));
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
-    if (s->lead && s->at.step < s->steps) { /* before the loader, which then has the sampler */
+    if (s->lead && !tri__session_is_over(s)) { /* before the loader, which then has the sampler */
         const tri_predicted_run run = {s->settings, &s->engine, &s->programs, &s->sampler, s->valid,
                                        s->steps - s->at.step, s->batches};
         tri__prediction_make(&run, &s->log, &s->prediction);
@@ -192,7 +220,7 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     s->lead = place.rank == 0;
     s->lock = -1;
     s->began = tri__clock_wall();
-    s->at = (tri_position){.best_loss = INFINITY, .best_step = -1, .scale = tri__loss_scale_start()};
+    s->at = (tri_position){.best = NAN, .best_step = -1, .scale = tri__loss_scale_start()};
     if (sink) s->sink = *sink;
     s->log = (tri_log){.say = say, .context = s};
     tri_status status = open_all(s);
@@ -204,6 +232,11 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     tri__session_tell_from_now(s);
     *out = s;
     return TRI_OK;
+}
+
+void tri__session_own(tri_session *s, const tri_settings *given) {
+    s->own = *given;
+    if (s->settings != &s->resolved) s->settings = &s->own;
 }
 
 void tri_session_close(tri_session *s) {
@@ -222,7 +255,8 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->trained);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
-    if (s->settings == &s->own) tri__settings_free(&s->own);
+    if (s->settings == &s->resolved) free(s->resolved.model.class_weights.at);
+    tri__settings_free(&s->own);
     free(s);
     tri__words_restore(&words);
 }

@@ -16,8 +16,9 @@ typedef struct tri_position {
     int64_t epoch, batch;             /* the next batch: 0-based */
     double loss_sum, weight_sum;      /* of this epoch so far: weighted losses, weights */
     double seconds;                   /* of the run's earlier processes, up to the checkpoint */
-    double best_loss;                 /* of validation; infinite: none yet */
+    double best;                      /* the best validation's figure, by settings.best_by; NaN: none yet */
     int64_t best_step;                /* -1 none */
+    int64_t not_better;               /* validations in a row since then */
     int open_epoch;                   /* 1: the step before a validation is done, the validation is not */
     int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
     int64_t skipped_variance;         /* of them, those whose kind updates the variance (plan/step_kinds.h) */
@@ -26,7 +27,8 @@ typedef struct tri_position {
 
 struct tri_session {
     tri_settings own;                 /* of a session opened by options */
-    const tri_settings *settings;
+    tri_settings resolved;            /* as asked, with class weights by the training rows; else unused */
+    const tri_settings *settings;     /* the caller's, own or resolved */
     tri_place place;
     int lead;                         /* rank 0, which writes files and reports */
     tri_sink sink;
@@ -82,12 +84,18 @@ struct tri_session {
  * it before the first batch. */
 tri_status tri__session_open(const tri_settings *settings, tri_world *world, const tri_sink *sink, const tri_stop *stop,
                              tri_session **out);
+/* The session takes over settings that it was opened with: `given` itself is not used again. */
+void tri__session_own(tri_session *session, const tri_settings *given);
 /* tri_session_join, with guard bytes after each memory class. */
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
                              tri_session **out);
 /* probs: where the rows' probabilities go, [rows, classes], which the caller frees; NULL: not wanted. */
 tri_status tri__session_scores(tri_session *session, tri_scores *scores, float **probs);
 double tri__session_rate(const tri_session *session);    /* the learning rate of the next step */
+/* Whether so many validations in a row were not better that the run ends before its last step (--early-stopping). It
+ * follows from the position, so a run that is continued after that has ended. */
+int tri__session_ends_early(const tri_session *session);
+int tri__session_is_over(const tri_session *session);    /* that, or all steps are taken */
 double tri__session_seconds(const tri_session *session); /* of the run so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
