@@ -233,7 +233,7 @@ typedef struct sample {
     double real;
     char *text;
     tri_texts texts;
-    tri_reals reals;
+    tri_reals reals, worded;
     tri_json *object;
 } sample;
 
@@ -247,6 +247,7 @@ static const tri_option sample_rows[] = {
     ROW(CHOICE, choice, .value = "zb-h1", .choices = "none|NO_SHARD=none|zb-h1|full|ALL_OF_IT=full"),
     ROW(TEXTS, texts, .value = "a, b"),
     ROW(REALS, reals, .min = 0, .max = 10),
+    ROW(REALS, worded, .value = "1", .choices = "even|balanced"),
     ROW(OBJECT, object, .value = NULL),
     {0}};
 #undef ROW
@@ -331,6 +332,15 @@ static const struct {
     {"reals", "@[1, 0.5]", "[1.0,0.5]", NULL},
     {"reals", "@[-1]", NULL, "-1 is out of range"},
     {"reals", "@{}", NULL, "expected a list of numbers, not an object"},
+    {"worded", "balanced", "\"balanced\"", NULL},
+    {"worded", "Even", "\"even\"", NULL},
+    {"worded", "@\"balanced\"", "\"balanced\"", NULL},
+    {"worded", "2,3", "[2.0,3.0]", NULL},
+    {"worded", "@[2, 3]", "[2.0,3.0]", NULL},
+    {"worded", "balance", NULL, "here: expected numbers, or even or balanced, not \"balance\""},
+    {"worded", "1,balanced", NULL, "expected numbers, or even or balanced, not \"balanced\""},
+    {"worded", "@\"x\"", NULL, "expected numbers, or even or balanced, not \"x\""},
+    {"worded", "@true", NULL, "expected a list of numbers, not true"},
     {"object", "{}", NULL, "only the configuration file"},
     {"object", "@{\"a\": 1}", "{\"a\":1}", NULL},
     {"object", "@null", "null", NULL},
@@ -389,6 +399,7 @@ static void test_model_check(void **state) {
         {"{\"num_classes\": 5, \"is_binary\": false}", NULL},
         {"{\"class_weights\": [1, 2]}", NULL},
         {"{\"class_weights\": []}", NULL},
+        {"{\"class_weights\": \"balanced\"}", NULL},
         {"{\"class_weights\": [1, 2, 3]}", "class_weights has 3 numbers, but num_classes is 2"},
         {"{\"class_weights\": [1, 0]}", "class_weights holds 0"},
         {"{\"class_weights\": [1, -2]}", "class_weights holds -2"},

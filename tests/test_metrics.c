@@ -1,6 +1,7 @@
 /* test_metrics.c - scores against scikit-learn 1.9.1: precision_recall_curve + auc, average_precision_score,
  * roc_auc_score, precision_recall_fscore_support, f1_score(average="macro"), confusion_matrix and log_loss of the same
  * rows. */
+#include "engine/best.h"
 #include "engine/metrics.h"
 
 #include <math.h>
@@ -425,6 +426,39 @@ static void test_json(void **state) {
     tri__scores_free(&s);
 }
 
+/* --best-by: figures by their names; a tie leaves the earlier one, and what is not defined is never better. */
+static void test_best(void **state) {
+    (void)state;
+    const tri_scores s = {.loss = 1, .accuracy = 2, .f1_macro = 3, .pr_auc = 4, .average_precision = 5, .roc_auc = 6};
+    static const struct {
+        const char *name, *key;
+        double figure;
+    } rows[] = {{"loss", "valid_loss", 1}, {"accuracy", "accuracy", 2}, {"f1", "f1_macro", 3}, {"pr_auc", "pr_auc", 4},
+                {"roc_auc", "roc_auc", 6}};
+    tri_settings settings;
+    assert_int_equal(tri__settings_init(&settings), TRI_OK);
+    tri_json *figures = tri__scores_figures(&s);
+    for (int by = TRI_BEST_LOSS; by <= TRI_BEST_ROC_AUC; by++) {
+        const tri_option *row = tri__option_find(tri__run_options, "best_by");
+        assert_int_equal(tri__option_set_text(row, &settings, "best_by", rows[by].name), TRI_OK);
+        assert_int_equal(settings.best_by, by);
+        assert_string_equal(tri__best_name((tri_best_by)by), rows[by].name);
+        assert_string_equal(tri__best_key((tri_best_by)by), rows[by].key);
+        assert_true(tri__best_figure((tri_best_by)by, &s) == rows[by].figure);
+        assert_true(tri__json_number_value(tri__json_get(figures, rows[by].key)) == rows[by].figure);
+        double better = by == TRI_BEST_LOSS ? 0.4 : 0.6;
+        assert_true(tri__best_beats((tri_best_by)by, better, 0.5));
+        assert_false(tri__best_beats((tri_best_by)by, 0.5, better));
+        assert_false(tri__best_beats((tri_best_by)by, 0.5, 0.5));
+        assert_true(tri__best_beats((tri_best_by)by, 0.5, NAN));
+        assert_false(tri__best_beats((tri_best_by)by, NAN, NAN));
+        assert_false(tri__best_beats((tri_best_by)by, NAN, 0.5));
+        assert_false(tri__best_beats((tri_best_by)by, INFINITY, NAN));
+    }
+    tri__json_decref(figures);
+    tri__settings_free(&settings);
+}
+
 /* So many classes that no one wants to see each against each. */
 static void test_many_classes(void **state) {
     (void)state;
@@ -453,6 +487,7 @@ int main(void) {
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_many_classes),
+        cmocka_unit_test(test_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
