@@ -47,6 +47,10 @@ const seconds = run => run.summary && run.summary.seconds ||
   (finite(run.started) && finite(run.updated) ? run.updated - run.started : undefined);
 const bestOf = run => run.summary && run.summary.best && run.summary.best.figures ||
   (run.validations || []).filter(v => v.best).pop() || lastOf(run.validations);
+const endedEarly = run => run.state === 'finished' && run.summary && run.summary.stopped_early;
+/* The figure that decides which validation is the best, and its key in a validation. */
+const bestBy = run => run.config && run.config.best_by || 'loss';
+const bestKey = by => ({loss: 'valid_loss', f1: 'f1_macro'})[by] || by;
 
 /* ---- overview ---- */
 
@@ -66,12 +70,13 @@ function overview(run) {
       el('ul', {}, run.missing.map(text => el('li', {}, text)))) : null,
     el('dl', {class: 'tiles'},
       tile('Steps', run.step === undefined ? undefined : show.number(run.step),
-        run.steps ? `of ${show.number(run.steps)}` + (finite(run.epoch) ? `, ${show.number(run.epoch, 3)} epochs` : '') : null),
+        run.steps ? `of ${show.number(run.steps)}` + (endedEarly(run) ? ', stopped early' : '') + (finite(run.epoch) ? `, ${show.number(run.epoch, 3)} epochs` : '') : null),
       left !== undefined && tile('Time left', show.seconds(left), 'at the present speed'),
       tile('Duration', show.seconds(seconds(run)), finite(run.started) ? 'from ' + show.time(run.started) : null),
       loss && tile('Training loss', show.number(lastOf(loss.value)), 'of the last step'),
-      finite(best.valid_loss) && tile('Best validation loss', show.number(best.valid_loss),
-        run.summary && run.summary.best ? `at step ${show.number(run.summary.best.step)}` : null),
+      finite(best.valid_loss) && tile(bestBy(run) === 'loss' ? 'Best validation loss' : 'Validation loss',
+        show.number(best.valid_loss), [bestBy(run) !== 'loss' && `of the best model by ${bestBy(run)}`,
+          run.summary && run.summary.best && `at step ${show.number(run.summary.best.step)}`].filter(Boolean).join(', ')),
       finite(best.accuracy) && tile('Accuracy', show.percent(best.accuracy, 2), 'validation, best model'),
       finite(best.pr_auc) && tile('PR AUC', show.number(best.pr_auc),
         best.positive_label !== undefined && best.positive_label !== null ? `of label ${best.positive_label}` : 'mean over labels'),
@@ -94,7 +99,7 @@ function compare(runs) {
         'stroke-dasharray': dashOf(runs.indexOf(r)) || 'none'})), ' ' + r.label)},
     {name: 'State', of: r => el('span', {class: 'badge ' + r.state}, r.state)},
     {name: 'Steps', n: true, of: r => show.number(r.step)},
-    {name: 'Best valid. loss', n: true, of: r => show.number((bestOf(r) || {}).valid_loss)},
+    {name: runs.every(r => bestBy(r) === 'loss') ? 'Best valid. loss' : 'Valid. loss', n: true, of: r => show.number((bestOf(r) || {}).valid_loss)},
     {name: 'Accuracy', n: true, of: r => show.percent((bestOf(r) || {}).accuracy, 2)},
     {name: 'F1 (macro)', n: true, of: r => show.number((bestOf(r) || {}).f1_macro)},
     {name: 'PR AUC', n: true, of: r => show.number((bestOf(r) || {}).pr_auc)},
@@ -104,14 +109,17 @@ function compare(runs) {
     {name: 'Duration', n: true, of: r => show.seconds(seconds(r))},
     {name: 'Layout', of: layoutOf},
   ];
-  const losses = runs.map(r => (bestOf(r) || {}).valid_loss), best = Math.min(...losses.filter(finite));
+  /* The best run, by the figure that all of them go by; else by the loss. */
+  const by = new Set(runs.map(bestBy)).size === 1 ? bestBy(runs[0]) : 'loss';
+  const figure = r => (bestOf(r) || {})[bestKey(by)], all = runs.map(figure).filter(finite);
+  const best = by === 'loss' ? Math.min(...all) : Math.max(...all);
   const keys = new Set(runs.flatMap(r => Object.keys(r.config || {})));
   const known = runs.filter(r => r.config);
   const differ = [...keys].filter(key => key !== 'output_dir' &&
     new Set(known.map(r => JSON.stringify(r.config[key] ?? null))).size > 1);
   const settings = differ.map(key => ({key}));
   return section('compare', 'Runs side by side',
-    table(columns, runs, {id: 'results', mark: r => (bestOf(r) || {}).valid_loss === best}),
+    table(columns, runs, {id: 'results', mark: r => figure(r) === best}),
     el('h4', {}, differ.length ? 'Settings that differ' : 'All settings are the same'),
     differ.length ? table([{name: 'Setting', of: row => el('code', {}, row.key)}, ...runs.map(r => ({name: r.label,
       wide: true, of: row => r.config ? textOf(r.config[row.key]) : 'unknown'}))], settings, {id: 'differences'}) : null);
@@ -216,7 +224,7 @@ function validations(runs, run) {
         {name: 'Training loss', n: true, of: v => show.number(v.train_loss)},
         {name: 'Validation loss', n: true, of: v => show.number(v.valid_loss)},
         ...figures.map(([key, name]) => ({name, n: true, of: v => show.number(v[key])})),
-        {name: 'Time', n: true, of: v => show.seconds(v.seconds)}, {name: '', of: v => v.best ? 'best so far' : ''}],
+        {name: 'Time', n: true, of: v => show.seconds(v.seconds)}, {name: '', of: v => v.best ? 'best so far' + (v.best_by ? ` by ${v.best_by}` : '') : ''}],
       shown, {id: 'validation-table', mark: v => v.best})) : null);
 }
 
