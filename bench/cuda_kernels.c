@@ -134,6 +134,7 @@ static const shape shapes[] = {
     {"outer_step", "K100000000", 0, 0, 0, 1},
     {"outer_take", "K100000000", 0, 0, 0, 1},
     {"swap", "K100000000", 0, 0, 0, 1},
+    {"average", "K100000000", 0, 0, 0, 1},
     CODED("1"),
     CODED("2"),
     CODED("3"),

@@ -52,6 +52,7 @@ typedef enum tri_program_kind {
     TRI_TRAIN, /* one training step */
     TRI_INFER, /* one forward pass */
     TRI_START, /* before the first step: casts and gathers weights */
+    TRI_EXCHANGE, /* around a validation: weights and their averages change places; empty without --average-weights */
     TRI_PROGRAMS
 } tri_program_kind;
 

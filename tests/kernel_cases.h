@@ -179,7 +179,7 @@ static const kernel_grid kernel_grids[] = {
     {"accumulate zero sumsq adamw adamw_copy", "K=0,1,3,8,20,64,100,1000,4095,4096,4097,70000,1100000"},
     {"clip", "K=1,2,30"},
     {"momentum momentum_in momentum_alone adamw_frozen adamw_meet", "K=0,1,3,8,20,100,4095,4097,70000"},
-    {"local_delta outer_step outer_take swap commit", "K=0,1,3,8,20,100,4095,16385,70000"},
+    {"local_delta outer_step outer_take swap commit average", "K=0,1,3,8,20,100,4095,16385,70000"},
     {CODED, "F=1,2,3,4,5 M=1,2,7 K=0,1,3,16,255,256,257,600,4097"},
     {CODED, "F=1,2,3,4,5 M=2 K=70000"},
 };

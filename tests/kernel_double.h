@@ -365,6 +365,11 @@ static void double_swap(const kernel_call *k, double *const *v) {
     }
 }
 
+/* y, p, factor */
+static void double_average(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] += v[2][0] * (v[1][i] - v[0][i]);
+}
+
 static void double_cast(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i];
 }
@@ -509,6 +514,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(outer_step),
     ROW(outer_take),
     ROW(swap),
+    ROW(average),
     ROW(commit),
     ROW(row_max),
     ROW(quantize_int8),

@@ -65,7 +65,7 @@ static void check_way(const way *w) {
         tri_rank_plan plan;
         t.in.rank = rank;
         OK(tri__plan(&t.arena, &t.in, 1, &plan));
-        const tri_program *alone[TRI_PROGRAMS] = {plan.train.program, plan.infer.program, plan.start};
+        const tri_program *alone[] = {plan.train.program, plan.infer.program, plan.start, plan.exchange};
         for (int i = 0; i < TRI_PROGRAMS; i++)
             if (!tri__program_equal(tri__classes_program(&all[i], &t.arena, rank), alone[i]))
                 fail_msg("%s, program %d: rank %d has another one than its class", what, i, rank);

@@ -32,7 +32,7 @@ static void a_skipped_step_changes_nothing(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"adamw adamw_copy adam sgd lamb_moments lamb_step lamb_average lamb_refresh lamb_factor lamb_frozen "
-         "momentum momentum_in momentum_alone adamw_frozen adamw_meet outer_step outer_take commit",
+         "momentum momentum_in momentum_alone adamw_frozen adamw_meet outer_step outer_take commit average",
          "K=77"},
         {"pack unpack_sum momentum_out", "F=1,2,3,4,5 M=2 K=600"},
     };
@@ -63,7 +63,7 @@ static void operands_may_be_left_out(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=1,600"},
-        {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen outer_step outer_take", "K=77,5000"},
+        {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen outer_step outer_take average", "K=77,5000"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];

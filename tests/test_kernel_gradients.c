@@ -290,8 +290,8 @@ static const kernel_grid fused_grids[] = {
 static const kernel_grid update_grids[] = {
     {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,9,1000"},
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,9,1000"},
-    {"momentum momentum_in momentum_alone adamw_frozen adamw_meet local_delta outer_step outer_take swap commit",
-     "K=0,1,9,1000"},
+    {"momentum momentum_in momentum_alone adamw_frozen adamw_meet", "K=0,1,9,1000"},
+    {"local_delta outer_step outer_take swap commit average", "K=0,1,9,1000"},
     {"clip", "K=1,2,30"},
     {"balance_none", "C=1"},
     {"cast", "R=0,1,3 C=1,9"}};

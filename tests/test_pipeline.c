@@ -466,6 +466,7 @@ static int check_mesh(tiny *t) {
         status = tri__plan(&arena, &t->in, 1, &plan);
         program[TRI_TRAIN][t->in.rank] = plan.train.program, program[TRI_INFER][t->in.rank] = plan.infer.program;
         program[TRI_START][t->in.rank] = plan.start;
+        program[TRI_EXCHANGE][t->in.rank] = plan.exchange;
     }
     if (status != TRI_USAGE) OK(status);
     for (int i = 0; i < TRI_PROGRAMS && status == TRI_OK; i++)

@@ -52,7 +52,7 @@ static void compare_rank(tiny *t, const job *j, const tri_classes *all, int rank
     size_t used = t->arena.used;
     t->in.rank = rank;
     OK(tri__plan(&t->arena, &t->in, 1, &plan));
-    const tri_program *alone[TRI_PROGRAMS] = {plan.train.program, plan.infer.program, plan.start};
+    const tri_program *alone[] = {plan.train.program, plan.infer.program, plan.start, plan.exchange};
     for (int i = 0; i < TRI_PROGRAMS; i++) {
         char *got, *want;
         const tri_program *ruled = tri__classes_program(&all[i], &t->arena, rank);

@@ -116,7 +116,7 @@ static const kernel_grid grids[] = {
     {"lamb_average lamb_refresh lamb_factor lamb_frozen", "K=0,1,20,4097"},
     {"clip", "K=1,30"},
     {"momentum momentum_in momentum_alone adamw_frozen adamw_meet", "K=0,1,20,4097"},
-    {"local_delta outer_step outer_take swap commit", "K=0,1,20,4097"},
+    {"local_delta outer_step outer_take swap commit average", "K=0,1,20,4097"},
     {CODED, "F=1,2,3,4,5 M=1,3 K=0,1,20,600,4097"},
 };
 

@@ -104,6 +104,7 @@ static inline void tiny_plan(tiny *t) {
     t->program[TRI_TRAIN] = t->plan.train.program;
     t->program[TRI_INFER] = t->plan.infer.program;
     t->program[TRI_START] = t->plan.start;
+    t->program[TRI_EXCHANGE] = t->plan.exchange;
     for (int i = 0; i < TRI_PROGRAMS; i++) OK(tri__check(t->program + i, 1));
 }
 

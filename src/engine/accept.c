@@ -192,6 +192,22 @@ static tri_status check_texts(const tri_settings *s) {
     return TRI_OK;
 }
 
+/* A mean of the last epochs needs to know which they are. */
+static tri_status check_average(const tri_settings *s) {
+    tri_average_form form;
+    TRI_TRY(tri__average_parse(s->average_weights, &form));
+    if (!form.epochs) return TRI_OK;
+    if (s->early_stopping)
+        return tri__fail(TRI_USAGE,
+                         "--average-weights last:%lld with --early-stopping %lld: which epochs are the last is not known "
+                         "before the run ends: take --average-weights ema, or leave out --early-stopping",
+                         (long long)form.epochs, (long long)s->early_stopping);
+    if (form.epochs <= s->epochs) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "--average-weights last:%lld: the run has %lld epoch%s (--epochs): give last:%lld, or more epochs",
+                     (long long)form.epochs, (long long)s->epochs, s->epochs == 1 ? "" : "s", (long long)s->epochs);
+}
+
 /* Microbatches of a replica have at least a sample each. */
 static tri_status check_microbatches(const tri_settings *settings) {
     if (settings->num_microbatches <= settings->batch_size) return TRI_OK;
@@ -230,6 +246,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
                          "--lr %g --freeze embeddings,layers=all",
                          settings->head_lr, settings->head_lr);
     TRI_TRY(check_loss(settings));
+    TRI_TRY(check_average(settings));
     int readers = tri__mesh_readers(&mesh);
     if (global && settings->batch_size != (global + readers - 1) / readers)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",

@@ -107,6 +107,12 @@ static tri_layer_drop layer_drop_of(const tri_settings *s, const tri_place *plac
     return how;
 }
 
+static tri_averaging averaging_of(const tri_settings *s) {
+    tri_average_form form;
+    (void)tri__average_parse(s->average_weights, &form); /* checked when it was given */
+    return form.epochs ? TRI_AVERAGE_LAST : form.decay > 0 ? TRI_AVERAGE_EMA : TRI_AVERAGE_NONE;
+}
+
 /* Replicas that each machine has of one layer, side by side on the dp axis; -1: not as many on all. */
 static int run_of_replicas(const tri_settings *s, const tri_mesh *mesh) {
     int64_t per_node = s->nproc_per_node;
@@ -145,6 +151,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                          .layer_drop = layer_drop_of(s, place),
                          .loss = {.smoothing = s->label_smoothing,
                                   .gamma = s->loss == TRI_LOSS_FOCAL ? s->focal_gamma : 0},
+                         .average = train ? averaging_of(s) : TRI_AVERAGE_NONE,
                          .precision = dtypes[s->precision],
                          .quantize = quantized[s->quantize],
                          .float_layers = s->float_layers,
@@ -207,6 +214,7 @@ static tri_status plan_engine(void *data) {
     if (p->train) engine->train = add_program(engine, engine->plan.train.program);
     engine->infer = add_program(engine, engine->plan.infer.program);
     engine->start = add_program(engine, engine->plan.start);
+    engine->exchange = add_program(engine, engine->plan.exchange);
     return TRI_OK;
 }
 
@@ -248,7 +256,8 @@ typedef struct planning_all {
 static tri_status plan_all(void *data) {
     tri_engine *engine = ((planning_all *)data)->engine;
     tri_programs *all = ((planning_all *)data)->all;
-    const tri_program *own[TRI_PROGRAMS] = {engine->plan.train.program, engine->plan.infer.program, engine->plan.start};
+    const tri_rank_plan *plan = &engine->plan;
+    const tri_program *own[TRI_PROGRAMS] = {plan->train.program, plan->infer.program, plan->start, plan->exchange};
     *all = (tri_programs){.world = tri__mesh_world(&engine->place.mesh)};
     if (all->world > 1) TRI_TRY(tri__plan_ranks(&engine->arena, &engine->in, engine->train >= 0, all->of));
     for (int i = 0; i < TRI_PROGRAMS; i++) {

@@ -34,7 +34,7 @@ typedef struct tri_engine {
     tri_rank_plan plan;
     const tri_program *program[TRI_PROGRAMS]; /* [n_programs] those that exist */
     tri_exec *exec;
-    int train, infer, start;       /* their indices in `program` and exec; train -1: none */
+    int train, infer, start, exchange; /* their indices in `program` and exec; train -1: none */
     int n_programs;
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;

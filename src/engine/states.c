@@ -104,14 +104,32 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
     return TRI_OK;
 }
 
+/* A run that keeps no averages goes on from the weights that one with averages was training. */
+static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    static const tri_state live = {.prefix = "live."};
+    if (engine->plan.train.average || !is_there(engine, checkpoint, &live)) return TRI_OK;
+    tri__say(log, TRI_LOG_INFO, "%s has averages as its weights; this run goes on from '%s*', those that were trained",
+             tri__checkpoint_path(checkpoint), live.prefix);
+    for (int i = 0; i < engine->n_weights; i++) {
+        char name[512];
+        tri_piece piece = engine->weights[i];
+        snprintf(name, sizeof name, "%s%s", live.prefix, piece.name);
+        piece.name = name;
+        if (tri__checkpoint_has(checkpoint, name)) TRI_TRY(tri__checkpoint_read(checkpoint, &piece));
+    }
+    return TRI_OK;
+}
+
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
     say_copies(engine, checkpoint, log);
     say_dropped(engine, checkpoint, log);
+    TRI_TRY(take_live(engine, checkpoint, log));
     for (int i = 0; i < engine->plan.train.n_states; i++) TRI_TRY(read_state(engine, checkpoint, log, i));
     engine->has_state = 1;
     return TRI_OK;
 }
 
+/* Both are in the model's order; units that are not trained have no such state. */
 void tri__engine_copy_weights(tri_engine *engine, int state) {
     size_t prefix = strlen(engine->plan.train.state[state].prefix);
     int next = engine->state_at[state], end = engine->state_at[state + 1];

@@ -17,6 +17,19 @@ static tri_dtype through(const tri_engine *engine) {
     return engine->train < 0 && engine->in.quantize != TRI_F32 ? engine->in.precision : TRI_F32;
 }
 
+/* Where the host fills in a unit's weights, in fp32. */
+typedef struct filled {
+    int slot;
+    tri_range held; /* the unit's elements in it */
+} filled;
+
+static filled filled_of(const tri_engine *engine, int unit) {
+    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
+    tri_range held = p->master ? p->state_part[unit] : p->param_part[unit];
+    if (p->average && p->average[unit] >= 0) return (filled){p->average[unit], p->state_part[unit]};
+    return (filled){p->anchor && p->anchor[unit] >= 0 ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit], held};
+}
+
 /* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements
  * `held`; NULL: they pass through memory unit by unit. Returns how many were added to into[n]. */
 static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const tri_range *held, const tri_range *want,
@@ -28,7 +41,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
         const tri_range *part = &want[param->unit];
         int64_t begin = part->begin > param->at ? part->begin : param->at;
         int64_t end = part->end < param->at + param->count ? part->end : param->at + param->count;
-        if (begin >= end) continue;
+        if (begin >= end || (base && base[param->unit] < 0)) continue;
         float *flat = base ? tri__exec_slot(engine->exec, 0, base[param->unit]) : NULL; /* [held of the unit] */
         tri_piece *piece = &into[n++];
         *piece = (tri_piece){.name = tri__arena_print(&engine->arena, "%s%s", prefix, param->name),
@@ -73,20 +86,18 @@ static int state_pieces(tri_engine *engine, tri_piece *into, const tri_state *s,
     return n;
 }
 
-/* The slot in which the host fills a unit's weights. */
-static int filled_slot(const tri_engine *engine, int unit) {
-    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    return p->anchor && p->anchor[unit] >= 0 ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit];
-}
-
 static tri_status list_pieces(void *data) {
     tri_engine *engine = data;
     size_t n = (size_t)engine->plan.model->n_params;
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    int n_units = engine->plan.model->n_units, *base = NULL;
-    if (!engine->plan.filling.slot) base = tri__arena_alloc(&engine->arena, (size_t)n_units * sizeof *base);
-    for (int u = 0; u < n_units && base; u++) base[u] = filled_slot(engine, u);
-    const tri_range *held_part = p->master ? p->state_part : p->param_part;
+    int n_units = engine->plan.model->n_units;
+    int *slot = tri__arena_alloc(&engine->arena, (size_t)n_units * sizeof *slot);
+    const int *base = engine->plan.filling.slot ? NULL : slot;
+    tri_range *held_part = tri__arena_alloc(&engine->arena, (size_t)n_units * sizeof *held_part);
+    for (int u = 0; u < n_units; u++) {
+        filled at = filled_of(engine, u);
+        slot[u] = at.slot, held_part[u] = at.held;
+    }
     engine->weights = tri__arena_alloc(&engine->arena, n * sizeof *engine->weights);
     engine->n_weights = pieces_of(engine, engine->weights, base, held_part, held_part, "");
     if (engine->train < 0) return TRI_OK;
@@ -236,22 +247,20 @@ static void make_part(void *maker, size_t at, size_t bytes, void *out) {
 }
 
 static source source_of(const tri_engine *engine, int unit, const tri_checkpoint *checkpoint) {
-    const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    return (source){.engine = engine, .checkpoint = checkpoint, .unit = unit,
-                    .held = p->master ? p->state_part[unit] : p->param_part[unit]};
+    return (source){.engine = engine, .checkpoint = checkpoint, .unit = unit, .held = filled_of(engine, unit).held};
 }
 
 static tri_status upload_unit(tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
-    int filled = filled_slot(engine, unit);
+    int slot = filled_of(engine, unit).slot;
     source drawn = source_of(engine, unit, NULL);
-    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, filled, make_part, &drawn));
-    else TRI_TRY(tri__exec_push(engine->exec, 0, filled));
+    if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, slot, make_part, &drawn));
+    else TRI_TRY(tri__exec_push(engine->exec, 0, slot));
     for (int i = 0; i < p->n_states; i++) {
-        int slot = p->state[i].slot[unit], is_weights = p->state[i].absent == TRI_ABSENT_WEIGHTS;
-        if (slot < 0 || !(engine->has_state || is_weights)) continue; /* it is 0 on the host and on the device */
-        if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, slot, make_part, &drawn));
-        else TRI_TRY(tri__exec_push(engine->exec, 0, slot));
+        int state = p->state[i].slot[unit], is_weights = p->state[i].absent == TRI_ABSENT_WEIGHTS;
+        if (state < 0 || !(engine->has_state || is_weights)) continue; /* it is 0 on the host and on the device */
+        if (engine->draws) TRI_TRY(tri__exec_fill(engine->exec, 0, state, make_part, &drawn));
+        else TRI_TRY(tri__exec_push(engine->exec, 0, state));
     }
     return TRI_OK;
 }
@@ -311,7 +320,7 @@ static void draw_here(tri_engine *engine) {
         source drawn = source_of(engine, unit, NULL);
         if (drawn.held.begin < drawn.held.end)
             make_part(&drawn, 0, (size_t)tri__range_count(drawn.held) * sizeof(float),
-                      tri__exec_slot(engine->exec, 0, filled_slot(engine, unit)));
+                      tri__exec_slot(engine->exec, 0, filled_of(engine, unit).slot));
     }
 }
 

@@ -188,7 +188,8 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
         *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = tri__model_layers(model);
         return;
     case TRI_FIELD_hyper: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = 4; return;
-    case TRI_FIELD_loss_scale: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
+    case TRI_FIELD_loss_scale:
+    case TRI_FIELD_average: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_control: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}, *cols = TRI_TOLD_COUNT; return;
     case TRI_FIELD_blocks0:
     case TRI_FIELD_blocks1: *rows = (tri_rows){.add = model->blocks[field - TRI_FIELD_blocks0].n}; return;

@@ -77,14 +77,17 @@ static int unit_master(precision *p, int unit) {
     return *master;
 }
 
+static int unit_of(const precision *p, int view) {
+    while (p->unit_of[view] < 0) view = p->to.program->slot[view].parent;
+    return p->unit_of[view];
+}
+
 /* The master of a view of a unit's weights. */
 static int master_of(precision *p, int view) {
     const tri_planned *out = &p->pass->out;
     const tri_program *program = p->to.program;
     if (p->master[view] >= 0) return p->master[view];
-    int weights = view;
-    while (p->unit_of[weights] < 0) weights = program->slot[weights].parent;
-    int unit = p->unit_of[weights], whole = unit_master(p, unit);
+    int unit = unit_of(p, view), weights = out->param[unit], whole = unit_master(p, unit);
     int64_t begin = tri__slot_begin(program, view) - tri__slot_begin(program, weights) + out->param_part[unit].begin;
     tri_builder at = p->to;
     at.unit = program->slot[view].unit;
@@ -131,7 +134,9 @@ static void append(precision *p, const tri_instr *instr) {
     for (int k = 0; k < TRI_MAX_ARGS; k++)
         slots[k] = instr->slot[k] >= 0 && p->cast[instr->slot[k]] >= 0 ? p->cast[instr->slot[k]] : instr->slot[k];
     for (int k = 0; k < tri__op_row(instr->op)->n_args && has_fewer_bits(p); k++)
-        if (needs_master(p, instr, k)) slots[k] = master_of(p, instr->slot[k]);
+        if (needs_master(p, instr, k))
+            slots[k] = instr->op == TRI_OP_average ? unit_master(p, unit_of(p, instr->slot[k]))
+                                                   : master_of(p, instr->slot[k]);
     if (instr->op == TRI_OP_clip) slots[TRI_ARG(clip, scale)] = pass->out.scale;
     if (instr->op == TRI_OP_pack && TRI_SLOT(instr, pack, e) >= 0 && !p->is_update)
         slots[TRI_ARG(pack, scale)] = pass->out.scale;
@@ -165,8 +170,10 @@ static void rewrite(precision *p) {
     }
     for (int u = 0; u < pass->model->n_units && pass->out.master; u++) {
         int master = unit_master(p, u);
-        for (int s = 0; s < pass->out.n_states; s++) /* a state that is the weights themselves */
-            if (pass->out.state[s].slot[u] == pass->out.param[u]) pass->out.state[s].slot[u] = master;
+        for (int s = 0; s < pass->out.n_states; s++) { /* a state that is the weights themselves */
+            int *slot = &pass->out.state[s].slot[u];
+            if (*slot >= 0 && program->slot[*slot].mem == TRI_MEM_PARAM) *slot = master;
+        }
     }
 }
 

@@ -4,6 +4,7 @@
  * With sharding, each rank sums the squares of its own part of a unit, and the sums are added in the group's order,
  * replicas first, then units in the model's order: every element counts once, and the norm has the same bits on all
  * ranks, however units are cut into stages. */
+#include "plan/average.h"
 #include "plan/local.h"
 #include "plan/pipeline/stage.h"
 #include "plan/step_kinds.h"
@@ -196,6 +197,7 @@ tri_status tri__pass_update(tri_pass *pass) {
     TRI_BUILD(&up.build, input, ((tri_attr){.field = TRI_FIELD_hyper}), up.hyper);
     up.first = pass->out.n_states;
     optimizer->emit(&up);
+    tri__average_emit(&up);
     tri__gather_parts(pass, 0);
     emit_control_wait(&up);
     return TRI_OK;

@@ -1,6 +1,7 @@
 /* plan.c - one rank's programs: resolves the input, then runs the passes. */
 #include "base/text.h"
 #include "layout/runs.h"
+#include "plan/average.h"
 #include "plan/pipeline/stage.h"
 
 #include <string.h>
@@ -116,6 +117,7 @@ tri_status tri__plan_resolve(tri_arena *arena, const tri_plan_in *asked, tri_pla
     *in = *asked;
     TRI_TRY(check_float_layers(arena, in));
     TRI_TRY(check_experts(in));
+    TRI_TRY(tri__average_check(in));
     in->max = tri__plan_counts(asked, &asked->max);
     in->max_infer = tri__plan_counts(asked, &asked->max_infer);
     int64_t *samples = &in->max_infer.of[TRI_SYM_N], granule = tri__mesh_readers(&in->mesh) > 1 ? TRI_SHARD_GRANULE : 1;
@@ -141,7 +143,9 @@ static tri_status plan_one(tri_arena *arena, const tri_plan_in *in, const tri_st
     *out = pass.out;
     out->program = pass.program;
     plan->model = pass.model;
-    return starts ? tri__plan_start(&pass, &plan->start, &plan->filling) : TRI_OK;
+    if (!starts) return TRI_OK;
+    TRI_TRY(tri__plan_start(&pass, &plan->start, &plan->filling));
+    return tri__plan_exchange(&pass, &plan->exchange);
 }
 
 tri_status tri__plan(tri_arena *arena, const tri_plan_in *asked, int train, tri_rank_plan *plan) {

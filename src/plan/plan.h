@@ -62,6 +62,13 @@ typedef struct tri_optimizing {
     double inner_lr_factor;   /* multiplies the learning rate of those that they take alone */
 } tri_optimizing;
 
+/* Whether averages of the weights are kept, which are evaluated and saved in their place (average.c). */
+typedef enum tri_averaging {
+    TRI_AVERAGE_NONE,
+    TRI_AVERAGE_EMA,   /* exponential: what steps that are applied leave */
+    TRI_AVERAGE_LAST   /* of ends of epochs, whether the step there is applied or not */
+} tri_averaging;
+
 /* Progressive layer dropping (layer_gates.h). Zeroed: none. */
 typedef struct tri_layer_drop {
     double theta;             /* the share of layers that is kept in the end, at the deepest layer; 0: no dropping */
@@ -104,6 +111,7 @@ typedef struct tri_plan_in {
     tri_recompute recompute;
     tri_layer_drop layer_drop;   /* of training */
     tri_loss_form loss;          /* of training; zeroed: cross-entropy */
+    tri_averaging average;       /* of training */
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
     tri_dtype quantize;          /* of the encoders' products: f32 (none), i8 or f8_e4m3 */
     tri_texts float_layers;      /* weights whose products are not quantised */
@@ -145,6 +153,10 @@ typedef struct tri_planned {
     int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
                                     in fp32, with the ranges of param. They are the model; -1: the unit is frozen.
                                     Else NULL */
+    int *average;                /* [n_units] where averages of the weights are kept: these, in fp32, with the ranges of
+                                    shared states. They are the model; -1: the unit is not trained. Else NULL */
+    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters: the
+                                    state `live`; -1, NULL likewise */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */
@@ -177,6 +189,8 @@ typedef struct tri_rank_plan {
     tri_program *start;          /* prepares the weights that the host filled in; its slots have the same offsets as
                                     in the others */
     tri_filling filling;
+    tri_program *exchange;       /* around an evaluation: weights and their averages change places, and are again
+                                    prepared; run a second time, it puts them back. Empty where there are none */
 } tri_rank_plan;
 
 /* Token counts of a microbatch are rounded up to a multiple of it before they are bound: of the number of ranks that
@@ -381,6 +395,8 @@ tri_holder tri__plan_holder(const tri_plan_in *in);
 
 /* The start program for a finished pass: of training, or of prediction where there is no training. */
 tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling);
+/* The exchange program for a finished pass, likewise. */
+tri_status tri__plan_exchange(const tri_pass *from, tri_program **out);
 /* Common to the update and the start program: all-gathers, block by block, weights that all ranks hold and of which
  * each wrote a part (zero1, zero2): of the update those that are trained. Sharded weights stay sharded. */
 void tri__gather_parts(tri_pass *pass, int frozen_too);

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* The program of a side, and its start program. */
-enum { STEP, START, MADE };
+/* The program of a side, and its start and exchange programs. */
+enum { STEP, START, EXCHANGE, MADE };
 
 /* Training, or prediction. */
 typedef struct side {
@@ -97,7 +97,8 @@ static tri_status plan_own(ranks *r, const side *side, int place, tri_program *o
     TRI_TRY(tri__passes_run(&pass, TRI_SCOPE_REPLICA, NULL));
     out[STEP] = pass.program;
     tri_filling filling; /* a rank finds its own when it plans itself */
-    return side->out[START] ? tri__plan_start(&pass, &out[START], &filling) : TRI_OK;
+    if (side->out[START]) TRI_TRY(tri__plan_start(&pass, &out[START], &filling));
+    return side->out[EXCHANGE] ? tri__plan_exchange(&pass, &out[EXCHANGE]) : TRI_OK;
 }
 
 /* The rules that lead from the first to the last member of a class; 0 when there is none. */
@@ -112,8 +113,9 @@ static int find_rules(ranks *r, const side *side, tri_program *const *first, tri
 static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     size_t mark = r->scratch->used;
     int n = end - begin;
-    tri_class class[MADE] = {{.begin = begin, .n = n}, {.begin = begin, .n = n}};
+    tri_class class[MADE];
     tri_program *first[MADE], *last[MADE];
+    for (int i = 0; i < MADE; i++) class[i] = (tri_class){.begin = begin, .n = n};
     TRI_TRY(plan_own(r, side, begin, first));
     if (n > 1) {
         TRI_TRY(plan_own(r, side, end - 1, last));
@@ -193,9 +195,11 @@ tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, u
     if (kinds >> TRI_TRAIN & 1) r.side[0].out[STEP] = &out[TRI_TRAIN];
     if (kinds >> TRI_INFER & 1) r.side[1].out[STEP] = &out[TRI_INFER];
     if (kinds >> TRI_START & 1) r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
+    if (kinds >> TRI_EXCHANGE & 1) r.side[!train].out[EXCHANGE] = &out[TRI_EXCHANGE];
     return tri__arena_scratch(plan_ranks, &r);
 }
 
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out) {
-    return tri__plan_kinds(arena, in, train, 1u << TRI_INFER | 1u << TRI_START | (train ? 1u << TRI_TRAIN : 0), out);
+    unsigned all = 1u << TRI_INFER | 1u << TRI_START | 1u << TRI_EXCHANGE | (train ? 1u << TRI_TRAIN : 0);
+    return tri__plan_kinds(arena, in, train, all, out);
 }

@@ -4,6 +4,9 @@
  *   cast          a rank's part of the masters is rounded into the weights, where these have fewer bits
  *   all_gather    zero1, zero2: each rank rounded its own part, and all compute with all of them
  *
+ * With averaged weights (average.c) a second program, the exchange, lets weights and averages change places, and then
+ * prepares the weights in the same way.
+ *
  * Where copies of the model step alone (pass_local.c), two more parts run around each evaluation: weights and anchor
  * change places, or the anchor, then the masters are rounded into the weights.
  *
@@ -57,6 +60,12 @@ static void cast_unit(start *s, int unit) {
         weights = tri__build_view(&s->build, weights, own.begin - held.begin, 1, tri__range_count(own), "%s.+%lld",
                                   s->pass.program->slot[weights].name, (long long)own.begin);
     TRI_BUILD(&s->build, cast, (tri_attr){0}, weights, master);
+}
+
+/* Rounds all masters, if there are any, into the weights, and gathers what other ranks have rounded. */
+static void prepare_weights(start *s, int frozen_too) {
+    for (int u = 0; u < s->pass.model->n_units && s->from->out.master; u++) cast_unit(s, u);
+    tri__gather_parts(&s->pass, frozen_too);
 }
 
 /* Evaluations compute with the anchor. */
@@ -156,25 +165,50 @@ static tri_status run_last_passes(tri_pass *pass, int in_parts) {
     return TRI_OK;
 }
 
-tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling) {
+static start open_start(const tri_pass *from, const char *title) {
     start s = {.from = from, .pass = *from};
-    tri_program *to = *out = s.pass.program = tri__program_new(from->arena, "trimodal start");
+    tri_program *to = s.pass.program = tri__program_new(from->arena, title);
     to->mesh = from->program->mesh, to->rank = from->program->rank, to->max = from->program->max;
     s.pass.places = NULL; /* they are for the step's slots */
     s.pass.behind = NULL; /* and this for its instructions */
     s.pass.out.update = -1;
     s.build = (tri_builder){.arena = from->arena, .program = to, .unit = -1, .mb = -1};
+    return s;
+}
+
+/* Weights that each rank fills in whole, in fp32, need no preparing; of averaged ones it fills in its part. */
+tri_status tri__plan_start(const tri_pass *from, tri_program **out, tri_filling *filling) {
+    start s = open_start(from, "trimodal start");
+    *out = s.pass.program;
     *filling = (tri_filling){0};
     int fills = !from->training && (from->n_stored || tri__weights_dtype(from) != TRI_F32);
-    if (!from->out.master && !from->out.anchor && !fills) return tri__pass_memory(&s.pass);
+    if (!from->out.master && !from->out.anchor && !from->out.average && !fills) return tri__pass_memory(&s.pass);
     copy_slots(&s);
     if (fills) fill_units(&s, filling);
-    for (int u = 0; u < s.pass.model->n_units && from->out.master; u++) cast_unit(&s, u);
-    if (!fills) tri__gather_parts(&s.pass, 1);
+    else prepare_weights(&s, 1);
     if (from->out.anchor) show_anchor(&s, filling);
     TRI_TRY(tri__check_kernels(&s.pass));
     TRI_TRY(run_last_passes(&s.pass, fills || from->out.anchor));
     if (fills) find_ends(&s, filling);
+    assert_places(&s);
+    return TRI_OK;
+}
+
+tri_status tri__plan_exchange(const tri_pass *from, tri_program **out) {
+    start s = open_start(from, "trimodal exchange");
+    const tri_planned *of = &from->out;
+    *out = s.pass.program;
+    if (!of->average) return tri__pass_memory(&s.pass);
+    copy_slots(&s);
+    for (int u = 0; u < s.pass.model->n_units; u++) {
+        if (of->average[u] < 0 || !tri__range_count(of->state_part[u])) continue;
+        int live = map_slot(&s, of->live[u]), average = map_slot(&s, of->average[u]);
+        s.build.unit = s.pass.program->slot[average].unit;
+        TRI_BUILD(&s.build, swap, (tri_attr){0}, live, average);
+    }
+    prepare_weights(&s, 0);
+    TRI_TRY(tri__check_kernels(&s.pass));
+    TRI_TRY(run_last_passes(&s.pass, 0));
     assert_places(&s);
     return TRI_OK;
 }

@@ -97,6 +97,34 @@ static long read_number(const char **at, long most) {
     return value;
 }
 
+tri_status tri__average_parse(const char *text, tri_average_form *out) {
+    static const double USUAL = 0.999;
+    char *end;
+    *out = (tri_average_form){0};
+    if (strcmp(text, "none") == 0) return TRI_OK;
+    if (strcmp(text, "ema") == 0) {
+        out->decay = USUAL;
+        return TRI_OK;
+    }
+    if (strncmp(text, "last:", 5) == 0) {
+        const char *at = text + 5;
+        out->epochs = read_number(&at, 1000000);
+        if (out->epochs > 0 && !*at) return TRI_OK;
+        return tri__fail(TRI_USAGE,
+                         "--average-weights %s: last: is followed by a number of epochs, 1 or more, for example last:3",
+                         text);
+    }
+    if (strncmp(text, "ema:", 4) == 0) {
+        out->decay = strtod(text + 4, &end);
+        if (end > text + 4 && !*end && out->decay > 0 && out->decay < 1) return TRI_OK;
+        return tri__fail(TRI_USAGE,
+                         "--average-weights %s: ema: is followed by a decay, above 0 and below 1, for example "
+                         "ema:0.999",
+                         text);
+    }
+    return tri__fail(TRI_USAGE, "--average-weights %s: expected ema, ema:DECAY, last:N or none", text);
+}
+
 tri_status tri__streams_parse(const char *option, const char *text, int n, uint8_t out[static TRI_RANKS_PER_NODE]) {
     const char *at = text;
     memset(out, 0, TRI_RANKS_PER_NODE);

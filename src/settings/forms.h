@@ -24,6 +24,12 @@ tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma)
 
 /* --freeze: "embeddings", and the first layers of each encoder as "layers=N" or "layers=all", INT64_MAX. */
 tri_status tri__freeze_parse(const tri_texts *texts, int *embeddings, int64_t *layers);
+/* --average-weights: "ema" or "ema:0.999" (a decay), "last:3" (epochs); "none": both are 0. */
+typedef struct tri_average_form {
+    double decay;   /* of an exponential average; 0: it is another */
+    int64_t epochs; /* whose ends are averaged; 0: it is another */
+} tri_average_form;
+tri_status tri__average_parse(const char *text, tri_average_form *out);
 
 enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 /* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */

@@ -33,6 +33,11 @@ static tri_status check_layer_drop(const char *text) {
     return tri__layer_drop_parse(text, &theta, &gamma);
 }
 
+static tri_status check_average(const char *text) {
+    tri_average_form form;
+    return tri__average_parse(text, &form);
+}
+
 static tri_status check_limit(const char *text) {
     int64_t bytes;
     return tri__memory_limit_parse(text, &bytes);
@@ -113,7 +118,7 @@ const tri_option tri__run_options[] = {
         .help = "learning rate of parameters that no pretrained weights have; 0: lr"),
     ROW(TEXTS, freeze, RUN, .commands = "train,plan,choose,simulate,bench", .heading = "optimisation",
         .help = "parameters of the encoders that are not trained: embeddings, layers=N (the first N)"),
-    ROW(TEXT, average_weights, RUN, .value = "none", .commands = "train,plan,choose,simulate",
+    ROW(TEXT, average_weights, RUN, .value = "none", .check = check_average, .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
         .help = "validate and save a mean of the weights: ema or ema:0.999 (exponential), last:N (of the last N "
                 "epochs)"),
@@ -363,8 +368,10 @@ const tri_option tri__run_options[] = {
         .help = "steps to trace, e.g. wait=1,warmup=1,active=3"),
     ROW(INT, print_program, UNRECORDED, .value = "-1", .min = -1, .max = 1 << 20, .choices = "all=-2",
         .commands = "plan", .help = "print this rank's program; all: every rank's, one after the other"),
-    ROW(CHOICE, print_kind, UNRECORDED, .value = "train", .choices = "train|infer|start", .commands = "plan",
-        .help = "which program to print: a training step, an evaluation, or the one that prepares weights"),
+    ROW(CHOICE, print_kind, UNRECORDED, .value = "train", .choices = "train|infer|start|exchange",
+        .commands = "plan",
+        .help = "which program to print: a training step, an evaluation, the one that prepares weights, or the one "
+                "that exchanges them for their averages"),
     ROW(TEXT, print_after, UNRECORDED, .commands = "plan",
         .help = "print the program as this pass leaves it (of rank 0, or of --print-program); help: lists them"),
     ROW(BOOL, timeline, UNRECORDED, .value = "false", .commands = "plan,simulate",

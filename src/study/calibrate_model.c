@@ -175,6 +175,7 @@ static tri_status plan_trial(void *data) {
     t->program[TRI_TRAIN] = t->plan.train.program;
     t->program[TRI_INFER] = t->plan.infer.program;
     t->program[TRI_START] = t->plan.start;
+    t->program[TRI_EXCHANGE] = t->plan.exchange;
     for (int i = 0; i < TRI_PROGRAMS; i++) TRI_TRY(tri__check(&t->program[i], 1));
     return TRI_OK;
 }

@@ -2,6 +2,7 @@
 #include "study/choose_bound.h"
 
 #include "plan/step_kinds.h"
+#include "settings/forms.h"
 #include "study/choose_core.h"
 #include "study/parallel.h"
 
@@ -310,7 +311,9 @@ int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {
     double shards = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
     const tri_network *model = &b->chooser->model;
     double trained = (double)tri__model_trained(model) / (double)model->n_elements;
-    double state = s->optimizer == TRI_SGD ? 0 : 8 * trained;
+    tri_average_form average;
+    (void)tri__average_parse(s->average_weights, &average); /* checked when it was given */
+    double state = ((s->optimizer == TRI_SGD ? 0 : 8) + (average.epochs || average.decay > 0 ? 4 : 0)) * trained;
     double of[TRI_OFFLOADS] = {half < 4 ? 4 + state : state, kept * trained, half,
                                0}; /* state (and masters), gradients, weights */
     if (l->shard >= TRI_SHARD_ZERO1) of[0] /= shards;

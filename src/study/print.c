@@ -72,9 +72,10 @@ tri_status tri__view_programs(const tri_settings *s, const tri_engine *engine, c
                   .first = first,
                   .end = s->print_program == TRI_PRINT_ALL ? world : first + 1};
     if (p.end > world) return tri__fail(TRI_USAGE, "--print-program %d: there are ranks 0 to %d", first, world - 1);
-    if (p.last && s->print_kind == TRI_START)
+    if (p.last && (s->print_kind == TRI_START || s->print_kind == TRI_EXCHANGE))
         return tri__fail(TRI_USAGE,
-                         "--print-after: the start program is not made by passes; --print-kind train or infer");
+                         "--print-after: the %s program is not made by passes; --print-kind train or infer",
+                         s->print_kind == TRI_START ? "start" : "exchange");
     tri_status status = tri__arena_scratch(print_ranks, &p);
     if (status == TRI_OK) *text = p.text;
     else free(p.text);

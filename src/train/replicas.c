@@ -10,8 +10,8 @@ typedef struct held {
 } held;
 
 /* Kinds of weights, hashed separately: in fp32, tensors that tensor-parallel ranks replicate, and shares of the others;
- * then 16-bit weights, which may be whole where their masters are sharded: those of experts, which ranks share, and the
- * others. */
+ * then weights that compute beside these, 16-bit ones or those that averages are of, which may be whole where masters
+ * or averages are sharded: those of experts, which ranks share, and the others. */
 enum { SORTS = 4 };
 
 static int is_part(const tri_piece *piece) {
@@ -41,7 +41,7 @@ static held hash_computing(const tri_engine *engine, int experts) {
     int place = experts ? tri__mesh_expert(&engine->place.mesh, engine->place.rank) : 0;
     held h = {.what = (uint64_t)(at.tp + place * engine->place.mesh.tp)};
     if (p->anchor) return h; /* they are a copy's own; what copies share are the anchors, in fp32 */
-    for (int unit = 0; p->master && unit < model->n_units; unit++) {
+    for (int unit = 0; (p->master || p->average) && unit < model->n_units; unit++) {
         if ((model->unit[unit].experts > 0) != experts) continue;
         tri_range part = p->param_part[unit];
         const void *weights = tri__exec_slot(engine->exec, engine->train, p->param[unit]); /* [part] */

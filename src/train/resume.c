@@ -101,6 +101,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
                            .best_step = integer(state, "best_step", -1),
                            .not_better = integer(state, "not_better", 0),
                            .open_epoch = tri__json_is_true(tri__json_get(state, "validate")),
+                           .averaged = integer(state, "averaged_epochs", 0),
                            .scale = tri__loss_scale_start()};
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));

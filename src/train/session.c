@@ -122,7 +122,7 @@ static tri_status plan_steps(tri_session *s) {
     s->place.steps = s->steps;
     TRI_TRY(tri__accept_steps(set, s->steps));
     say_warmup(s, s->steps);
-    return TRI_OK;
+    return tri__session_average_fits(s);
 }
 
 static tri_status open_engine(tri_session *s) {
@@ -323,6 +323,7 @@ static tri_status next_batch(tri_session *s, int *more) {
         tri__feed(&s->batch->part[mb], &s->engine, &s->inv, s->hyper, &s->feed[mb]);
         s->feed[mb].field[TRI_FIELD_loss_scale] = &s->at.scale.scale;
         s->feed[mb].field[TRI_FIELD_control] = s->told;
+        s->feed[mb].field[TRI_FIELD_average] = &s->average;
         s->feed[mb].field[TRI_FIELD_copy_inv] = &s->copy_inv;
         for (int text = 0; text < 2; text++) s->feed[mb].field[TRI_FIELD_balance_inv0 + text] = &s->balance_inv[text];
     }
@@ -462,6 +463,7 @@ static tri_status update(tri_session *s) {
     s->hyper[2] = (float)(1 - pow((float)set->adam_beta2, t_variance));
     s->hyper[3] = set->optimizer == TRI_ZERO_ONE_ADAM ? (float)rate_share(s)
                                                       : (float)(1 - pow((float)set->adam_beta2, t));
+    s->average = (float)tri__session_average(s);
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
     tri__session_tell(s);
@@ -475,6 +477,7 @@ static tri_status update(tri_session *s) {
     int applied = *(const int32_t *)result(s, planned->apply) != 0;
     if (!isfinite(s->last.loss) && !scaled(s)) return not_finite(s, "loss", s->last.loss);
     if (!applied && !scaled(s)) return not_finite(s, "gradients' norm", s->last.grad_norm);
+    tri__session_average_taken(s);
     if (scaled(s)) TRI_TRY(adapt_scale(s, applied));
 
     if (isfinite(s->last.loss)) { /* a skipped step's may not be finite, and would ruin the epoch's mean */

@@ -23,6 +23,7 @@ typedef struct tri_position {
     int64_t skipped;                  /* steps whose gradients overflowed (fp16): taken, but without an update */
     int64_t skipped_variance;         /* of them, those whose kind updates the variance (plan/step_kinds.h) */
     tri_loss_scale scale;             /* fp16 only */
+    int64_t averaged;                 /* --average-weights last:N: ends of epochs that the average is of */
 } tri_position;
 
 struct tri_session {
@@ -63,6 +64,7 @@ struct tri_session {
     double balance_inv[2];            /* 1 / sequences of each text in it */
     double balance_loss, dropped;     /* of experts: part of the loss; tokens without a place, summed over layers */
     float hyper[4];
+    float average;                    /* the field average */
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/mfu.h); only on the lead */
     double waited;                    /* seconds that this rank waited for the batch */
@@ -115,6 +117,12 @@ void tri__session_step_back(tri_session *session, const tri_aside *aside);
 int tri__session_stopping(const tri_session *session);
 /* The same without an update: by an exchange now. Every rank calls it. */
 tri_status tri__session_ask(tri_session *session, int *stopping);
+
+/* average.c: how far averaged weights go towards those of the step that is taken next; 0 without averages. `taken`:
+ * counts it, once the step is taken, before the position moves on. `fits`: whether the run has as many epochs. */
+double tri__session_average(const tri_session *session);
+void tri__session_average_taken(tri_session *session);
+tri_status tri__session_average_fits(const tri_session *session);
 
 /* resume.c: finds the checkpoint to continue from and reads position, weights, optimizer state. */
 tri_status tri__session_resume(tri_session *session);

@@ -1,5 +1,5 @@
 /* outer.cu - copies of the model that step alone: how far a copy went, the step along the mean of all, and taking
- * it. Beside them, other plain copies of an update: commit, swap. */
+ * it. Beside them, averages of weights, and other plain copies of an update: commit, swap. */
 #include "device/cuda/each.cuh"
 
 struct nothing {};
@@ -121,7 +121,33 @@ static void swap(const tri_call *call) {
     each(call, elements(call, ARG(a)), nullptr, f, aligned(f.a) && aligned(f.b), "swap");
 }
 
+/* As torch.lerp: exact for a factor of 0 and of 1. In double, rounded once, as on the CPU. */
+struct average_update {
+    typedef double now;
+    float *y;                 /* [K] */
+    const float *p, *factor;  /* [K]; [1] */
+    __device__ __forceinline__ now begin() const { return *factor; }
+    template <int N> __device__ __forceinline__ void at(int64_t i, const now &f) const {
+        float Y[N], P[N];
+        if (f == 0) return;
+        load<N>(y + i, Y), load<N>(p + i, P);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            double way = (double)P[k] - Y[k];
+            Y[k] = __double2float_rn(f < 0.5 ? Y[k] + f * way : P[k] - (1 - f) * way);
+        }
+        store<N>(y + i, Y);
+    }
+};
+
+static void average(const tri_call *call) {
+    OPERANDS(average);
+    average_update f = {data<float>(call, ARG(y)), data<float>(call, ARG(p)), data<float>(call, ARG(factor))};
+    each(call, elements(call, ARG(y)), data<int32_t>(call, ARG(apply)), f, aligned(f.y) && aligned(f.p), "average");
+}
+
 const tri_kernel_row tri__cuda_outer[] = {
+    TRI_CUDA_SAME_ROWS(TRI_OP_average, average, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_local_delta, local_delta, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_outer_step, outer_step, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_outer_take, outer_take, {}),

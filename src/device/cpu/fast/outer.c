@@ -1,5 +1,5 @@
-/* outer.c - the operations of copies that step alone, by all threads: the plain rows on pieces of the elements, which
- * memory bounds. */
+/* outer.c - the operations of copies that step alone, and averages, by all threads: the plain rows on pieces of the
+ * elements, which memory bounds. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/fast/call.h"
 
@@ -12,7 +12,7 @@ static void in_pieces(const tri_call *call) {
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t at = 0; at < n; at += CHUNK) {
         tri_call part = *call;
-        for (int k = 0; k < TRI_MAX_ARGS; k++) /* all but the flag are of n elements; with n = 1 there is one piece */
+        for (int k = 0; k < TRI_MAX_ARGS; k++) /* all but single numbers are of n elements; with n = 1 there is one piece */
             if (part.t[k].data && part.t[k].cols == n)
                 part.t[k] = (tri_tensor){f32(call, k) + at, 1, n - at < CHUNK ? n - at : CHUNK};
         row->run(&part);
@@ -24,5 +24,6 @@ const tri_kernel_row tri__cpu_outer_fast[] = {
     {.op = TRI_OP_outer_step, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_outer_take, .dtype = TRI_F32, .run = in_pieces},
     {.op = TRI_OP_swap, .dtype = TRI_F32, .run = in_pieces},
+    {.op = TRI_OP_average, .dtype = TRI_F32, .run = in_pieces},
     {.run = NULL},
 };

@@ -1,5 +1,5 @@
 /* outer.c - copies of the model that step alone: how far a copy went, Nesterov's step along the mean of all (DiLoCo,
- * Douillard et al., 2023; momentum as in PyTorch), and taking it. */
+ * Douillard et al., 2023; momentum as in PyTorch), and taking it. Beside them, averages of weights. */
 #include "device/cpu/reference/reference.h"
 
 static int applies(const tri_call *call, int k) { return !call->t[k].data || *i32(call, k); }
@@ -40,7 +40,21 @@ static void swap(const tri_call *call) {
     }
 }
 
+/* As torch.lerp: exact for a factor of 0 and of 1. */
+static void average(const tri_call *call) {
+    OPERANDS(average);
+    float *y = f32(call, ARG(y));       /* [K] */
+    const float *p = f32(call, ARG(p)); /* [K] */
+    double factor = *f32(call, ARG(factor));
+    if (!applies(call, ARG(apply)) || factor == 0) return;
+    for (int64_t i = 0; i < call->t[ARG(y)].cols; i++) {
+        double way = (double)p[i] - y[i];
+        y[i] = (float)(factor < 0.5 ? y[i] + factor * way : p[i] - (1 - factor) * way);
+    }
+}
+
 const tri_kernel_row tri__cpu_outer_reference[] = {
+    {.op = TRI_OP_average, .dtype = TRI_F32, .run = average},
     {.op = TRI_OP_local_delta, .dtype = TRI_F32, .run = local_delta},
     {.op = TRI_OP_outer_step, .dtype = TRI_F32, .run = outer_step},
     {.op = TRI_OP_outer_take, .dtype = TRI_F32, .run = outer_take},

@@ -1,0 +1,12 @@
+/* average.h - averaged weights (average.c): what planning asks. */
+#ifndef TRI_PLAN_AVERAGE_H
+#define TRI_PLAN_AVERAGE_H
+
+#include "plan/optimizer.h"
+
+/* TRI_USAGE where copies of the model step alone: between their meetings there are no weights to average. */
+tri_status tri__average_check(const tri_plan_in *in);
+/* For `update`, after the optimizer: the averages, and the state `live`. */
+void tri__average_emit(tri_updating *up);
+
+#endif
