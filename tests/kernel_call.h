@@ -87,7 +87,7 @@ static inline void fill_real(kernel_call *k, int arg) {
     if (is_scale(k, arg)) low = 0.002, high = 0.02;
     if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
     static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh,
-                                    TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gelu_tanh, TRI_OP_gelu_tanh_din,
+                                    TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate, TRI_OP_gate_din, TRI_OP_gelu_tanh, TRI_OP_gelu_tanh_din,
                                     TRI_OP_silu, TRI_OP_silu_din};
     for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
@@ -160,6 +160,25 @@ static inline void fill_places(const kernel_call *k, int32_t *out) {
     if (!k->at.lengths) out[1] = (int32_t)kernel_capacity(&k->at, k->at.dim['T' - 'A']);
 }
 
+/* Places from a bin before the first to one behind the last, indices of known and unknown categories, and numbers that
+ * are missing. */
+static inline void fill_cells(kernel_call *k, float *out) {
+    int64_t C = extent(k, 'C');
+    int32_t words[64 * TRI_COLUMN_WORDS];
+    kernel_case at = k->at;
+    assert_true(C <= 64);
+    kernel_columns(&at, words);
+    for (int64_t i = 0; i < extent(k, 'N') * C; i++) {
+        const int32_t *of = words + i % C * TRI_COLUMN_WORDS;
+        int32_t count = of[TRI_COLUMN_COUNT];
+        uint64_t random = next_random(&k->random);
+        if (of[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) out[i] = (float)(random % (uint64_t)(count + 1));
+        else if (of[TRI_COLUMN_ROWS] > count && random % 4 == 0) out[i] = TRI_COLUMN_MISSING;
+        else if (of[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC) out[i] = (float)uniform(&k->random, -2, 2);
+        else out[i] = (float)uniform(&k->random, -1, count + 1);
+    }
+}
+
 static inline void fill_integers(kernel_call *k, int arg) {
     const char *name = tri__op_row(k->at.op)->arg[arg].name;
     int32_t *out = k->call.t[arg].data;
@@ -173,6 +192,11 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
     if (strcmp(name, "places") == 0) {
         fill_places(k, out);
+        return;
+    }
+    if (strcmp(name, "words") == 0) {
+        kernel_case at = k->at;
+        kernel_columns(&at, out);
         return;
     }
     if (strcmp(name, "blocks") == 0) {
@@ -300,7 +324,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         tri_tensor *t = &k->call.t[a];
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
-        if ((left_out >> a & 1) || (operand->optional && (t->cols == 0 || (operand->dims[0] == 'M' && t->rows == 0))))
+        if ((left_out >> a & 1) || (operand->optional && (t->cols == 0 || (strchr("MPVB", operand->dims[0]) && t->rows == 0))))
             continue;
         k->call.dtype[a] = (uint8_t)operand_dtype(k, a);
         k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(k, a));
@@ -314,6 +338,7 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         else if (operand_dtype(k, a) == TRI_I32) fill_integers(k, a);
         else if (operand_dtype(k, a) == TRI_I8) fill_bytes(k, a);
         else if (operand_dtype(k, a) == TRI_U8) fill_coded(k, a);
+        else if (kernel_case_columns(at) && strcmp(operand->name, "x") == 0) fill_cells(k, t->data);
         else fill_real(k, a);
     }
     if ((at->op == TRI_OP_attention_din || at->op == TRI_OP_attention_din_db) && type == TRI_F32)

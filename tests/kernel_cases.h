@@ -1,6 +1,6 @@
 /* kernel_cases.h - test cases of kernels: rows of operations and grids of extents, whose product is visited.
  *
- * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and eleven more:
+ * A grid is "T=1,2,3 H=8,20": the letters are those of the operands' dims in ops.def, and twelve more:
  *   L   the number of a set of sequence lengths below; it gives T (their sum), N (how many) and S (N + 1)
  *   X   rows after the last sequence, which belong to none
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
@@ -12,12 +12,15 @@
  *   G   of linear_experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
  *   B   of attention by distances: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
+ *   U   of columns: 0 numbers alone, 1 categories alone, 2 both; G 1: numbers are periodic, of K frequencies. They give
+ *       P, V and B of C columns
  * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
  * suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
 
 #include "layout/coded.h"
+#include "layout/columns.h"
 #include "layout/runs.h"
 #include "model/pattern.h"
 #include "program/op.h"
@@ -171,6 +174,10 @@ static const kernel_grid kernel_grids[] = {
     {"linear_experts_dw", "C=2 R=9 O=1030 I=9"},
     {"tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
+    {"gate gate_din", ROWS " H=1,3,8,100"},
+    {"columns columns_dw", "N=0,1,5,17 C=1,4 U=0,1,2 H=1,3,16"},
+    {"columns columns_dw", "N=0,1,17 C=1,4 U=0,2 G=1 K=1,5 H=1,16"},
+    {"columns columns_dw", "N=70 C=19 U=2 G=0,1 K=9 H=20"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,17,300 C=1,2,3,20 G=1,2,3"},
     {"cast", "R=0,1,5,17 C=1,64,2100"},
@@ -206,6 +213,28 @@ static inline int kernel_case_experts(const kernel_case *at) {
 static inline int64_t kernel_capacity(const kernel_case *at, int64_t length) {
     int64_t C = at->dim['C' - 'A'], choices = at->dim['K' - 'A'] * length;
     return choices > C ? (choices + C - 1) / C : 1;
+}
+
+/* Operations of columns as vectors. */
+static inline int kernel_case_columns(const kernel_case *at) {
+    return at->op == TRI_OP_columns || at->op == TRI_OP_columns_dw;
+}
+
+/* The words of the columns, [C, 5] or NULL; sets the rows of their tables. */
+static inline void kernel_columns(kernel_case *at, int32_t *words) {
+    int64_t *rows[] = {&at->dim['P' - 'A'], &at->dim['V' - 'A'], &at->dim['B' - 'A']}, K = at->dim['K' - 'A'];
+    *rows[0] = *rows[1] = *rows[2] = 0;
+    for (int64_t c = 0; c < at->dim['C' - 'A']; c++) {
+        int category = at->dim['U' - 'A'] == 1 || (at->dim['U' - 'A'] == 2 && c % 2 == 0);
+        int periodic = !category && at->dim['G' - 'A'];
+        int64_t count = category ? 3 + c : periodic ? 2 * K : 1 + 2 * (c % 4), all = count + (!category && c % 3 == 0);
+        const int32_t made[] = {category ? TRI_COLUMN_CATEGORY : periodic ? TRI_COLUMN_PERIODIC : TRI_COLUMN_PIECEWISE,
+                                (int32_t)*rows[category], (int32_t)count, (int32_t)all,
+                                periodic ? (int32_t)*rows[2] : 0};
+        if (words) memcpy(words + c * TRI_COLUMN_WORDS, made, sizeof made);
+        *rows[category] += all, *rows[2] += periodic;
+    }
+    at->dim['Y' - 'A'] = at->dim['C' - 'A'] * at->dim['H' - 'A'];
 }
 
 /* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */
@@ -248,6 +277,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
         DIM('R') = DIM('C') * each, DIM('P') = DIM('C') * DIM('O');
         if (at->op >= TRI_OP_linear_experts) DIM('T') = DIM('C') * more * (DIM('G') ? DIM('G') : 1);
     }
+    if (kernel_case_columns(at)) kernel_columns(at, NULL);
     if (at->op == TRI_OP_gated || at->op == TRI_OP_gated_din) DIM('D') = 2 * DIM('H');
     if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
 #undef DIM

@@ -139,6 +139,39 @@ static void double_rope(const kernel_call *k, double *const *v) {
             }
 }
 
+static void double_gate(const kernel_call *k, double *const *v) {
+    for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][i] * (1 + tanh(v[2][i] / 2)) / 2;
+}
+
+/* The factor of row j of a column of numbers, from the definition of bins: their edges are 0, 1, 2, ... */
+static double double_factor(const kernel_call *k, double *const *v, const double *words, double x, int64_t j) {
+    int64_t count = (int64_t)words[TRI_COLUMN_COUNT], K = extent(k, 'K');
+    if (x == (double)TRI_COLUMN_MISSING) return j == count;
+    if (j == count) return 0;
+    if (words[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC) {
+        double angle = 2 * acos(-1) * v[6][(int64_t)words[TRI_COLUMN_NUMBER] * K + j % K] * x;
+        return j < K ? sin(angle) : cos(angle);
+    }
+    return x < (double)j && j > 0 ? 0 : x >= (double)j + 1 && j < count - 1 ? 1 : x - (double)j;
+}
+
+static void double_columns(const kernel_call *k, double *const *v) {
+    int64_t H = extent(k, 'H'), C = extent(k, 'C');
+    for (int64_t i = 0; i < operand_count(k, 0); i++) {
+        int64_t cell = i / H, d = i % H;
+        const double *words = v[2] + cell % C * TRI_COLUMN_WORDS, x = v[1][cell];
+        int64_t first = (int64_t)words[TRI_COLUMN_FIRST];
+        v[0][i] = v[5][cell % C * H + d];
+        if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {
+            if (x < words[TRI_COLUMN_COUNT]) v[0][i] += v[4][(first + (int64_t)x) * H + d];
+            continue;
+        }
+        for (int64_t j = 0; j < (int64_t)words[TRI_COLUMN_ROWS]; j++)
+            v[0][i] += double_factor(k, v, words, x, j) * v[3][(first + j) * H + d];
+        v[0][i] = fmax(v[0][i], 0);
+    }
+}
+
 static void double_concat(const kernel_call *k, double *const *v) {
     int64_t A = extent(k, 'A'), B = extent(k, 'B'), C = extent(k, 'C');
     for (int64_t i = 0, at = 0; i < extent(k, 'N'); i++) {
@@ -490,6 +523,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     [TRI_OP_attention_sparse_part] = double_attention_part,
     [TRI_OP_attention_sparse_first_part] = double_attention_first_part,
     ROW(concat),
+    ROW(gate),
+    ROW(columns),
     ROW(cross_entropy),
     ROW(sumsq),
     ROW(clip),

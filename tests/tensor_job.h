@@ -58,7 +58,7 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
         t->encoder[b].vocab_size = 41 + 2 * b;
     }
     t->config.pooling = is->pooling;
-    tri__model_make(&t->arena, &t->config, t->encoder, is->no_table ? 0 : 3, (tri_texts){no_decay, 3}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = is->no_table ? 0 : 3}, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,

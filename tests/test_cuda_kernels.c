@@ -269,6 +269,8 @@ static void not_a_number_shows(void **state) {
          "T=5 H=7,64"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw linear_int8_din linear_int8_dw", "T=5 O=7 I=9"},
         {"row_max", "T=5 I=7,64"},
+        {"gate gate_din", "T=5 H=7,64"},
+        {"columns_dw", "N=5 C=4 U=2 G=0,1 K=3 H=7"},
         {ATTENTION, "L=4 A=2 E=8,64"},
         {SPARSE, "L=4 W=1 A=2 E=8,64"},
         {"attention_part", "L=4 J=2 Z=0 U=0 A=2 E=8,64"},

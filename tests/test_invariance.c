@@ -121,6 +121,8 @@ static const kernel_grid grids[] = {
     {"attention_biased attention_disentangled", "L=4,5,7 X=0 B=40 G=3 A=3 E=20,32"},
     {"pool_first pool_mean", "L=4,8 X=0 H=20"},
     {"concat", "N=50 A=20 B=3,0 C=5"},
+    {"gate", "T=50 H=3,100"},
+    {"columns", "N=50 C=7 U=2 G=0,1 K=5 H=16"},
     {"cross_entropy", "N=50 C=2,7"},
 };
 

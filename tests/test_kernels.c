@@ -186,6 +186,8 @@ static void test_not_a_number_shows(void **state) {
          "relu relu_din",
          "T=5 H=7,64"},
         {"gated gated_din", "T=5 H=7,64 Y=0,1,2,3"},
+        {"gate gate_din", "T=5 H=7,64"},
+        {"columns_dw", "N=5 C=4 U=2 G=0,1 K=3 H=7"},
         {"rope rope_din", "T=5 A=2 E=8 P=9"},
         {"linear linear_gelu linear_gelu_din linear_din linear_dw", "T=5 O=7 I=9"},
         {ATTENTION, "L=4 A=2 E=8"},

@@ -32,7 +32,7 @@ static const char *cut_text(tri_arena *arena, const tri_network *model, const tr
 static tri_status cut(tiny *t, const int layers[2], int pp, tri_staging staging, tri_stages *out) {
     t->encoder[0].num_hidden_layers = layers[0], t->encoder[1] = t->encoder[0],
     t->encoder[1].num_hidden_layers = layers[1];
-    tri__model_make(&t->arena, &t->config, t->encoder, t->model.n_columns, (tri_texts){0}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = t->model.n_columns}, (tri_texts){0}, &t->model);
     t->in.mesh.pp = pp, t->in.staging = staging;
     t->in.max.of[TRI_SYM_T1] = t->in.max.of[TRI_SYM_T0], t->in.max.squares[TRI_SYM_T1] = t->in.max.squares[TRI_SYM_T0];
     return tri__stages_plan(&t->arena, &t->in, out);
@@ -192,7 +192,7 @@ static void programs_follow_the_orders(void **state) {
     tri_stage_time time[64];
     tiny_open(&t, "cpu", 1, 3, 0, 6);
     t.encoder[0].num_hidden_layers = 12;
-    tri__model_make(&t.arena, &t.config, t.encoder, t.model.n_columns, (tri_texts){0}, &t.model);
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = t.model.n_columns}, (tri_texts){0}, &t.model);
     layer_seconds(&t.model, time);
     for (int kind = 0; kind < TRI_SCHEDULE_COUNT; kind++)
         for (int pp = 2; pp <= 5; pp++) {
@@ -484,7 +484,7 @@ static void open_large(tiny *t) {
         t->encoder[b].num_hidden_layers = 14, t->encoder[b].num_attention_heads = 16;
         t->encoder[b].hidden_size = 16, t->encoder[b].intermediate_size = 32;
     }
-    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){0}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = 3}, (tri_texts){0}, &t->model);
     t->in.n_mb = t->in.n_mb_infer = 3;
 }
 

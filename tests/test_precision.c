@@ -110,6 +110,8 @@ static const kernel_grid grids[] = {
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
     {"concat concat_din", "N=0,1,5 A=1,20 B=0,3 C=0,7"},
+    {"gate gate_din", "T=0,1,17 H=3,20"},
+    {"columns columns_dw", "N=0,1,17 C=4 U=0,1,2 G=0,1 K=5 H=3,16"},
     {"cross_entropy cross_entropy_din", "N=0,1,3,17 C=1,2,8 G=0,1,2,3"},
     {"cast", "R=0,1,17 C=1,64,2100"},
     {"accumulate zero sumsq adamw adamw_copy adam sgd lamb_moments lamb_step", "K=0,1,20,4097,300000"},
@@ -358,7 +360,7 @@ static void bytes_per_parameter_shared_out(void **state) {
                 tiny_open_rank(&t, "cpu", 1, 0, 0.1, 1, &(tiny_rank){.dp = n, .sharding = {.kind = cases[i].kind}});
                 tri_encoder e = t.encoder[0];
                 e.vocab_size = 30522, e.hidden_size = 256, e.intermediate_size = 1024;
-                tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, 0, (tri_texts){0}, &t.model);
+                tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, (tri_columns){0}, (tri_texts){0}, &t.model);
                 plan_as(&t, &(setting){TRI_BF16, wide ? TRI_F32 : TRI_BF16, 0, 1, 0, 0});
                 const int64_t *bytes = t.program[0]->bytes;
                 double held = (double)(bytes[TRI_MEM_PARAM] + bytes[TRI_MEM_GRAD] + bytes[TRI_MEM_STATE]);

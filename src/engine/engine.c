@@ -170,7 +170,8 @@ typedef struct planning {
     const tri_settings *settings;
     const tri_place *place;
     const tri_assets *assets;
-    int n_columns, train;
+    tri_columns columns;
+    int train;
     const tri_counts *max, *max_infer;
     tri_engine *engine;
 } planning;
@@ -195,7 +196,7 @@ static tri_status plan_engine(void *data) {
     engine->guard = s->guard;
     if (p->place->target) engine->target = *p->place->target;
     else tri__device_target(engine->device, &engine->target);
-    tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->n_columns, s->no_decay, &engine->model);
+    tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
 
     engine->class_weights = tri__arena_alloc(&engine->arena,
@@ -218,9 +219,10 @@ static tri_status plan_engine(void *data) {
     return TRI_OK;
 }
 
-tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets, int n_columns,
-                            int train, const tri_counts *max, const tri_counts *max_infer, tri_engine *engine) {
-    planning p = {s, place, assets, n_columns, train, max, max_infer, engine};
+tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const tri_assets *assets,
+                            tri_columns columns, int train, const tri_counts *max, const tri_counts *max_infer,
+                            tri_engine *engine) {
+    planning p = {s, place, assets, columns, train, max, max_infer, engine};
     *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     return tri__arena_guard(plan_engine, &p);
@@ -235,7 +237,8 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
     if (assets->shares) tri__counts_join(&max);
     alone.world = NULL;
-    tri_status status = tri__engine_plan(s, &alone, assets, s->model.tab_field_list.n, 1, &max, &max, &engine);
+    tri_columns columns = {.n = s->model.tab_field_list.n};
+    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, &engine);
     tri__engine_close(&engine);
     return status;
 }

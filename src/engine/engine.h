@@ -64,7 +64,7 @@ tri_plan_in tri__plan_input(const tri_settings *settings, const tri_place *place
                             const tri_target *target, int train);
 /* Plans and checks; allocates nothing but the plan. max, max_infer: the largest microbatches. */
 tri_status tri__engine_plan(const tri_settings *settings, const tri_place *place, const tri_assets *assets,
-                            int n_columns, int train, const tri_counts *max, const tri_counts *max_infer,
+                            tri_columns columns, int train, const tri_counts *max, const tri_counts *max_infer,
                             tri_engine *engine);
 /* Plans a step of one short sample and drops the plan: reports what the planner refuses before data is read or a folder
  * is created. */

@@ -21,6 +21,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
         feed->field[TRI_FIELD_seq0 + at] = micro->seq[text];
     }
     feed->field[TRI_FIELD_numbers] = micro->numbers;
+    feed->field[TRI_FIELD_columns] = engine->model.columns.word;
     feed->field[TRI_FIELD_labels] = micro->labels;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
     feed->field[TRI_FIELD_class_weights] = engine->class_weights;

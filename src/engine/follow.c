@@ -50,6 +50,7 @@ static void read_order(const tri_engine *engine, double *record, tri_feed *feed)
         feed[part] = (tri_feed){.field = {[TRI_FIELD_class_weights] = engine->class_weights,
                                           [TRI_FIELD_blocks0] = engine->model.blocks[0].word,
                                           [TRI_FIELD_blocks1] = engine->model.blocks[1].word,
+                                          [TRI_FIELD_columns] = engine->model.columns.word,
                                           [TRI_FIELD_loss_inv] = &inv}};
         for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
             feed[part].counts.of[sym] = (int64_t)part_of(record, part)[sym];

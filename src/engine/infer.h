@@ -9,7 +9,7 @@ typedef struct tri_infer_spec {
     const tri_settings *settings;  /* those of tri__settings_infer */
     tri_place place;
     const tri_assets *assets;
-    int n_columns;
+    tri_columns columns;
     tri_counts max;                /* the largest microbatch */
     const tri_checkpoint *checkpoint;
     uint64_t data;                 /* digest of the data, which all ranks must have; 0: each gets its own */

@@ -56,6 +56,10 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .n_classes = (int)m->num_classes,
         .missing = (tri_missing)m->numeric_missing,
         .transform = (tri_transform)m->numeric_transform,
+        .vectors = m->tabular == TRI_TABULAR_PLAIN                    ? TRI_VECTORS_NONE
+                   : m->numeric_embedding == TRI_NUMERIC_PERIODIC ? TRI_VECTORS_PERIODIC
+                                                                  : TRI_VECTORS_PIECEWISE,
+        .bins = (int)m->numeric_bins,
         .reading = {tri__settings_decimal(settings), m->missing},
         .bad_rows = (tri_bad_rows)settings->bad_rows};
     return TRI_OK;

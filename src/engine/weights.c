@@ -411,7 +411,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         TRI_TRY(status);
         part_experts(engine, branch, filled, log);
     }
-    if (engine->model.n_columns == 1)
+    if (engine->model.n_columns == 1 && !engine->model.columns.word)
         tri__say(log, TRI_LOG_INFO, "one tabular column: it is projected without LayerNorm, which would erase it");
     return TRI_OK;
 }

@@ -1,6 +1,8 @@
 /* config.c - the model's keys as option rows, and their consistency checks. */
 #include "model/config.h"
 
+#include "layout/columns.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -34,7 +36,13 @@ const tri_option tri__model_options[] = {
     ROW(CHOICE, numeric_embedding, .value = "piecewise", .choices = "piecewise|periodic",
         .help = "tabular embedded: how numbers become vectors: piecewise linear between quantiles, or sines of "
                 "learned frequencies"),
-    ROW(INT, column_dim, .value = "16", .min = 1, .max = 1024, .help = "tabular embedded: width of a column's vector"),
+    ROW(INT, column_dim, .value = "16", .min = 1, .max = TRI_COLUMN_DIM_MAX,
+        .help = "tabular embedded: width of a column's vector"),
+    ROW(INT, numeric_bins, .value = "32", .min = 1, .max = TRI_BINS_MAX,
+        .help = "piecewise: bins of a number at most; edges are quantiles of the training rows, equal ones are one"),
+    ROW(INT, numeric_frequencies, .value = "48", .min = 1, .max = 4096, .help = "periodic: frequencies of a number"),
+    ROW(REAL, frequency_scale, .value = "0.05", .min = 1e-6, .max = 1e6,
+        .help = "periodic: standard deviation of initial frequencies, in periods for each unit of the number"),
     ROW(CHOICE, fusion, .value = "concat", .choices = "concat|gated",
         .help = "how branches meet: side by side, or each scaled by learned gates first"),
     ROW(TEXT, primary_tokenizer,

@@ -23,7 +23,8 @@ typedef struct tri_model_config {
     char *positive_label; /* of two classes, the one that figures are for; NULL: the rarer one */
     int numeric_missing, numeric_transform;       /* indices of their rows' choices */
     int tabular, numeric_embedding, fusion;       /* TRI_TABULAR_PLAIN, ...: indices of their rows' choices */
-    int64_t column_dim;
+    int64_t column_dim, numeric_bins, numeric_frequencies;
+    double frequency_scale;
     char *primary_tokenizer, *secondary_tokenizer;
     int64_t hidden_common_dim, fusion_hidden_dim;
     double fusion_dropout;

@@ -1,5 +1,8 @@
-/* fusion.c - the head: concatenated branches, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
+/* fusion.c - the head: concatenated branches, perhaps scaled by gates, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
 #include "model/model.h"
+
+/* With biases of 1 gates begin near sigmoid(1) = 0.73, whatever the branches are. */
+static const float GATE_DEVIATION = 0.02f;
 
 static int64_t fused_width(const tri_network *model) {
     return model->common * (model->n_texts + (model->n_columns > 0));
@@ -14,8 +17,23 @@ void tri__fusion_params(tri_network *model) {
         {"dense.bias", 0, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"output.bias", 0, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
+    const tri_param_row gates[] = {
+        {"gate.weight", width, width, TRI_INIT_NORMAL, GATE_DEVIATION, TRI_SHARE_WHOLE},
+        {"gate.bias", 0, width, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+    };
     tri__model_unit(model, "fusion");
     tri__model_params(model, "fusion.", rows, 4);
+    if (model->is_gated) tri__model_params(model, "fusion.", gates, 2);
+}
+
+/* x * sigmoid(gates), where all branches together decide on each element's gate. */
+static int forward_gates(tri_forward *f, int x) {
+    const tri_rows samples = {.sym = TRI_SYM_N};
+    int64_t width = fused_width(f->model);
+    int z = tri__forward_linear(f, x, samples, width, width, "gate", "fusion.gate");
+    int y = tri__forward_slot(f, samples, width, "gated");
+    TRI_BUILD(&f->build, gate, (tri_attr){0}, y, x, z);
+    return y;
 }
 
 void tri__fusion_forward(tri_forward *f, const int branch[3]) {
@@ -27,6 +45,7 @@ void tri__fusion_forward(tri_forward *f, const int branch[3]) {
         x = tri__forward_slot(f, samples, fused_width(m), "concat");
         TRI_BUILD(&f->build, concat, (tri_attr){0}, x, branch[0], branch[1], branch[2]);
     }
+    if (m->is_gated) x = forward_gates(f, x);
     int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
     int relu = tri__forward_slot(f, samples, m->fusion, "relu");
     TRI_BUILD(&f->build, relu, (tri_attr){0}, relu, h);

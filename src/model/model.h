@@ -2,6 +2,7 @@
 #ifndef TRI_MODEL_MODEL_H
 #define TRI_MODEL_MODEL_H
 
+#include "layout/columns.h"
 #include "layout/slice.h"
 #include "model/config.h"
 #include "program/builder.h"
@@ -54,6 +55,16 @@ typedef struct tri_distances {
     int32_t *key;              /* [rows,2] random-number key: the row of all, 0; NULL where nothing is dropped */
 } tri_distances;
 
+/* Columns of the table that become vectors, and the tables of parameters that they read (layout/columns.h). */
+typedef struct tri_column_tables {
+    int32_t *word;             /* [n_columns, TRI_COLUMN_WORDS]; NULL: columns are used as they are */
+    int64_t dim;               /* elements of a vector */
+    int64_t numbers, categories; /* rows of the tables */
+    int64_t periodic, frequencies; /* columns with frequencies, and how many each has */
+    int64_t widest;            /* rows of the number with the most */
+    double scale;              /* deviation of initial frequencies */
+} tri_column_tables;
+
 typedef struct tri_network {
     tri_arena *arena;
     int n_texts;               /* 1, or 2 with a secondary text */
@@ -62,7 +73,9 @@ typedef struct tri_network {
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
     tri_distances distances[2]; /* likewise */
-    int n_columns;             /* of the table; 0: no tabular branch */
+    int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
+    tri_column_tables columns; /* of columns that become vectors */
+    int is_gated;              /* branches are scaled by gates */
     int64_t n_classes, common, fusion; /* widths */
     int64_t max_len;
     int64_t windows;           /* of a text at most; 1: texts are not windowed */
@@ -76,9 +89,10 @@ typedef struct tri_network {
     int64_t n_elements;        /* of all parameters */
 } tri_network;
 
-/* Builds the tables of a Trimodal BERT: encoders as given, n_columns numbers a row. */
-void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
-                     tri_texts no_decay, tri_network *model);
+/* Builds the tables of a Trimodal BERT: encoders as given, columns.n numbers a row. Where these are not described
+ * although the configuration has them embedded (there is no data to fit), each counts as a number with all bins. */
+void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2],
+                     tri_columns columns, tri_texts no_decay, tri_network *model);
 /* What of a model is trained, and how fast. Zeroed: everything, at one rate. */
 typedef struct tri_recipe {
     int freezes_embeddings;
@@ -182,6 +196,7 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer);
 int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char *prefix);
 
 tri_distances tri__distances(tri_arena *arena, const tri_encoder *encoder, int64_t max_len);
+void tri__tabular_columns(tri_network *model, const tri_model_config *config, const tri_column *column);
 void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);

@@ -2,13 +2,13 @@
 #include "model/branch.h"
 #include "model/family.h"
 
-void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2], int n_columns,
-                     tri_texts no_decay, tri_network *model) {
+void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2],
+                     tri_columns columns, tri_texts no_decay, tri_network *model) {
     *model = (tri_network){.arena = arena,
                          .n_texts = config->secondary_text_name ? 2 : 1,
                          .n_encoders = config->secondary_text_name && !config->share_encoders ? 2 : 1,
                          .encoder = {encoder[0], encoder[1]},
-                         .n_columns = n_columns,
+                         .n_columns = columns.n,
                          .n_classes = config->num_classes,
                          .common = config->hidden_common_dim,
                          .fusion = config->fusion_hidden_dim,
@@ -17,6 +17,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .extends_positions = config->extend_positions == TRI_EXTEND_COPY,
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
+                         .is_gated = config->fusion == TRI_FUSION_GATED,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
         const tri_family_row *family = tri__family(&encoder[branch]);
@@ -28,7 +29,8 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                                                     encoder[branch].num_attention_heads, window);
     }
     if (model->n_encoders < model->n_texts) tri__branch_second_params(model);
-    if (n_columns > 0) tri__tabular_params(model);
+    if (columns.at || config->tabular == TRI_TABULAR_EMBEDDED) tri__tabular_columns(model, config, columns.at);
+    if (columns.n > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};
 }

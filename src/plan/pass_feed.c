@@ -8,7 +8,7 @@
  * A part is a microbatch of a replica, numbered replica by replica: microbatch numbers of the program become these, so
  * that both sides of a transfer name the same one. Inputs are small; all ranks of a replica take all of them, a
  * microbatch at a time, before they compute. Inputs that do not depend on the batch (class weights, the factor of the
- * loss, blocks of attention) every rank reads itself. */
+ * loss, blocks of attention, words of columns) every rank reads itself. */
 #include "plan/plan.h"
 #include "base/random.h"
 
@@ -27,7 +27,7 @@ typedef struct feeder {
 
 static int depends_on_batch(tri_field field) {
     return field != TRI_FIELD_class_weights && field != TRI_FIELD_loss_inv && field != TRI_FIELD_blocks0 &&
-           field != TRI_FIELD_blocks1;
+           field != TRI_FIELD_blocks1 && field != TRI_FIELD_columns;
 }
 
 static int add_slot(feeder *f, int k, int part) {

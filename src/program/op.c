@@ -14,6 +14,7 @@
 #define M (d->of['M' - 'A'])
 #define N (d->of['N' - 'A'])
 #define O (d->of['O' - 'A'])
+#define P (d->of['P' - 'A'])
 #define Q (d->of['Q' - 'A'])
 #define T (d->of['T' - 'A'])
 #define TRI_OP(name, phase, flops, ...) \
@@ -29,6 +30,7 @@
 #undef M
 #undef N
 #undef O
+#undef P
 #undef Q
 #undef T
 
@@ -150,8 +152,9 @@ tri_cost tri__op_cost(tri_op op, const tri_extent *arg, unsigned acc, const tri_
     const tri_op_row *row = &rows[op];
     tri_cost cost = {.flops = row->flops(dims)};
     for (int k = 0; k < row->n_args; k++) {
-        int gathered = row->arg[k].access == TRI_ACCESS_G; /* one row a token */
-        double elements = (gathered ? dims->of['T' - 'A'] : (double)arg[k].rows) * (double)arg[k].cols;
+        int gathered = row->arg[k].access == TRI_ACCESS_G; /* one row a token, or for each column of a sample */
+        double tokens = dims->of['T' - 'A'], each = tokens ? tokens : dims->of['N' - 'A'] * dims->of['C' - 'A'];
+        double elements = (gathered ? each : (double)arg[k].rows) * (double)arg[k].cols;
         if (arg[k].there)
             cost.bytes += elements * (double)tri__dtype_bytes(arg[k].dtype) * traffic(&row->arg[k], acc >> k & 1);
     }

@@ -209,7 +209,8 @@ static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
     tri_programs all;
     tri_place alone = o->place;
     alone.world = NULL;
-    tri_status status = tri__engine_plan(&o->settings, &alone, &o->assets, o->preprocess->width, 0, max, max, &engine);
+    tri_status status = tri__engine_plan(&o->settings, &alone, &o->assets, o->preprocess->vectors, 0, max, max,
+                                         &engine);
     if (status == TRI_OK) status = tri__engine_plan_all(&engine, &all);
     if (status == TRI_OK)
         status = tri__room_check(&o->settings, &engine, &all, (int)o->settings.nproc_per_node);

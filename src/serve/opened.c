@@ -76,7 +76,7 @@ static tri_infer_spec spec_of(const tri_opened *o, const tri_counts *max, uint64
     return (tri_infer_spec){.settings = &o->settings,
                             .place = o->place,
                             .assets = &o->assets,
-                            .n_columns = o->preprocess->width,
+                            .columns = o->preprocess->vectors,
                             .max = *max,
                             .checkpoint = o->checkpoint,
                             .data = data};

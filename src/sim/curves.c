@@ -142,6 +142,8 @@ static const struct sibling {
     {TRI_OP_silu_din, TRI_OP_gelu_din, 1},
     {TRI_OP_gated, TRI_OP_gelu, 1.3},
     {TRI_OP_gated_din, TRI_OP_gelu_din, 1.8},
+    {TRI_OP_gate, TRI_OP_gelu, 1.3},
+    {TRI_OP_gate_din, TRI_OP_gelu_din, 1.8},
     {TRI_OP_rope_din, TRI_OP_rope, 1},
     {TRI_OP_rope, TRI_OP_norm, 1},
     {TRI_OP_dropout_din, TRI_OP_dropout, 1},

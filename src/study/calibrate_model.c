@@ -75,7 +75,7 @@ static void make_model(tri_trial *t, const tri_trial_case *at) {
                                      .initializer_range = 0.02,
                                      .layer_norm_eps = 1e-12},
                       encoder[2] = {one, one};
-    tri__model_make(&t->arena, &config, encoder, COLUMNS, (tri_texts){no_decay, 3}, &t->model);
+    tri__model_make(&t->arena, &config, encoder, (tri_columns){.n = COLUMNS}, (tri_texts){no_decay, 3}, &t->model);
 }
 
 static tri_counts counts_of(const tri_trial *t, const tri_trial_case *at) {

@@ -14,8 +14,8 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                             .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
-            tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number",
-                     out->columns);
+            tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number%s", out->columns,
+                     s->model.tabular == TRI_TABULAR_EMBEDDED ? " of no missing values" : "");
         return TRI_OK;
     }
     TRI_TRY(tri__data_files(s->data_path, &files));
@@ -24,8 +24,11 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
     TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
     inputs.stop = stop;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &out->preprocess, &out->data));
-    out->columns = out->preprocess->width;
     return TRI_OK;
+}
+
+tri_columns tri__rows_columns(const tri_row_source *rows) {
+    return rows->preprocess ? rows->preprocess->vectors : (tri_columns){.n = rows->columns};
 }
 
 static tri_status count_data(const tri_row_source *rows, const tri_settings *s, int64_t batch, int64_t parts,

@@ -10,7 +10,7 @@
 
 typedef struct tri_row_source {
     int n_texts, joined;  /* joined: both texts go through one encoder */
-    int columns;          /* numbers of a row */
+    int columns;          /* columns of the table, where none was given */
     tri_preprocess *preprocess;
     tri_dataset *data;    /* NULL: no table was given */
     tri_dataset *valid;   /* NULL: there is none, or nobody asked */
@@ -20,6 +20,8 @@ typedef struct tri_row_source {
  * `stop` (NULL: nobody asks) ended it. The caller closes *out whatever this returns. */
 tri_status tri__rows_open(const tri_settings *settings, const tri_assets *assets, const tri_log *log,
                           const tri_stop *stop, const char *beside, tri_row_source *out);
+/* The numbers of a row; without a table one for each column. */
+tri_columns tri__rows_columns(const tri_row_source *rows);
 /* The largest of the `parts` microbatches (of all replicas) of any global batch of `batch` samples in the run. */
 tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *settings, int64_t batch, int64_t parts,
                              tri_counts *max);

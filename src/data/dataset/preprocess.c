@@ -73,23 +73,33 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
     tri_status status;
     stats->width = 1;
     stats->transform = f->spec->transform;
+    stats->vectors = f->spec->vectors;
     if (n == 0) {
         status = tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
                            tri__table_path(f->table), stats->name);
     } else {
         qsort(values, (size_t)n, sizeof *values, by_value);
-        status = fit_values(f, stats, values, n, total);
+        int binned = stats->vectors == TRI_VECTORS_PIECEWISE;
+        status = binned ? tri__edges_fit(values, n, f->spec->bins, stats) : TRI_OK;
+        if (status == TRI_OK) status = fit_values(f, stats, values, n, total);
+        if (status == TRI_OK && binned) tri__edges_transform(stats);
     }
     free(values);
     return status;
 }
 
+static int most_categories(const fit *f) {
+    return f->spec->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX;
+}
+
 static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
-    char what[256];
+    char what[320], more[64] = "";
+    if (!f->spec->vectors)
+        snprintf(more, sizeof more, ", or set tabular to embedded (up to %d)", TRI_CATEGORY_ROWS_MAX);
     snprintf(what, sizeof what,
              "is not a number, and the column has more than %d different values, too many for categories: leave it "
-             "out of tab_field_list, or leave missing numbers empty",
-             TRI_CATEGORIES_MAX);
+             "out of tab_field_list, or leave missing numbers empty%s",
+             most_categories(f), more);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
         if (!f->bad[row] &&
@@ -98,8 +108,8 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
     }
     return tri__fail(TRI_DATA,
                      "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
-                     "cat_field_list",
-                     tri__table_path(f->table), stats->name, TRI_CATEGORIES_MAX);
+                     "cat_field_list%s",
+                     tri__table_path(f->table), stats->name, most_categories(f), more);
 }
 
 static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
@@ -114,7 +124,7 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
             status = tri__field_fail(f->table, row, column,
                                      "is too long for a category: leave the column out of tab_field_list");
         else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
-        if (found.n > TRI_CATEGORIES_MAX) status = too_many(f, stats, column);
+        if (found.n > most_categories(f)) status = too_many(f, stats, column);
         tri__rows_passed(f->table, row);
     }
     if (status == TRI_OK && found.n == 0)
@@ -125,7 +135,8 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
         return status;
     }
     stats->category = found.at, stats->n_categories = found.n;
-    stats->width = found.n + 1;
+    stats->vectors = f->spec->vectors;
+    stats->width = stats->vectors ? 1 : found.n + 1;
     stats->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
 }
@@ -249,6 +260,8 @@ static tri_status run(fit *f, int *categorical) {
         TRI_TRY(categorical[c] ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
         f->made->width += stats->width;
     }
+    f->made->embedding = f->spec->vectors;
+    TRI_TRY(tri__vectors_make(f->made));
     return tri__table_check(f->table);
 }
 
@@ -281,6 +294,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
         for (int k = 0; stats->category && k < stats->n_categories; k++) free(stats->category[k]);
         free(stats->category);
         free(stats->quantile);
+        free(stats->edge);
         free(stats->name);
     }
     for (int i = 0; preprocess->label && i < preprocess->n_classes; i++) free(preprocess->label[i]);
@@ -290,6 +304,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     }
     for (int i = 0; i < preprocess->reading.missing.n; i++) free(preprocess->reading.missing.at[i]);
     free(preprocess->reading.missing.at);
+    free((void *)preprocess->vectors.at);
     free(preprocess->column);
     free(preprocess->label);
     free(preprocess->label_name);
@@ -315,13 +330,15 @@ char *tri__preprocess_describe(const tri_preprocess *preprocess) {
     char *text = NULL, *longer;
     for (int c = 0; c < shown; c++, text = longer) {
         const tri_column_stats *stats = &preprocess->column[c];
-        char missing[48] = "";
+        char missing[48] = "", bins[24] = "";
+        if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", stats->n_edges - 1, stats->n_edges > 2 ? "s" : "");
         if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
         int n =
             stats->category
                 ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
                            stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
-                : asprintf(&longer, "%s%s%.80s: numeric%s", text ? text : "", text ? "; " : "", stats->name, missing);
+                : asprintf(&longer, "%s%s%.80s: numeric%s%s", text ? text : "", text ? "; " : "", stats->name, bins,
+                           missing);
         free(text);
         if (n < 0) return NULL;
     }

@@ -1,4 +1,4 @@
-/* preprocess_json.c - preprocessing as JSON, version 2: stored in checkpoints as preprocessing.json and in token
+/* preprocess_json.c - preprocessing as JSON, version 2, or 3 where columns become vectors: stored in checkpoints as preprocessing.json and in token
  * stores. It is validated like any input when read: a checkpoint is not trusted. docs/guide/data.md lists the keys. */
 #include "data/dataset/preprocess.h"
 
@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
+enum { WITH_VECTORS = 3, VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
+static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
 
 static tri_json *texts_json(char *const *texts, int n) {
@@ -42,6 +43,8 @@ static tri_json *column_json(const tri_column_stats *s) {
                  tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
     else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
         failed = tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
+    if (column && s->n_edges && !failed)
+        failed = tri__json_set_new(column, "edges", reals_json(s->edge, s->n_edges));
     if (!failed) return column;
     tri__json_decref(column);
     return NULL;
@@ -57,16 +60,21 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
             tri__json_decref(columns);
             return NULL;
         }
-    return tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", VERSION, "label_name",
-                          p->label_name, "label_by_index", p->label_by_index, "labels",
+    tri_json *made =
+           tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                          p->embedding ? WITH_VECTORS : VERSION, "label_name", p->label_name, "label_by_index", p->label_by_index, "labels",
                           texts_json(p->label, p->n_classes), "primary_text", texts_json(p->text[0].at, p->text[0].n),
                           "secondary_text", texts_json(p->text[1].at, p->text[1].n), "decimal_mark",
                           mark_json(p->reading.decimal), "missing_values",
                           texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+    if (!made || !p->embedding || !tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding])))
+        return made;
+    tri__json_decref(made);
+    return NULL;
 }
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
-    return tri__json_pack(
+    tri_json *made = tri__json_pack(
         "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name",
         s->label_name, "primary_text", texts_json(s->text[0].at, s->text[0].n), "secondary_text",
         texts_json(s->text[1].at, s->text[1].n), "columns", texts_json(s->columns.at, s->columns.n), "categorical",
@@ -74,6 +82,12 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
         s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
         texts_json(s->reading.missing.at, s->reading.missing.n));
+    int failed = made && s->vectors && tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
+    if (made && s->vectors == TRI_VECTORS_PIECEWISE && !failed)
+        failed = tri__json_set_new(made, "bins", tri__json_integer(s->bins));
+    if (!failed) return made;
+    tri__json_decref(made);
+    return NULL;
 }
 
 static tri_status parse_text(const tri_json *value, const char *what, const char *name, char **out) {
@@ -102,33 +116,52 @@ static tri_status parse_texts(const tri_json *object, const char *key, const cha
 
 static tri_status parse_categories(const tri_json *from, const char *name, tri_column_stats *to) {
     TRI_TRY(parse_texts(from, "categories", name, &to->category, &to->n_categories));
-    if (to->n_categories < 1 || to->n_categories > TRI_CATEGORIES_MAX)
+    int most = to->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX;
+    if (to->n_categories < 1 || to->n_categories > most)
         return tri__fail(TRI_DATA, "%s: column \"%s\" has %d categories; 1 to %d are expected", name, to->name,
-                         to->n_categories, TRI_CATEGORIES_MAX);
+                         to->n_categories, most);
     for (int i = 1; i < to->n_categories; i++)
         if (strcmp(to->category[i - 1], to->category[i]) >= 0)
             return tri__fail(TRI_DATA, "%s: the categories of column \"%s\" are not sorted", name, to->name);
-    to->width = to->n_categories + 1;
+    to->width = to->vectors ? 1 : to->n_categories + 1;
     to->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
 }
 
-static tri_status parse_quantiles(const tri_json *from, const char *name, tri_column_stats *to) {
-    const tri_json *array = tri__json_get(from, "quantiles");
+/* An array of `least` to `most` numbers, each not below the one before it; strictly: above it. */
+typedef struct rising {
+    const char *key;
+    int least, most, strictly;
+} rising;
+
+static tri_status parse_rising(const tri_json *from, const rising *what, const char *name, const char *column,
+                               double **out, int *count) {
+    const tri_json *array = tri__json_get(from, what->key);
     size_t n = tri__json_size(array); /* 0 if it is not an array */
-    if (n < 1 || n > TRI_QUANTILES_MAX)
-        return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be an array of 1 to %d numbers", name, to->name,
-                         TRI_QUANTILES_MAX);
-    to->quantile = malloc(n * sizeof *to->quantile);
-    if (!to->quantile) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    if (n < (size_t)what->least || n > (size_t)what->most)
+        return tri__fail(TRI_DATA, "%s: %s of column \"%s\" must be an array of %d to %d numbers", name, what->key,
+                         column, what->least, what->most);
+    double *made = *out = malloc(n * sizeof *made);
+    if (!made) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
     for (size_t i = 0; i < n; i++) {
         const tri_json *value = tri__json_at(array, i);
-        to->quantile[i] = tri__json_number_value(value);
-        if (!tri__json_is_number(value) || (i && to->quantile[i] < to->quantile[i - 1]))
-            return tri__fail(TRI_DATA, "%s: quantiles of column \"%s\" must be rising numbers", name, to->name);
+        made[i] = tri__json_number_value(value);
+        if (!tri__json_is_number(value) || (i && (made[i] < made[i - 1] || (what->strictly && made[i] == made[i - 1]))))
+            return tri__fail(TRI_DATA, "%s: %s of column \"%s\" must be rising numbers", name, what->key, column);
     }
-    to->n_quantiles = (int)n;
+    *count = (int)n;
     return TRI_OK;
+}
+
+static tri_status parse_transform(const tri_json *from, const char *name, tri_column_stats *to) {
+    static const rising quantiles = {"quantiles", 1, TRI_QUANTILES_MAX, 0};
+    if (to->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+        return parse_rising(from, &quantiles, name, to->name, &to->quantile, &to->n_quantiles);
+    if (to->transform == TRI_TRANSFORM_NONE) return TRI_OK;
+    TRI_TRY(parse_number(from, "mean", name, &to->mean));
+    TRI_TRY(parse_number(from, "deviation", name, &to->deviation));
+    return to->deviation > 0 ? TRI_OK
+                             : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
 static tri_status parse_column(const tri_json *from, const char *name, tri_column_stats *to) {
@@ -143,12 +176,18 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
                          to->name);
     to->transform = (tri_transform)which, to->width = 1;
     TRI_TRY(parse_number(from, "fill", name, &to->fill));
-    if (to->transform == TRI_TRANSFORM_QUANTILE_NORMAL) return parse_quantiles(from, name, to);
-    if (to->transform == TRI_TRANSFORM_NONE) return TRI_OK;
-    TRI_TRY(parse_number(from, "mean", name, &to->mean));
-    TRI_TRY(parse_number(from, "deviation", name, &to->deviation));
-    return to->deviation > 0 ? TRI_OK
-                             : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
+    TRI_TRY(parse_transform(from, name, to));
+    static const rising edges = {"edges", 2, TRI_BINS_MAX + 1, 1};
+    if (to->vectors != TRI_VECTORS_PIECEWISE) return TRI_OK;
+    return parse_rising(from, &edges, name, to->name, &to->edge, &to->n_edges);
+}
+
+/* How columns become vectors, of the version that has this key. */
+static tri_status parse_vectors(const tri_json *json, const char *name, tri_vectors *out) {
+    const char *text = tri__json_string_value(tri__json_get(json, "vectors"));
+    for (int i = TRI_VECTORS_PIECEWISE; i <= TRI_VECTORS_PERIODIC && text; i++)
+        if (strcmp(text, vectors[i]) == 0) *out = (tri_vectors)i;
+    return *out ? TRI_OK : tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
 }
 
 static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
@@ -161,9 +200,10 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
 
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
     const tri_json *columns = tri__json_get(json, "columns"), *version = tri__json_get(json, "version");
-    if (tri__json_integer_value(version) != VERSION && tri__json_integer_value(version) != BEFORE_READING)
-        return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d and %d", name,
-                         (long long)tri__json_integer_value(version), BEFORE_READING, VERSION);
+    if (tri__json_integer_value(version) < BEFORE_READING || tri__json_integer_value(version) > WITH_VECTORS)
+        return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
+                         (long long)tri__json_integer_value(version), BEFORE_READING, WITH_VECTORS);
+    if (tri__json_integer_value(version) == WITH_VECTORS) TRI_TRY(parse_vectors(json, name, &made->embedding));
     made->reading.decimal = '.';
     if (tri__json_integer_value(version) != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
@@ -178,10 +218,11 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     if (!made->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
     made->n_columns = (int)tri__json_size(columns);
     for (int c = 0; c < made->n_columns; c++) {
+        made->column[c].vectors = made->embedding;
         TRI_TRY(parse_column(tri__json_at(columns, (size_t)c), name, &made->column[c]));
         made->width += made->column[c].width;
     }
-    return TRI_OK;
+    return tri__vectors_make(made);
 }
 
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out) {

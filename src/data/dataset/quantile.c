@@ -16,8 +16,7 @@ static const double BOUND = 1e-7; /* scikit-learn's BOUNDS_THRESHOLD */
 
 static double reference(int i, int m) { return i == 0 ? 0 : i == m - 1 ? 1 : i * (1.0 / (m - 1)); }
 
-int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile) {
-    int m = n < TRI_QUANTILES_MAX ? (int)n : TRI_QUANTILES_MAX;
+void tri__quantiles_at(const double *sorted, int64_t n, int m, double *quantile) {
     for (int i = 0; i < m; i++) {
         double at = reference(i, m) * 100 / 100 * (double)(n - 1), part = at - floor(at); /* as numpy rounds it */
         int64_t low = (int64_t)floor(at), high = low + 1 < n ? low + 1 : n - 1;
@@ -25,6 +24,11 @@ int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile) {
         quantile[i] = part < 0.5 ? sorted[low] + step * part : sorted[high] - step * (1 - part);
         if (i && quantile[i] < quantile[i - 1]) quantile[i] = quantile[i - 1];
     }
+}
+
+int tri__quantiles_fit(const double *sorted, int64_t n, double *quantile) {
+    int m = n < TRI_QUANTILES_MAX ? (int)n : TRI_QUANTILES_MAX;
+    tri__quantiles_at(sorted, n, m, quantile);
     return m;
 }
 

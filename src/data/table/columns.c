@@ -104,6 +104,10 @@ int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
 
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers) {
+    if (stats->category && stats->vectors) {
+        *numbers = (float)tri__column_category(stats, field);
+        return TRI_NUMBER_GOOD;
+    }
     if (stats->category) {
         for (int k = 0; k < stats->width; k++) numbers[k] = 0;
         numbers[tri__column_category(stats, field)] = 1;
@@ -111,8 +115,13 @@ tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading 
     }
     double value = 0;
     tri_number number = tri__field_number(reading, field, &value);
+    if (number == TRI_NUMBER_MISSING && stats->vectors && stats->missing) {
+        *numbers = TRI_COLUMN_MISSING;
+        return TRI_NUMBER_GOOD;
+    }
     if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
     if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+    if (number == TRI_NUMBER_GOOD && stats->n_edges) *numbers = tri__edges_place(stats, *numbers);
     return number;
 }
 

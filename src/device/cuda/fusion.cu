@@ -1,4 +1,5 @@
-/* fusion.cu - concatenates the branches: columns of up to three matrices; and the reverse. */
+/* fusion.cu - concatenates the branches: columns of up to three matrices; and the reverse. Gates that scale
+ * them. */
 #include "device/cuda/common.cuh"
 
 enum { THREADS = 256 };
@@ -41,8 +42,46 @@ template <typename T> static void concat_din(const tri_call *call) {
     launched(call, "concat_din");
 }
 
+static __device__ __forceinline__ float logistic(float z) { return 1.0f / (1.0f + expf(-z)); }
+
+template <typename T> static __global__ void gate_kernel(int64_t n, T *y, const T *x, const T *z) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) y[i] = narrow<T>(wide(x[i]) * logistic(wide(z[i])));
+}
+
+template <typename T>
+static __global__ void gate_din_kernel(int64_t n, T *dx, T *dz, const T *dy, const T *x, const T *z, int add_x,
+                                       int add_z) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float d = wide(dy[i]), s = logistic(wide(z[i])), to_z[1] = {d * wide(x[i]) * s * logistic(-wide(z[i]))},
+          to_x[1] = {d * s};
+    put<1>(dx + i, to_x, add_x), put<1>(dz + i, to_z, add_z);
+}
+
+template <typename T> static void gate(const tri_call *call) {
+    OPERANDS(gate);
+    int64_t n = elements(call, ARG(y));
+    if (n == 0) return;
+    gate_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(n, data<T>(call, ARG(y)),
+                                                                         data<T>(call, ARG(x)), data<T>(call, ARG(z)));
+    launched(call, "gate");
+}
+
+template <typename T> static void gate_din(const tri_call *call) {
+    OPERANDS(gate_din);
+    int64_t n = elements(call, ARG(dy));
+    if (n == 0) return;
+    gate_din_kernel<T><<<blocks_for(n, THREADS), THREADS, 0, stream(call)>>>(
+        n, data<T>(call, ARG(dx)), data<T>(call, ARG(dz)), data<T>(call, ARG(dy)), data<T>(call, ARG(x)),
+        data<T>(call, ARG(z)), adds(call, ARG(dx)), adds(call, ARG(dz)));
+    launched(call, "gate_din");
+}
+
 const tri_kernel_row tri__cuda_fusion[] = {
     TRI_CUDA_ROWS(TRI_OP_concat, concat, {}),
     TRI_CUDA_ROWS(TRI_OP_concat_din, concat_din, {}),
+    TRI_CUDA_ROWS(TRI_OP_gate, gate, {}),
+    TRI_CUDA_ROWS(TRI_OP_gate_din, gate_din, {}),
     {},
 };

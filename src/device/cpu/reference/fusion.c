@@ -1,4 +1,6 @@
-/* fusion.c - concatenates the branches: columns of up to three matrices; and the reverse. */
+/* fusion.c - concatenates the branches: columns of up to three matrices; and the reverse. Gates that scale
+ * them. */
+#include "device/cpu/reference/gelu.h"
 #include "device/cpu/reference/reference.h"
 
 static int64_t width(const tri_call *call, int k) { return call->t[k].data ? call->t[k].cols : 0; }
@@ -23,8 +25,27 @@ static void concat_din(const tri_call *call) {
                 store(call, k, i * call->t[k].cols + c, dy[i * cols + at + c]);
 }
 
+static void gate(const tri_call *call) {
+    OPERANDS(gate);
+    const float *x = f32(call, ARG(x)), *z = f32(call, ARG(z)); /* [T,H] */
+    for (int64_t i = 0; i < call->t[ARG(y)].rows * call->t[ARG(y)].cols; i++)
+        store(call, ARG(y), i, x[i] * logistic(z[i]));
+}
+
+static void gate_din(const tri_call *call) {
+    OPERANDS(gate_din);
+    const float *x = f32(call, ARG(x)), *z = f32(call, ARG(z)), *dy = f32(call, ARG(dy)); /* [T,H] */
+    for (int64_t i = 0; i < call->t[ARG(dy)].rows * call->t[ARG(dy)].cols; i++) {
+        double s = logistic(z[i]);
+        store(call, ARG(dx), i, dy[i] * s);
+        store(call, ARG(dz), i, dy[i] * x[i] * s * logistic(-z[i]));
+    }
+}
+
 const tri_kernel_row tri__cpu_fusion_reference[] = {
     {.op = TRI_OP_concat, .dtype = TRI_F32, .run = concat},
     {.op = TRI_OP_concat_din, .dtype = TRI_F32, .run = concat_din},
+    {.op = TRI_OP_gate, .dtype = TRI_F32, .run = gate},
+    {.op = TRI_OP_gate_din, .dtype = TRI_F32, .run = gate_din},
     {.run = NULL},
 };

@@ -1,0 +1,62 @@
+/* vectors.c - columns that become vectors: bins of numbers (piecewise linear encoding; Gorishniy et al., "On Embeddings
+ * for Numerical Features in Tabular Deep Learning", 2022), and what a model has to know of each column.
+ *
+ *   edges   quantiles 0, 1/bins, ..., 1 of the training rows, as numpy.quantile computes them, transformed as numbers
+ *           are; equal ones are one. A constant column has the bin from its value x to x + max(1, |x|)
+ *   place   k + the share of bin k below x. Before the first edge and behind the last one the outer bins go on, by the
+ *           width of one at most: a value far beyond those of training counts as one a bin's width beyond */
+#include "data/dataset/preprocess.h"
+
+#include "data/dataset/quantile.h"
+#include "data/table/columns.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats) {
+    stats->edge = malloc(((size_t)bins + 1) * sizeof *stats->edge);
+    if (!stats->edge) return tri__fail(TRI_RESOURCE, "column \"%s\": out of memory", stats->name);
+    stats->n_edges = bins + 1;
+    tri__quantiles_at(sorted, n, stats->n_edges, stats->edge);
+    return TRI_OK;
+}
+
+void tri__edges_transform(tri_column_stats *stats) {
+    double *edge = stats->edge;
+    int n = stats->n_edges;
+    stats->n_edges = 0;
+    for (int i = 0; i < n; i++) {
+        float x;
+        if (!tri__column_transform(stats, edge[i], &x)) x = edge[i] < 0 ? -FLT_MAX : FLT_MAX; /* its row is refused */
+        if (stats->n_edges == 0 || (double)x > edge[stats->n_edges - 1]) edge[stats->n_edges++] = (double)x;
+    }
+    if (stats->n_edges == 1) edge[stats->n_edges++] = edge[0] + fmax(1, fabs(edge[0]));
+}
+
+float tri__edges_place(const tri_column_stats *stats, float x) {
+    const double *edge = stats->edge;
+    int low = 0, high = stats->n_edges - 2; /* the bin is in [low, high] */
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (edge[middle] <= x) low = middle;
+        else high = middle - 1;
+    }
+    double place = low + (x - edge[low]) / (edge[low + 1] - edge[low]);
+    return (float)fmin(fmax(place, -1), stats->n_edges);
+}
+
+tri_status tri__vectors_make(tri_preprocess *p) {
+    p->vectors = (tri_columns){.n = p->width};
+    if (!p->embedding) return TRI_OK;
+    tri_column *at = calloc((size_t)p->n_columns + 1, sizeof *at);
+    if (!at) return tri__fail(TRI_RESOURCE, "out of memory for %d columns", p->n_columns);
+    for (int c = 0; c < p->n_columns; c++) {
+        const tri_column_stats *stats = &p->column[c];
+        if (stats->category) at[c] = (tri_column){.kind = TRI_COLUMN_CATEGORY, .count = stats->n_categories};
+        else if (p->embedding == TRI_VECTORS_PERIODIC) at[c].kind = TRI_COLUMN_PERIODIC;
+        else at[c] = (tri_column){.kind = TRI_COLUMN_PIECEWISE, .count = stats->n_edges - 1};
+        at[c].has_missing = !stats->category && stats->missing > 0;
+    }
+    p->vectors.at = at;
+    return TRI_OK;
+}

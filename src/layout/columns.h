@@ -1,0 +1,64 @@
+/* columns.h - columns of a table that a model turns into vectors, as words that kernels read: the operand `words` of the
+ * operation `columns`. A row of the table has one number for each column:
+ *
+ *   piecewise   its place among the column's bins: 0 at the first edge, k at edge k, linear between, and as far beyond
+ *               the outer bins as these go on
+ *   periodic    the transformed number
+ *   category    the index of the category; their number: missing, or not seen in training
+ *
+ * TRI_COLUMN_MISSING stands for a missing number in columns that have a row for it. */
+#ifndef TRI_LAYOUT_COLUMNS_H
+#define TRI_LAYOUT_COLUMNS_H
+
+#include <float.h>
+#include <stdint.h>
+
+#define TRI_COLUMN_MISSING (-FLT_MAX)
+
+typedef enum tri_column_kind { TRI_COLUMN_PIECEWISE, TRI_COLUMN_PERIODIC, TRI_COLUMN_CATEGORY } tri_column_kind;
+
+/* What a model has to know of a column. */
+typedef struct tri_column {
+    tri_column_kind kind;
+    int32_t count;   /* bins, or categories; periodic: 0 */
+    int has_missing; /* 1: a row for missing numbers */
+} tri_column;
+
+/* The numbers of a row: used as they are, or each one a column that becomes a vector. */
+typedef struct tri_columns {
+    int n;
+    const tri_column *at; /* [n]; NULL: used as they are */
+} tri_columns;
+
+/* The words of a column. Rows are those of the table of its kind: of numbers, or of categories. */
+enum {
+    TRI_COLUMN_KIND,
+    TRI_COLUMN_FIRST,  /* its first row */
+    TRI_COLUMN_COUNT,  /* rows: one a bin, a category, or a sine and then a cosine of each frequency */
+    TRI_COLUMN_ROWS,   /* the same, and one more that stands for a missing number where the column has it */
+    TRI_COLUMN_NUMBER, /* periodic: its row of the table of frequencies */
+    TRI_COLUMN_WORDS
+};
+enum { TRI_COLUMN_DIM_MAX = 1024, TRI_BINS_MAX = 1024 }; /* elements of a vector; bins of a number */
+
+/* For kernels of both CPUs and GPUs. */
+#ifdef __CUDACC__
+#define TRI_COLUMNS_FUNCTION static __host__ __device__ inline
+#else
+#define TRI_COLUMNS_FUNCTION static inline
+#endif
+
+/* The factor of bin k of n at place x: 0 below the bin, 1 above it; the outer ones go on beyond. */
+TRI_COLUMNS_FUNCTION float tri__column_bin(float x, int64_t k, int64_t n) {
+    float e = x - (float)k;
+    if (k > 0 && e < 0) e = 0;
+    if (k < n - 1 && e > 1) e = 1;
+    return e;
+}
+
+/* The row of the table of categories; -1: none. */
+TRI_COLUMNS_FUNCTION int64_t tri__column_row(float x, const int32_t *words) {
+    return x >= 0 && x < (float)words[TRI_COLUMN_COUNT] ? words[TRI_COLUMN_FIRST] + (int64_t)x : -1;
+}
+
+#endif
