@@ -1,13 +1,14 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
- * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `quantized` through
- * int8 products, with PyTorch's fake-quantise; one model of each further family of encoders; losses and final weights
- * of `bert` with other optimizers; losses with texts as windows, and of other losses than cross-entropy.
- * tools/golden.py writes the files. make parity: a folder given as argument replaces tests/golden, names after it the
- * models. */
+ * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `columns` and
+ * `periods` with columns as vectors and gated branches; `quantized` through int8 products, with PyTorch's
+ * fake-quantise; one model of each further family of encoders; losses and final weights of `bert` with other
+ * optimizers; losses with texts as windows, and of other losses than cross-entropy. tools/golden.py writes the files.
+ * make parity: a folder given as argument replaces tests/golden, names after it the models. */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
+#include "data/table/columns.h"
 #include "engine/evaluate.h"
 #include "plan/layer_gates.h"
 #include "settings/learning_rate.h"
@@ -26,6 +27,7 @@ typedef struct golden {
     tri_st_file file;
     tri_settings settings;
     tri_assets assets;
+    tri_preprocess *preprocess; /* of columns that become vectors; NULL: samples have their numbers */
     tri_engine engine;
     int n_samples;
     /* the batch in hand */
@@ -57,6 +59,20 @@ static void set_options(golden *g, const tri_option *rows, void *into, const tri
     (void)g;
 }
 
+/* A sample's numbers of the table. */
+static void take_numbers(const golden *g, const tri_json *sample, float *to) {
+    for (int c = 0; c < g->spec.n_columns; c++) {
+        if (!g->preprocess) {
+            to[c] = (float)tri__json_number_value(tri__json_at(get(sample, "numbers"), (size_t)c));
+            continue;
+        }
+        const char *text = tri__json_string_value(tri__json_at(get(sample, "fields"), (size_t)c));
+        assert_int_equal(tri__column_numbers(&g->preprocess->column[c], &g->preprocess->reading,
+                                             (tri_field_text){text, strlen(text)}, &to[c]),
+                         TRI_NUMBER_GOOD);
+    }
+}
+
 /* Packs the samples named by `order` into the feed. */
 static void pack(golden *g, const tri_json *order) {
     const tri_json *samples = get(g->json, "samples");
@@ -72,9 +88,7 @@ static void pack(golden *g, const tri_json *order) {
             for (int64_t i = 0; i < n; i++) to[i] = (int32_t)tri__json_integer_value(tri__json_at(ids, (size_t)i));
             tri__micro_text(spec, &g->micro, text, n, (int64_t)k);
         }
-        for (int c = 0; c < spec->n_columns; c++)
-            tri__micro_numbers(spec, &g->micro)[c] = (float)tri__json_number_value(
-                tri__json_at(get(sample, "numbers"), (size_t)c));
+        take_numbers(g, sample, tri__micro_numbers(spec, &g->micro));
         int32_t label = (int32_t)tri__json_integer_value(get(sample, "label"));
         tri__micro_row(spec, &g->micro, (int64_t)k, label);
         weight += g->engine.class_weights[label];
@@ -132,8 +146,11 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
         max.of[TRI_SYM_W0 + e] = MAX_WINDOWS;
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
-    OK(tri__engine_plan(&g->settings, &place, &g->assets, g->settings.model.tab_field_list.n, 1, &max, &max,
-                        &g->engine));
+    tri_columns columns = {.n = g->settings.model.tab_field_list.n};
+    const tri_json *fitted = tri__json_get(g->json, "preprocessing");
+    if (fitted) OK(tri__preprocess_parse(fitted, name, &g->preprocess));
+    if (fitted) columns = g->preprocess->vectors;
+    OK(tri__engine_plan(&g->settings, &place, &g->assets, columns, 1, &max, &max, &g->engine));
     OK(tri__engine_bind(&g->engine, NULL));
     open_micro(g);
     for (int i = 0; i < g->engine.n_weights; i++) {
@@ -146,6 +163,7 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
 
 static void close_golden(golden *g) {
     tri__engine_close(&g->engine);
+    tri__preprocess_free(g->preprocess);
     tri__settings_free(&g->settings);
     tri__st_close(&g->file);
     tri__json_decref(g->json);
@@ -398,6 +416,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "sparse"),
         cmocka_unit_test_prestate(both, "experts"),
         cmocka_unit_test_prestate(both, "shared"),
+        cmocka_unit_test_prestate(both, "columns"),
+        cmocka_unit_test_prestate(both, "periods"),
         cmocka_unit_test_prestate(both, "distilbert"),
         cmocka_unit_test_prestate(both, "electra"),
         cmocka_unit_test_prestate(both, "xlm-roberta"),

@@ -90,6 +90,7 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
             field[TRI_FIELD_ids0 + at] = t->ids[mb][b], field[TRI_FIELD_pos0 + at] = t->pos[mb][b];
             field[TRI_FIELD_key0 + at] = t->key[mb][b], field[TRI_FIELD_seq0 + at] = t->seq[mb][b];
         }
+        field[TRI_FIELD_columns] = t->model.columns.word;
         field[TRI_FIELD_numbers] = t->numbers[mb], field[TRI_FIELD_labels] = t->labels[mb],
         field[TRI_FIELD_keyn] = t->keyn[mb];
         field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv,

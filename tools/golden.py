@@ -10,6 +10,9 @@ Trident is compared with the exact result, not with another engine's rounding.
 The model `quantized` is trained through int8 products. Rounding to integers jumps, so its samples are drawn again until
 noise like that of fp32 changes none of the integers: then both sides must find the same ones.
 
+The models `columns` and `periods` have columns as vectors: their files also hold a table, the preprocessing fitted to
+it, and what its fields and those of further rows, `probes`, become: `places`; null: missing.
+
 optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers,
 windows.json the losses of 50 steps of the models above with texts as overlapping windows, losses.json those with
 smoothed labels and focal loss.
@@ -23,6 +26,7 @@ import random
 import torch
 from safetensors.torch import load_file, save_file
 
+import columns
 import encoders
 from model import (
     NO_DECAY, Trimodal, encoder_spec, logical_gradients, logical_parameters, make_optimizer, pad, quantize_encoders,
@@ -119,6 +123,27 @@ CONFIGS = {
         "class_weights": [1.0, 2.0],
         "pooling": "pooler",
     },
+    # Columns as vectors, numbers by bins; gated branches.
+    "columns": {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert",
+        "tab_field_list": ["a", "b", "c", "d", "color"], "cat_field_list": ["color"],
+        "tabular": "embedded", "numeric_embedding": "piecewise", "numeric_bins": 8, "column_dim": 6,
+        "fusion": "gated",
+        "primary_encoder": encoder("bert", 8, 12, 30, 22),
+        "hidden_common_dim": 8, "fusion_hidden_dim": 6, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
+        "pooling": "mean",
+    },
+    # Numbers by sines.
+    "periods": {
+        **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert",
+        "tab_field_list": ["a", "b", "c", "d", "color"], "cat_field_list": ["color"],
+        "tabular": "embedded", "numeric_embedding": "periodic", "numeric_frequencies": 5, "column_dim": 4,
+        "primary_encoder": encoder("bert", 8, 12, 30, 22),
+        "hidden_common_dim": 8, "fusion_hidden_dim": 6, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
+        "pooling": "cls",
+    },
     # Products of 8 bits and a table.
     "quantized": {
         **COMMON, "primary_text_name": "text", "tab_field_list": ["a", "b"], "primary_tokenizer": "golden-bert",
@@ -129,6 +154,7 @@ CONFIGS = {
     },
 }
 QUANTIZED_STEPS = 1  # later ones have other integers
+TABLE_ROWS = 60  # that columns are fitted to
 
 
 def family_config(family, length, pooling, **sizes):
@@ -168,7 +194,10 @@ def make_samples(config, count, rng):
                 sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
                 if i % 2:
                     sample[name][length // 2] = spec["pad_token_id"]
-        if config.get("tab_field_list"):
+        if config.get("tabular") == "embedded":
+            probes = columns.probes(far=config["numeric_embedding"] == "piecewise")
+            sample["fields"] = (probes + columns.make_table(count, 11))[i]
+        elif config.get("tab_field_list"):
             sample["numbers"] = [round(rng.gauss(0, 1.5), 3) for _ in config["tab_field_list"]]
         samples.append(sample)
     return samples
@@ -197,7 +226,10 @@ def pack(config, name, samples):
 def forward_loss(model, config, samples):
     texts = {name: pack(config, name, samples) for name in model.branches}
     dtype = next(model.parameters()).dtype
-    numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
+    if config.get("tabular") == "embedded":
+        numbers = [s["fields"] for s in samples]
+    else:
+        numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
     logits = model(texts, numbers)
     return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
 
@@ -241,6 +273,8 @@ def draw_weights(model):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             spread = 0.02 if ".self.query." in key or ".self.key." in key else 1.0 if ".router." in key else 0.05
+            if key.startswith(("tabular.", "fusion.gate.")) and ".linear." not in key:
+                spread = 0.5
             parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if encoders.is_gain(key) else 0.0))
 
 
@@ -249,7 +283,9 @@ def make(name, folder, seed, config=None):
     direct = config is not None
     config = copy.deepcopy(config if direct else CONFIGS[name])
     torch.manual_seed(seed)
-    model = Trimodal(config).eval()
+    table = columns.make_table(TABLE_ROWS, 3) if config.get("tabular") == "embedded" else None
+    preprocessing = columns.fit(config, table) if table else None
+    model = Trimodal(config, preprocessing).eval()
     if direct or name in FAMILIES:
         encoders.randomize(model)
     else:
@@ -289,6 +325,11 @@ def make(name, folder, seed, config=None):
     }
     if name == "experts":
         document["dropped"] = dropped
+    if table:
+        places = [[columns.number_of(preprocessing, column, text)
+                   for column, text in zip(preprocessing["columns"], row, strict=True)]
+                  for row in table + columns.probes()]
+        document |= {"table": table, "probes": columns.probes(), "preprocessing": preprocessing, "places": places}
     with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)
         file.write("\n")

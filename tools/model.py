@@ -13,6 +13,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
+from columns import EmbeddedTabular, GatedFusion
+
 # Keys of an encoder that transformers does not know.
 OWN_KEYS = ("model_type", "attention_pattern", "num_experts", "experts_per_token", "expert_capacity_factor",
             "router_aux_loss_coef", "expert_layers")
@@ -199,7 +201,8 @@ class Trimodal(nn.Module):
     """config: the keys of Trident's configuration file; the encoders' architectures in primary_encoder,
     secondary_encoder."""
 
-    def __init__(self, config):
+    def __init__(self, config, preprocessing=None):
+        """preprocessing: that of columns which become vectors (columns.py)."""
         super().__init__()
         self.config = config
         self.pooling = config.get("pooling", "pooler")
@@ -221,9 +224,13 @@ class Trimodal(nn.Module):
             self.branches.append(name)
         columns = len(config.get("tab_field_list") or [])
         self.tabular = Tabular(columns, common) if columns else None
+        if config.get("tabular") == "embedded":
+            self.tabular = EmbeddedTabular(config, preprocessing, common)
         width = common * (len(self.branches) + (columns > 0))
         self.fusion = Fusion(width, config["fusion_hidden_dim"], config["num_classes"],
                              config.get("fusion_dropout", 0.1))
+        if config.get("fusion") == "gated":
+            self.fusion = GatedFusion(self.fusion, width)
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
         self.label_smoothing, self.focal_gamma = 0.0, 0.0  # of the loss
@@ -262,7 +269,8 @@ class Trimodal(nn.Module):
         return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, torch.finfo(dtype).min)
 
     def forward(self, texts, numbers=None):
-        """texts: {branch: (ids, mask) or (ids, mask, windows)}; numbers: [batch, columns]. Returns logits
+        """texts: {branch: (ids, mask) or (ids, mask, windows)}; numbers: [batch, columns], or of
+        columns that become vectors their fields. Returns logits
         [batch, classes]."""
         parts = [self.encode(name, *texts[name]) for name in self.branches]
         if self.tabular is not None:
