@@ -22,6 +22,7 @@ typedef struct job_what {
     tri_texts float_layers;
     int lanes;                 /* of the target */
     int fed;                   /* forward programs get their inputs from rank 0 */
+    int vectors;               /* columns of each kind become vectors, and branches are gated */
 } job_what;
 
 typedef struct job {
@@ -58,7 +59,12 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
         t->encoder[b].vocab_size = 41 + 2 * b;
     }
     t->config.pooling = is->pooling;
-    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = is->no_table ? 0 : 3}, (tri_texts){no_decay, 3}, &t->model);
+    static const tri_column columns[] = {{TRI_COLUMN_PIECEWISE, 3, 1}, {TRI_COLUMN_CATEGORY, 3, 0},
+                                         {.kind = TRI_COLUMN_PERIODIC}};
+    if (is->vectors) t->config.fusion = TRI_FUSION_GATED;
+    t->config.column_dim = 5, t->config.numeric_frequencies = 4;
+    tri__model_make(&t->arena, &t->config, t->encoder,
+                    (tri_columns){.n = is->no_table ? 0 : 3, .at = is->vectors ? columns : NULL}, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,

@@ -273,7 +273,7 @@ def draw_weights(model):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             spread = 0.02 if ".self.query." in key or ".self.key." in key else 1.0 if ".router." in key else 0.05
-            if key.startswith(("tabular.", "fusion.gate.")) and ".linear." not in key:
+            if model.config.get("tabular") == "embedded" and key.startswith(("tabular.", "fusion.")):
                 spread = 0.5
             parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if encoders.is_gain(key) else 0.0))
 
