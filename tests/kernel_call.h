@@ -87,8 +87,8 @@ static inline void fill_real(kernel_call *k, int arg) {
     if (is_scale(k, arg)) low = 0.002, high = 0.02;
     if (arg == TRI_ARG(quantize_int8, m) && is_quantize(k->at.op)) low = 0, high = 1.5; /* maxima, some too small */
     static const tri_op curved[] = {TRI_OP_gelu, TRI_OP_gelu_din, TRI_OP_gelu_din_db, TRI_OP_tanh,
-                                    TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate, TRI_OP_gate_din, TRI_OP_gelu_tanh, TRI_OP_gelu_tanh_din,
-                                    TRI_OP_silu, TRI_OP_silu_din};
+                                    TRI_OP_gated, TRI_OP_gated_din, TRI_OP_gate, TRI_OP_gate_din, TRI_OP_gelu_tanh,
+                                    TRI_OP_gelu_tanh_din, TRI_OP_silu, TRI_OP_silu_din};
     for (size_t i = 0; i < sizeof curved / sizeof *curved; i++)
         if (k->at.op == curved[i]) low = -7, high = 7;
     for (int64_t i = 0; i < operand_count(k, arg); i++) {
@@ -324,8 +324,8 @@ static inline void kernel_call_open_mixed(kernel_call *k, const kernel_case *at,
         tri_tensor *t = &k->call.t[a];
         t->rows = operand_extent(at, operand->dims);
         t->cols = operand_extent(at, strchr(operand->dims, ',') + 1);
-        if ((left_out >> a & 1) || (operand->optional && (t->cols == 0 || (strchr("MPVB", operand->dims[0]) && t->rows == 0))))
-            continue;
+        int none = t->cols == 0 || (strchr("MPVB", operand->dims[0]) && t->rows == 0);
+        if ((left_out >> a & 1) || (operand->optional && none)) continue;
         k->call.dtype[a] = (uint8_t)operand_dtype(k, a);
         k->bytes[a] = (size_t)(t->rows * t->cols) * tri__dtype_bytes(operand_dtype(k, a));
         k->block[a] = malloc(k->bytes[a] + 2 * GUARD);

@@ -63,8 +63,8 @@ static inline void job_plan(tiny *t, const job_what *is, int rank) {
                                          {.kind = TRI_COLUMN_PERIODIC}};
     if (is->vectors) t->config.fusion = TRI_FUSION_GATED;
     t->config.column_dim = 5, t->config.numeric_frequencies = 4;
-    tri__model_make(&t->arena, &t->config, t->encoder,
-                    (tri_columns){.n = is->no_table ? 0 : 3, .at = is->vectors ? columns : NULL}, (tri_texts){no_decay, 3}, &t->model);
+    tri_columns table = {.n = is->no_table ? 0 : 3, .at = is->vectors ? columns : NULL};
+    tri__model_make(&t->arena, &t->config, t->encoder, table, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};
     t->in.rank = rank;
     t->in.staging = is->staging, t->in.sharding = is->sharding, t->in.recompute = is->recompute,

@@ -32,7 +32,8 @@ static const char *cut_text(tri_arena *arena, const tri_network *model, const tr
 static tri_status cut(tiny *t, const int layers[2], int pp, tri_staging staging, tri_stages *out) {
     t->encoder[0].num_hidden_layers = layers[0], t->encoder[1] = t->encoder[0],
     t->encoder[1].num_hidden_layers = layers[1];
-    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = t->model.n_columns}, (tri_texts){0}, &t->model);
+    tri_columns columns = {.n = t->model.n_columns};
+    tri__model_make(&t->arena, &t->config, t->encoder, columns, (tri_texts){0}, &t->model);
     t->in.mesh.pp = pp, t->in.staging = staging;
     t->in.max.of[TRI_SYM_T1] = t->in.max.of[TRI_SYM_T0], t->in.max.squares[TRI_SYM_T1] = t->in.max.squares[TRI_SYM_T0];
     return tri__stages_plan(&t->arena, &t->in, out);

@@ -360,7 +360,8 @@ static void bytes_per_parameter_shared_out(void **state) {
                 tiny_open_rank(&t, "cpu", 1, 0, 0.1, 1, &(tiny_rank){.dp = n, .sharding = {.kind = cases[i].kind}});
                 tri_encoder e = t.encoder[0];
                 e.vocab_size = 30522, e.hidden_size = 256, e.intermediate_size = 1024;
-                tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, (tri_columns){0}, (tri_texts){0}, &t.model);
+                tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, (tri_columns){0}, (tri_texts){0},
+                                &t.model);
                 plan_as(&t, &(setting){TRI_BF16, wide ? TRI_F32 : TRI_BF16, 0, 1, 0, 0});
                 const int64_t *bytes = t.program[0]->bytes;
                 double held = (double)(bytes[TRI_MEM_PARAM] + bytes[TRI_MEM_GRAD] + bytes[TRI_MEM_STATE]);

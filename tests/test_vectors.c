@@ -1,5 +1,5 @@
-/* test_vectors.c - columns that become vectors: edges of bins and places among them as numpy finds them, what happens to
- * columns without numbers, values or differences, the preprocessing's JSON; and models with such columns and gated
+/* test_vectors.c - columns that become vectors: edges of bins and places among them as numpy finds them, what happens
+ * to columns without numbers, values or differences, the preprocessing's JSON; and models with such columns and gated
  * branches on every kind of mesh, against one rank. */
 #include "tensor_job.h"
 
@@ -109,8 +109,8 @@ static void fit_rows(const char *rows, tri_transform transform, tri_preprocess *
 
 static float place_of(const tri_preprocess *made, int c, const char *text) {
     float place;
-    assert_int_equal(tri__column_numbers(&made->column[c], &made->reading, (tri_field_text){text, strlen(text)}, &place),
-                     TRI_NUMBER_GOOD);
+    tri_field_text field = {text, strlen(text)};
+    assert_int_equal(tri__column_numbers(&made->column[c], &made->reading, field, &place), TRI_NUMBER_GOOD);
     return place;
 }
 
@@ -174,19 +174,20 @@ static void refuses_columns(void **state) {
 static void refuses_files(void **state) {
     (void)state;
     static const char *const columns[][2] = {
-        {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0}", "edges of column \"x\" must be"},
-        {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0, \"edges\": [1]}", "2 to 1025 numbers"},
-        {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0, \"edges\": [1, 1]}", "rising numbers"},
-        {"{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0, \"edges\": [1, \"2\"]}", "rising"},
-        {"{\"name\": \"x\", \"missing\": 0, \"categories\": []}", "0 categories; 1 to 65536"},
+        {"\"transform\": \"none\", \"fill\": 0", "edges of column \"x\" must be"},
+        {"\"transform\": \"none\", \"fill\": 0, \"edges\": [1]", "2 to 1025 numbers"},
+        {"\"transform\": \"none\", \"fill\": 0, \"edges\": [1, 1]", "rising numbers"},
+        {"\"transform\": \"none\", \"fill\": 0, \"edges\": [1, \"2\"]", "rising"},
+        {"\"categories\": []", "0 categories; 1 to 65536"},
     };
     char text[1024];
     for (size_t i = 0; i <= sizeof columns / sizeof *columns; i++) {
         int last = i == sizeof columns / sizeof *columns;
         snprintf(text, sizeof text,
                  "{\"version\": 3, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": [\"t\"], "
-                 "\"secondary_text\": [], \"decimal_mark\": \".\", \"missing_values\": [], \"columns\": [%s]%s}",
-                 last ? "" : columns[i][0], last ? "" : ", \"vectors\": \"piecewise\"");
+                 "\"secondary_text\": [], \"decimal_mark\": \".\", \"missing_values\": [], \"columns\": "
+                 "[{\"name\": \"x\", \"missing\": 0, %s}]%s}",
+                 last ? "\"transform\": \"none\"" : columns[i][0], last ? "" : ", \"vectors\": \"piecewise\"");
         tri_preprocess *made;
         tri_json *json = json_of(text);
         assert_int_equal(tri__preprocess_parse(json, "file", &made), TRI_DATA);

@@ -39,7 +39,9 @@ def fit_number(name, texts, bins):
     column = {"name": name, "missing": texts.count(""), "transform": "standard", "fill": fill,
               "mean": float(filled.mean()), "deviation": deviation}
     if bins:
-        edges = numpy.quantile(present, numpy.linspace(0, 1, bins + 1))
+        edges = numpy.unique(present)
+        if len(edges) > bins + 1:
+            edges = numpy.quantile(present, numpy.linspace(0, 1, bins + 1))
         edges = numpy.unique(((edges - column["mean"]) / deviation).astype(numpy.float32)).astype(float)
         column["edges"] = edges.tolist() if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
     return column

@@ -229,7 +229,8 @@ def forward_loss(model, config, samples):
     if config.get("tabular") == "embedded":
         numbers = [s["fields"] for s in samples]
     else:
-        numbers = torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular else None
+        numbers = (torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular
+                   else None)
     logits = model(texts, numbers)
     return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
 

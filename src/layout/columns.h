@@ -1,5 +1,5 @@
-/* columns.h - columns of a table that a model turns into vectors, as words that kernels read: the operand `words` of the
- * operation `columns`. A row of the table has one number for each column:
+/* columns.h - columns of a table that a model turns into vectors, as words that kernels read: the operand `words` of
+ * the operation `columns`. A row of the table has one number for each column:
  *
  *   piecewise   its place among the column's bins: 0 at the first edge, k at edge k, linear between, and as far beyond
  *               the outer bins as these go on

@@ -39,7 +39,7 @@ const tri_option tri__model_options[] = {
     ROW(INT, column_dim, .value = "16", .min = 1, .max = TRI_COLUMN_DIM_MAX,
         .help = "tabular embedded: width of a column's vector"),
     ROW(INT, numeric_bins, .value = "32", .min = 1, .max = TRI_BINS_MAX,
-        .help = "piecewise: bins of a number at most; edges are quantiles of the training rows, equal ones are one"),
+        .help = "piecewise: bins of a number at most, between quantiles of the training rows"),
     ROW(INT, numeric_frequencies, .value = "48", .min = 1, .max = 4096, .help = "periodic: frequencies of a number"),
     ROW(REAL, frequency_scale, .value = "0.05", .min = 1e-6, .max = 1e6,
         .help = "periodic: standard deviation of initial frequencies, in periods for each unit of the number"),

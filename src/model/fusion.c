@@ -1,4 +1,5 @@
-/* fusion.c - the head: concatenated branches, perhaps scaled by gates, linear, ReLU, dropout, linear; class-weighted cross-entropy. */
+/* fusion.c - the head: concatenated branches, perhaps scaled by gates, linear, ReLU, dropout, linear; class-weighted
+ * cross-entropy. */
 #include "model/model.h"
 
 /* With biases of 1 gates begin near sigmoid(1) = 0.73, whatever the branches are. */

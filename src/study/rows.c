@@ -14,8 +14,8 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                             .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
-            tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number%s", out->columns,
-                     s->model.tabular == TRI_TABULAR_EMBEDDED ? " of no missing values" : "");
+            tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number%s",
+                     out->columns, s->model.tabular == TRI_TABULAR_EMBEDDED ? " of no missing values" : "");
         return TRI_OK;
     }
     TRI_TRY(tri__data_files(s->data_path, &files));

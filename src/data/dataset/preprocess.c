@@ -331,7 +331,8 @@ char *tri__preprocess_describe(const tri_preprocess *preprocess) {
     for (int c = 0; c < shown; c++, text = longer) {
         const tri_column_stats *stats = &preprocess->column[c];
         char missing[48] = "", bins[24] = "";
-        if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", stats->n_edges - 1, stats->n_edges > 2 ? "s" : "");
+        int n_bins = stats->n_edges - 1;
+        if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
         if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
         int n =
             stats->category

@@ -1,5 +1,6 @@
-/* preprocess_json.c - preprocessing as JSON, version 2, or 3 where columns become vectors: stored in checkpoints as preprocessing.json and in token
- * stores. It is validated like any input when read: a checkpoint is not trusted. docs/guide/data.md lists the keys. */
+/* preprocess_json.c - preprocessing as JSON, version 2, or 3 where columns become vectors: stored in checkpoints as
+ * preprocessing.json and in token stores. It is validated like any input when read: a checkpoint is not trusted.
+ * docs/guide/data.md lists the keys. */
 #include "data/dataset/preprocess.h"
 
 #include <math.h>
@@ -60,13 +61,12 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
             tri__json_decref(columns);
             return NULL;
         }
-    tri_json *made =
-           tri__json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                          p->embedding ? WITH_VECTORS : VERSION, "label_name", p->label_name, "label_by_index", p->label_by_index, "labels",
-                          texts_json(p->label, p->n_classes), "primary_text", texts_json(p->text[0].at, p->text[0].n),
-                          "secondary_text", texts_json(p->text[1].at, p->text[1].n), "decimal_mark",
-                          mark_json(p->reading.decimal), "missing_values",
-                          texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+    tri_json *made = tri__json_pack(
+        "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", p->embedding ? WITH_VECTORS : VERSION, "label_name",
+        p->label_name, "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
+        "primary_text", texts_json(p->text[0].at, p->text[0].n), "secondary_text",
+        texts_json(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
+        texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
     if (!made || !p->embedding || !tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding])))
         return made;
     tri__json_decref(made);

@@ -1,8 +1,9 @@
 /* vectors.c - columns that become vectors: bins of numbers (piecewise linear encoding; Gorishniy et al., "On Embeddings
  * for Numerical Features in Tabular Deep Learning", 2022), and what a model has to know of each column.
  *
- *   edges   quantiles 0, 1/bins, ..., 1 of the training rows, as numpy.quantile computes them, transformed as numbers
- *           are; equal ones are one. A constant column has the bin from its value x to x + max(1, |x|)
+ *   edges   the different values of the training rows, if these are at most bins + 1, else their quantiles 0, 1/bins,
+ *           ..., 1, as numpy.quantile computes them; transformed as numbers are; equal ones are one. A constant column
+ *           has the bin from its value x to x + max(1, |x|)
  *   place   k + the share of bin k below x. Before the first edge and behind the last one the outer bins go on, by the
  *           width of one at most: a value far beyond those of training counts as one a bin's width beyond */
 #include "data/dataset/preprocess.h"
@@ -16,8 +17,14 @@
 tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats) {
     stats->edge = malloc(((size_t)bins + 1) * sizeof *stats->edge);
     if (!stats->edge) return tri__fail(TRI_RESOURCE, "column \"%s\": out of memory", stats->name);
-    stats->n_edges = bins + 1;
-    tri__quantiles_at(sorted, n, stats->n_edges, stats->edge);
+    int64_t different = 0;
+    for (int64_t i = 0; i < n && different <= bins + 1; i++) {
+        if (i && sorted[i] == sorted[i - 1]) continue;
+        if (different <= bins) stats->edge[different] = sorted[i];
+        different++;
+    }
+    stats->n_edges = different <= bins ? (int)different : bins + 1;
+    if (different > bins + 1) tri__quantiles_at(sorted, n, stats->n_edges, stats->edge);
     return TRI_OK;
 }
 
