@@ -192,6 +192,7 @@ static void rows_equal_those_of_a_table(void **state) {
         char mark = i % 2 ? ',' : '.';
         write_table("table.csv", 300, i % 2 ? ';' : ',', mark);
         tri_preprocess_spec spec = made_spec(transforms[i % 3], i % 4, i < 5 ? 3 : 0, mark);
+        spec.vectors = (tri_vectors)(i % 3 ? 0 : i ? TRI_VECTORS_PERIODIC : TRI_VECTORS_PIECEWISE), spec.bins = 7;
         fitted f;
         fit(&f, in_folder("table.csv", path), vocabulary, &spec, MAX_LEN);
         compare(&f, MAX_LEN);

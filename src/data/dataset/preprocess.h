@@ -71,8 +71,8 @@ typedef struct tri_preprocess_spec {
 /* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers (the others are then bad);
  * otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors: TRI_CATEGORY_ROWS_MAX). Labels: with
  * label_list, a label's index in it, or the class's number; else, if every label is an integer in 0..n_classes-1, that
- * number; otherwise the distinct texts, in byte order, of which there must be n_classes. With bad_rows skip, numbers are
- * the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
+ * number; otherwise the distinct texts, in byte order, of which there must be n_classes. With bad_rows skip, numbers
+ * are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
  * existing columns if one is missing. The result does not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
