@@ -412,7 +412,9 @@ static void test_json(void **state) {
               "\"positive_label\":\"bad\",\"classes\":{"
               "\"good\":{\"rows\":1,\"precision\":1.0,\"recall\":1.0,\"f1\":1.0},"
               "\"bad\":{\"rows\":0,\"precision\":0.0,\"recall\":0.0,\"f1\":0.0}},"
-              "\"confusion\":{\"good\":{\"good\":1,\"bad\":0},\"bad\":{\"good\":0,\"bad\":0}},\"rows\":1}");
+              "\"confusion\":{\"good\":{\"good\":1,\"bad\":0},\"bad\":{\"good\":0,\"bad\":0}},\"rows\":1,"
+              "\"ece\":0.25,\"brier\":0.0625,\"reliability\":[{\"from\":0.733333333,\"to\":0.8,\"rows\":1,"
+              "\"confidence\":0.75,\"accuracy\":1.0}]}");
     free(line);
     tri__json_decref(json);
     tri__scores_free(&s);

@@ -22,6 +22,11 @@ const char *tri_model_label(const tri_model *model, int index) {
 
 const char *tri_model_column(const tri_model *model, int index) { return tri__model_column(model, index); }
 
+int tri_model_decide(const tri_model *model, const float *probabilities) {
+    const tri_model_facts *facts = tri__model_facts(model);
+    return tri__decision_class(facts->decision, probabilities, facts->n_classes);
+}
+
 tri_status tri_model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probabilities) {
     return tri__done(tri__model_predict(model, rows, n, probabilities));
 }

@@ -33,7 +33,10 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
 
 tri_status tri_evaluate(tri_session *session, tri_result *out) {
     tri_scores scores = {0};
-    TRI_TRY(tri__session_scores(session, &scores, NULL));
+    float *probs = NULL;
+    TRI_TRY(tri__session_scores(session, &scores, session->lead ? &probs : NULL));
+    tri_status status = session->lead ? tri__session_decide(session, probs) : TRI_OK;
+    free(probs);
     *out = (tri_result){.rows = scores.rows,
                         .loss = scores.loss,
                         .log_loss = scores.log_loss,
@@ -43,7 +46,7 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
                         .average_precision = scores.average_precision,
                         .roc_auc = scores.roc_auc};
     tri__scores_free(&scores);
-    return tri__done(TRI_OK);
+    return tri__done(status);
 }
 
 const char *tri_positive_label(const tri_session *session) {

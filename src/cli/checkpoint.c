@@ -50,7 +50,7 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     return bytes;
 }
 
-/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine; or why it is not a checkpoint. deep: 1:
+/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine, decision; or why it is not a checkpoint. deep: 1:
  * verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
@@ -69,10 +69,11 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     }
     const tri_json *mesh = tri__json_get(tri__json_get(manifest, "state"), "mesh");
     tri_json_int step = manifest ? tri__json_integer_value(tri__json_get(manifest, "step")) : f->n ? f->steps[i] : -1;
-    *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?}", "path", path, "step", step, "valid",
+    *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
                           manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
-                          tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error());
+                          tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(), "decision",
+                          tri__json_get(tri__json_get(manifest, "state"), "decision"));
     tri__json_decref(manifest);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -86,10 +87,16 @@ static void add_row(tri_text_table *table, const tri_json *row) {
         snprintf(mesh, sizeof mesh, "pp=%d tp=%d dp=%d", (int)tri__json_integer_value(tri__json_get(m, "pp")),
                  (int)tri__json_integer_value(tri__json_get(m, "tp")),
                  (int)tri__json_integer_value(tri__json_get(m, "dp")));
-    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s%s", (long long)tri__json_integer_value(tri__json_get(row, "step")),
+    const tri_json *d = tri__json_get(row, "decision"), *threshold = tri__json_get(d, "threshold");
+    char temperature[32] = "-", from[32] = "-";
+    if (tri__json_is_object(d))
+        snprintf(temperature, sizeof temperature, "%.4g", tri__json_number_value(tri__json_get(d, "temperature")));
+    if (tri__json_is_number(threshold)) snprintf(from, sizeof from, "%.4g", tri__json_number_value(threshold));
+    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s\t%s\t%s%s",
+                        (long long)tri__json_integer_value(tri__json_get(row, "step")),
                         tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh,
-                        engine ? engine : "-", tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "",
-                        reason ? reason : "ok");
+                        engine ? engine : "-", temperature, from,
+                        tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
 }
 
 /* ls and verify. verify hashes all files and fails (TRI_DATA) if a checkpoint is damaged. */
@@ -99,7 +106,7 @@ static tri_status list(tri_cli *cli, const tri_settings *settings, const char *p
     tri_text_table table = {0};
     int bad = 0, n = f.n ? f.n : 1;
     char first[1024] = "";
-    tri__text_table_add(&table, "step\tsize\tmesh\ttrident\tstate");
+    tri__text_table_add(&table, "step\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate");
     tri_status status = TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++) {
         tri_json *row = NULL;

@@ -11,8 +11,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8 };
+enum { NAME_WIDTH = 32, NAME_BYTES = 4 * NAME_WIDTH + 8, FIGURE_BYTES = 48 };
 enum { SHOWN_MATRIX = 12 }; /* classes: larger matrices are only in --json */
+
+typedef struct eval_options {
+    int64_t bootstrap;
+} eval_options;
+
+#define ROW(kind, field, ...) TRI_OWN_ROW(eval_options, "eval", kind, field, __VA_ARGS__)
+const tri_option tri__eval_options[] = {
+    ROW(INT, bootstrap, .value = "1000", .min = 0, .max = 100000,
+        .help = "resamples of the rows, for an interval of 95 % of each figure; 0: no intervals"),
+    {0}};
 
 static tri_status print_table(const tri_cli *cli, tri_text_table *table) {
     tri_status status = tri__text_table_print(table, cli->out, cli->out_color);
@@ -25,33 +35,102 @@ static const char *name_of(const tri_scores *s, int class, char out[static NAME_
 }
 
 /* A dash if undefined (the area of a label without rows). */
-static const char *area(double value, char out[static 32]) {
-    snprintf(out, 32, isfinite(value) ? "%.4f" : "-", value);
+static const char *area(double value, char out[static FIGURE_BYTES]) {
+    snprintf(out, FIGURE_BYTES, isfinite(value) ? "%.4f" : "-", value);
     return out;
 }
 
-static tri_status print_whole(const tri_cli *cli, const tri_scores *s) {
-    char name[NAME_BYTES], pr[32], average[32], roc[32];
+/* A figure's interval; "" without one. */
+static const char *interval(const tri_interval *i, char out[static FIGURE_BYTES]) {
+    out[0] = 0;
+    if (i && isfinite(i->low)) snprintf(out, FIGURE_BYTES, "%.4f to %.4f", i->low, i->high);
+    return out;
+}
+
+/* The figures of the whole table, one a line. */
+static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
+    const tri_scores *s = &e->scores;
+    const struct {
+        const char *name;
+        tri_figure figure;
+        double value;
+    } rows[] = {{"loss", TRI_FIGURE_LOSS, s->loss},
+                {"log loss", TRI_FIGURE_LOG_LOSS, s->log_loss},
+                {"accuracy", TRI_FIGURE_ACCURACY, s->accuracy},
+                {"F1 macro", TRI_FIGURE_F1_MACRO, s->f1_macro},
+                {"PR AUC", TRI_FIGURE_PR_AUC, s->pr_auc},
+                {"avg precision", TRI_FIGURE_AVERAGE_PRECISION, s->average_precision},
+                {"ROC AUC", TRI_FIGURE_ROC_AUC, s->roc_auc},
+                {"ECE", TRI_FIGURE_ECE, s->reliability.ece},
+                {"Brier score", TRI_FIGURE_BRIER, s->reliability.brier}};
+    int with = e->intervals.resamples > 0;
+    char name[NAME_BYTES], value[FIGURE_BYTES], range[FIGURE_BYTES];
     tri_text_table table = {0};
-    tri__text_table_add(&table, "rows\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");
-    tri__text_table_add(&table, "%lld\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f", (long long)s->rows, s->loss, s->accuracy,
-                        s->f1_macro, area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
-                        s->log_loss);
+    tri__text_table_add(&table, "%lld rows\tvalue%s", (long long)s->rows, with ? "\t95 % interval" : "");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        tri__text_table_add(&table, "%s\t%s%s%s", rows[i].name, area(rows[i].value, value), with ? "\t" : "",
+                            interval(with ? &e->intervals.of[rows[i].figure] : NULL, range));
     TRI_TRY(print_table(cli, &table));
     if (s->positive >= 0)
-        fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n\n", name_of(s, s->positive, name));
-    else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n\n", cli->out);
+        fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
+    else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n", cli->out);
+    if (with)
+        fprintf(cli->out, "Intervals: percentiles of %lld resamples of the rows (--bootstrap).\n",
+                (long long)e->intervals.resamples);
     return TRI_OK;
 }
 
-static tri_status print_classes(const tri_cli *cli, const tri_scores *s) {
+/* What the temperature does to the probabilities, and where the threshold is. */
+static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
+    const tri_scores *s = &e->scores;
+    const tri_decision *d = &e->decision;
+    const char *chosen = tri__json_string_value(tri__json_get(e->fitted, "chosen_for"));
+    int is_own = tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
+                 tri__json_number_value(tri__json_get(e->fitted, "threshold")) == d->threshold;
     char name[NAME_BYTES];
+    if (d->temperature != 1)
+        fprintf(cli->out,
+                "Temperature %.4g, fitted to validation: log loss %.4f to %.4f, ECE %.4f to %.4f, Brier score %.4f to "
+                "%.4f.\n",
+                d->temperature, e->before.log_loss, s->log_loss, e->before.ece, s->reliability.ece, e->before.brier,
+                s->reliability.brier);
+    if (d->has_threshold)
+        fprintf(cli->out, "Threshold: label %s from a probability of %.6g on%s%s%s.\n", name_of(s, d->positive, name),
+                d->threshold, chosen && is_own ? " (" : "", chosen && is_own ? chosen : "", chosen && is_own ? ")" : "");
+    fputc('\n', cli->out);
+}
+
+static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
+    const tri_scores *s = &e->scores;
+    const tri_intervals *i = &e->intervals;
+    char name[NAME_BYTES], precision[FIGURE_BYTES], recall[FIGURE_BYTES], f1[FIGURE_BYTES];
     tri_text_table table = {0};
-    tri__text_table_add(&table, "label\trows\tprecision\trecall\tF1");
-    for (int c = 0; c < s->n_classes; c++)
-        tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%.4f\t%.4f", name_of(s, c, name),
-                            c == s->positive ? " (positive)" : "", (long long)s->support[c], s->precision[c],
-                            s->recall[c], s->f1[c]);
+    int with = i->precision != NULL;
+    tri__text_table_add(&table, with ? "label\trows\tprecision\t95 %%\trecall\t95 %%\tF1\t95 %%"
+                                     : "label\trows\tprecision\trecall\tF1");
+    for (int c = 0; c < s->n_classes; c++) {
+        const char *mark = c == s->positive ? " (positive)" : "";
+        if (with)
+            tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%s\t%.4f\t%s\t%.4f\t%s", name_of(s, c, name), mark,
+                                (long long)s->support[c], s->precision[c], interval(&i->precision[c], precision),
+                                s->recall[c], interval(&i->recall[c], recall), s->f1[c], interval(&i->f1[c], f1));
+        else
+            tri__text_table_add(&table, "%s%s\t%lld\t%.4f\t%.4f\t%.4f", name_of(s, c, name), mark,
+                                (long long)s->support[c], s->precision[c], s->recall[c], s->f1[c]);
+    }
+    return print_table(cli, &table);
+}
+
+/* Rows by the probability of their likeliest label. */
+static tri_status print_reliability(const tri_cli *cli, const tri_reliability *r) {
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "confidence\trows\tmean\taccuracy");
+    for (int k = 0; k < TRI_RELIABILITY_BINS; k++)
+        if (r->bin[k].rows > 0)
+            tri__text_table_add(&table, "%.3f to %.3f\t%.0f\t%.4f\t%.4f", k / (double)TRI_RELIABILITY_BINS,
+                                (k + 1) / (double)TRI_RELIABILITY_BINS, r->bin[k].rows, r->bin[k].confidence,
+                                r->bin[k].accuracy);
+    fputc('\n', cli->out);
     return print_table(cli, &table);
 }
 
@@ -77,16 +156,34 @@ static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
     return print_table(cli, &table);
 }
 
-static tri_status print_scores(const tri_cli *cli, const tri_scores *s) {
-    TRI_TRY(print_whole(cli, s));
-    TRI_TRY(print_classes(cli, s));
-    return print_confusion(cli, s);
+static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
+    TRI_TRY(print_whole(cli, e));
+    print_decision(cli, e);
+    TRI_TRY(print_classes(cli, e));
+    TRI_TRY(print_confusion(cli, &e->scores));
+    return print_reliability(cli, &e->scores.reliability);
+}
+
+/* The temperature, and figures before it; the threshold and how it was found. */
+static tri_json *decision_json(const tri_evaluation *e) {
+    const tri_decision *d = &e->decision;
+    tri_json *all = tri__json_pack("{s:f, s:o, s:o, s:{s:f, s:f, s:f}}", "temperature", d->temperature, "threshold",
+                                   d->has_threshold ? tri__json_real(d->threshold) : tri__json_null(), "positive",
+                                   d->has_threshold ? tri__json_string(e->scores.label[d->positive])
+                                                    : tri__json_null(),
+                                   "before_temperature", "log_loss", e->before.log_loss, "ece", e->before.ece, "brier",
+                                   e->before.brier);
+    if (e->fitted) tri__json_set(all, "fitted", e->fitted);
+    return all;
 }
 
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri_json *object = tri__scores_json(&e->scores);
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
+    tri__json_set_new(object, "decision", decision_json(e));
+    if (e->intervals.resamples)
+        tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
     tri_status status = tri__print_json(cli->out, object);
     tri__json_decref(object);
     return status;
@@ -94,27 +191,27 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
 
 /* On each rank; the first one prints. */
 static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
-    (void)context;
+    const eval_options *own = context;
     tri_evaluation made = {0};
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     int prints = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(settings, world, &log, &made);
-    if (status == TRI_OK && prints)
-        status = settings->json ? print_object(cli, &made) : print_scores(cli, &made.scores);
+    if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
+    if (status == TRI_OK && prints) status = settings->json ? print_object(cli, &made) : print_scores(cli, &made);
     tri__progress_close(&sink);
-    tri__scores_free(&made.scores);
+    tri__evaluation_free(&made);
     return status;
 }
 
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
+    eval_options own;
     int n_words = 0;
-    tri_status status = tri__cli_settings(&settings, "eval", n, args, NULL, 0, &n_words);
+    tri_status status = tri__cli_own_settings(&settings, "eval", &own, n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");
-    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, eval_here, NULL);
+    if (status == TRI_OK) status = tri__launch_infer(cli, &settings, eval_here, &own);
     tri__settings_free(&settings);
     return status;
 }

@@ -19,7 +19,7 @@
 const tri_command tri__commands[] = {
     COMMAND(train, .model = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
-    COMMAND(eval, .summary = "score a checkpoint on a table",
+    COMMAND(eval, .own = tri__eval_options, .summary = "score a checkpoint on a table",
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
     COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),

@@ -92,14 +92,15 @@ static tri_status put_name(const writer *w, const char *prefix, const char *name
     return TRI_OK;
 }
 
-/* Sorts the classes of row i into output order: by falling probability, ties in class order. */
+/* Sorts the classes of row i into output order: the label, then by falling probability, ties in class order. */
 static const float *sort_classes(const writer *w, int64_t i) {
     const float *probs = w->p->probs + i * w->p->n_classes;
     int n = w->p->n_classes, most = w->top ? w->top : 1;
+    int label = tri__decision_class(&w->p->decision, probs, n);
     for (int c = 0; c < n; c++) w->order[c] = c;
     for (int k = 0; k < most; k++) {
-        int best = k;
-        for (int c = k + 1; c < n; c++)
+        int best = k ? k : label;
+        for (int c = k + 1; c < n && k; c++)
             if (probs[w->order[c]] > probs[w->order[best]]) best = c;
         int chosen = w->order[best];
         memmove(w->order + k + 1, w->order + k, (size_t)(best - k) * sizeof *w->order);

@@ -13,6 +13,7 @@
 #include "study/study.h"
 #include "train/run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,33 @@ static void print_model(FILE *out, const char *folder, tri_best_by by, const cha
         fprintf(out, "checkpoint  %s (last)\nbest        %s (by validation %s: %s)\n", last, best,
                 tri__best_name(by), taken);
     }
+}
+
+static double number(const tri_json *object, const char *key) {
+    const tri_json *value = tri__json_get(object, key);
+    return tri__json_is_number(value) ? tri__json_number_value(value) : NAN;
+}
+
+/* Prints the temperature and the threshold of the checkpoint that the run folder resolves to. */
+static void print_decision(FILE *out, const tri_json *summary) {
+    const tri_json *best = tri__json_get(tri__json_get(tri__json_get(summary, "best"), "figures"), "decision"),
+                   *d = best ? best : tri__json_get(summary, "decision"), *losses = tri__json_get(d, "log_loss");
+    const char *fit = tri__json_string_value(tri__json_get(d, "fit")),
+               *asked = tri__json_string_value(tri__json_get(d, "chosen_for"));
+    if (!fit) return;
+    fprintf(out, "decision    temperature %.4g", number(d, "temperature"));
+    if (!strcmp(fit, "separated")) fputs(" (every validation row is right: nothing to fit)", out);
+    else if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
+    else
+        fprintf(out, " (%svalidation log loss %.4f to %.4f)", !strcmp(fit, "bounded") ? "the end of its range; " : "",
+                tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));
+    if (asked && tri__json_is_number(tri__json_get(d, "threshold")))
+        fprintf(out, ", %s from a probability of %.4g (%s%s: precision %.4f, recall %.4f, F1 %.4f)",
+                tri__json_string_value(tri__json_get(d, "positive")), number(d, "threshold"), asked,
+                tri__json_is_true(tri__json_get(d, "reached")) ? "" : ", not reached", number(d, "precision"),
+                number(d, "recall"), number(d, "f1"));
+    else if (asked) fprintf(out, ", no threshold (%s: no validation row is of the positive label)", asked);
+    fputc('\n', out);
 }
 
 /* Suggests a table other than the training table. model: a run folder or a checkpoint. */
@@ -63,6 +91,7 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
                                       settings->output_dir); /* --resume DIR, and no step was left to take */
     if (elsewhere) fprintf(out, "checkpoint  %s (nothing was left to train)\n", outcome->checkpoint);
     else print_model(out, settings->output_dir, (tri_best_by)settings->best_by, outcome->checkpoint);
+    print_decision(out, outcome->summary);
     return print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
 }
 

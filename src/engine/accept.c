@@ -232,6 +232,22 @@ tri_status tri__infer_accept(const tri_settings *settings) {
     return check_microbatches(settings);
 }
 
+static tri_status check_threshold(const tri_settings *s) {
+    tri_threshold asked;
+    TRI_TRY(tri__threshold_parse(s->threshold, &asked));
+    if (asked.kind == TRI_THRESHOLD_NUMBER)
+        return tri__fail(TRI_USAGE,
+                         "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or cost=A:B; "
+                         "a number is for eval, predict and serve",
+                         s->threshold);
+    if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
+        return tri__fail(TRI_USAGE,
+                         "--threshold %s: a threshold is of the positive one of two classes, and num_classes is %lld: "
+                         "leave it out, and the likeliest class is said",
+                         s->threshold, (long long)s->model.num_classes);
+    return TRI_OK;
+}
+
 tri_status tri__engine_accept(const tri_settings *settings) {
     tri_mesh mesh;
     int64_t global = settings->global_batch_size;
@@ -247,6 +263,7 @@ tri_status tri__engine_accept(const tri_settings *settings) {
                          settings->head_lr, settings->head_lr);
     TRI_TRY(check_loss(settings));
     TRI_TRY(check_average(settings));
+    TRI_TRY(check_threshold(settings));
     int readers = tri__mesh_readers(&mesh);
     if (global && settings->batch_size != (global + readers - 1) / readers)
         return tri__fail(TRI_USAGE, "global_batch_size %lld is not batch_size %lld x %d replica%s; give one of them",

@@ -1,62 +1,25 @@
-/* metrics.c - scores of predicted probabilities. The curves come from one sort of each class's probabilities: walking
- * down the thresholds, equal probabilities together, gives all areas in O(n log n). Same as scikit-learn's
+/* metrics.c - scores of predicted probabilities, in O(n log n) for each class. Same as scikit-learn's
  * precision_recall_curve, average_precision_score, roc_auc_score, precision_recall_fscore_support. */
 #include "engine/metrics.h"
+
+#include "engine/areas.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A row in one class's curve. */
-typedef struct point {
-    float score;
-    int hit; /* 1: the row is of the class */
-} point;
-
-static int descending(const void *a, const void *b) {
-    float x = ((const point *)a)->score, y = ((const point *)b)->score;
-    return (x < y) - (x > y);
-}
-
-enum { PR, AP, ROC, AREAS }; /* area under precision-recall by trapezoids, by steps; ROC */
-
-/* Areas of one class against the rest. points [n], sorted here. Both classes must have rows for ROC, the class itself
- * for the others; undefined areas are NaN. */
-static void find_areas(point *points, int64_t n, double area[static AREAS]) {
-    int64_t hits = 0;
-    for (int64_t i = 0; i < n; i++) hits += points[i].hit;
-    for (int a = 0; a < AREAS; a++) area[a] = NAN;
-    if (hits == 0) return;
-    qsort(points, (size_t)n, sizeof *points, descending);
-    double tp = 0, fp = 0, last_recall = 0, last_precision = 1, pr_area = 0, steps = 0, roc_area = 0;
-    for (int64_t i = 0; i < n;) {
-        double more_tp = 0, more_fp = 0;
-        float score = points[i].score;
-        for (; i < n && points[i].score == score; i++) more_tp += points[i].hit, more_fp += !points[i].hit;
-        roc_area += more_fp * (tp + 0.5 * more_tp); /* pairs ranked correctly, ties count half */
-        tp += more_tp, fp += more_fp;
-        double recall = tp / (double)hits, precision = tp / (tp + fp);
-        pr_area += (recall - last_recall) * (precision + last_precision) / 2;
-        steps += (recall - last_recall) * precision;
-        last_recall = recall, last_precision = precision;
-    }
-    area[PR] = pr_area, area[AP] = steps;
-    if (hits < n) area[ROC] = roc_area / ((double)hits * (double)(n - hits));
-}
-
 /* Of the positive class, or the mean over all. probs [n, classes], labels [n]; points [n] is scratch. */
-static void score_areas(const float *probs, const int32_t *labels, point *points, tri_scores *out) {
-    double sum[AREAS] = {0}, *const to[AREAS] = {&out->pr_auc, &out->average_precision, &out->roc_auc};
-    int count[AREAS] = {0}, only = out->positive;
+static void score_areas(const float *probs, const int32_t *labels, tri_curve_point *points, tri_scores *out) {
+    double sum[TRI_AREAS] = {0}, *const to[TRI_AREAS] = {&out->pr_auc, &out->average_precision, &out->roc_auc};
+    int count[TRI_AREAS] = {0}, only = out->positive;
     for (int class = only < 0 ? 0 : only; class < (only < 0 ? out->n_classes : only + 1); class++) {
-        double area[AREAS];
-        for (int64_t i = 0; i < out->rows; i++)
-            points[i] = (point){probs[i * out->n_classes + class], labels[i] == class};
-        find_areas(points, out->rows, area);
-        for (int a = 0; a < AREAS; a++)
+        double area[TRI_AREAS];
+        tri__curve_sort(probs, labels, out->rows, out->n_classes, class, points);
+        tri__curve_areas(points, out->rows, NULL, area);
+        for (int a = 0; a < TRI_AREAS; a++)
             if (!isnan(area[a])) sum[a] += area[a], count[a]++;
     }
-    for (int a = 0; a < AREAS; a++) *to[a] = count[a] ? sum[a] / count[a] : NAN;
+    for (int a = 0; a < TRI_AREAS; a++) *to[a] = count[a] ? sum[a] / count[a] : NAN;
 }
 
 /* From counts of each class: rows with the label, rows predicted, rows with both; 0 / 0 counts as 0. A class that is
@@ -80,15 +43,13 @@ static void score_classes(const int64_t *called, const int64_t *right, tri_score
 }
 
 /* Losses and counts. A probability of 0 counts as the smallest float, so that the loss is finite. */
-static void score_rows(const float *probs, const int32_t *labels, const double *class_weights, int64_t *called,
+static void score_rows(const float *probs, const int32_t *labels, const tri_label_set *classes, int64_t *called,
                        int64_t *right, tri_scores *out) {
     double loss = 0, weights = 0, log_loss = 0;
     for (int64_t i = 0; i < out->rows; i++) {
         const float *row = probs + i * out->n_classes; /* [n_classes] */
-        int label = labels[i], best = 0;
-        for (int c = 1; c < out->n_classes; c++)
-            if (row[c] > row[best]) best = c;
-        double weight = class_weights ? class_weights[label] : 1, loss_i = -log(fmax((double)row[label], 0x1p-126));
+        int label = labels[i], best = tri__decision_class(classes->decision, row, out->n_classes);
+        double weight = classes->weights ? classes->weights[label] : 1, loss_i = -log(fmax((double)row[label], 0x1p-126));
         loss += weight * loss_i, weights += weight, log_loss += loss_i;
         out->support[label]++, called[best]++, right[label] += best == label;
         if (out->confusion) out->confusion[label * out->n_classes + best]++;
@@ -148,12 +109,13 @@ tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, con
     TRI_ASSERT(classes->n >= 2 && classes->positive < 2 && (classes->positive < 0) == (classes->n > 2));
     TRI_TRY(check_rows(probs, labels, n, classes));
     tri_status status = TRI_OK;
-    point *points = malloc((size_t)n * sizeof *points);
+    tri_curve_point *points = malloc((size_t)n * sizeof *points);
     int64_t *counts = calloc(2 * (size_t)classes->n, sizeof *counts); /* called, then right */
     if (points && counts && make_classes(classes, out)) {
-        score_rows(probs, labels, classes->weights, counts, counts + classes->n, out);
+        score_rows(probs, labels, classes, counts, counts + classes->n, out);
         score_classes(counts, counts + classes->n, out);
         score_areas(probs, labels, points, out);
+        tri__reliability(probs, labels, n, classes->n, classes->positive, &out->reliability);
         if (out->above) count_above(probs, labels, out);
     } else {
         status = tri__fail(TRI_RESOURCE, "no memory to score %lld rows", (long long)n);
@@ -230,6 +192,9 @@ tri_json *tri__scores_json(const tri_scores *scores) {
     tri__json_set_new(all, "classes", classes_json(scores));
     if (scores->confusion) tri__json_set_new(all, "confusion", confusion_json(scores));
     tri__json_set_new(all, "rows", tri__json_integer(scores->rows));
+    tri__json_set_new(all, "ece", number(scores->reliability.ece));
+    tri__json_set_new(all, "brier", number(scores->reliability.brier));
+    tri__json_set_new(all, "reliability", tri__reliability_json(&scores->reliability));
     return all;
 }
 

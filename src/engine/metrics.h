@@ -3,6 +3,7 @@
 #define TRI_ENGINE_METRICS_H
 
 #include "base/json.h"
+#include "engine/decision.h"
 
 /* The scores of an evaluation. Per-class arrays have n_classes entries. */
 typedef struct tri_scores {
@@ -12,6 +13,7 @@ typedef struct tri_scores {
     double loss;              /* class-weighted cross-entropy, as in training */
     double log_loss;          /* unweighted */
     double accuracy, f1_macro, pr_auc, average_precision, roc_auc;
+    tri_reliability reliability;
     char **label;                    /* [n_classes] names; owned */
     double *f1, *precision, *recall; /* [n_classes]; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
@@ -31,6 +33,7 @@ typedef struct tri_label_set {
     char *const *label;     /* [n] names */
     const double *weights;  /* [n] in the loss; NULL: all 1 */
     int positive;           /* of two classes: the one that areas are for; beyond two -1 */
+    const tri_decision *decision; /* whose threshold says which class is predicted; NULL: the likeliest */
 } tri_label_set;
 
 enum {
@@ -48,7 +51,7 @@ tri_status tri__scores(const float *probs, const int32_t *labels, int64_t n, con
                        tri_scores *out);
 void tri__scores_free(tri_scores *scores);
 /* loss, accuracy, f1 {macro, per_class}, pr_auc, average_precision, roc_auc, log_loss, positive_label, classes,
- * confusion, rows; classes by name. */
+ * confusion, rows, ece, brier, reliability; classes by name. */
 tri_json *tri__scores_json(const tri_scores *scores);
 /* Its scalar figures, with the names of epoch events in metrics.jsonl. */
 tri_json *tri__scores_figures(const tri_scores *scores);

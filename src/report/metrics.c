@@ -94,7 +94,13 @@ static void put_epoch(FILE *out, const tri_event *event) {
         put_field(out, "roc_auc", event->valid->roc_auc);
         const char *positive = tri__scores_positive(event->valid);
         if (positive) put_words(out, "positive_label", positive);
+        put_field(out, "ece", event->valid->reliability.ece);
+        put_field(out, "brier", event->valid->reliability.brier);
     }
+    const tri_json *threshold = tri__json_get(event->decision, "threshold");
+    if (event->decision)
+        put_field(out, "temperature", tri__json_number_value(tri__json_get(event->decision, "temperature")));
+    if (tri__json_is_number(threshold)) put_field(out, "threshold", tri__json_number_value(threshold));
     put_field(out, "seconds", event->seconds);
     put_key(out, "best");
     fputs(event->best ? "true" : "false", out);

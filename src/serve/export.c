@@ -145,9 +145,12 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     tri_json *config = tri__json_deep_copy(tri__checkpoint_config(e->checkpoint));
     if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert")))
         return tri__fail(TRI_RESOURCE, "out of memory");
-    const tri_json *data = tri__json_get(tri__checkpoint_state(e->checkpoint),
-                                         "data"); /* eval recognises the training table by it */
-    tri_json *state = data ? tri__json_pack("{s:O}", "data", data) : NULL;
+    const tri_json *was = tri__checkpoint_state(e->checkpoint), *data = tri__json_get(was, "data"),
+                   *decision = tri__json_get(was, "decision");
+    tri_json *state = data || decision ? tri__json_object() : NULL;
+    int failed = 0;
+    if (data) failed |= tri__json_set(state, "data", data); /* eval recognises the training table by it */
+    if (decision) failed |= tri__json_set(state, "decision", decision);
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),
                               .weights = e->weights,
@@ -157,7 +160,7 @@ static tri_status write_folder(tri_original *e, const char *folder) {
                               .state = state,
                               .extras = write_extras,
                               .context = e};
-    tri_status status = tri__checkpoint_export(&out);
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "out of memory") : tri__checkpoint_export(&out);
     tri__json_decref(config);
     tri__json_decref(state);
     return status;

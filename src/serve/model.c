@@ -21,6 +21,7 @@ struct tri_model {
     int slot;                /* of the crew; -1: none */
     int parts;               /* microbatches of a batch */
     tri_feed *feed;          /* [parts] */
+    float *probs;            /* [parts, max_batch_rows, classes] calibrated; NULL: they stay the engine's */
     tri_batcher *batcher;
     tri_model_facts facts;
     void *lists;             /* arrays of the facts */
@@ -106,6 +107,7 @@ static tri_status find_facts(tri_model *m) {
                                  .n_categories = n_categories,
                                  .label = (const char *const *)p->label,
                                  .positive = m->facts.positive,
+                                 .decision = &m->opened.decision,
                                  .parameters = o->engine.model.n_elements,
                                  .bytes = tri__exec_bytes(o->engine.exec)};
     for (int t = 0; t < m->form.n_texts; t++) {
@@ -113,6 +115,17 @@ static tri_status find_facts(tri_model *m) {
         m->facts.n_text_columns[t] = p->text[t].n;
     }
     return TRI_OK;
+}
+
+/* The probabilities of a part [rows, classes], calibrated. */
+static const float *probs_of(tri_model *m, int part, int64_t rows) {
+    const float *from = tri__infer_probs(&m->opened.engine, part);
+    int classes = m->facts.n_classes;
+    if (!m->probs) return from;
+    float *to = m->probs + part * m->batching.max_batch_rows * classes;
+    memcpy(to, from, (size_t)(rows * classes) * sizeof *to);
+    tri__decision_apply(&m->opened.decision, to, rows, classes);
+    return to;
 }
 
 /* tri_compute */
@@ -123,7 +136,7 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
     for (int part = 0; part < m->parts; part++) tri__feed(&micro[part], engine, &inv, NULL, &m->feed[part]);
     TRI_TRY(m->crew ? tri__crew_run(m->crew, m->slot, m->feed)
                     : tri__engine_lead(engine, TRI_ORDER_RUN, 0, m->feed));
-    for (int part = 0; part < m->parts; part++) probs[part] = tri__infer_probs(engine, part);
+    for (int part = 0; part < m->parts; part++) probs[part] = probs_of(m, part, micro[part].n);
     return TRI_OK;
 }
 
@@ -131,7 +144,10 @@ static tri_status start_batcher(tri_model *m) {
     const tri_engine *engine = &m->opened.engine;
     m->parts = tri__batching_parts(&m->opened);
     m->feed = calloc((size_t)m->parts, sizeof *m->feed);
-    if (!m->feed) return tri__fail(TRI_RESOURCE, "out of memory");
+    int calibrated = m->opened.decision.temperature != 1;
+    if (calibrated)
+        m->probs = malloc((size_t)(m->parts * m->batching.max_batch_rows * m->facts.n_classes) * sizeof *m->probs);
+    if (!m->feed || (calibrated && !m->probs)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens,
                              .max_rows = m->batching.max_batch_rows,
                              .parts = m->parts,
@@ -179,6 +195,7 @@ void tri__model_close(tri_model *m) {
     if (m->slot >= 0) tri__crew_drop(m->crew, m->slot, &m->opened);
     else tri__opened_close(&m->opened);
     free(m->feed);
+    free(m->probs);
     free(m);
 }
 

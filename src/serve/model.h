@@ -8,6 +8,7 @@
 #define TRI_SERVE_MODEL_H
 
 #include "base/log.h"
+#include "engine/decision.h"
 #include "settings/settings.h"
 #include "trident.h"
 
@@ -47,6 +48,7 @@ typedef struct tri_model_facts {
     const int *n_categories;    /* [n_columns] */
     const char *const *label;   /* [n_classes] */
     int positive;               /* class; -1 */
+    const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */
     int64_t parameters, bytes;  /* bytes: memory of the plan */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);

@@ -36,6 +36,39 @@ static tri_status open_checkpoint(const tri_settings *asked, tri_checkpoint **ou
     return tri__fail(TRI_DATA, "%s", why.text);
 }
 
+/* The class that --threshold NUMBER is of: the one that is named, or that the model's threshold is of, or that it was
+ * trained for. */
+static tri_status find_positive(const tri_opened *o, const tri_settings *asked, int *positive) {
+    const char *named = asked->model.positive_label, *kept = o->settings.model.positive_label;
+    if (!named && *positive >= 0) return TRI_OK;
+    *positive = 1;
+    return named || kept ? tri__preprocess_positive(o->preprocess, named ? named : kept, positive) : TRI_OK;
+}
+
+/* The checkpoint's decision; --calibration none: none of it; --threshold: another threshold, or none. */
+static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
+    const char *path = tri__checkpoint_path(o->checkpoint);
+    tri_threshold given;
+    o->fitted = tri__json_get(tri__checkpoint_state(o->checkpoint), "decision");
+    TRI_TRY(tri__decision_parse(o->fitted, path, o->preprocess->label, o->preprocess->n_classes, &o->decision));
+    if (asked->calibration == TRI_CALIBRATION_NONE) o->decision = tri__decision_plain(), o->fitted = NULL;
+    TRI_TRY(tri__threshold_parse(asked->threshold, &given));
+    if (!asked->threshold) return TRI_OK;
+    if (given.kind != TRI_THRESHOLD_NONE && given.kind != TRI_THRESHOLD_NUMBER)
+        return tri__fail(TRI_USAGE,
+                         "--threshold %s: train chooses it so, on validation; here it is a number from 0 to 1, or none",
+                         asked->threshold);
+    if (given.kind == TRI_THRESHOLD_NUMBER && o->preprocess->n_classes > 2)
+        return tri__fail(TRI_USAGE, "--threshold %s: the model has %d classes, and a threshold is of the positive one of "
+                                    "two: leave it out, and the likeliest class is said",
+                         asked->threshold, o->preprocess->n_classes);
+    o->decision.has_threshold = given.kind == TRI_THRESHOLD_NUMBER;
+    o->decision.threshold = given.value;
+    if (o->decision.has_threshold) return find_positive(o, asked, &o->decision.positive);
+    o->decision.positive = -1;
+    return TRI_OK;
+}
+
 tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_opened *o) {
     char path[TRI_PATH_MAX];
     *o = (tri_opened){0};
@@ -51,6 +84,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     TRI_TRY(tri__assets_restore(&o->settings, folder, &o->assets));
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
     TRI_TRY(check_classes(o));
+    TRI_TRY(read_decision(o, asked));
     if (tri__settings_decimal(asked)) o->preprocess->reading.decimal = tri__settings_decimal(asked);
     return TRI_OK;
 }

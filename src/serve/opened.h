@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "data/dataset/preprocess.h"
+#include "engine/decision.h"
 #include "engine/engine.h"
 
 typedef struct tri_opened {
@@ -16,6 +17,8 @@ typedef struct tri_opened {
     tri_assets assets;
     tri_preprocess *preprocess;
     tri_place place;              /* of this rank */
+    tri_decision decision;        /* of its probabilities and labels: the checkpoint's, unless other is asked */
+    const tri_json *fitted;       /* how the checkpoint's was fitted, borrowed of it; NULL: it has none, or none is used */
     tri_engine engine;            /* after tri__opened_load */
 } tri_opened;
 

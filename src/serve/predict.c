@@ -117,6 +117,24 @@ static tri_status compute(served *v) {
     return TRI_OK;
 }
 
+/* Says what turns the model's probabilities into an answer; nothing where they are the answer. */
+static void say_decision(const tri_log *log, const served *v) {
+    const tri_decision *d = &v->opened.decision;
+    const tri_json *at = tri__json_get(v->opened.fitted, "step");
+    int64_t step = tri__checkpoint_step(v->opened.checkpoint);
+    char from[160] = "";
+    if (d->has_threshold)
+        snprintf(from, sizeof from, ", label %.80s from a probability of %.4g on",
+                 v->opened.preprocess->label[d->positive], d->threshold);
+    if (d->has_threshold || d->temperature != 1)
+        tri__say(log, TRI_LOG_INFO, "temperature %.4g%s", d->temperature, from);
+    if (tri__json_is_integer(at) && tri__json_integer_value(at) != step)
+        tri__say(log, TRI_LOG_WARN,
+                 "temperature and threshold were fitted at step %lld, and this checkpoint is of step %lld, after which "
+                 "there was no validation",
+                 (long long)tri__json_integer_value(at), (long long)step);
+}
+
 /* Prints which checkpoint is used; for a run folder, also why. */
 static void say_model(const tri_log *log, const char *asked, const served *v) {
     int64_t best = -1;
@@ -127,10 +145,34 @@ static void say_model(const tri_log *log, const char *asked, const served *v) {
     tri__say(log, TRI_LOG_INFO, "%s%s%s", path,
              !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run",
              is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "");
+    say_decision(log, v);
 }
 
-static tri_status evaluate(const tri_settings *asked, tri_world *world, const tri_log *log, served *v,
-                           tri_evaluation *out) {
+/* Applies the temperature to the model's probabilities. */
+static void calibrate(served *v) {
+    tri__decision_apply(&v->opened.decision, v->probs, v->data->n, v->opened.preprocess->n_classes);
+}
+
+/* Figures before and after the temperature, and how far they can be believed. */
+static tri_status score(served *v, const tri_label_set *classes, int64_t bootstrap, tri_evaluation *out) {
+    const int32_t *labels = v->data->labels;
+    tri_scores *scores = &out->scores;
+    TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
+    out->before.log_loss = scores->log_loss;
+    out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
+    if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
+        const tri_label_set decided = {classes->n, classes->label, classes->weights, classes->positive,
+                                       &v->opened.decision};
+        tri__scores_free(scores);
+        calibrate(v);
+        TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
+        return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, &out->intervals);
+    }
+    return tri__bootstrap(v->probs, labels, v->data->n, classes, bootstrap, &out->intervals);
+}
+
+static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           served *v, tri_evaluation *out) {
     TRI_TRY(open_served(asked, world, log, 1, v));
     TRI_TRY(compute(v));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
@@ -141,17 +183,28 @@ static tri_status evaluate(const tri_settings *asked, tri_world *world, const tr
                                    .label = v->opened.preprocess->label,
                                    .weights = weights->n ? weights->at : NULL,
                                    .positive = v->positive};
-    TRI_TRY(tri__scores(v->probs, v->data->labels, v->data->n, &classes, &out->scores));
+    TRI_TRY(score(v, &classes, bootstrap, out));
+    out->decision = v->opened.decision;
+    out->fitted = tri__json_deep_copy(v->opened.fitted);
+    if (v->opened.fitted && !out->fitted) return tri__fail(TRI_RESOURCE, "out of memory");
     out->scores.seconds = v->seconds;
     return count_trained(v, log, &out->trained_on);
 }
 
-tri_status tri__serve_eval(const tri_settings *asked, tri_world *world, const tri_log *log, tri_evaluation *out) {
+tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           tri_evaluation *out) {
     served v = {0};
     *out = (tri_evaluation){0};
-    tri_status status = evaluate(asked, world, log, &v, out);
+    tri_status status = evaluate(asked, bootstrap, world, log, &v, out);
     close_served(&v);
     return status;
+}
+
+void tri__evaluation_free(tri_evaluation *evaluation) {
+    tri__scores_free(&evaluation->scores);
+    tri__intervals_free(&evaluation->intervals);
+    tri__json_decref(evaluation->fitted);
+    *evaluation = (tri_evaluation){0};
 }
 
 /* --keep: columns of the table by name, or all. */
@@ -214,6 +267,7 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
     if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
     TRI_TRY(compute(v));
     if (v->opened.place.rank > 0) return TRI_OK;
+    calibrate(v);
     say_model(log, asked->checkpoint, v);
     return TRI_OK;
 }
@@ -225,7 +279,7 @@ tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const
     tri_status status = predict(asked, world, options, log, &v, out);
     if (status == TRI_OK) {
         out->n = v.data->n, out->n_classes = v.opened.preprocess->n_classes, out->label = v.opened.preprocess->label,
-        out->probs = v.probs;
+        out->probs = v.probs, out->decision = v.opened.decision;
         v.opened.preprocess->label = NULL; /* now owned by `out` */
         v.opened.preprocess->n_classes = 0;
         v.probs = NULL;

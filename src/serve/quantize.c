@@ -126,9 +126,9 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     one.data_path = s->data;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
-    tri_status status = tri__serve_eval(&one, NULL, log, &made);
+    tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
     *out = (figures){made.scores.accuracy, made.scores.pr_auc, made.scores.log_loss, made.scores.rows};
-    tri__scores_free(&made.scores);
+    tri__evaluation_free(&made);
     char name[32];
     if (status != TRI_OK || !tri__stop_signalled(s->stop)) return status;
     return tri__fail(TRI_STOPPED, "stopped (%s); nothing was written", tri__stop_name(s->stop, name));

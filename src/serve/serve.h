@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "data/table/table.h"
-#include "engine/metrics.h"
+#include "engine/bootstrap.h"
 #include "settings/settings.h"
 #include "trident_comm.h"
 
@@ -13,10 +13,19 @@
  *
  * Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
-    tri_scores scores;
+    tri_scores scores;  /* of calibrated probabilities; labels by the threshold */
     int64_t trained_on; /* rows that the model was trained on, an estimate for large training tables; -1: unknown */
+    tri_decision decision;
+    tri_json *fitted;   /* how it was fitted: the checkpoint's "decision"; NULL: it has none; owned */
+    struct {
+        double log_loss, ece, brier;
+    } before;           /* the temperature */
+    tri_intervals intervals;
 } tri_evaluation;
-tri_status tri__serve_eval(const tri_settings *settings, tri_world *world, const tri_log *log, tri_evaluation *out);
+/* bootstrap: resamples for intervals; 0: none. */
+tri_status tri__serve_eval(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           tri_evaluation *out);
+void tri__evaluation_free(tri_evaluation *evaluation);
 
 /* What is written in addition to the label. */
 typedef struct tri_predict_options {
@@ -29,7 +38,8 @@ typedef struct tri_predictions {
     int64_t n;
     int n_classes;
     char **label;      /* [n_classes]; owned */
-    float *probs;      /* [n, n_classes]; owned */
+    float *probs;      /* [n, n_classes] calibrated; owned */
+    tri_decision decision;
     tri_table *table;  /* the input; owned. NULL unless columns are kept or bad rows skipped */
     int64_t *row;      /* [n] of table; owned */
     int *column;       /* [n_columns] of table that are kept; owned */

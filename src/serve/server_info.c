@@ -73,6 +73,10 @@ static tri_json *info_json(const tri_server *server, const tri_served *served, c
         columns_json(facts), "example", tri__example_row(facts));
     if (facts->positive >= 0)
         tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
+    const tri_decision *d = facts->decision;
+    tri__json_set_new(more, "temperature", tri__json_real(d->temperature));
+    tri__json_set_new(more, "threshold", d->has_threshold ? tri__json_real(d->threshold) : tri__json_null());
+    if (d->has_threshold) tri__json_set_new(more, "threshold_label", tri__json_string(facts->label[d->positive]));
     tri__json_update(info, more);
     tri__json_decref(more);
     return info;

@@ -25,13 +25,6 @@ typedef struct job {
 
 /* ---- what protocols share ---- */
 
-int tri__best_class(const float *probs, int n) {
-    int best = 0;
-    for (int c = 1; c < n; c++)
-        if (probs[c] > probs[best]) best = c;
-    return best;
-}
-
 void tri__put_probability(tri_buffer *out, float probability) { tri__buffer_put(out, "%.9g", (double)probability); }
 
 static const struct {

@@ -144,7 +144,7 @@ static void render(const tri_prediction *told, tri_buffer *out) {
         tri__buffer_put(out, "{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[%lld],\"data\":[",
                         (long long)told->rows);
         for (int64_t i = 0; i < told->rows; i++) {
-            const char *label = facts->label[tri__best_class(told->probs + i * n, n)];
+            const char *label = facts->label[tri__decision_class(facts->decision, told->probs + i * n, n)];
             if (i) tri__buffer_add(out, ",", 1);
             tri__buffer_json(out, label, strlen(label));
         }

@@ -82,8 +82,6 @@ typedef struct tri_protocol {
 } tri_protocol;
 extern const tri_protocol tri__protocol_tei, tri__protocol_kserve, tri__protocol_sagemaker;
 
-/* The class of the largest probability; the first of equal ones. */
-int tri__best_class(const float *probs, int n);
 void tri__put_probability(tri_buffer *out, float probability); /* %.9g: the float itself */
 /* Reads the forms of Content-Type and Accept; 0: not one of ours. */
 int tri__form_of_type(const char *type, tri_wire_form *out);

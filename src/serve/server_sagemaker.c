@@ -22,7 +22,7 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
     tri__buffer_add(out, "\n", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         const float *probs = told->probs + i * facts->n_classes;
-        put_csv_field(out, "", facts->label[tri__best_class(probs, facts->n_classes)]);
+        put_csv_field(out, "", facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)]);
         for (int c = 0; c < facts->n_classes; c++) {
             tri__buffer_add(out, ",", 1);
             tri__put_probability(out, probs[c]);
@@ -33,7 +33,7 @@ static void put_csv(const tri_prediction *told, tri_buffer *out) {
 
 static void put_line(const tri_prediction *told, const float *probs, tri_buffer *out) {
     const tri_model_facts *facts = told->facts;
-    const char *label = facts->label[tri__best_class(probs, facts->n_classes)];
+    const char *label = facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
     tri__buffer_put(out, "{\"label\":");
     tri__buffer_json(out, label, strlen(label));
     tri__buffer_put(out, ",\"probabilities\":{");

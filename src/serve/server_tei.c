@@ -3,7 +3,8 @@
  *   {"inputs": [{"Review Text": "...", "Age": 33}, ...], "truncate": true}   ->  [[{"score": 0.9, "label": "1"}, ...]]
  *   {"inputs": {"Review Text": "..."}}                                       ->  [{"score": 0.9, "label": "1"}, ...]
  *
- * For a model that reads one column of text, a row may be a string. Classes come by falling score. */
+ * For a model that reads one column of text, a row may be a string. The label comes first, then the other classes by
+ * falling score: without a threshold, all of them. */
 #include "serve/server_parts.h"
 
 #include "base/text.h"
@@ -75,10 +76,19 @@ tri_status tri__tei_parse(const tri_ask_in *in, tri_ask *out) {
     return status;
 }
 
-/* The classes of a row by falling probability; equal ones in their order. */
+static void put_class(const tri_prediction *told, const float *probs, int class, int is_first, tri_buffer *out) {
+    tri__buffer_put(out, "%s{\"score\":", is_first ? "" : ",");
+    tri__put_probability(out, probs[class]);
+    tri__buffer_put(out, ",\"label\":");
+    tri__buffer_json(out, told->facts->label[class], strlen(told->facts->label[class]));
+    tri__buffer_add(out, "}", 1);
+}
+
+/* The label, then the other classes of a row by falling probability; equal ones in their order. */
 static void put_row(const tri_prediction *told, const float *probs, tri_buffer *out) {
-    int n = told->facts->n_classes, before = -1;
+    int n = told->facts->n_classes, before = -1, label = tri__decision_class(told->facts->decision, probs, n);
     tri__buffer_add(out, "[", 1);
+    put_class(told, probs, label, 1, out);
     for (int k = 0; k < n; k++) {
         int best = -1;
         for (int c = 0; c < n; c++) {
@@ -86,11 +96,7 @@ static void put_row(const tri_prediction *told, const float *probs, tri_buffer *
             if (is_later && (best < 0 || probs[c] > probs[best])) best = c;
         }
         if (best < 0) break; /* not comparable: the model refuses such numbers */
-        tri__buffer_put(out, "%s{\"score\":", k ? "," : "");
-        tri__put_probability(out, probs[best]);
-        tri__buffer_put(out, ",\"label\":");
-        tri__buffer_json(out, told->facts->label[best], strlen(told->facts->label[best]));
-        tri__buffer_add(out, "}", 1);
+        if (best != label) put_class(told, probs, best, 0, out);
         before = best;
     }
     tri__buffer_add(out, "]", 1);

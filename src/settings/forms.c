@@ -87,6 +87,50 @@ tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma)
     return TRI_OK;
 }
 
+/* The number that is all of `text`, up to `end`; NaN: it is none. */
+static double number_of(const char *text, char end) {
+    char *stop;
+    if (!(*text >= '0' && *text <= '9') && *text != '.') return NAN; /* strtod would take blanks, signs, inf, 0x1p-3 */
+    double value = strtod(text, &stop);
+    return *stop == end && strcspn(text, "xXpP") >= (size_t)(stop - text) ? value : NAN;
+}
+
+tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
+    *out = (tri_threshold){TRI_THRESHOLD_NONE, 0, 0, 0};
+    if (!text || strcmp(text, "none") == 0) return TRI_OK;
+    const char *equals = strchr(text, '='), *colon = strchr(text, ':');
+    double first = number_of(equals ? equals + 1 : text, equals && colon ? ':' : 0);
+    if (strcmp(text, "f1") == 0) {
+        out->kind = TRI_THRESHOLD_F1;
+        return TRI_OK;
+    }
+    if (tri__text_begins(text, "precision=") || tri__text_begins(text, "recall=")) {
+        out->kind = *text == 'p' ? TRI_THRESHOLD_PRECISION : TRI_THRESHOLD_RECALL, out->value = first;
+        if (first > 0 && first <= 1) return TRI_OK;
+    } else if (tri__text_begins(text, "cost=")) {
+        out->kind = TRI_THRESHOLD_COST;
+        out->false_positive = first, out->false_negative = colon ? number_of(colon + 1, 0) : NAN;
+        if (first > 0 && out->false_negative > 0 && isfinite(first) && isfinite(out->false_negative)) return TRI_OK;
+    } else if (!equals) {
+        out->kind = TRI_THRESHOLD_NUMBER, out->value = first;
+        if (first >= 0 && first <= 1) return TRI_OK;
+    }
+    return tri__fail(TRI_USAGE,
+                     "--threshold %s: expected f1, precision=P or recall=R with a share above 0 and up to 1, cost=A:B "
+                     "with the costs of a false positive and of a false negative; eval, predict and serve take a number "
+                     "from 0 to 1, or none",
+                     text);
+}
+
+const char *tri__threshold_text(const tri_threshold *t, char out[static TRI_THRESHOLD_TEXT]) {
+    static const char *const words[] = {"none", "f1", "precision=", "recall=", "cost=", ""};
+    int n = snprintf(out, TRI_THRESHOLD_TEXT, "%s", words[t->kind]);
+    if (t->kind == TRI_THRESHOLD_COST)
+        snprintf(out + n, TRI_THRESHOLD_TEXT - (size_t)n, "%.9g:%.9g", t->false_positive, t->false_negative);
+    else if (t->kind > TRI_THRESHOLD_F1) snprintf(out + n, TRI_THRESHOLD_TEXT - (size_t)n, "%.9g", t->value);
+    return out;
+}
+
 /* A whole number at *at, which moves past it; -1 when there is none or it is larger than `most`. */
 static long read_number(const char **at, long most) {
     char *end;

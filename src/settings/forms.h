@@ -30,6 +30,31 @@ typedef struct tri_average_form {
     int64_t epochs; /* whose ends are averaged; 0: it is another */
 } tri_average_form;
 tri_status tri__average_parse(const char *text, tri_average_form *out);
+/* --threshold: what the threshold of the positive class is chosen for, or the threshold itself.
+ *
+ *   f1              the highest F1; of equal ones the lowest threshold
+ *   precision=P     the lowest threshold with at least this precision: the greatest recall that has it
+ *   recall=R        the highest threshold with at least this recall
+ *   cost=A:B        the lowest mean cost, where a false positive costs A and a false negative B; of equal ones the lowest
+ *   a number        the threshold, from 0 to 1
+ *   none            the likeliest class is the label */
+typedef enum tri_threshold_kind {
+    TRI_THRESHOLD_NONE,
+    TRI_THRESHOLD_F1,
+    TRI_THRESHOLD_PRECISION,
+    TRI_THRESHOLD_RECALL,
+    TRI_THRESHOLD_COST,
+    TRI_THRESHOLD_NUMBER
+} tri_threshold_kind;
+typedef struct tri_threshold {
+    tri_threshold_kind kind;
+    double value;                          /* PRECISION, RECALL, NUMBER */
+    double false_positive, false_negative; /* COST */
+} tri_threshold;
+tri_status tri__threshold_parse(const char *text, tri_threshold *out); /* NULL: none */
+enum { TRI_THRESHOLD_TEXT = 64 };
+/* The text that is parsed to it. */
+const char *tri__threshold_text(const tri_threshold *threshold, char out[static TRI_THRESHOLD_TEXT]);
 
 enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 /* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */

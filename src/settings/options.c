@@ -38,6 +38,11 @@ static tri_status check_average(const char *text) {
     return tri__average_parse(text, &form);
 }
 
+static tri_status check_threshold(const char *text) {
+    tri_threshold threshold;
+    return tri__threshold_parse(text, &threshold);
+}
+
 static tri_status check_limit(const char *text) {
     int64_t bytes;
     return tri__memory_limit_parse(text, &bytes);
@@ -134,11 +139,14 @@ const tri_option tri__run_options[] = {
         .help = "figure of validation that decides which checkpoint is the best"),
     ROW(INT, early_stopping, NOTHING, .value = "0", .min = 0, .max = 1e9, .commands = "train",
         .help = "end the run after so many validations without a better one; 0: never"),
-    ROW(CHOICE, calibration, NOTHING, .value = "temperature", .choices = "temperature|none", .commands = "train",
-        .help = "probabilities are divided by a temperature fitted to validation, kept with the model"),
-    ROW(TEXT, threshold, NOTHING, .commands = "train",
-        .help = "two classes: probability from which predict says the positive one, chosen on validation for: f1, "
-                "precision=P, recall=R, cost=A:B (of a false positive, of a false negative)"),
+    ROW(CHOICE, calibration, NOTHING, .value = "temperature", .choices = "temperature|none",
+        .commands = "train,eval,predict,serve",
+        .help = "probabilities are scaled by a temperature that is fitted to validation and kept with the model; none: "
+                "they are the model's own"),
+    ROW(TEXT, threshold, NOTHING, .commands = "train,eval,predict,serve", .check = check_threshold,
+        .help = "two classes: probability from which the positive one is said; train chooses it on validation for f1, "
+                "precision=P, recall=R or cost=A:B (of a false positive, of a false negative); eval, predict and serve "
+                "take a number or none instead of the model's"),
     ROW(INT, warmup_steps, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "steps of linear warm-up"),
     ROW(REAL, warmup_ratio, RUN, .value = "0", .min = 0, .max = 1, .commands = "train,plan,choose,simulate",

@@ -75,6 +75,7 @@ typedef struct tri_event {
     const tri_scores *valid;       /* NULL: none */
     const float *probs;            /* [valid->rows, valid->n_classes] of its rows; NULL: none */
     const int32_t *labels;         /* [valid->rows] */
+    const tri_json *decision;      /* fitted to them (engine/decision.h); NULL: none */
     double seconds;                /* EPOCH, END */
     int best;                      /* EPOCH: the best so far */
     const char *best_by;           /* EPOCH: the figure that decides; NULL: the loss */

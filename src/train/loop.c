@@ -177,6 +177,7 @@ static tri_status validate(loop *l, int *best) {
     TRI_TRY(tri__session_scores(s, &l->valid, s->lead ? &l->probs : NULL));
     s->at.open_epoch = 0;
     l->has_valid = 1;
+    if (s->lead) TRI_TRY(tri__session_decide(s, l->probs));
     tri_best_by by = (tri_best_by)s->settings->best_by;
     double figure = tri__best_figure(by, &l->valid);
     if (s->place.world) /* machines may round logarithms differently, and all ranks must decide alike */
@@ -188,6 +189,7 @@ static tri_status validate(loop *l, int *best) {
     s->at.best = figure, s->at.best_step = s->at.step;
     tri__json_decref(s->best_figures);
     s->best_figures = tri__scores_figures(&l->valid);
+    if (s->decision) tri__json_set_new(s->best_figures, "decision", tri__json_deep_copy(s->decision));
     return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -214,6 +216,7 @@ static tri_status end_epoch(loop *l, int last) {
                                               .valid = l->has_valid ? &l->valid : NULL,
                                               .probs = l->probs,
                                               .labels = s->valid ? s->valid->labels : NULL,
+                                              .decision = s->valid ? s->decision : NULL,
                                               .seconds = tri__clock() - l->epoch_begin,
                                               .best = best,
                                               .best_by = best_by(s)}));
@@ -336,6 +339,7 @@ static tri_json *summary_json(const loop *l) {
     if (bad) tri__json_set_new(summary, "bad_rows", bad);
     if (is_scaled(s)) tri__json_set_new(summary, "skipped_steps", tri__json_integer(s->at.skipped));
     if (l->has_valid) tri__json_set_new(summary, "valid", tri__scores_json(&l->valid));
+    if (s->decision) tri__json_set_new(summary, "decision", tri__json_deep_copy(s->decision));
     if (s->at.best_step >= 0) tri__json_set_new(summary, "best", best_json(s));
     if (s->settings->early_stopping)
         tri__json_set_new(summary, "stopped_early", tri__json_boolean(tri__session_ends_early(s)));

@@ -105,7 +105,7 @@ static tri_status load_tables(void *context) {
     TRI_TRY(resolve_weights(s, &inputs));
     if (!validates(s, &files)) {
         tri__say(&s->log, TRI_LOG_WARN, "no validation table next to the training data: no validation, no best model");
-        return TRI_OK;
+        return tri__session_check_decision(s);
     }
     TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
     return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
@@ -252,6 +252,7 @@ void tri_session_close(tri_session *s) {
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
     tri__json_decref(s->best_figures);
+    tri__json_decref(s->decision);
     tri__json_decref(s->trained);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);

@@ -55,6 +55,8 @@ struct tri_session {
     double began;                     /* seconds since 1970: this run, or the one it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     tri_json *best_figures;             /* of the best validation; NULL: none yet */
+    tri_json *decision;                 /* fitted to the last validation (engine/decision.h); NULL: none; only on the
+                                           lead, unless the run was resumed */
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
     tri_saver *saver;
     /* the current batch */
@@ -91,6 +93,12 @@ void tri__session_own(tri_session *session, const tri_settings *given);
 /* tri_session_join, with guard bytes after each memory class. */
 tri_status tri__session_join(tri_world *world, int n_options, const char *const *options, size_t guard,
                              tri_session **out);
+/* decide.c: fits temperature and threshold to the probabilities of the validation of the current step, [rows, classes],
+ * for the checkpoints that follow; on the lead. What could not be honoured is said. */
+tri_status tri__session_decide(tri_session *session, const float *probs);
+/* TRI_USAGE where a threshold is asked for, and there are no validation rows to choose it on. Says that no temperature is
+ * fitted then. */
+tri_status tri__session_check_decision(const tri_session *session);
 /* probs: where the rows' probabilities go, [rows, classes], which the caller frees; NULL: not wanted. */
 tri_status tri__session_scores(tri_session *session, tri_scores *scores, float **probs);
 double tri__session_rate(const tri_session *session);    /* the learning rate of the next step */

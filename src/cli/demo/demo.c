@@ -160,7 +160,7 @@ static tri_status train_and_score(demo *d, int which) {
     if (status == TRI_OK && !(settings.checkpoint = strdup(settings.output_dir)))
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__cli_progress(d->cli, 1, &sink);
-    if (status == TRI_OK) status = tri__serve_eval(&settings, NULL, &log, &d->made[which]);
+    if (status == TRI_OK) status = tri__serve_eval(&settings, 0, NULL, &log, &d->made[which]);
     tri__progress_close(&sink);
     tri__settings_free(&settings);
     free(l);
@@ -238,7 +238,7 @@ tri_status tri__command_demo(tri_cli *cli, int n, const char *const *args) {
     else
         status = print_table(d);
 done:
-    for (int i = 0; d && i < VARIANTS; i++) tri__scores_free(&d->made[i].scores);
+    for (int i = 0; d && i < VARIANTS; i++) tri__evaluation_free(&d->made[i]);
     free(d);
     tri__settings_free(&settings);
     return status;

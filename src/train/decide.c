@@ -1,0 +1,51 @@
+/* decide.c - the decision of a run: temperature and threshold, fitted to each validation on the lead, which has its
+ * probabilities. Loss and other figures of a validation stay those of the model's own probabilities. */
+#include "engine/decision.h"
+#include "train/session.h"
+
+/* What a threshold does to the validation rows, or why there is none. */
+static void say_threshold(const tri_session *s, const tri_decision_fit *fit) {
+    const char *asked = s->settings->threshold, *label = s->preprocess->label[s->positive];
+    if (!fit->decision.has_threshold)
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "--threshold %s: no validation row is of the positive label, %s: there is no threshold, and the "
+                 "likeliest class is said",
+                 asked, label);
+    else if (!fit->reached)
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "--threshold %s: no threshold has that precision on the %lld validation rows; the highest, %.4f at a "
+                 "recall of %.4f, is taken",
+                 asked, (long long)s->valid->n, fit->precision, fit->recall);
+}
+
+tri_status tri__session_decide(tri_session *s, const float *probs) {
+    const tri_settings *set = s->settings;
+    tri_decision_spec spec = {.probs = probs,
+                              .labels = s->valid->labels,
+                              .n = s->valid->n,
+                              .n_classes = s->engine.model.n_classes,
+                              .positive = s->positive,
+                              .scale = set->calibration == TRI_CALIBRATION_TEMPERATURE};
+    tri_decision_fit fit;
+    TRI_TRY(tri__threshold_parse(set->threshold, &spec.threshold));
+    tri__json_decref(s->decision);
+    s->decision = NULL;
+    if (!spec.scale && spec.threshold.kind == TRI_THRESHOLD_NONE) return TRI_OK;
+    TRI_TRY(tri__decision_fit(&spec, &fit));
+    if (spec.threshold.kind != TRI_THRESHOLD_NONE) say_threshold(s, &fit);
+    s->decision = tri__decision_json(&fit, &spec, s->preprocess->label, s->at.step);
+    return tri__json_is_whole(s->decision) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+tri_status tri__session_check_decision(const tri_session *s) {
+    tri_threshold asked;
+    TRI_TRY(tri__threshold_parse(s->settings->threshold, &asked));
+    if (asked.kind != TRI_THRESHOLD_NONE)
+        return tri__fail(TRI_USAGE,
+                         "--threshold %s: it is chosen on a validation table, and there is none next to the training "
+                         "data: add valid.csv, or leave it out and give predict a number",
+                         s->settings->threshold);
+    if (s->settings->calibration == TRI_CALIBRATION_TEMPERATURE)
+        tri__say(&s->log, TRI_LOG_INFO, "no temperature is fitted: probabilities stay the model's own");
+    return TRI_OK;
+}
