@@ -110,7 +110,7 @@ expect_code 0
 expect_text "$out" "checkpoint  worse/checkpoint-24 (last)" \
     "best        worse/checkpoint-6 (by validation loss: what eval, predict and export take)"
 tr -d '\n ' <worse/summary.json >summary
-best='"best":{"step":6,"loss":[^,]*,"figures":{"valid_loss":[^}]*"positive_label":"fraud"}'
+best='"best":{"step":6,"loss":[^,]*,"figures":{"valid_loss":[^}]*"positive_label":"fraud","decision":{[^}]*}}'
 expect "the best is in the summary" grep -q "$best"',"checkpoint":"worse/checkpoint-6"}' summary
 run eval --checkpoint worse --data-path turned
 expect_text "$err" "worse/checkpoint-6, the best of the run by validation loss"

@@ -68,8 +68,11 @@ finish() {
     exit
 }
 
-# A number of a JSON line: json_number KEY FILE. Enough for our own flat output.
-json_number() { sed -n "s/.*\"$1\": *\\(-\\{0,1\\}[0-9][0-9.eE+-]*\\).*/\\1/p" "$2" | head -n 1; }
+# A number of a JSON line: json_number KEY FILE. A member of the line's object comes before those of objects in it.
+json_number() {
+    local number="s/.*\"$1\": *\\(-\\{0,1\\}[0-9][0-9.eE+-]*\\).*/\\1/p"
+    { sed 's/^{//; s/}$//; :a; s/{[^{}]*}//g; ta' "$2" | sed -n "$number"; sed -n "$number" "$2"; } | head -n 1
+}
 
 # is A OP B with decimal numbers.
 is() { awk -v a="$1" -v b="$3" "BEGIN { exit !(a != \"\" && b != \"\" && a + 0 $2 b + 0) }"; }

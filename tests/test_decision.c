@@ -1,5 +1,5 @@
-/* test_decision.c - temperatures, thresholds, calibration figures and bootstrap intervals against scipy, scikit-learn and
- * numpy (tools/golden_decision.py), and what no reference has: hostile numbers, ties, what a checkpoint may hold. */
+/* test_decision.c - temperatures, thresholds, calibration figures and bootstrap intervals against scipy, scikit-learn
+ * and numpy (tools/golden_decision.py), and what no reference has: hostile numbers, what a checkpoint may hold. */
 #include "engine/bootstrap.h"
 
 #include <math.h>

@@ -50,8 +50,8 @@ static tri_json_int bytes_of(const tri_json *manifest) {
     return bytes;
 }
 
-/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine, decision; or why it is not a checkpoint. deep: 1:
- * verifies all hashes. */
+/* A checkpoint as an object: path, step, bytes, valid, best, mesh, engine, decision; or why it is not a checkpoint.
+ * deep: 1: verifies all hashes. */
 static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     char path[TRI_PATH_MAX];
     tri_json *manifest = NULL;
@@ -72,8 +72,8 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     *out = tri__json_pack("{s:s, s:I, s:b, s:b, s:I, s:O?, s:O?, s:s?, s:O?}", "path", path, "step", step, "valid",
                           status == TRI_OK, "best", f->n && f->steps[i] == f->best, "bytes",
                           manifest ? bytes_of(manifest) : (tri_json_int)0, "mesh", mesh, "engine",
-                          tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(), "decision",
-                          tri__json_get(tri__json_get(manifest, "state"), "decision"));
+                          tri__json_get(manifest, "engine"), "reason", status == TRI_OK ? NULL : tri_error(),
+                          "decision", tri__json_get(tri__json_get(manifest, "state"), "decision"));
     tri__json_decref(manifest);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -68,9 +68,9 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
 #define TRI_OWN_ROW(type, command, kind_, field_, ...) \
     {.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(type, field_), .commands = command, \
      .effect = TRI_EFFECT_UNRECORDED, __VA_ARGS__}
-extern const tri_option tri__eval_options[], tri__predict_options[], tri__serve_options[], tri__bench_options[], tri__inspect_options[],
-    tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[], tri__calibrate_options[],
-    tri__report_options[], tri__watch_options[], tri__choose_options[];
+extern const tri_option tri__eval_options[], tri__predict_options[], tri__serve_options[], tri__bench_options[],
+    tri__inspect_options[], tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[],
+    tri__calibrate_options[], tri__report_options[], tri__watch_options[], tri__choose_options[];
 
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args);

@@ -85,7 +85,7 @@ static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
     const tri_scores *s = &e->scores;
     const tri_decision *d = &e->decision;
     const char *chosen = tri__json_string_value(tri__json_get(e->fitted, "chosen_for"));
-    int is_own = tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
+    int is_own = chosen && tri__json_is_number(tri__json_get(e->fitted, "threshold")) &&
                  tri__json_number_value(tri__json_get(e->fitted, "threshold")) == d->threshold;
     char name[NAME_BYTES];
     if (d->temperature != 1)
@@ -96,7 +96,7 @@ static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
                 s->reliability.brier);
     if (d->has_threshold)
         fprintf(cli->out, "Threshold: label %s from a probability of %.6g on%s%s%s.\n", name_of(s, d->positive, name),
-                d->threshold, chosen && is_own ? " (" : "", chosen && is_own ? chosen : "", chosen && is_own ? ")" : "");
+                d->threshold, is_own ? " (" : "", is_own ? chosen : "", is_own ? ")" : "");
     fputc('\n', cli->out);
 }
 
@@ -131,7 +131,10 @@ static tri_status print_reliability(const tri_cli *cli, const tri_reliability *r
                                 (k + 1) / (double)TRI_RELIABILITY_BINS, r->bin[k].rows, r->bin[k].confidence,
                                 r->bin[k].accuracy);
     fputc('\n', cli->out);
-    return print_table(cli, &table);
+    TRI_TRY(print_table(cli, &table));
+    fputs("Rows by the probability of their likeliest label. ECE: how far mean and accuracy are apart, by rows.\n",
+          cli->out);
+    return TRI_OK;
 }
 
 /* A row per label, a column per prediction. */

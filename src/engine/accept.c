@@ -237,8 +237,8 @@ static tri_status check_threshold(const tri_settings *s) {
     TRI_TRY(tri__threshold_parse(s->threshold, &asked));
     if (asked.kind == TRI_THRESHOLD_NUMBER)
         return tri__fail(TRI_USAGE,
-                         "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or cost=A:B; "
-                         "a number is for eval, predict and serve",
+                         "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or "
+                         "cost=A:B; a number is for eval, predict and serve",
                          s->threshold);
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
         return tri__fail(TRI_USAGE,

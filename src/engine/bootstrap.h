@@ -1,6 +1,6 @@
-/* bootstrap.h - how far the figures of an evaluation would move with other rows: the percentile bootstrap (Efron, 1979).
- * Rows are drawn with replacement, as many as there are, again and again; 95 % of the figures of such samples lie in the
- * interval. */
+/* bootstrap.h - how far the figures of an evaluation would move with other rows: the percentile bootstrap (Efron,
+ * 1979). Rows are drawn with replacement, as many as there are, again and again; 95 % of the figures of such samples
+ * lie in the interval. */
 #ifndef TRI_ENGINE_BOOTSTRAP_H
 #define TRI_ENGINE_BOOTSTRAP_H
 
@@ -24,8 +24,8 @@ typedef struct tri_intervals {
 } tri_intervals;
 
 /* As tri__scores, which has accepted these rows. Resample r draws row floor(word * n / 2^32) for each of n words: word
- * i % 4 of Philox with key (0, id of "bootstrap") and counter (i / 4, r, 0, 5). Each resample costs O(n) for each class:
- * probabilities are sorted once. Memory: [figures, resamples]. */
+ * i % 4 of Philox with key (0, id of "bootstrap") and counter (i / 4, r, 0, 5). Each resample costs O(n) for each
+ * class: probabilities are sorted once. Memory: [figures, resamples]. */
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
                           int64_t resamples, tri_intervals *out);
 void tri__intervals_free(tri_intervals *intervals); /* accepts a zeroed one */

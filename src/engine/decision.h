@@ -1,6 +1,6 @@
-/* decision.h - from a model's probabilities to an answer: a temperature makes them honest, a threshold turns that of the
- * positive class into a label. Both are fitted to the validation rows of a run and kept in its checkpoints, as
- * "decision" of the manifest's state; what predicts applies them through tri__decision_apply and tri__decision_class. */
+/* decision.h - from a model's probabilities to an answer: a temperature makes them honest, a threshold turns that of
+ * the positive class into a label. Both are fitted to the validation rows of a run and kept in its checkpoints, as
+ * "decision" of the manifest's state; what predicts applies them by tri__decision_apply and tri__decision_class. */
 #ifndef TRI_ENGINE_DECISION_H
 #define TRI_ENGINE_DECISION_H
 
@@ -52,7 +52,7 @@ typedef struct tri_decision_fit {
     tri_temperature_end end;
     double log_loss[2], ece[2], brier[2]; /* before and after the temperature */
     tri_threshold chosen_for;
-    int reached;                          /* 0: no threshold has the precision that is asked for: the highest is taken */
+    int reached;                          /* 0: no threshold has the precision asked for: the highest is taken */
     double precision, recall, f1, cost;   /* of the positive class at the threshold; cost: mean of a row */
 } tri_decision_fit;
 

@@ -49,7 +49,8 @@ static void score_rows(const float *probs, const int32_t *labels, const tri_labe
     for (int64_t i = 0; i < out->rows; i++) {
         const float *row = probs + i * out->n_classes; /* [n_classes] */
         int label = labels[i], best = tri__decision_class(classes->decision, row, out->n_classes);
-        double weight = classes->weights ? classes->weights[label] : 1, loss_i = -log(fmax((double)row[label], 0x1p-126));
+        double weight = classes->weights ? classes->weights[label] : 1;
+        double loss_i = -log(fmax((double)row[label], 0x1p-126));
         loss += weight * loss_i, weights += weight, log_loss += loss_i;
         out->support[label]++, called[best]++, right[label] += best == label;
         if (out->confusion) out->confusion[label * out->n_classes + best]++;

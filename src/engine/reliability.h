@@ -7,8 +7,8 @@
 
 enum { TRI_RELIABILITY_BINS = 15 };
 
-/* Rows by confidence, the probability of the likeliest class (the first of equal ones): bin k has those above k / 15, up
- * to (k + 1) / 15; 0 is in the first. A row is right if that class is its label, whatever a threshold says. */
+/* Rows by confidence, the probability of the likeliest class (the first of equal ones): bin k has those above k / 15,
+ * up to (k + 1) / 15; 0 is in the first. A row is right if that class is its label, whatever a threshold says. */
 typedef struct tri_reliability_bin {
     double rows;       /* whole numbers, unless rows have weights */
     double confidence; /* mean of the bin's rows; 0: it has none */

@@ -59,11 +59,12 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
                          "--threshold %s: train chooses it so, on validation; here it is a number from 0 to 1, or none",
                          asked->threshold);
     if (given.kind == TRI_THRESHOLD_NUMBER && o->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE, "--threshold %s: the model has %d classes, and a threshold is of the positive one of "
-                                    "two: leave it out, and the likeliest class is said",
+        return tri__fail(TRI_USAGE,
+                         "--threshold %s: the model has %d classes, and a threshold is of the positive one of two: "
+                         "leave it out, and the likeliest class is said",
                          asked->threshold, o->preprocess->n_classes);
     o->decision.has_threshold = given.kind == TRI_THRESHOLD_NUMBER;
-    o->decision.threshold = given.value;
+    o->decision.threshold = (double)(float)given.value; /* as probabilities are: one that was printed means itself */
     if (o->decision.has_threshold) return find_positive(o, asked, &o->decision.positive);
     o->decision.positive = -1;
     return TRI_OK;

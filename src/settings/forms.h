@@ -35,7 +35,7 @@ tri_status tri__average_parse(const char *text, tri_average_form *out);
  *   f1              the highest F1; of equal ones the lowest threshold
  *   precision=P     the lowest threshold with at least this precision: the greatest recall that has it
  *   recall=R        the highest threshold with at least this recall
- *   cost=A:B        the lowest mean cost, where a false positive costs A and a false negative B; of equal ones the lowest
+ *   cost=A:B        the lowest mean cost, where a false positive costs A, a false negative B; of equal ones the lowest
  *   a number        the threshold, from 0 to 1
  *   none            the likeliest class is the label */
 typedef enum tri_threshold_kind {

@@ -96,8 +96,8 @@ tri_status tri__session_join(tri_world *world, int n_options, const char *const 
 /* decide.c: fits temperature and threshold to the probabilities of the validation of the current step, [rows, classes],
  * for the checkpoints that follow; on the lead. What could not be honoured is said. */
 tri_status tri__session_decide(tri_session *session, const float *probs);
-/* TRI_USAGE where a threshold is asked for, and there are no validation rows to choose it on. Says that no temperature is
- * fitted then. */
+/* Where there are no validation rows: says that no temperature is fitted; TRI_USAGE if a threshold is to be chosen on
+ * them. */
 tri_status tri__session_check_decision(const tri_session *session);
 /* probs: where the rows' probabilities go, [rows, classes], which the caller frees; NULL: not wanted. */
 tri_status tri__session_scores(tri_session *session, tri_scores *scores, float **probs);
