@@ -23,6 +23,8 @@ const tri_command tri__commands[] = {
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
     COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
+    COMMAND(explain, .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
+            .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
     COMMAND(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
             .summary = "answer requests for predictions over HTTP",
             .example = "trident serve demo-run/all --port 8080"),

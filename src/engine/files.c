@@ -72,6 +72,14 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
     return TRI_OK;
 }
 
+tri_status tri__data_scored(const char *path, char out[static TRI_PATH_MAX]) {
+    tri_data_files files;
+    TRI_TRY(tri__data_files(path, &files));
+    const char *chosen = files.test[0] ? files.test : files.valid;
+    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
+    return tri__path_join(out, "", chosen);
+}
+
 static tri_status held(int fd, const char *folder) {
     char holder[32] = "";
     ssize_t n = pread(fd, holder, sizeof holder - 1, 0);

@@ -12,6 +12,8 @@ typedef struct tri_data_files {
 
 /* `path` is a table (used for all three) or a folder of train, valid (or val) and test tables. */
 tri_status tri__data_files(const char *path, tri_data_files *files);
+/* The table that a model is scored on: the file itself; of a folder its test file, else its validation file. */
+tri_status tri__data_scored(const char *path, char out[static TRI_PATH_MAX]);
 
 /* Acquires a run folder for this process: creates it, checks that it is writable, locks it. Waits 5 s for another run,
  * then TRI_BUSY naming the process that holds it; TRI_STOPPED when `stop` (may be NULL) ended the wait; TRI_IO on a

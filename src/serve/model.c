@@ -201,6 +201,8 @@ void tri__model_close(tri_model *m) {
 
 const tri_model_facts *tri__model_facts(const tri_model *m) { return &m->facts; }
 
+const tri_preprocess *tri__model_preprocess(const tri_model *m) { return m->opened.preprocess; }
+
 const char *tri__model_column(const tri_model *m, int index) {
     return index >= 0 && index < m->form.n_names ? m->form.name[index] : NULL;
 }

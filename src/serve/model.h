@@ -8,6 +8,7 @@
 #define TRI_SERVE_MODEL_H
 
 #include "base/log.h"
+#include "data/dataset/preprocess.h"
 #include "engine/decision.h"
 #include "settings/settings.h"
 #include "trident.h"
@@ -52,6 +53,7 @@ typedef struct tri_model_facts {
     int64_t parameters, bytes;  /* bytes: memory of the plan */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
+const tri_preprocess *tri__model_preprocess(const tri_model *model); /* likewise */
 
 const char *tri__model_column(const tri_model *model, int index); /* of those it reads, texts first; NULL beyond */
 

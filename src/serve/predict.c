@@ -33,15 +33,6 @@ static void close_served(served *v) {
     tri__opened_close(&v->opened);
 }
 
-/* A folder's test file, else its validation file; or the file itself. */
-static tri_status choose_file(const char *path, char out[static TRI_PATH_MAX]) {
-    tri_data_files files;
-    TRI_TRY(tri__data_files(path, &files));
-    const char *chosen = files.test[0] ? files.test : files.valid;
-    if (!chosen[0]) return tri__fail(TRI_NOINPUT, "%s: has neither a test nor a validation table; name the file", path);
-    return tri__path_join(out, "", chosen);
-}
-
 /* What load_data takes. */
 typedef struct loading {
     served *v;
@@ -84,7 +75,7 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
     loading l = {.v = v, .need_labels = need_labels};
     TRI_TRY(tri__opened_read(asked, world, &v->opened));
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
-    TRI_TRY(choose_file(asked->data_path, v->table));
+    TRI_TRY(tri__data_scored(asked->data_path, v->table));
     TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
     return tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l);
 }
@@ -252,7 +243,7 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
                                  .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
-    TRI_TRY(choose_file(asked->data_path, file));
+    TRI_TRY(tri__data_scored(asked->data_path, file));
     TRI_TRY(tri__table_open(file, &options, &out->table));
     TRI_TRY(find_kept(keep, out));
     return find_rows(v, out);

@@ -16,7 +16,7 @@
 #define RANKS .min = 1, .max = 1 << 20
 #define ALL \
     "train,eval,predict,serve,plan,choose,simulate,calibrate,report,trace,inspect,demo,export,quantize,digest," \
-    "checkpoint,supervise,doctor,tokenize,vocab,mesh,bench,check,watch"
+    "checkpoint,supervise,doctor,tokenize,vocab,mesh,bench,check,watch,explain"
 
 static tri_status check_order(const char *text) {
     tri_mesh mesh = {.pp = 1, .tp = 1, .dp = 1};
@@ -51,7 +51,7 @@ static tri_status check_limit(const char *text) {
 const tri_option tri__run_options[] = {
     ROW(TEXT, config, UNRECORDED, .commands = "train,plan,choose,simulate,inspect",
         .help = "configuration file: the model's keys and the run's, in JSON"),
-    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize,bench",
+    ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize,bench,explain",
         .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
     ROW(TEXT, output_dir, NOTHING, .value = "./outputs", .commands = "train,demo,export,supervise",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to create"),
@@ -62,24 +62,24 @@ const tri_option tri__run_options[] = {
         .help = "column_info.json of the Multimodal-Toolkit, which describes columns; default: the data folder's, if "
                 "no text is named"),
     ROW(CHOICE, bad_rows, RUN, .value = "fail", .choices = "fail|skip",
-        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize",
+        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
         .help = "a row that cannot be read: stop there, or leave it out and count it"),
     ROW(TEXT, separator, NOTHING, .value = "auto",
-        .commands = "train,eval,predict,plan,choose,simulate,inspect,tokenize,vocab,quantize",
+        .commands = "train,eval,predict,plan,choose,simulate,inspect,tokenize,vocab,quantize,explain",
         .help = "separator of CSV fields: comma, semicolon, tab, pipe, or the character; auto: recognised"),
     ROW(CHOICE, decimal_mark, NOTHING, .value = "auto", .choices = "auto|point|comma|.=point|,=comma",
-        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize",
+        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
         .help =
             "decimal mark of numbers; auto: recognised where commas do not separate; eval, predict: as in training"),
     ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize",
         .help = "folder of token stores; none: no store; default: cache in the run folder of train"),
-    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench",
+    ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench,explain",
         .help = "a checkpoint, an export, or a run folder"),
     ROW(TEXT, tokenizer, UNRECORDED, .commands = "inspect,tokenize",
         .help = "folder of a tokenizer, or its name in --models-dir, ./models or Hugging Face's cache"),
-    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report,trace",
-        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; report: .html, trace: "
-                ".json, default in the run folder); -o for short; default: stdout"),
+    ROW(TEXT, output, UNRECORDED, .commands = "predict,vocab,quantize,calibrate,report,trace,explain",
+        .help = "file to write: .csv, .tsv, .jsonl (vocab, quantize: folder; calibrate: JSON; explain: .html, .jsonl; "
+                "report: .html, trace: .json, default in the run folder); -o for short; default: stdout"),
     ROW(TEXT, column, UNRECORDED, .commands = "tokenize,vocab",
         .help = "files are tables (CSV, TSV, JSON lines), texts are in this column; default: texts are lines"),
     ROW(BOOL, null, UNRECORDED, .value = "false", .commands = "tokenize,vocab",
@@ -210,11 +210,12 @@ const tri_option tri__run_options[] = {
     ROW(REAL, max_grad_norm, RUN, .value = "1.0", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "gradients are scaled down to this global norm (sync_every: to sqrt(copies) times as much, each copy's "
                 "own); 0: never"),
-    ROW(CHOICE, precision, RUN, .value = "fp32", .commands = "train,eval,predict,serve,plan,simulate,bench,quantize",
+    ROW(CHOICE, precision, RUN, .value = "fp32",
+        .commands = "train,eval,predict,serve,plan,simulate,bench,quantize,explain",
         .choices = "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
                    "|16-mixed=fp16|float16=fp16",
         .help = "arithmetic; eval, predict: int8, fp8 mean --quantize of it, all else as the model was trained"),
-    ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,serve,plan,simulate,bench",
+    ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,serve,plan,simulate,bench,explain",
         .choices = "none|int8|fp8",
         .help = "type of the encoders' matrix products; train: int8, with gradients as if it did not round"),
     ROW(TEXTS, float_layers, RUN, .commands = "train,plan,simulate,bench",
@@ -242,10 +243,10 @@ const tri_option tri__run_options[] = {
         .help = "how often all ranks are restarted from the last checkpoint after a crash"),
 
     ROW(TEXT, device, ROUNDING, .value = "cpu", .check = tri__device_check,
-        .commands = "train,eval,predict,serve,plan,choose,simulate,bench,quantize,calibrate",
+        .commands = "train,eval,predict,serve,plan,choose,simulate,bench,quantize,calibrate,explain",
         .help = "where to compute: cpu, cuda (a GPU)"),
     ROW(INT, threads, NOTHING, .value = "0", .min = 0, .max = 4096,
-        .commands = "train,eval,predict,serve,plan,choose,simulate,inspect,tokenize,vocab,demo,bench,quantize",
+        .commands = "train,eval,predict,serve,plan,choose,simulate,inspect,tokenize,vocab,demo,bench,quantize,explain",
         .help = "threads of a rank; 0: the cores this process may use; plan, simulate: 0 is a rank's share of a "
                 "node's cores"),
     ROW(INT, num_workers, NOTHING, .value = "4", .min = 0, .max = 256, .commands = "train,eval,predict,quantize",

@@ -2,6 +2,8 @@
 #ifndef TRI_WEB_PAGES_H
 #define TRI_WEB_PAGES_H
 
+#include "web/buffer.h"
+
 #include <stddef.h>
 
 const char *tri__page_try(size_t *size);     /* try.html: a page to try a model in a browser */
@@ -11,8 +13,10 @@ const char *tri__page_openapi(size_t *size); /* openapi.json: what a server answ
 typedef struct tri_page_file {
     const char *name, *text, *end;
 } tri_page_file;
-/* The page of runs. The first is the document; a mark @NAME@ in it stands for another of these files, @data@ for what
- * it shows. Ends with a NULL name. */
-extern const tri_page_file tri__page_report[];
+/* The pages of runs and of explanations. The first file is the document; a mark @NAME@ in it stands for another of
+ * these files, @data@ for what it shows. Ends with a NULL name. */
+extern const tri_page_file tri__page_report[], tri__page_explain[];
+/* Appends the document with its marks replaced; data: JSON. */
+void tri__page_fill(const tri_page_file *files, const char *data, tri_buffer *out);
 
 #endif

@@ -1,0 +1,222 @@
+/* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
+#include "cli/cli.h"
+#include "cli/signals.h"
+#include "cli/sinks.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "report/sinks.h"
+#include "report/table.h"
+#include "serve/explain.h"
+#include "web/pages.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    int64_t first, rows, repeats, seed;
+    char *label;
+    int importance;
+} options;
+#define ROW(kind, field, ...) TRI_OWN_ROW(options, "explain", kind, field, __VA_ARGS__)
+const tri_option tri__explain_options[] = {
+    ROW(INT, first, .value = "1", .min = 1, .max = 1e15, .help = "the first row to explain"),
+    ROW(INT, rows, .value = "100", .min = 1, .max = 1e15, .help = "how many rows to explain, or to permute"),
+    ROW(TEXT, label, .help = "the class whose probability is explained; default: each row's likeliest"),
+    ROW(BOOL, importance, .value = "false",
+        .help = "instead: how much figures of the table worsen where an input's values are permuted among its rows"),
+    ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
+    ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .help = "importance: seed of the permutations"),
+    {0}};
+
+typedef enum form { TEXT, LINES, PAGE } form;
+enum { SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
+
+/* Where explanations go. */
+typedef struct writer {
+    tri_cli *cli;
+    form form;
+    FILE *out;      /* of TEXT and LINES */
+    tri_json *list; /* of PAGE */
+} writer;
+
+static double number(const tri_json *object, const char *key) {
+    return tri__json_number_value(tri__json_get(object, key));
+}
+
+static const char *text(const tri_json *object, const char *key) {
+    const char *value = tri__json_string_value(tri__json_get(object, key));
+    return value ? value : "";
+}
+
+static tri_status choose_form(const tri_settings *settings, form *out) {
+    const char *path = settings->output, *ending = path ? strrchr(path, '.') : NULL;
+    *out = settings->json ? LINES : TEXT;
+    if (!path) return TRI_OK;
+    *out = ending && !strcmp(ending, ".html") ? PAGE : LINES;
+    if (*out == PAGE || (ending && (!strcmp(ending, ".jsonl") || !strcmp(ending, ".json")))) return TRI_OK;
+    return tri__fail(TRI_USAGE, "-o %s: explanations are written as .html, a page, or as .jsonl", path);
+}
+
+static int by_effect(const void *a, const void *b) {
+    double x = fabs(number(*(const tri_json *const *)a, "effect")),
+           y = fabs(number(*(const tri_json *const *)b, "effect"));
+    return (x < y) - (x > y);
+}
+
+/* The entries of a list by falling size of their effect; the caller frees it. NULL: out of memory. */
+static const tri_json **sorted(const tri_json *list, size_t *n) {
+    *n = tri__json_size(list);
+    const tri_json **entry = malloc((*n + 1) * sizeof *entry);
+    for (size_t i = 0; entry && i < *n; i++) entry[i] = tri__json_at(list, i);
+    if (entry) qsort(entry, *n, sizeof *entry, by_effect);
+    return entry;
+}
+
+static void print_effect(const writer *w, double effect) {
+    const char *color = !w->cli->out_color || fabs(effect) < 5e-5 ? "" : effect > 0 ? "\033[32m" : "\033[31m";
+    fprintf(w->out, "%s%+.4f%s", color, effect, *color ? "\033[0m" : "");
+}
+
+static tri_status print_row(const writer *w, const tri_json *row) {
+    char brief[4 * SHOWN_WIDTH + 8];
+    size_t n;
+    fprintf(w->out, "row %lld: %s, probability %.4f", (long long)number(row, "row"), text(row, "explained"),
+            number(row, "probability"));
+    if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (likeliest: %s)", text(row, "label"));
+    fputc('\n', w->out);
+    const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
+    for (size_t i = 0; entry && i < n; i++) {
+        fputs("  ", w->out);
+        print_effect(w, number(entry[i], "effect"));
+        fprintf(w->out, "  %s", text(entry[i], "input"));
+        if (tri__json_get(entry[i], "value"))
+            fprintf(w->out, " = %s", tri__text_brief(text(entry[i], "value"), SHOWN_WIDTH, brief, sizeof brief));
+        fputc('\n', w->out);
+    }
+    free(entry);
+    if (entry) entry = sorted(tri__json_get(row, "words"), &n);
+    if (!entry) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
+    if (n) fputs("  words:", w->out);
+    for (size_t i = 0; i < n && i < SHOWN_WORDS; i++) {
+        fprintf(w->out, "%s %s ", i ? "," : "", tri__text_brief(text(entry[i], "word"), SHOWN_WIDTH, brief,
+                                                                sizeof brief));
+        print_effect(w, number(entry[i], "effect"));
+    }
+    if (n) fputc('\n', w->out);
+    free(entry);
+    return TRI_OK;
+}
+
+/* tri_explained */
+static tri_status put(void *context, const tri_json *row) {
+    writer *w = context;
+    if (w->form == PAGE) {
+        tri__json_append(w->list, row);
+        return TRI_OK;
+    }
+    return w->form == LINES ? tri__print_json(w->out, row) : print_row(w, row);
+}
+
+static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
+    const tri_json *whole = tri__json_get(facts, "figures"), *list = tri__json_get(facts, "inputs"), *input;
+    tri_text_table table = {0};
+    size_t i;
+    tri__text_table_add(&table, "input permuted\tlog loss\t+-\taccuracy\t+-\tROC AUC\t+-");
+    tri__text_table_add(&table, "(none)\t%.4f\t\t%.4f\t\t%.4f\t", number(whole, "log_loss"),
+                        number(whole, "accuracy"), number(whole, "roc_auc"));
+    tri__json_each(list, i, input) {
+        const tri_json *loss = tri__json_get(input, "log_loss"), *accuracy = tri__json_get(input, "accuracy"),
+                       *area = tri__json_get(input, "roc_auc");
+        tri__text_table_add(&table, "%s\t%+.4f\t%.4f\t%+.4f\t%.4f\t%+.4f\t%.4f", text(input, "input"),
+                            number(loss, "worse"), number(loss, "spread"), -number(accuracy, "worse"),
+                            number(accuracy, "spread"), -number(area, "worse"), number(area, "spread"));
+    }
+    tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
+    tri__text_table_free(&table);
+    fprintf(cli->out, "%lld rows, %lld permutations of each input.\n", (long long)number(facts, "rows"),
+            (long long)number(facts, "repeats"));
+    return status;
+}
+
+/* The page's data: {explanations | importance, checkpoint, table}. */
+static tri_status write_page(const tri_settings *settings, const char *key, tri_json *value) {
+    tri_json *data = tri__json_pack("{s:s, s:s, s:O}", "checkpoint", settings->checkpoint, "table",
+                                    settings->data_path, key, value);
+    char *json = data ? tri__json_text(data, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(6)) : NULL, *html = NULL;
+    tri_buffer out = {0};
+    size_t size = 0;
+    if (json) {
+        tri__page_fill(tri__page_explain, json, &out);
+        html = tri__buffer_take(&out, &size);
+    }
+    tri_status status = html ? tri__file_deliver(settings->output, html, size)
+                             : tri__fail(TRI_RESOURCE, "no memory for the page");
+    free(html);
+    free(json);
+    tri__json_decref(data);
+    return status;
+}
+
+static tri_status explain_rows(writer *w, const tri_settings *settings, const tri_explain_options *options,
+                               const tri_log *log) {
+    char *data = NULL;
+    size_t size = 0;
+    w->out = w->cli->out;
+    w->list = tri__json_array();
+    if (settings->output && w->form == LINES) w->out = open_memstream(&data, &size);
+    if (!w->list || !w->out) {
+        tri__json_decref(w->list);
+        return tri__fail(TRI_RESOURCE, "out of memory for explanations");
+    }
+    tri_status status = tri__serve_explain(settings, options, log, w->cli->stop, put, w);
+    if (w->out != w->cli->out) {
+        int lost = ferror(w->out);
+        if ((fclose(w->out) || lost || !data) && status == TRI_OK)
+            status = tri__fail(TRI_RESOURCE, "out of memory for explanations");
+        if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size);
+        free(data);
+    } else if (w->form == PAGE && status == TRI_OK) {
+        status = write_page(settings, "explanations", w->list);
+    }
+    tri__json_decref(w->list);
+    return status;
+}
+
+static tri_status explain_table(writer *w, const tri_settings *settings, const tri_explain_options *options,
+                                const tri_log *log) {
+    tri_json *facts;
+    TRI_TRY(tri__serve_importance(settings, options, log, w->cli->stop, &facts));
+    tri_status status;
+    if (w->form == PAGE) status = write_page(settings, "importance", facts);
+    else if (settings->output) status = tri__json_save(settings->output, facts);
+    else status = w->form == LINES ? tri__print_json(w->cli->out, facts) : print_importance(w->cli, facts);
+    tri__json_decref(facts);
+    return status;
+}
+
+tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args) {
+    tri_settings settings;
+    options own;
+    writer w = {.cli = cli};
+    tri_sink sink = {0};
+    const tri_log log = tri__sink_log(&sink);
+    int n_words = 0;
+    tri__signals_take(cli, TRI_SIGNAL_MEASURED);
+    tri_status status = tri__cli_own_settings(&settings, "explain", &own, n, args, NULL, 0, &n_words);
+    if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
+        status = tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");
+    if (status == TRI_OK) status = choose_form(&settings, &w.form);
+    if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
+    if (status == TRI_OK) {
+        const tri_explain_options options = {.first = own.first, .rows = own.rows, .label = own.label,
+                                             .repeats = own.repeats, .seed = own.seed};
+        status = own.importance ? explain_table(&w, &settings, &options, &log)
+                                : explain_rows(&w, &settings, &options, &log);
+    }
+    if (status == TRI_OK && settings.output && !settings.quiet) fprintf(cli->err, "wrote %s\n", settings.output);
+    tri__progress_close(&sink);
+    tri__settings_free(&settings);
+    return status;
+}

@@ -1,0 +1,82 @@
+const data = JSON.parse(document.getElementById('data').textContent);
+const main = document.getElementById('main');
+
+function make(tag, attributes, ...inside) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
+  for (const child of inside) node.append(child);
+  return node;
+}
+const signed = x => (x < 0 ? '\u2212' : '+') + Math.abs(x).toFixed(4);
+const tint = (x, most) => `rgba(var(--${x < 0 ? 'against' : 'for'}), ${(0.75 * Math.min(1, Math.abs(x) / most)).toFixed(3)})`;
+
+// A bar from the middle: to the right what speaks for the class, to the left what speaks against it.
+function bar(x, most) {
+  const width = 50 * Math.min(1, Math.abs(x) / most);
+  const side = x < 0 ? `right: 50%; width: ${width}%` : `left: 50%; width: ${width}%`;
+  return make('td', {class: 'sides'}, make('div', {}, make('i', {style: `${side}; background: rgba(var(--${x < 0 ? 'against' : 'for'}), .8)`})));
+}
+
+function inputs(list) {
+  const most = Math.max(0.01, ...list.map(i => Math.abs(i.effect)));
+  const table = make('table', {class: 'effects'},
+    make('tr', {}, make('th', {}, 'input'), make('th', {}, 'value'), make('th', {}, ''), make('th', {}, 'effect')));
+  for (const input of [...list].sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect))) {
+    const note = input.shared_by ? ` (a share of ${input.shared_by} columns\u2019)` : '';
+    table.append(make('tr', {}, make('td', {}, input.input + note), make('td', {}, input.value ?? ''),
+      bar(input.effect, most), make('td', {class: 'n'}, signed(input.effect))));
+  }
+  return table;
+}
+
+// Words one after another, by column; the stronger the colour, the larger the effect.
+function words(list) {
+  const most = Math.max(0.01, ...list.map(w => Math.abs(w.effect)));
+  const box = make('div', {});
+  let column = null, line = null;
+  for (const word of list) {
+    if (word.column !== column) {
+      column = word.column;
+      line = make('p', {class: 'words'});
+      box.append(make('h4', {}, column), line);
+    } else if (!word.joined) line.append(' ');
+    const note = word.shared_by ? `, a share of ${word.shared_by} words\u2019` : '';
+    line.append(make('span', {style: `background: ${tint(word.effect, most)}`, title: signed(word.effect) + note}, word.word));
+  }
+  return box;
+}
+
+function explanation(row) {
+  const likeliest = row.label === row.explained ? '' : ` (likeliest: ${row.label})`;
+  const parts = [make('h2', {}, `Row ${row.row}: ${row.explained}, probability ${row.probability.toFixed(4)}${likeliest}`)];
+  if (row.inputs.length) parts.push(inputs(row.inputs));
+  if (row.words.length) parts.push(words(row.words));
+  return make('section', {class: 'card'}, ...parts);
+}
+
+function importance(facts) {
+  const names = {log_loss: 'log loss', accuracy: 'accuracy', roc_auc: 'ROC AUC'};
+  const list = [...facts.inputs].sort((a, b) => b.log_loss.worse - a.log_loss.worse);
+  const most = Math.max(1e-6, ...list.map(i => Math.abs(i.log_loss.worse)));
+  const head = make('tr', {}, make('th', {}, 'input permuted'), make('th', {}, 'log loss rises by'), make('th', {}, ''),
+    make('th', {}, 'accuracy falls by'), make('th', {}, 'ROC AUC falls by'));
+  const table = make('table', {class: 'effects'}, head);
+  const cell = f => make('td', {class: 'n'}, f.worse === null ? '\u2013' : `${signed(f.worse)} \u00b1 ${f.spread.toFixed(4)}`);
+  for (const input of list)
+    table.append(make('tr', {}, make('td', {}, input.input), bar(-input.log_loss.worse, most), cell(input.log_loss),
+      cell(input.accuracy), cell(input.roc_auc)));
+  const whole = Object.entries(facts.figures).map(([k, v]) => `${names[k]} ${v === null ? '\u2013' : v.toFixed(4)}`).join(', ');
+  return make('section', {class: 'card'}, make('h2', {}, 'Permutation importance'),
+    make('p', {class: 'soft'}, `${facts.rows} rows, ${facts.repeats} permutations of each input; with nothing permuted: ${whole}.`), table);
+}
+
+const header = document.getElementById('top');
+header.append(make('h1', {}, data.importance ? 'What matters to the model' : 'Why the model answers so'),
+  make('p', {class: 'soft small'}, `${data.checkpoint}, on ${data.table}`));
+if (data.explanations) {
+  header.append(make('p', {class: 'small'}, 'An effect is the change of the probability that an input or a word makes by being there: ',
+    make('span', {class: 'key', style: 'background: rgba(var(--for), .5)'}, 'for the class'), ' ',
+    make('span', {class: 'key', style: 'background: rgba(var(--against), .5)'}, 'against it')));
+  for (const row of data.explanations) main.append(explanation(row));
+}
+if (data.importance) main.append(importance(data.importance));

@@ -1,0 +1,98 @@
+# explain: what leaving out inputs and words changes, against predict on tables that lack them; importance; the page.
+. "$(dirname "$0")/cli_lib.sh"
+
+# One word of the first text decides the label; the second text and the number say nothing.
+mkdir -p models/t data
+{ printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'
+    printf '%s\n' good bad the shoes were this time and i think so day; } >models/t/vocab.txt
+awk 'BEGIN { srand(3); print "text,note,size,label"
+    for (i = 0; i < 300; i++) {
+        g = rand() < 0.5
+        printf "the shoes were %s this time,day %s,%d,%s\n", g ? "good" : "bad", rand() < 0.5 ? "the" : "i",
+            int(rand() * 9), g ? "yes" : "no"
+    } }' >data/train.csv
+head -n 41 data/train.csv >data/valid.csv
+encoder='{"vocab_size": 17, "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2,
+ "intermediate_size": 32}'
+cat >c.json <<J
+{"label_name": "label", "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["size"],
+ "primary_tokenizer": "t", "hidden_common_dim": 16, "fusion_hidden_dim": 16, "max_sen_len": 128, "pooling": "mean",
+ "primary_encoder": $encoder, "secondary_encoder": $encoder, "lr": 5e-3, "batch_size": 20, "epochs": 4}
+J
+run train --config c.json --data-path data --models-dir models --output-dir run --threads 1 --quiet
+expect_code 0
+
+# ---- Effects are differences of probabilities that predict gives ----
+# lowered FROM TO: the probability of "yes" of the row, less that where FROM in it is TO.
+cat >one.csv <<'C'
+text,note,size,label
+the shoes were good this time,day i,4,yes
+C
+prob() { run predict --checkpoint run --data-path "$1" --quiet && tail -n 1 "$out" | cut -d, -f3; }
+prob_yes=$(prob one.csv)
+lowered() {
+    sed "2s/$1/$2/" one.csv >less.csv
+    awk -v a="$prob_yes" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }'
+}
+run explain --checkpoint run --data-path one.csv --json
+expect_code 0
+cp "$out" why.json
+effect() { # effect '"input":"size"': the effect of the entry that has this
+    grep -o "{[^{}]*$1[^{}]*}" why.json | sed -n 's/.*"effect":\([-0-9.e]*\).*/\1/p'
+}
+same() {
+    expect "$1: $2 is $3" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a != "" && b != "" && (a - b) ^ 2 < 1e-12) }'
+}
+same "without the number" "$(effect '"input":"size"')" "$(lowered ',4,' ',,')"
+same "without the text" "$(effect '"input":"text"')" "$(lowered '^[^,]*' '')"
+same "without the note" "$(effect '"input":"note"')" "$(lowered ',day i,' ',,')"
+same "without a word" "$(effect '"word":"good"')" "$(lowered 'good' '')"
+same "without another word" "$(effect '"word":"day"')" "$(lowered 'day' '')"
+expect "the deciding word matters" is "$(effect '"word":"good"')" ">" 0.2
+expect_text why.json '"row":1' '"label":"yes"' '"explained":"yes"' '"rows_computed":12' '"value":"4"'
+
+run explain --checkpoint run --data-path one.csv
+expect_code 0
+expect_text "$out" "row 1: yes, probability 0." "size = 4" "words: good +"
+run explain --checkpoint run --data-path one.csv --label no
+expect_text "$out" "row 1: no, probability 0." "(likeliest: yes)" "words: good -"
+
+# ---- A text of more words than rows: 40 rows at most, and the word that counts is found among them ----
+{ echo text,note,size,label
+    awk 'BEGIN { for (i = 0; i < 100; i++) printf "%s ", i == 61 ? "good" : "shoes"; print ",,,yes" }'; } >long.csv
+run explain --checkpoint run --data-path long.csv --label yes --json
+expect_code 0
+cp "$out" why.json
+expect "at most 40 rows" is "$(json_number rows_computed why.json)" "<" 41
+expect "its effect is its own" test -n "$(grep -o '{[^{}]*"word":"good"[^{}]*}' why.json | grep -v shared_by)"
+
+# ---- Rows, importance, pages ----
+run explain --checkpoint run --data-path data --first 3 --rows 2 --json
+expect "two rows, from the third on" test "$(grep -o '"row":[0-9]*' "$out" | tr '\n' ' ')" = '"row":3 "row":4 '
+run explain --checkpoint run --data-path data --importance --rows 40 --json --quiet
+expect_code 0
+cp "$out" worse.json
+worse() { sed "s/.*\"input\":\"$1\"[^}]*\"log_loss\":{\"worse\":\([-0-9.e]*\).*/\1/" worse.json; }
+expect "permuted texts are missed more than numbers" \
+    is "$(worse text)" ">" "$(awk -v a="$(worse size)" -v b="$(worse note)" 'BEGIN { print 5 * (a + b) }')"
+run explain --checkpoint run --data-path data --importance --rows 40 --json --quiet
+expect "the same permutations again" cmp -s "$out" worse.json
+run explain --checkpoint run --data-path data --importance --rows 40
+expect_text "$out" "input permuted" "(none)" "40 rows, 3 permutations of each input."
+checked run explain --checkpoint run --data-path data --rows 5 -o why.html
+expect_code 0
+expect_text why.html '<title>Trident explanations</title>' '"word":"good"' 'by being there'
+expect "no mark is left" test -z "$(grep -o '@data@\|@explain[a-z.]*@\|@report.css@' why.html)"
+echo 'the </script><b> shoes,day,1,yes' >>one.csv
+run explain --checkpoint run --data-path one.csv -o why.html --quiet
+expect "a text cannot end the script" test "$(grep -c '</script>' why.html)" = 2
+
+# ---- Refused ----
+refuses 2 "explanations are written as .html" -- explain --checkpoint run --data-path one.csv -o why.pdf
+refuses 2 '--first 9' -- explain --checkpoint run --data-path one.csv --first 9
+refuses 2 '"maybe"' -- explain --checkpoint run --data-path one.csv --label maybe
+printf 'text,note,label\na,b,yes\n' >narrow.csv
+refuses 65 '"size"' -- explain --checkpoint run --data-path narrow.csv
+printf 'text,note,size,label\na,b,1,perhaps\nc,d,2,yes\n' >odd.csv
+refuses 65 'odd.csv:2' 'perhaps' -- explain --checkpoint run --data-path odd.csv --importance
+finish
