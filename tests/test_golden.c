@@ -3,8 +3,9 @@
  * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `columns` and
  * `periods` with columns as vectors and gated branches; `quantized` through int8 products, with PyTorch's
  * fake-quantise; one model of each further family of encoders; losses and final weights of `bert` with other
- * optimizers; losses with texts as windows, and of other losses than cross-entropy. tools/golden.py writes the files.
- * make parity: a folder given as argument replaces tests/golden, names after it the models. */
+ * optimizers; losses with texts as windows, with rates for layers and frozen ones, and of other losses than
+ * cross-entropy; schedules of learning rates. tools/golden.py and others of that folder write the files. make parity: a
+ * folder given as argument replaces tests/golden, names after it the models. */
 #include "tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -392,6 +393,58 @@ static void layers(void **state) {
     each_run("layers.json", 2, layers_run);
 }
 
+/* Frozen weights keep their bits. */
+static void check_frozen(const golden *g) {
+    const tri_network *model = &g->engine.model;
+    for (int i = 0; i < g->engine.n_weights; i++) {
+        const tri_piece *piece = &g->engine.weights[i];
+        float before[4096];
+        int64_t n = piece->slice.end;
+        if (!model->unit[tri__model_find(model, piece->name)->unit].frozen) continue;
+        assert_true(n <= 4096);
+        OK(tri__st_read_f32(&g->file, tri__st_find(&g->file, piece->name), 0, n, before));
+        assert_memory_equal(piece->data, before, (size_t)n * sizeof *before);
+    }
+}
+
+static void rates_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
+    (void)all;
+    open_golden(g, tri__json_string_value(get(run, "of")), NULL, get(run, "recipe"), device);
+    print_message("  rates of %s on %s\n", tri__json_string_value(get(run, "of")), device);
+    check_losses(g, run);
+    check_frozen(g);
+    close_golden(g);
+}
+
+/* A rate for each layer and for new parameters, and frozen ones; schedules. */
+static void rates(void **state) {
+    (void)state;
+    each_run("rates.json", 5, rates_run);
+}
+
+static void schedules(void **state) {
+    char path[512];
+    tri_json *all, *one, *factor;
+    size_t i, s;
+    (void)state;
+    snprintf(path, sizeof path, "%s/rates.json", folder);
+    OK(tri__json_load(path, TRI_DATA, &all));
+    tri__json_each(get(all, "schedules"), i, one) {
+        tri_settings settings;
+        OK(tri__settings_init(&settings));
+        set_options(NULL, tri__run_options, &settings, one);
+        tri_rates rates = tri__rates(&settings, (int64_t)real(one, "steps"));
+        tri__json_each(get(one, "factors"), s, factor) {
+            double want = settings.lr * tri__json_number_value(factor), got = tri__learning_rate(&rates, (int64_t)s);
+            if (fabs(got - want) > 1e-12 * settings.lr)
+                fail_msg("schedule %zu, step %zu: %.17g, transformers has %.17g", i, s, got, want);
+        }
+        tri__settings_free(&settings);
+    }
+    assert_int_equal(tri__json_size(get(all, "schedules")), 20);
+    tri__json_decref(all);
+}
+
 static void both(void **state) {
     compare(*state, "reference");
     compare(*state, "cpu");
@@ -429,6 +482,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(windows),
         cmocka_unit_test(layers),
         cmocka_unit_test(losses),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(schedules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
