@@ -223,9 +223,12 @@ static void double_clip(const kernel_call *k, double *const *v) {
     v[1][0] = 1;
 }
 
+/* The learning rate of these elements. */
+static double double_rate(const kernel_call *k, const double *hyper) { return hyper[0] * (double)k->attr.rate; }
+
 /* torch.optim.AdamW, line by line (single tensor, not amsgrad). */
 static void double_adamw(const kernel_call *k, double *const *v) {
-    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
+    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
            *s = v[2];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[3][i] * v[5][0];
@@ -244,7 +247,7 @@ static void double_adamw_copy(const kernel_call *k, double *const *v) {
 
 /* torch.optim.Adam. */
 static void double_adam(const kernel_call *k, double *const *v) {
-    double lr = v[4][0], c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
+    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
            *s = v[2];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[3][i] * v[5][0] + (double)k->attr.decay * p[i];
@@ -260,7 +263,7 @@ static void double_sgd(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[2][i] * v[4][0] + (double)k->attr.decay * p[i];
         if (m) m[i] = b1 * m[i] + g;
-        p[i] -= v[3][0] * (!m ? g : k->attr.nesterov ? g + b1 * m[i] : m[i]);
+        p[i] -= double_rate(k, v[3]) * (!m ? g : k->attr.nesterov ? g + b1 * m[i] : m[i]);
     }
 }
 
@@ -284,7 +287,7 @@ static void double_lamb_moments(const kernel_call *k, double *const *v) {
 static void double_lamb_step(const kernel_call *k, double *const *v) {
     double ratio = v[4] && v[4][0] > 0 && v[4][1] > 0 ? sqrt(v[4][0] / v[4][1]) : 1;
     for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] -= v[3][0] * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
+        v[0][i] -= double_rate(k, v[3]) * ratio * double_lamb(k, v[3], v[0][i], v[1][i], v[2][i]);
 }
 
 /* average, sums */
@@ -350,7 +353,7 @@ static double double_frozen(const kernel_call *k, double p, double m, double s, 
 
 /* p, m, v, hyper, average, factor, sums */
 static void double_lamb_frozen(const kernel_call *k, double *const *v) {
-    double lr = v[3][0] * fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
+    double lr = double_rate(k, v[3]) * fmin(v[4][0] * v[5][0], sqrt(v[6][2] / v[6][1]));
     for (int64_t i = 0; i < operand_count(k, 0); i++)
         v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], lr);
 }
@@ -358,13 +361,13 @@ static void double_lamb_frozen(const kernel_call *k, double *const *v) {
 /* p, m, v, hyper */
 static void double_adamw_frozen(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], v[3][0]);
+        v[0][i] = double_frozen(k, v[0][i], v[1][i], v[2][i], v[3], double_rate(k, v[3]));
 }
 
 /* anchor, p, m, v, hyper */
 static void double_adamw_meet(const kernel_call *k, double *const *v) {
     for (int64_t i = 0; i < operand_count(k, 0); i++)
-        v[1][i] = v[0][i] = double_frozen(k, v[0][i], v[2][i], v[3][i], v[4], v[4][0] / v[4][3]);
+        v[1][i] = v[0][i] = double_frozen(k, v[0][i], v[2][i], v[3][i], v[4], double_rate(k, v[4]) / v[4][3]);
 }
 
 /* d, anchor, p */

@@ -31,6 +31,7 @@ struct run {
     float *state[3]; /* [elements] each: weights, exp_avg or momentum_buffer, exp_avg_sq; NaN where no rank has it */
     int states;                             /* the optimizer's, at most 2 */
     uint8_t *idle;                          /* [elements] 1: of a key's bias */
+    uint8_t *frozen;                        /* [elements] 1: not trained, and without states */
 };
 
 /* The offset of a piece of this name among the model's elements; -1: of another kind. */
@@ -106,8 +107,12 @@ static inline tri_status run_keep(run *run, tri_session *s) {
 static inline void run_mark_idle(run *run, const tri_network *model) {
     int64_t at = 0;
     run->idle = calloc((size_t)run->elements, 1);
-    for (int i = 0; i < model->n_params; at += model->param[i++].count)
-        if (strstr(model->param[i].name, "self.key.bias")) memset(run->idle + at, 1, (size_t)model->param[i].count);
+    run->frozen = calloc((size_t)run->elements, 1);
+    for (int i = 0; i < model->n_params; at += model->param[i++].count) {
+        size_t count = (size_t)model->param[i].count;
+        if (strstr(model->param[i].name, "self.key.bias")) memset(run->idle + at, 1, count);
+        if (model->unit[model->param[i].unit].frozen) memset(run->frozen + at, 1, count);
+    }
 }
 
 /* Rank 0 allocates memory, which the others write to after the barrier. */
@@ -190,13 +195,14 @@ static inline run *run_on(const run *what) {
     }
     for (int k = 0; k <= made->states; k++)
         for (int64_t i = 0; i < made->elements; i++)
-            if (isnan(made->state[k][i])) fail_msg("no rank owns element %lld of state %d", (long long)i, k);
+            if (!isnan(made->state[k][i]) == (k && made->frozen[i]))
+                fail_msg("%s rank owns element %lld of state %d", made->frozen[i] ? "a" : "no", (long long)i, k);
     return made;
 }
 
 static inline void run_free(run *run) {
     for (int k = 0; k < 3 && run; k++) free(run->state[k]);
-    if (run) free(run->idle);
+    if (run) free(run->idle), free(run->frozen);
     free(run);
 }
 

@@ -44,6 +44,7 @@ int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const
     at = 0;
     for (int u = 0; u < model->n_units; at += (int)s->held[u++].end) {
         tri_range first = pass->out.save_part[u];
+        if (model->unit[u].frozen) continue;
         s->slot[u] = tri__build_view(build, *slot, at, 1, s->held[u].end, "%s.%s", name, model->unit[u].name);
         if (first.begin == 0 && first.end > 0 && tp == 0) s->save[u] = s->held[u];
     }
