@@ -228,8 +228,8 @@ static double double_rate(const kernel_call *k, const double *hyper) { return hy
 
 /* torch.optim.AdamW, line by line (single tensor, not amsgrad). */
 static void double_adamw(const kernel_call *k, double *const *v) {
-    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
-           *s = v[2];
+    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0],
+           *m = v[1], *s = v[2];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[3][i] * v[5][0];
         p[i] *= 1 - lr * (double)k->attr.decay;
@@ -247,8 +247,8 @@ static void double_adamw_copy(const kernel_call *k, double *const *v) {
 
 /* torch.optim.Adam. */
 static void double_adam(const kernel_call *k, double *const *v) {
-    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0], *m = v[1],
-           *s = v[2];
+    double lr = double_rate(k, v[4]), c1 = v[4][1], c2 = v[4][2], b1 = k->attr.beta1, b2 = k->attr.beta2, *p = v[0],
+           *m = v[1], *s = v[2];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         double g = v[3][i] * v[5][0] + (double)k->attr.decay * p[i];
         m[i] += (g - m[i]) * (1 - b1);

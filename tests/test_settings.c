@@ -365,6 +365,15 @@ static const struct {
     {{"--precision", "bf16", "--quantize", "int8"}, NULL},
     {{"--quantize", "fp8"}, "--quantize fp8: training is for int8 products only"},
     {{"--num-microbatches", "33"}, "--num-microbatches 33 is more than the 32 samples"},
+    {{"--freeze", "embeddings,layers=2"}, NULL},
+    {{"--freeze", "layers=all"}, NULL},
+    {{"--freeze", "layer=2"}, "--freeze layer=2: expected embeddings, or layers=N"},
+    {{"--freeze", "layers=2x"}, "--freeze layers=2x: expected"},
+    {{"--freeze", "layers=1,layers=2"}, "each once"},
+    {{"--head-lr", "0.001", "--lr", "0"}, "--head-lr 0.001 with --lr 0"},
+    {{"--lr-schedule", "cosine", "--warmup-ratio", "0.1"}, NULL},
+    {{"--optimizer", "onebit-adam", "--full-steps", "99", "--warmup-ratio", "0.5", "--max-steps", "999"},
+     "ends within the learning rate's warm-up of 500 steps"},
 };
 
 static void test_check(void **state) {

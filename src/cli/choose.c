@@ -92,6 +92,7 @@ static tri_status add_given(const tri_settings *s, line *out) {
     } rows[] = {{"optimizer", &s->optimizer},
                 {"sync_every", &s->sync_every},
                 {"layer_drop", &s->layer_drop},
+                {"freeze", &s->freeze},
                 {"compress_gradients", &s->compress_gradients},
                 {"compress_weights", &s->compress_weights},
                 {"compress_scope", &s->compress_scope}};
@@ -99,10 +100,14 @@ static tri_status add_given(const tri_settings *s, line *out) {
     tri_status status = all ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRI_OK; i++) {
         const tri_json *value = tri__json_get(all, rows[i].key);
-        char number[32];
+        char text[128] = "";
         if (!value || !tri__settings_given(s, rows[i].field)) continue;
-        snprintf(number, sizeof number, "%lld", (long long)tri__json_integer_value(value));
-        status = add_option(out, rows[i].key, tri__json_is_string(value) ? tri__json_string_value(value) : number);
+        for (size_t k = 0; k < tri__json_size(value); k++) {
+            size_t n = strlen(text);
+            snprintf(text + n, sizeof text - n, "%s%s", k ? "," : "", tri__json_string_value(tri__json_at(value, k)));
+        }
+        if (!tri__json_size(value)) snprintf(text, sizeof text, "%lld", (long long)tri__json_integer_value(value));
+        status = add_option(out, rows[i].key, tri__json_is_string(value) ? tri__json_string_value(value) : text);
     }
     tri__json_decref(all);
     return status;

@@ -258,8 +258,8 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     TRI_TRY(check_kinds(settings));
     if (settings->head_lr > 0 && settings->lr <= 0)
         return tri__fail(TRI_USAGE,
-                         "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train only what is above the layers, give "
-                         "--lr %g --freeze embeddings,layers=all",
+                         "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train only what is above the "
+                         "layers, give --lr %g --freeze embeddings,layers=all",
                          settings->head_lr, settings->head_lr);
     TRI_TRY(check_loss(settings));
     TRI_TRY(check_average(settings));

@@ -22,8 +22,8 @@ static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
     return tokens * (8 * h * h + 2 * products * h * inner) + (4 + 2 * terms) * pairs * h;
 }
 
-/* A layer's passes, of the work of a forward pass each, in the mean: forward, gradients of inputs, gradients of weights.
- * A frozen layer has the last not, and the one before only where something below it is trained. */
+/* A layer's passes, of the work of a forward pass each, in the mean: forward, gradients of inputs, and of weights. A
+ * frozen layer has the first, and the second where something below it is trained. */
 static double passes(const tri_network *model, int text) {
     double sum = 0, n = 0;
     int trained = 0; /* something below */

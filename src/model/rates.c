@@ -1,11 +1,11 @@
 /* rates.c - which units a run trains, and each parameter's factor of the learning rate.
  *
- * Layer k of an encoder's L, counted from 0 at the bottom, has layer_decay^(L - 1 - k): the top layer has the full rate.
- * The embeddings, with the tables of distances that layers share, have layer_decay^L (as in BEiT; ELECTRA counts its head
- * as one more layer). Parameters that pretrained weights lack have the head's: projections to the common width, the
- * tabular branch, the fusion, and a pooler where transformers' class of the family has none. What else is above the
- * layers (another pooler, ModernBERT's last norm) has the full rate. All this follows from the model alone, not from the
- * files that are there, so that plans need none. */
+ * Layer k of an encoder's L, counted from 0 at the bottom, has layer_decay^(L - 1 - k): the top layer has the full
+ * rate. The embeddings, with the tables of distances that layers share, have layer_decay^L (as in BEiT; ELECTRA counts
+ * its head as one more layer). Parameters that pretrained weights lack have the head's: projections to the common
+ * width, the tabular branch, the fusion, and a pooler where transformers' class of the family has none. What else is
+ * above the layers (another pooler, ModernBERT's last norm) has the full rate. All this follows from the model alone,
+ * not from the files that are there, so that plans need none. */
 #include "base/text.h"
 #include "model/family.h"
 

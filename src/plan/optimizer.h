@@ -47,7 +47,8 @@ typedef struct tri_run {
     int decays;
     double rate;           /* factor of the learning rate */
 } tri_run;
-/* Calls `emit` for each run of each unit that is trained, in order, with the builder at the unit and the optimizer's states made. */
+/* Calls `emit` for each run of each unit that is trained, in order, with the builder at the unit and the optimizer's
+ * states made. */
 void tri__each_run(tri_updating *up, void (*emit)(tri_updating *up, const tri_run *run));
 /* Views of a run's elements; state: counted from the optimizer's first. */
 int tri__run_weights(tri_updating *up, const tri_run *run);

@@ -22,7 +22,7 @@ typedef struct backward {
     int *grad;             /* [n_forward] the gradient slot of each slot; -1 */
     uint8_t *written;      /* [slots] whether the gradient slot has its first contribution, OPEN and CLOSED or-ed */
     int *layer;            /* [slots] the gate of the layer of the last contribution that had one, as in tri_instr */
-    uint8_t *is_fixed;     /* [n_forward] has no gradient: an input, integers, or a value that no trained weight changes */
+    uint8_t *is_fixed;     /* [n_forward] has no gradient: integers, and what no trained weight changes */
 } backward;
 
 /* The flat gradient of a unit's parameters. */
@@ -151,7 +151,8 @@ static void find_fixed(backward *b) {
 
 tri_status tri__pass_backward(tri_pass *pass) {
     tri_program *program = pass->program;
-    int n_forward = program->n_slots, n_instrs = program->n_instrs, room = 2 * (n_forward + n_instrs) + pass->model->n_units;
+    int n_forward = program->n_slots, n_instrs = program->n_instrs;
+    int room = 2 * (n_forward + n_instrs) + pass->model->n_units;
     backward b = {.pass = pass, .build = pass->forward.build, .n_forward = n_forward};
     b.written = tri__arena_alloc(pass->arena, (size_t)room);
     b.layer = tri__arena_alloc(pass->arena, (size_t)room * sizeof *b.layer);

@@ -237,7 +237,10 @@ static void share_out(tri_sharder *s) {
         pass->out.save_part[u] = (tri_range){own.begin + part.begin, own.begin + part.end};
     }
     if (kind == TRI_SHARD_NONE && tri__steps_alone(pass)) pass->own = pass->grad_part, pass->n_shards = 1;
-    if (kind >= TRI_SHARD_ZERO1) pass->out.state_part = pass->own, pass->grad_part = tri__trained_parts(pass, pass->own);
+    if (kind >= TRI_SHARD_ZERO1) {
+        pass->out.state_part = pass->own;
+        pass->grad_part = tri__trained_parts(pass, pass->own);
+    }
     if (kind >= TRI_SHARD_ZERO3) pass->out.param_part = pass->own;
     if (kind == TRI_SHARD_HYBRID && pass->local_grad) pass->local_part = pass->grad_part;
     pass->copies = (tri_attr){.axes = pass->group.axes, .across = kind == TRI_SHARD_HYBRID ? pass->n_shards : 0};

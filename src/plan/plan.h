@@ -267,8 +267,8 @@ typedef struct tri_pass {
     const tri_network *model; /* this rank's share of in->model: all of it until tensor and schedule reduce it */
     /* From one pass to later ones. */
     tri_forward forward;   /* slots of the forward list. Set by forward, tensor; read by backward, schedule */
-    int *unit_grad;        /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard; read by
-                            * tensor_sums, update. NULL without training */
+    int *unit_grad;        /* [n_units] flat gradients of each unit; -1: it is frozen. Set by backward, schedule, shard;
+                            * read by tensor_sums, update. NULL without training */
     const int *unit_stage; /* [n_units] stage of each unit. Set by schedule, read by shard */
     tri_range *grad_part;  /* [n_units] the range of the unit's elements that unit_grad holds. Set by shard, read by
                               tensor_sums, update */
@@ -285,7 +285,8 @@ typedef struct tri_pass {
     tri_range *local_part; /* [n_units] the range of the unit's elements that local_grad holds */
     tri_attr copies;       /* the group that sums them, as attributes of transfers */
     int n_copies;          /* ranks of that group */
-    int *unit_bucket; /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read by compress */
+    int *unit_bucket; /* [n_units] the bucket of each unit's gradients; -1: it is frozen. These four set by shard, read
+                         by compress */
     int64_t *unit_at;      /* [n_units] where its elements begin in the bucket */
     tri_bucket_slot *bucket_slot; /* [n_bucket_slots] */
     int n_bucket_slots, cap_bucket_slots;

@@ -118,11 +118,12 @@ const tri_option tri__run_options[] = {
     ROW(REAL, lr_power, RUN, .value = "1", FROM(0), .commands = "train", .heading = "optimisation",
         .help = "lr_schedule polynomial: its power"),
     ROW(REAL, layer_lr_decay, RUN, .value = "1", .min = 0.01, .max = 1, .commands = "train", .heading = "optimisation",
-        .help = "each encoder layer's learning rate is that of the layer above times this"),
+        .help = "each encoder layer's learning rate is that of the layer above times this; embeddings are below all"),
     ROW(REAL, head_lr, RUN, .value = "0", FROM(0), .commands = "train", .heading = "optimisation",
-        .help = "learning rate of parameters that no pretrained weights have; 0: lr"),
-    ROW(TEXTS, freeze, RUN, .commands = "train,plan,choose,simulate,bench", .heading = "optimisation",
-        .help = "parameters of the encoders that are not trained: embeddings, layers=N (the first N)"),
+        .help = "learning rate of parameters that pretrained weights lack: projections, table, fusion; 0: lr"),
+    ROW(TEXTS, freeze, RUN, .commands = "train,plan,choose,simulate", .heading = "optimisation",
+        .help = "parameters of the encoders that are not trained: embeddings, layers=N (the first N of each), or "
+                "layers=all"),
     ROW(TEXT, average_weights, RUN, .value = "none", .check = check_average, .commands = "train,plan,choose,simulate",
         .heading = "optimisation",
         .help = "validate and save a mean of the weights: ema or ema:0.999 (exponential), last:N (of the last N "

@@ -115,7 +115,8 @@ template <typename G, typename C> static void update(const tri_call *call, int c
     C *to = copy ? data<C>(call, copy) : nullptr;                                                         /* [K] */
     const float *hyper = data<float>(call, after + ARG(hyper)), *coef = data<float>(call, after + ARG(coef));
     const int32_t *apply = data<int32_t>(call, after + ARG(apply));
-    moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay, tri__rate_factor(call->attr)};
+    moments a = {call->attr->beta1, call->attr->beta2, call->attr->eps, call->attr->decay,
+                 tri__rate_factor(call->attr)};
     int wide_ok = aligned(p) && aligned(m) && aligned(v) && aligned(g) && aligned(to);
     if (wide_ok)
         adamw_kernel<G, C, UPDATE_WIDE><<<blocks_for(n, THREADS * UPDATE_WIDE), THREADS, 0, stream(call)>>>(

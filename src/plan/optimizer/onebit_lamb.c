@@ -97,8 +97,9 @@ static void take_step(void *with, const tri_lamb_param *param) {
     if (!tri__range_count(param->run.part)) return;
     int p = tri__run_weights(up, &param->run), m = tri__run_state(up, M, &param->run),
         v = tri__run_state(up, V, &param->run);
-    TRI_BUILD(&up->build, lamb_frozen, tri__run_step(up, &param->run), p, m, v, up->hyper, param_view(o, o->average, 1, param->index),
-              param_view(o, o->factor, 1, param->index), o->view[param->index], up->pass->out.apply);
+    int average = param_view(o, o->average, 1, param->index), factor = param_view(o, o->factor, 1, param->index);
+    TRI_BUILD(&up->build, lamb_frozen, tri__run_step(up, &param->run), p, m, v, up->hyper, average, factor,
+              o->view[param->index], up->pass->out.apply);
 }
 
 static void step_others(tri_updating *up, const tri_run *run) {

@@ -182,8 +182,9 @@ static void post_receives(unroll *u, int action) {
 }
 
 /* Where no message comes back that implies a send's arrival, in a forward program or from above what is frozen, the
- * values of all microbatches would be kept until its end. Where a rank has one stage it may wait for an earlier send instead: microbatches pass in
- * order, and what a wait needs comes from later stages, which wait for nothing of this one's later work. */
+ * values of all microbatches would be kept until its end. Where a rank has one stage it may wait for an earlier send
+ * instead: microbatches pass in order, and what a wait needs comes from later stages, which wait for nothing of this
+ * one's later work. */
 static void bound_sends(unroll *u, const tri_message_plan *message) {
     enum { AHEAD = 2 }; /* microbatches that a stage may be ahead of the next */
     const tri_pipeline *pipeline = &u->stages->pipeline;
