@@ -245,7 +245,7 @@ static void progress_log(void **state) {
              "pr_auc (a label that goes...) 0.9951  12.3 s  best\n"
              "epoch 3  train loss 0.2011  3m 07s\n"
              "saved run/checkpoint-5\n"
-             "stopped  step 5/200  3m 07s\n"
+             "stopped early  step 5/200  3m 07s\n"
              "finished  step 200/200  3m 07s\n");
 }
 
@@ -261,6 +261,10 @@ static void progress_quiet_and_color(void **state) {
     open_screen(&s, 0, 80, 1, 0);
     send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 1, .best = 1});
     assert_screen(&s, "epoch 1  train loss 0.0000  0.0 s  \033[32mbest\033[0m\n");
+    open_screen(&s, 0, 80, 0, 0);
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 1, .best = 1, .best_by = "pr_auc"});
+    send(&s.sink, (tri_event){.kind = TRI_EVENT_EPOCH, .epoch_index = 2, .best_by = "pr_auc"});
+    assert_screen(&s, "epoch 1  train loss 0.0000  0.0 s  best by pr_auc\nepoch 2  train loss 0.0000  0.0 s\n");
 }
 
 static const tri_span spans[] = {

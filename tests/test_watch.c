@@ -218,7 +218,7 @@ static const char run_text[] =
     "\"learning_rate\":{\"step\":[4],\"value\":[0.001]},\"mem_bytes\":{\"step\":[4],\"value\":[1048576]}},"
     "\"rates\":{\"step_seconds\":2,\"samples_per_second\":12.5,\"tokens_per_second\":24100,\"mfu\":0.25},"
     "\"shares\":{\"compute\":0.5,\"comm\":0.125,\"idle\":0.25,\"loader\":0.125},"
-    "\"validations\":[{\"step\":4,\"valid_loss\":0.5,\"accuracy\":0.75,\"best\":true}],"
+    "\"validations\":[{\"step\":4,\"valid_loss\":0.5,\"accuracy\":0.75,\"best\":true,\"best_by\":\"f1\"}],"
     "\"profile\":{\"ranks\":[{\"rank\":0,\"shares\":{\"waiting\":0.5}},{\"rank\":1,\"seconds\":2,\"parts\":"
     "{\"waiting\":0.5}}]},\"warnings\":[{\"time\":1700000000,\"message\":\"red \\u001b[31m \\u009b31m\\nend\"}],"
     "\"binding\":{\"words\":\"Waiting binds.\"}}";
@@ -259,7 +259,7 @@ static void terminal_text(void **state) {
                                         "speed    12.5 samples/s  24.1k tokens/s  2.0k ms a step  MFU 25.0 %",
                                         "time     computing 50 %  transfers 12 %  waiting 25 %  loading 12 %",
                                         "memory   1.0 MiB planned a rank",
-                                        "valid    loss 0.5000  accuracy 0.7500  at step 4  best",
+                                        "valid    loss 0.5000  accuracy 0.7500  at step 4  best by f1",
                                         "",
                                         "waiting     0 ######------  50 %      1 ###---------  25 %",
                                         "limit    Waiting binds.",

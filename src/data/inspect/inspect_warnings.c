@@ -237,7 +237,7 @@ static tri_status warn_labels(tri_inspector *in) {
         TRI_TRY(tri__inspect_warn(
             in, "imbalance", out->label,
             "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
-            "PR AUC rather than accuracy, or set class_weights",
+            "PR AUC rather than accuracy (--best-by pr_auc), or set class_weights to balanced",
             rare, 100.0 * (double)least / (double)label->filled, 100.0 * (double)most / (double)label->filled));
     return TRI_OK;
 }
