@@ -128,6 +128,8 @@ expect "gamma 0 is cross-entropy" test "$(digest zero)" = "$(digest balanced)"
 run plan --config config.json --models-dir . --label-smoothing 0.2 --print-program 0
 expect "the training program has the form" grep -q 'cross_entropy .*smoothing=0.2' "$out"
 expect "and its gradient" grep -q 'cross_entropy_din .*smoothing=0.2' "$out"
+run plan --config config.json --models-dir . --label-smoothing 0.2 --print-program 0 --print-kind infer
+expect "prediction does not" test "$(grep -c 'cross_entropy' "$out") $(grep -c smoothing "$out")" = "1 0"
 refuses 2 "--loss focal has no smoothed form" -- "${train[@]}" --output-dir none --loss focal --label-smoothing 0.1
 refuses 2 "--focal-gamma: has a meaning with --loss focal only" -- "${train[@]}" --output-dir none --focal-gamma 3
 finish

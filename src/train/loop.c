@@ -220,7 +220,7 @@ static tri_status end_epoch(loop *l, int last) {
                                               .seconds = tri__clock() - l->epoch_begin,
                                               .best = best,
                                               .best_by = best_by(s)}));
-    if (tri__session_ends_early(s)) last = 1, say_early(s);
+    if (tri__session_ends_early(s)) say_early(s);
     free(l->probs);
     l->probs = NULL;
     if (s->at.batch == 0) s->at.loss_sum = s->at.weight_sum = 0;
