@@ -62,7 +62,8 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
  */
 static inline int run_is_more(const char *name) {
     static const char *const prefix[] = {"gradient_error.",   "error.",             "error_sum.",   "momentum_error",
-                                         "exp_avg_sq_fresh.", "lamb_coeff_freeze.", "last_factor.", "local."};
+                                         "exp_avg_sq_fresh.", "lamb_coeff_freeze.", "last_factor.", "local.",
+                                         "live."};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return 1;
     return 0;
@@ -119,7 +120,9 @@ static inline void run_mark_idle(run *run, const tri_network *model) {
 static inline tri_status run_room(run *run, tri_world *world, int rank, const tri_session *s) {
     if (rank == 0) {
         run->elements = s->engine.model.n_elements;
-        run->states = s->engine.plan.train.n_states < 2 ? s->engine.plan.train.n_states : 2;
+        run->states = 0;
+        for (int i = 0; i < s->engine.plan.train.n_states && run->states < 2; i++)
+            run->states += !run_is_more(s->engine.plan.train.state[i].prefix);
         run_mark_idle(run, &s->engine.model);
         for (int k = 0; k < 3; k++) {
             run->state[k] = malloc((size_t)run->elements * sizeof(float));

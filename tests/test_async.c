@@ -303,6 +303,7 @@ typedef struct layout {
     tri_dtype quantize;
     tri_optimizer_kind optimizer;
     int plain;      /* sgd without momentum */
+    tri_averaging average;
 } layout;
 
 /* No kernel has an operand in offload memory; staging memory stays small. */
@@ -323,6 +324,7 @@ static void same_bits_through_second_memory(const layout *how) {
     t.in.recompute = offloaded.in.recompute = how->recompute;
     t.in.quantize = offloaded.in.quantize = how->quantize;
     t.in.optimizer.kind = offloaded.in.optimizer.kind = how->optimizer;
+    t.in.average = offloaded.in.average = how->average;
     if (how->plain) t.in.optimizer.beta1 = offloaded.in.optimizer.beta1 = 0;
     offloaded.in.offload = how->offload, offloaded.target.ahead = how->ahead;
     tiny_plan(&t);
@@ -337,20 +339,23 @@ static void same_bits_through_second_memory(const layout *how) {
         OK(tri__exec_run(there, 0, update, offloaded.program[0]->n_instrs, (uint32_t)step, offloaded.feed, NULL));
         OK(tri__exec_finish(there));
         assert_true(tiny_loss(&offloaded, there) == tiny_loss(&t, here));
-        OK(tri__exec_run(there, 1, 0, offloaded.program[1]->n_instrs, 0, offloaded.feed,
-                         NULL)); /* predictions between steps change nothing */
+        for (int i = 0; i < 3; i++) { /* predictions between steps change nothing, exchanges around them either */
+            int program = i == 1 ? TRI_INFER : TRI_EXCHANGE;
+            OK(tri__exec_run(there, program, 0, offloaded.program[program]->n_instrs, 0, offloaded.feed, NULL));
+        }
     }
     OK(tri__exec_pull(there, TRI_MEM_PARAM));
     OK(tri__exec_pull(there, TRI_MEM_STATE));
     const tri_planned *const planned[2] = {&t.plan.train, &offloaded.plan.train};
-    const int *slots[2][4] = {{NULL}};
+    const int *slots[2][6] = {{NULL}};
     for (int i = 0, n; i < 2; i++) {
         slots[i][0] = planned[i]->param;
         for (n = 0; n < planned[i]->n_states; n++) slots[i][1 + n] = planned[i]->state[n].slot;
+        if (planned[i]->average) slots[i][1 + n++] = planned[i]->average;
         slots[i][1 + n] = planned[i]->master;
     }
     for (int unit = 0; unit < t.model.n_units; unit++)
-        for (int k = 0; k < 4 && slots[0][k]; k++)
+        for (int k = 0; k < 6 && slots[0][k]; k++)
             assert_memory_equal(tri__exec_slot(here, 0, slots[0][k][unit]), tri__exec_slot(there, 0, slots[1][k][unit]),
                                 (size_t)tri__slot_bytes(&t.program[0]->slot[slots[0][k][unit]], &t.in.max));
     assert_true(last->posted[0] > 0 && last->posted[1] > 0);
@@ -377,6 +382,17 @@ static void offload_memory(void **state) {
                 how.offload = sets[i];
                 same_bits_through_second_memory(&how);
             }
+}
+
+static void offload_of_averages(void **state) {
+    (void)state;
+    static const unsigned sets[] = {CLASS(STATE), CLASS(PARAM), CLASS(STATE) | CLASS(PARAM)};
+    static const tri_dtype types[] = {TRI_F32, TRI_BF16};
+    copies_late = 1;
+    for (int i = 0; i < 6; i++)
+        same_bits_through_second_memory(&(layout){.offload = sets[i / 2], .precision = types[i % 2], .n_mb = 1,
+                                                  .recompute = TRI_RECOMPUTE_NONE, .ahead = 1024, .quantize = TRI_F32,
+                                                  .average = TRI_AVERAGE_EMA});
 }
 
 static void offload_of_every_optimizer(void **state) {
@@ -479,6 +495,7 @@ int main(void) {
         cmocka_unit_test(slots_are_made_there),
         cmocka_unit_test(offload_memory),
         cmocka_unit_test(offload_of_every_optimizer),
+        cmocka_unit_test(offload_of_averages),
         cmocka_unit_test(served_weights),
         cmocka_unit_test(plugins_of_another_layout),
     };

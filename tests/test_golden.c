@@ -12,7 +12,9 @@
 #include "data/table/columns.h"
 #include "engine/evaluate.h"
 #include "plan/layer_gates.h"
+#include "settings/forms.h"
 #include "settings/learning_rate.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +37,7 @@ typedef struct golden {
     tri_micro micro;
     tri_feed feed;
     double inv, balance_inv;
-    float hyper[4];
+    float hyper[4], average;
     tri_micro_spec spec;
     char block[1 << 16]; /* the micro's arrays */
 } golden;
@@ -160,6 +162,7 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
         assert_true(tri__shape_equal(&entry->shape, &g->engine.weights[i].shape));
         OK(tri__st_read_f32(&g->file, entry, 0, g->engine.weights[i].slice.end, g->engine.weights[i].data));
     }
+    OK(tri__engine_upload(&g->engine));
 }
 
 static void close_golden(golden *g) {
@@ -241,6 +244,10 @@ static double run_step(golden *g, int64_t s, int update) {
     g->hyper[0] = (float)tri__learning_rate(&rates, s);
     g->hyper[1] = (float)(1 - pow(real(recipe, "adam_beta1"), (double)s + 1));
     g->hyper[2] = (float)(1 - pow(real(recipe, "adam_beta2"), (double)s + 1));
+    tri_average_form average;
+    OK(tri__average_parse(g->settings.average_weights, &average));
+    g->average = (float)tri__ema_step(average.decay, s + 1);
+    g->feed.field[TRI_FIELD_average] = &g->average;
     OK(tri__exec_run(g->engine.exec, g->engine.train, 0, update ? train->n_instrs : g->engine.plan.train.update,
                      (uint32_t)s + 1, &g->feed, NULL));
     double loss = *(double *)tri__exec_slot(g->engine.exec, g->engine.train, g->engine.plan.train.loss);
@@ -333,7 +340,8 @@ static void each_run(const char *file, size_t n, visit_run *visit) {
 static void optimizer_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
     const tri_json *recipe = get(run, "recipe");
     open_golden(g, tri__json_string_value(get(all, "of")), NULL, recipe, device);
-    print_message("  %s on %s\n", tri__json_string_value(get(recipe, "optimizer")), device);
+    print_message("  %s on %s, averages %s\n", tri__json_string_value(get(recipe, "optimizer")), device,
+                  g->settings.average_weights);
     check_losses(g, run);
     check_weights(g, get(run, "weights"));
     close_golden(g);
@@ -342,6 +350,12 @@ static void optimizer_run(golden *g, const tri_json *all, const tri_json *run, c
 static void optimizers(void **state) {
     (void)state;
     each_run("optimizers.json", 5, optimizer_run);
+}
+
+/* The weights that are compared are the averages. */
+static void averages(void **state) {
+    (void)state;
+    each_run("averages.json", 2, optimizer_run);
 }
 
 static void windows_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
@@ -479,6 +493,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "deberta-v2"),
         cmocka_unit_test_prestate(both, "quantized"),
         cmocka_unit_test(optimizers),
+        cmocka_unit_test(averages),
         cmocka_unit_test(windows),
         cmocka_unit_test(layers),
         cmocka_unit_test(losses),

@@ -1,6 +1,7 @@
-/* test_start.c - the start program: its texts; for every layout the ranks' programs match, can be simulated, and
- * compute from the masters bitwise the weights of one rank; it is empty in fp32 (prediction with fewer bits:
- * test_served.c); programs that differ between ranks or lack a wait are refused. Ranks are threads. */
+/* test_start.c - the start program: its texts, and those of the exchange for averaged weights (test_average.c); for
+ * every layout the ranks' programs match, can be simulated, and compute from the masters bitwise the weights of one
+ * rank; it is empty in fp32 (prediction with fewer bits: test_served.c); programs that differ between ranks or lack a
+ * wait are refused. Ranks are threads. */
 #include "tensor_job.h"
 
 #include "program/transfer.h"
@@ -35,6 +36,22 @@ static void golden_programs(void **state) {
         snprintf(path, sizeof path, "tests/programs/start-%s.txt", cases[i].name);
         program_text_check(path, (const tri_program *[]){t[0].plan.start, n > 1 ? t[1].plan.start : NULL}, n);
         for (int r = 0; r < n; r++) tiny_close(&t[r]);
+    }
+}
+
+static void golden_exchanges(void **state) {
+    (void)state;
+    static const tri_dtype types[] = {TRI_F32, TRI_BF16};
+    for (int i = 0; i < 2; i++) {
+        job_what is = {.dp = 2, .texts = 1, .no_table = 1, .sharding.kind = TRI_SHARD_ZERO1, .precision = types[i],
+                       .average = TRI_AVERAGE_EMA};
+        tiny t;
+        char path[64];
+        job_filled(&is);
+        job_plan(&t, &is, 1);
+        snprintf(path, sizeof path, "tests/programs/exchange-zero1-%s.txt", i ? "bf16" : "fp32");
+        program_text_check(path, (const tri_program *[]){t.plan.exchange, t.plan.start}, 2);
+        tiny_close(&t);
     }
 }
 
@@ -129,6 +146,8 @@ static void empty_in_fp32(void **state) {
             assert_int_equal(plan.train.program != NULL, train);
             assert_int_equal(plan.start->n_instrs, 0);
             assert_int_equal(tri__program_bytes(plan.start), 0);
+            assert_int_equal(plan.exchange->n_instrs, 0);
+            assert_int_equal(tri__program_bytes(plan.exchange), 0);
             OK(tri__program_text(plan.start, &text));
             OK(tri__program_parse(&t.arena, "start", text, &parsed));
             OK(tri__program_text(parsed, &again));
@@ -237,6 +256,7 @@ int main(void) {
         cmocka_unit_test(golden_programs),         cmocka_unit_test(weights_are_those_of_one_rank),
         cmocka_unit_test(empty_in_fp32),           cmocka_unit_test(shares_the_steps_memory),
         cmocka_unit_test(defects_are_found),       cmocka_unit_test(is_simulated),
+        cmocka_unit_test(golden_exchanges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ typedef struct tiny {
         keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
     float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
     double inv;
-    float loss_scale;
+    float loss_scale, average;
 } tiny;
 
 static const int tiny_length[2][TINY_SAMPLES] = {{5, 1, 9, 2, 7, 3}, {2, 4, 1, 3, 2, 6}};
@@ -95,7 +95,7 @@ static inline void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
         field[TRI_FIELD_keyn] = t->keyn[mb];
         field[TRI_FIELD_class_weights] = t->class_weights, field[TRI_FIELD_loss_inv] = &t->inv,
         field[TRI_FIELD_hyper] = t->hyper;
-        field[TRI_FIELD_loss_scale] = &t->loss_scale;
+        field[TRI_FIELD_loss_scale] = &t->loss_scale, field[TRI_FIELD_average] = &t->average;
     }
 }
 
@@ -139,7 +139,7 @@ static inline void tiny_open_rank(tiny *t, const char *device, int texts, int co
     const float weights[3] = {1, 2, 0.5f}, hyper[4] = {1e-3f, 0.1f, 0.001f, 0};
     memcpy(t->class_weights, weights, sizeof weights);
     memcpy(t->hyper, hyper, sizeof hyper);
-    t->loss_scale = 65536;
+    t->loss_scale = 65536, t->average = 0.25f;
     t->in = (tri_plan_in){
         .model = &t->model,
         .mesh = {.pp = pp, .tp = 1, .dp = dp},

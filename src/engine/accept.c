@@ -199,8 +199,8 @@ static tri_status check_average(const tri_settings *s) {
     if (!form.epochs) return TRI_OK;
     if (s->early_stopping)
         return tri__fail(TRI_USAGE,
-                         "--average-weights last:%lld with --early-stopping %lld: which epochs are the last is not known "
-                         "before the run ends: take --average-weights ema, or leave out --early-stopping",
+                         "--average-weights last:%lld with --early-stopping %lld: which epochs are the last is not "
+                         "known before the run ends: take --average-weights ema, or leave out --early-stopping",
                          (long long)form.epochs, (long long)s->early_stopping);
     if (form.epochs <= s->epochs) return TRI_OK;
     return tri__fail(TRI_USAGE,

@@ -27,7 +27,8 @@ static filled filled_of(const tri_engine *engine, int unit) {
     const tri_planned *p = engine->train >= 0 ? &engine->plan.train : &engine->plan.infer;
     tri_range held = p->master ? p->state_part[unit] : p->param_part[unit];
     if (p->average && p->average[unit] >= 0) return (filled){p->average[unit], p->state_part[unit]};
-    return (filled){p->anchor && p->anchor[unit] >= 0 ? p->anchor[unit] : p->master ? p->master[unit] : p->param[unit], held};
+    if (p->anchor && p->anchor[unit] >= 0) return (filled){p->anchor[unit], held};
+    return (filled){p->master ? p->master[unit] : p->param[unit], held};
 }
 
 /* Every parameter's part inside `want`, as pieces of memory; base: the flat slot of each unit, which holds its elements

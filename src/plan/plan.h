@@ -153,10 +153,10 @@ typedef struct tri_planned {
     int *anchor;                 /* [n_units] where copies of the model step alone: the weights of their last meeting,
                                     in fp32, with the ranges of param. They are the model; -1: the unit is frozen.
                                     Else NULL */
-    int *average;                /* [n_units] where averages of the weights are kept: these, in fp32, with the ranges of
-                                    shared states. They are the model; -1: the unit is not trained. Else NULL */
-    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters: the
-                                    state `live`; -1, NULL likewise */
+    int *average;                /* [n_units] where averages of the weights are kept: these, in fp32, with the ranges
+                                    of shared states. They are the model; -1: the unit is not trained. Else NULL */
+    int *live;                   /* [n_units] the same elements of the weights that are trained, or of their masters:
+                                    the state `live`; -1, NULL likewise */
     tri_state state[TRI_MAX_STATES]; /* training only */
     int n_states;
     tri_range *param_part;       /* [n_units] the range of the unit's elements that param holds */

@@ -27,14 +27,15 @@ static int64_t averaged_before(const tri_session *s, const tri_average_form *for
     return epoch_of(s) > s->epochs - form->epochs ? s->at.averaged : 0;
 }
 
+double tri__ema_step(double decay, int64_t n) { return 1 - fmin(decay, (double)(1 + n) / (double)(10 + n)); }
+
 double tri__session_average(const tri_session *s) {
     tri_average_form form = form_of(s);
     if (form.epochs) {
         int64_t before = averaged_before(s, &form);
         return !before ? 1 : ends_epoch(s) ? 1 / (double)(before + 1) : 0;
     }
-    double t = (double)(s->at.step + 1 - s->at.skipped);
-    return form.decay > 0 ? 1 - fmin(form.decay, (1 + t) / (10 + t)) : 0;
+    return form.decay > 0 ? tri__ema_step(form.decay, s->at.step + 1 - s->at.skipped) : 0;
 }
 
 void tri__session_average_taken(tri_session *s) {
@@ -47,7 +48,7 @@ tri_status tri__session_average_fits(const tri_session *s) {
     tri_average_form form = form_of(s);
     if (form.epochs <= s->epochs) return TRI_OK;
     return tri__fail(TRI_USAGE,
-                     "--average-weights last:%lld: the run has %lld epoch%s: give last:%lld, or a longer run (--epochs, "
-                     "--max-steps)",
+                     "--average-weights last:%lld: the run has %lld epoch%s: give last:%lld, or a longer run "
+                     "(--epochs, --max-steps)",
                      (long long)form.epochs, (long long)s->epochs, s->epochs == 1 ? "" : "s", (long long)s->epochs);
 }

@@ -126,9 +126,11 @@ int tri__session_stopping(const tri_session *session);
 /* The same without an update: by an exchange now. Every rank calls it. */
 tri_status tri__session_ask(tri_session *session, int *stopping);
 
-/* average.c: how far averaged weights go towards those of the step that is taken next; 0 without averages. `taken`:
- * counts it, once the step is taken, before the position moves on. `fits`: whether the run has as many epochs. */
+/* average.c: how far averaged weights go towards those of the step that is taken next; 0 without averages, or for an
+ * exponential average of this decay in its n-th update. `taken`: counts the step once it is taken, before the position
+ * moves on. `fits`: whether the run has as many epochs. */
 double tri__session_average(const tri_session *session);
+double tri__ema_step(double decay, int64_t n);
 void tri__session_average_taken(tri_session *session);
 tri_status tri__session_average_fits(const tri_session *session);
 

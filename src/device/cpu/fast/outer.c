@@ -12,7 +12,7 @@ static void in_pieces(const tri_call *call) {
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, n, ENOUGH))
     for (int64_t at = 0; at < n; at += CHUNK) {
         tri_call part = *call;
-        for (int k = 0; k < TRI_MAX_ARGS; k++) /* all but single numbers are of n elements; with n = 1 there is one piece */
+        for (int k = 0; k < TRI_MAX_ARGS; k++) /* all but single numbers have n elements; with n = 1: one piece */
             if (part.t[k].data && part.t[k].cols == n)
                 part.t[k] = (tri_tensor){f32(call, k) + at, 1, n - at < CHUNK ? n - at : CHUNK};
         row->run(&part);
