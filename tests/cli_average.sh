@@ -70,8 +70,8 @@ for ranks in 1 2; do
     run plan --config config.json --world-size $ranks --shard zero1 --average-weights ema --json --quiet
     expect "half as much as the moments" is "$(state)" == "$(awk "BEGIN { print $none * 1.5 }")"
 done
-run plan --config config.json --world-size 2 --shard zero1 --precision bf16 --average-weights ema --print-kind exchange \
-    --print-program all --quiet
+run plan --config config.json --world-size 2 --shard zero1 --precision bf16 --average-weights ema --quiet \
+    --print-kind exchange --print-program all
 expect_code 0
 cp "$out" exchange.txt
 expect_text exchange.txt "program trimodal exchange" "swap                 master.fusion average.fusion"

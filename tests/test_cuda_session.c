@@ -32,6 +32,7 @@ static void the_cpus_losses(void **state) {
         {{"--precision=fp32", "--num-microbatches=3"}, "fp32, 3 microbatches", 1e-4},
         {{"--precision=fp32", "--recompute=full"}, "fp32, recomputation", 1e-4},
         {{"--precision=fp32", "--offload=optimizer,gradients"}, "fp32, offload", 1e-4},
+        {{"--precision=fp32", "--average-weights=ema:0.9"}, "fp32, averages", 1e-4},
         {{"--precision=fp32", "--tune-products"}, "fp32, products timed", 1e-4},
         {{"--precision=bf16"}, "bf16", 3e-2},
         {{"--precision=fp16"}, "fp16", 1e-2},
@@ -81,13 +82,17 @@ static void second_memory(void **state) {
     static const char *const classes[] = {"--offload=optimizer", "--offload=gradients", "--offload=params",
                                           "--offload=activations", "--offload=optimizer,gradients,params,activations"};
     static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=2", "--recompute=full"};
+    static const char *const average[] = {"--average-weights=ema:0.9", "--average-weights=ema",
+                                          "--average-weights=none"};
     for (int i = 0; i < 3; i++) {
-        run plain = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i]}};
+        run plain = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i], average[i]}};
         run *kept = run_on(&plain);
         for (size_t k = 0; k < sizeof classes / sizeof *classes; k++) {
-            run away = {.steps = 10, .evaluate = 1, .option = {"--device=cuda", precision[i], more[i], classes[k]}};
+            run away = plain;
+            away.option[4] = classes[k];
             run *moved = run_on(&away);
             expect_same_bits(kept, moved, classes[k]);
+            assert_true(moved->scores[0].loss == kept->scores[0].loss);
             run_free(moved);
         }
         run_free(kept);
@@ -96,15 +101,16 @@ static void second_memory(void **state) {
 
 static void a_resumed_run_is_the_whole_one(void **state) {
     (void)state;
-    run whole = {.steps = 20, .option = {"--device=cuda", "--precision=bf16"}};
-    run half = {.steps = 11, .save = 1, .output = "half", .option = {"--device=cuda", "--precision=bf16"}};
-    run rest = {.steps = 9, .keep_going = 1, .output = "half", .option = {"--device=cuda", "--precision=bf16"}};
-    run *a = run_on(&whole), *b = run_on(&half), *c = run_on(&rest);
-    for (int k = 0; k < 9; k++) assert_true(a->loss[0][11 + k] == c->loss[0][k]);
-    for (int k = 0; k < 3; k++) assert_memory_equal(a->state[k], c->state[k], (size_t)a->elements * sizeof(float));
-    run_free(a);
-    run_free(b);
-    run_free(c);
+    static const char *const average[] = {"--average-weights=none", "--average-weights=ema:0.9"};
+    for (int i = 0; i < 2; i++) {
+        run whole = {.steps = 20, .output = "half", .option = {"--device=cuda", "--precision=bf16", average[i]}};
+        run half = whole, rest = whole;
+        half.steps = 11, half.save = half.evaluate = 1, rest.steps = 9, rest.keep_going = 1;
+        run *a = run_on(&whole), *b = run_on(&half), *c = run_on(&rest);
+        for (int k = 0; k < 9; k++) assert_true(a->loss[0][11 + k] == c->loss[0][k]);
+        for (int k = 0; k < 3; k++) assert_memory_equal(a->state[k], c->state[k], (size_t)a->elements * sizeof(float));
+        run_free(a), run_free(b), run_free(c);
+    }
 }
 
 static void what_does_not_fit_is_refused(void **state) {
