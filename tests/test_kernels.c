@@ -98,12 +98,14 @@ static void test_sums_one_at_a_time(void **state) {
         {"embed_dw", "T=9 H=20 V=5 P=9 Y=2"},
         {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"},
         {"concat_din", "N=5 A=3 B=9 C=8"},
+        {"gate_din", "T=9 H=20"},
+        {"columns_dw", "N=9 C=4 U=2 G=0,1 K=3 H=7"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);
     tri__device_find("cpu")->kernels(&all->cpu);
     tri__device_find("reference")->kernels(&all->reference);
-    kernel_cases(grids, 3, try_single_sums, all);
+    kernel_cases(grids, sizeof grids / sizeof *grids, try_single_sums, all);
     free(all);
 }
 
@@ -126,6 +128,7 @@ static void test_left_out(void **state) {
         {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},
+        {"columns_dw", "N=0,9 C=4 U=2 H=5"},
         {"pack unpack_sum", "F=1,2,3,4,5 M=2 K=0,1,600"},
         {"sgd lamb_moments lamb_step lamb_refresh lamb_frozen", "K=0,1,20,77,4097"},
     };

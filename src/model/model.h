@@ -196,7 +196,11 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer);
 int tri__experts_forward(tri_forward *f, const tri_mixture *m, int x, const char *prefix);
 
 tri_distances tri__distances(tri_arena *arena, const tri_encoder *encoder, int64_t max_len);
-void tri__tabular_columns(tri_network *model, const tri_model_config *config, const tri_column *column);
+/* Columns as vectors: their words and the sizes of their tables, before parameters (column [n_columns], NULL: not
+ * known); their parameters, which returns the width of a row's vectors; these side by side, a slot [N, width]. */
+void tri__columns_make(tri_network *model, const tri_model_config *config, const tri_column *column);
+int64_t tri__columns_params(tri_network *model);
+int tri__columns_forward(tri_forward *f, int x);
 void tri__tabular_params(tri_network *model);
 int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
 void tri__fusion_params(tri_network *model);

@@ -1,91 +1,25 @@
-/* tabular.c - the tabular branch: norm, linear, ReLU; or each column as a vector, and these side by side through linear
- * and ReLU. With one column the norm would erase it and is omitted. */
+/* tabular.c - the tabular branch: norm, linear, ReLU. With one column the norm would erase it and is omitted. Where
+ * columns become vectors (columns.c), these, side by side, are in the norm's place. */
 #include "model/model.h"
 
 enum { MIN_COLUMNS_TO_NORM = 2 };
 static const double EPS = 1e-5;
 
-void tri__tabular_columns(tri_network *model, const tri_model_config *config, const tri_column *column) {
-    const tri_column assumed = {.kind = config->numeric_embedding == TRI_NUMERIC_PERIODIC ? TRI_COLUMN_PERIODIC
-                                                                                          : TRI_COLUMN_PIECEWISE,
-                                .count = (int32_t)config->numeric_bins};
-    tri_column_tables *to = &model->columns;
-    *to = (tri_column_tables){.dim = config->column_dim,
-                              .frequencies = config->numeric_frequencies,
-                              .scale = config->frequency_scale};
-    to->word = tri__arena_alloc(model->arena, ((size_t)model->n_columns + 1) * TRI_COLUMN_WORDS * sizeof *to->word);
-    for (int c = 0; c < model->n_columns; c++) {
-        const tri_column *of = column ? &column[c] : &assumed;
-        int periodic = of->kind == TRI_COLUMN_PERIODIC, category = of->kind == TRI_COLUMN_CATEGORY;
-        int64_t count = periodic ? 2 * to->frequencies : of->count, *rows = category ? &to->categories : &to->numbers;
-        int32_t *word = to->word + c * TRI_COLUMN_WORDS;
-        word[TRI_COLUMN_KIND] = of->kind;
-        word[TRI_COLUMN_FIRST] = (int32_t)*rows;
-        word[TRI_COLUMN_COUNT] = (int32_t)count;
-        word[TRI_COLUMN_ROWS] = (int32_t)count + of->has_missing;
-        word[TRI_COLUMN_NUMBER] = (int32_t)(periodic ? to->periodic++ : 0);
-        *rows += word[TRI_COLUMN_ROWS];
-        if (!category && count > to->widest) to->widest = count;
-    }
-    if (!to->periodic) to->frequencies = 0;
-}
-
-static float inverse_root(int64_t n) { return 1.0f / sqrtf((float)n); }
-
-static void embedded_params(tri_network *model) {
-    const tri_column_tables *of = &model->columns;
-    int64_t width = model->n_columns * of->dim;
-    const tri_param_row rows[] = {
-        {"numbers.weight", of->numbers, of->dim, TRI_INIT_NORMAL, inverse_root(of->widest), TRI_SHARE_WHOLE},
-        {"frequencies.weight", of->periodic, of->frequencies, TRI_INIT_NORMAL, (float)of->scale, TRI_SHARE_WHOLE},
-        {"categories.weight", of->categories, of->dim, TRI_INIT_NORMAL, inverse_root(of->dim), TRI_SHARE_WHOLE},
-        {"linear.weight", model->common, width, TRI_INIT_NORMAL, inverse_root(width), TRI_SHARE_WHOLE},
-        {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
-    tri__model_unit(model, "tabular");
-    if (of->numbers) tri__model_params(model, "tabular.", &rows[0], 1);
-    if (of->periodic) tri__model_params(model, "tabular.", &rows[1], 1);
-    if (of->categories) tri__model_params(model, "tabular.", &rows[2], 1);
-    tri__model_params(model, "tabular.", &rows[3], 3);
-}
-
 void tri__tabular_params(tri_network *model) {
     int64_t F = model->n_columns;
-    if (model->columns.word) {
-        embedded_params(model);
-        return;
-    }
+    int is_normed = F >= MIN_COLUMNS_TO_NORM && !model->columns.word;
+    tri__model_unit(model, "tabular");
+    if (model->columns.word) F = tri__columns_params(model);
     const tri_param_row linear[] = {
-        {"linear.weight", model->common, F, TRI_INIT_NORMAL, inverse_root(F), TRI_SHARE_WHOLE},
+        {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
         {"linear.bias", 0, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
     const tri_param_row norm[] = {
         {"norm.weight", 0, F, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
         {"norm.bias", 0, F, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    tri__model_unit(model, "tabular");
     tri__model_params(model, "tabular.", linear, 2);
-    if (F >= MIN_COLUMNS_TO_NORM) tri__model_params(model, "tabular.", norm, 2);
-}
-
-/* A table of parameters; -1: the model has none of its columns. */
-static int table(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols) {
-    return rows ? tri__forward_weight(f, label, name, rows, cols) : -1;
-}
-
-/* The columns' vectors side by side, [N, columns * dim]. */
-static int forward_columns(tri_forward *f, int x) {
-    const tri_column_tables *of = &f->model->columns;
-    int64_t C = f->model->n_columns;
-    int words = tri__forward_input(f, TRI_FIELD_columns);
-    int numbers = table(f, "numbers.w", "tabular.numbers.weight", of->numbers, of->dim);
-    int categories = table(f, "categories.w", "tabular.categories.weight", of->categories, of->dim);
-    int bias = table(f, "columns.b", "tabular.columns.bias", C, of->dim);
-    int frequency = table(f, "frequencies.w", "tabular.frequencies.weight", of->periodic, of->frequencies);
-    int y = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, C * of->dim, "columns");
-    TRI_BUILD(&f->build, columns, (tri_attr){0}, y, x, words, numbers, categories, bias, frequency);
-    return y;
+    if (is_normed) tri__model_params(model, "tabular.", norm, 2);
 }
 
 int tri__tabular_forward(tri_forward *f) {
@@ -93,7 +27,7 @@ int tri__tabular_forward(tri_forward *f) {
     int64_t F = f->model->n_columns, C = f->model->common;
     tri__build_unit(&f->build, "tabular");
     int x = tri__forward_input(f, TRI_FIELD_numbers);
-    if (f->model->columns.word) x = forward_columns(f, x), F *= f->model->columns.dim;
+    if (f->model->columns.word) x = tri__columns_forward(f, x), F *= f->model->columns.dim;
     else if (F >= MIN_COLUMNS_TO_NORM) x = tri__forward_norm(f, x, samples, F, EPS, "norm", "tabular.norm");
     int h = tri__forward_linear(f, x, samples, C, F, "linear", "tabular.linear");
     int y = tri__forward_slot(f, samples, C, "relu");

@@ -29,7 +29,7 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                                                     encoder[branch].num_attention_heads, window);
     }
     if (model->n_encoders < model->n_texts) tri__branch_second_params(model);
-    if (columns.at || config->tabular == TRI_TABULAR_EMBEDDED) tri__tabular_columns(model, config, columns.at);
+    if (columns.at || config->tabular == TRI_TABULAR_EMBEDDED) tri__columns_make(model, config, columns.at);
     if (columns.n > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};
