@@ -47,7 +47,7 @@ static void make_model(tri_arena *arena, tri_network *model) {
     tri_encoder encoder[2];
     TRI_ASSERT(tri__encoder_preset("bert-base-uncased", &encoder[0]));
     encoder[1] = encoder[0];
-    tri__model_make(arena, &config, encoder, 3, (tri_texts){no_decay, 3}, model);
+    tri__model_make(arena, &config, encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 3}, model);
 }
 
 /* Measurements of one mesh. */

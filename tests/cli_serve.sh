@@ -268,15 +268,15 @@ for mesh in --pp-size --dp-size --tp-size; do
     stop
 done
 
-# ---- texts that share an encoder: in one batch of all texts ----
+# ---- texts that share an encoder: in one batch of all texts; columns as vectors ----
 run train --config config.json --data-path data --output-dir shared --max-steps 2 --batch-size 16 --quiet \
-    --share-encoders true
+    --share-encoders true --tabular embedded --fusion gated
 run predict --checkpoint shared --data-path data/test.csv -o shared.csv
 expect_code 0
 for ranks in 1 2; do
     serve shared --nproc-per-node $ranks --threads 1 --max-rows 40 --num-microbatches 2
     answers 200 -- POST /invocations "$(cat rows.csv)" 'Content-Type: text/csv'
-    expect "$ranks ranks, one encoder: the same bits" cmp -s body shared.csv
+    expect "$ranks ranks, one encoder, columns as vectors: the same bits" cmp -s body shared.csv
     stop
 done
 

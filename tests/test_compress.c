@@ -38,7 +38,7 @@ static void open_way(tiny *t, const way *w, int rank) {
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     tiny_open(t, "cpu", 2, 3, 0.1, w->n_mb);
     t->encoder[1].num_attention_heads = 4; /* two ranks share a layer */
-    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = w->mesh, t->in.rank = rank;
     t->in.sharding = w->sharding, t->in.compression = w->compression;
     t->in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B, .shape = TRI_SHAPE_BRANCH};

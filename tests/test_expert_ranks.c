@@ -160,7 +160,7 @@ static void check_mesh(const tri_mesh *mesh, tri_shard_kind shard, tri_recompute
     tiny_open(&t, "cpu", 1, 3, 0.1, 2);
     t.encoder[0].num_experts = 8, t.encoder[0].experts_per_token = 2, t.encoder[0].expert_every = 1;
     t.encoder[0].expert_capacity_factor = 1.25;
-    tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){no_decay, 1}, &t.model);
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 1}, &t.model);
     t.in.mesh = *mesh, t.in.recompute = recompute;
     t.in.staging = (tri_staging){.schedule = TRI_SCHEDULE_1F1B};
     t.in.sharding = (tri_sharding){.kind = shard, .prefetch = 1};

@@ -246,7 +246,7 @@ static void try_mesh(tri_mesh mesh, int variant) {
     if (variant == 1 && mesh.dp > 1) t.in.compression = (tri_compression){.gradients = TRI_CODE_INT8, .feedback = 1};
     if (variant == 3) {
         t.config.pooling = TRI_POOLING_MEAN;
-        tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){0}, &t.model);
+        tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = 3}, (tri_texts){0}, &t.model);
     }
     if (variant == 4) t.target.lanes = 2;
     if (variant > 3) t.target.ahead = 1 << 12, t.in.offload = 1u << TRI_MEM_ACT | 1u << TRI_MEM_STATE;
@@ -289,7 +289,7 @@ static void stages_are_balanced_in_expectation(void **state) {
     int with = 0, without = 0;
     tiny_open(&t, "cpu", 1, 0, 0, 2);
     t.encoder[0].num_hidden_layers = 12, t.encoder[0].hidden_size = 64, t.encoder[0].intermediate_size = 256;
-    tri__model_make(&t.arena, &t.config, t.encoder, 0, (tri_texts){0}, &t.model);
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){0}, (tri_texts){0}, &t.model);
     t.in.mesh.pp = 2, t.in.staging.schedule = TRI_SCHEDULE_1F1B;
     OK(tri__stages_plan(&t.arena, &t.in, &plain));
     t.in.layer_drop = (tri_layer_drop){.theta = 0.1, .gamma = 100, .steps = 1000};

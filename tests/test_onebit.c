@@ -80,7 +80,8 @@ static void set_optimizer(tri_optimizing *how, tri_optimizer_kind kind, int clip
 
 static void open_rank(tiny *t, int dp, int rank, tri_optimizer_kind kind, int clipper, tri_sharding sharding) {
     tiny_open(t, "reference", 1, 0, 0, 1);
-    tri__model_make(&t->arena, &t->config, t->encoder, 0, (tri_texts){NULL, 0}, &t->model); /* all decay */
+    tri_texts none = {0}; /* all decay */
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){0}, none, &t->model);
     t->in.mesh.dp = dp, t->in.rank = rank, t->in.sharding = sharding;
     set_optimizer(&t->in.optimizer, kind, clipper);
     tiny_plan(t);
@@ -461,7 +462,7 @@ static void every_mesh_passes_the_checker(void **state) {
             int dp = meshes[m][2];
             tiny_open(&t, "cpu", 2, 3, 0.1, 2);
             t.encoder[1].num_attention_heads = 4; /* two ranks share a layer */
-            tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){no_decay, 3}, &t.model);
+            tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 3}, &t.model);
             tri_plan_in in = t.in;
             in.mesh = (tri_mesh){.pp = meshes[m][0], .tp = meshes[m][1], .dp = dp};
             in.sequence_parallel = in.mesh.tp > 1;

@@ -62,7 +62,7 @@ static void last_layer_makes_what_is_read(void **state) {
         tiny t;
         tiny_open(&t, "cpu", 1, 3, 0.1, 1);
         t.config.pooling = rows[i].pooling;
-        tri__model_make(&t.arena, &t.config, t.encoder, 3, (tri_texts){0}, &t.model);
+        tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){.n = 3}, (tri_texts){0}, &t.model);
         t.in.mesh.tp = rows[i].tp, t.in.sequence_parallel = rows[i].shares_tokens;
         OK(tri__plan(&t.arena, &t.in, 1, &t.plan));
         const tri_program *both[] = {t.plan.train.program, t.plan.infer.program};

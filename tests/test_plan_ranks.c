@@ -23,7 +23,7 @@ static void open_job(tiny *t, const job *j) {
     t->config.windows = 1 + j->half;
     for (int b = 0; b < 2 && j->half; b++) t->in.max.of[TRI_SYM_W0 + b] = 2 * t->in.max.of[TRI_SYM_N];
     t->in.max_infer = t->in.max;
-    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = j->mesh;
     t->in.sharding = (tri_sharding){.kind = j->kind,
                                     .size = j->mesh.dp % 8 == 0   ? 4

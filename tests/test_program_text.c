@@ -32,7 +32,7 @@ static void open_job(tiny *t, const job *j) {
     t->config.windows = choice(j, 5, 3) ? 1 : 3;
     for (int b = 0; b < 2 && t->config.windows > 1; b++) t->in.max.of[TRI_SYM_W0 + b] = 3 * t->in.max.of[TRI_SYM_N];
     t->in.max_infer = t->in.max;
-    tri__model_make(&t->arena, &t->config, t->encoder, 3, (tri_texts){no_decay, 3}, &t->model);
+    tri__model_make(&t->arena, &t->config, t->encoder, (tri_columns){.n = 3}, (tri_texts){no_decay, 3}, &t->model);
     t->in.mesh = j->mesh;
     t->in.n_mb = t->in.n_mb_infer = pp < 4 ? 2 : 3;
     t->in.staging = (tri_staging){.schedule = j->schedule};

@@ -198,7 +198,7 @@ static void a_quarter_of_the_bytes(void **state) {
     settings.model.primary_text_name = strdup("a"), settings.model.secondary_text_name = strdup("b");
     for (int branch = 0; branch < 2; branch++) OK(tri__encoder_parse(spec, "minilm", &encoder[branch]));
     OK(tri__arena_open(&arena, 1 << 20));
-    tri__model_make(&arena, &settings.model, encoder, 3, (tri_texts){0}, &model);
+    tri__model_make(&arena, &settings.model, encoder, (tri_columns){.n = 3}, (tri_texts){0}, &model);
     for (int i = 0; i < model.n_params; i++) {
         const tri_param *param = &model.param[i];
         const tri_piece piece = {.name = param->name, .shape = param->shape};

@@ -103,7 +103,7 @@ static void planned_bytes(void **state) {
     e.intermediate_size = 3072;
     e.max_position_embeddings = 512;
     t.config.pooling = TRI_POOLING_MEAN;
-    tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, 0, (tri_texts){0}, &t.model);
+    tri__model_make(&t.arena, &t.config, (tri_encoder[2]){e, e}, (tri_columns){0}, (tri_texts){0}, &t.model);
     t.in.max = t.in.max_infer = (tri_counts){.of = {0, 2048, 0, 16}, .squares = {0, 16 * 128 * 128, 0, 0}};
     static const struct { const char *name; int repeated; } slots[] = {
         {"primary.layer.0.gelu", 1}, {"primary.layer.0.norm1.xhat", 1}, {"primary.layer.0.ff1", 0},

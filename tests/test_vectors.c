@@ -210,6 +210,10 @@ static void compare(job_what is) {
         if (!(fabs(have.loss[0][s] - one.loss[0][s]) <= most * fmax(one.loss[0][s], 0.1)))
             fail_msg("pp %d, tp %d, dp %d: loss of step %d is %.9g, not %.9g", is.pp, is.tp, is.dp, s + 1,
                      have.loss[0][s], one.loss[0][s]);
+    for (int r = 0; r < have.n && is.dp < 2; r++) /* replicas have other samples */
+        for (int64_t i = 0; i < have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes; i++)
+            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most))
+                fail_msg("pp %d, tp %d: other probabilities", is.pp, is.tp);
     const tri_network *model = &have.rank[0].model;
     int tables = 0;
     for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count) {
