@@ -87,11 +87,11 @@ trains alone_3d --tiny --config "$project/configs/hybrid_3d_16gpu.json" --data_p
 close 1e-5 all_axes alone_3d
 
 # ---- A checkpoint of a pipeline is like any other ----
-run eval --checkpoint pp_dp --data-path deliveries --json
+run eval --checkpoint pp_dp --data-path deliveries --json --calibration none
 expect_code 0
 expect "40 rows" test "$(json_number rows "$out")" = 40
 loss=$(json_number loss "$out")
-run eval --checkpoint alone --data-path deliveries --json
+run eval --checkpoint alone --data-path deliveries --json --calibration none
 expect "its evaluation is one rank's: $loss, $(json_number loss "$out")" near "$loss" "$(json_number loss "$out")" 1e-5
 valid=$(sed -n 's/.*"valid_loss":\([^,]*\),.*/\1/p' pp_dp/metrics.jsonl | tail -n 1)
 expect "the run's own validation says the same: $valid" near "$valid" "$loss" 1e-6

@@ -4,7 +4,7 @@
 last_command="trident doctor" && run doctor
 grep -q '^http *yes' "$out" || { echo "no libmicrohttpd"; exit 77; }
 make_all
-run train --config config.json --data-path data --output-dir run --epochs 1 --batch-size 16 --quiet
+run train --config config.json --data-path data --output-dir run --epochs 1 --batch-size 16 --quiet --threshold recall=0.9
 expect_code 0
 
 refuses 2 "which model?" -- serve
@@ -132,7 +132,7 @@ answers 200 '"name":"trident"' -- GET /v2
 answers 200 '"datatype":"BYTES"' '"name":"probabilities"' -- GET /v2/models/run
 answers 200 '"ready":true' -- GET /v2/models/run/ready
 answers 200 '"model_id":"run"' '"max_input_length":32' '{"name":"size","kind":"number"}' '"labels":["0","1"]' \
-    -- GET /info
+    '"temperature":' '"threshold":0.' '"threshold_label":"1"' -- GET /info
 answers 200 '"openapi"' -- GET /docs
 answers 200 '<title>Trident' -- GET /
 answers 200 '[[{"columns":["text"],"ids":[2,' -- POST /tokenize '{"inputs": [{"text": "the box"}]}'

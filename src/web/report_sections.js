@@ -217,13 +217,14 @@ function validations(runs, run) {
       .map(([key, name]) => lineChart({...spec, id: 'score-' + key, title: name,
         yLabel: key === 'valid_loss' ? 'loss (nats)' : spec.yLabel, series: runs.map((r, i) => series(r, key, r.label, i))}));
   const shown = rows.slice(-40);
+  const decided = [['temperature', 'Temperature'], ['threshold', 'Threshold']].filter(([key]) => shown.some(v => finite(v[key])));
   return section('validation', 'Validation by epoch', el('div', {class: 'grid'}, drawn),
     shown.length ? fold('validations', `Table of ${rows.length > 40 ? 'the last 40' : 'all'} validations of ${run.label}`,
       rows.length <= 8 && runs.length === 1, table([
         {name: 'Epoch', n: true, of: v => show.number(v.epoch)}, {name: 'Step', n: true, of: v => show.number(v.step)},
         {name: 'Training loss', n: true, of: v => show.number(v.train_loss)},
         {name: 'Validation loss', n: true, of: v => show.number(v.valid_loss)},
-        ...figures.map(([key, name]) => ({name, n: true, of: v => show.number(v[key])})),
+        ...[...figures, ...decided].map(([key, name]) => ({name, n: true, of: v => show.number(v[key])})),
         {name: 'Time', n: true, of: v => show.seconds(v.seconds)}, {name: '', of: v => v.best ? 'best so far' + (v.best_by ? ` by ${v.best_by}` : '') : ''}],
       shown, {id: 'validation-table', mark: v => v.best})) : null);
 }
@@ -254,7 +255,7 @@ function reliability(r) {
   return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'predicted probability', yLabel: 'rate of being right',
     top: 1, bottom: 0, span: [0, 1], height: 260, diagonal: true, showLegend: true,
     note: `Of ${r.of === 'the most probable label' ? r.of : 'label ' + r.of}; bars: rows of each bin. ` +
-      `Expected calibration error ${show.number(r.ece, 3)} (10 bins).`,
+      `Expected calibration error ${show.number(r.ece, 3)} (10 bins), before any temperature.`,
     series: [{name: `ECE ${show.number(r.ece, 3)}`, x: bins.map(b => b.probability), y: bins.map(b => b.rate), colour: colour(0), dots: true}],
     over(inner, x, y) {
       for (const b of bins) inner.prepend(svg('rect', {x: x(b.low) + 1, width: Math.max(1, x(b.high) - x(b.low) - 2),
