@@ -36,7 +36,8 @@ static void metrics_lines(void **state) {
     (void)state;
     tri_sink sink;
     tri_scores scores = {.loss = 0.25, .accuracy = 0.9375, .f1_macro = 0.9, .pr_auc = NAN, .average_precision = 0.5,
-                         .roc_auc = 1.0 / 3.0, .label = labels};
+                         .roc_auc = 1.0 / 3.0, .reliability = {.ece = 0.0625, .brier = 0.5}, .label = labels};
+    tri_json *decision = tri__json_pack("{s:f, s:f}", "temperature", 1.5, "threshold", 0.25);
     tri_json *facts = tri__json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
     double time = 1700000000.125;
     assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
@@ -51,6 +52,7 @@ static void metrics_lines(void **state) {
                             .epoch = 1,
                             .train_loss = 0.3,
                             .valid = &scores,
+                            .decision = decision,
                             .seconds = 12.25,
                             .best = 1});
     send(&sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .time = time, .step = 100, .text = "run/checkpoint-100"});
@@ -62,6 +64,7 @@ static void metrics_lines(void **state) {
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
     tri__json_decref(summary);
     tri__json_decref(facts);
+    tri__json_decref(decision);
     assert_file(
         "metrics.jsonl",
         "{\"ts\":1700000000.125,\"event\":\"warn\",\"step\":0,\"message\":\"a \\\"b\\\"\\u000a\\ufffd\xc3\xa9\"}\n"
@@ -71,7 +74,8 @@ static void metrics_lines(void **state) {
             "0.01") "{\"ts\":1700000000.125,\"event\":\"epoch\",\"step\":100,\"epoch\":1,\"train_loss\":0.3,\"valid_"
                     "loss\":0.25,"
                     "\"accuracy\":0.9375,\"f1_macro\":0.9,\"pr_auc\":null,\"average_precision\":0.5,"
-                    "\"roc_auc\":0.333333333,\"positive_label\":\"a \\\"fraud\\\"\",\"seconds\":12.25,\"best\":true}\n"
+                    "\"roc_auc\":0.333333333,\"positive_label\":\"a \\\"fraud\\\"\",\"ece\":0.0625,\"brier\":0.5,"
+                    "\"temperature\":1.5,\"threshold\":0.25,\"seconds\":12.25,\"best\":true}\n"
                     "{\"ts\":1700000000.125,\"event\":\"checkpoint\",\"step\":100,\"path\":\"run/checkpoint-100\"}\n"
                     "{\"ts\":1700000000.125,\"event\":\"end\",\"step\":100,\"seconds\":30.5,\"steps\":100}\n");
 }
