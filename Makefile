@@ -29,10 +29,12 @@ $(BUILD)/found.mk: always
 	  $(if $(HAS_TESTS),--tests) --write '$@'
 
 STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes
-ALL_CFLAGS = $(STRICT) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' -Iinclude -Isrc -I. $(PKG_CFLAGS) \
-  -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+ALL_CFLAGS = $(STRICT) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' $(HAS_PACKED) -Iinclude -Isrc -I. \
+  $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
+# Compressed tables: `make ZSTD=` builds without that library.
+HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4)
 # The BLAS stays needed even where a linker thinks otherwise: it is what the kernels are compiled against.
-LIBS = $(PKG_LIBS) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
+LIBS = $(PKG_LIBS) $(ZLIB) $(ZSTD) $(LZ4) -Wl,--no-as-needed -l$(BLAS) -Wl,--as-needed $(OPENMP) -pthread -lm
 LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 
 # The MPI plug-in is a library of its own, built where an MPI compiler was found; everything else works without it.
@@ -73,7 +75,9 @@ all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 announce:
 	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only)," \
 	  "CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)," \
-	  "HTTP $(or $(HTTP),not found: no trident serve (apt-get install libmicrohttpd-dev))"
+	  "HTTP $(or $(HTTP),not found: no trident serve (apt-get install libmicrohttpd-dev))," \
+	  "compressed tables:$(or $(if $(ZLIB), gzip)$(if $(ZSTD), zstd)$(if $(LZ4), lz4), none)$(if \
+	  $(and $(ZLIB),$(ZSTD),$(LZ4)),, (the rest needs: apt-get install zlib1g-dev libzstd-dev liblz4-dev))"
 
 # A file that changes when these words do: the compiler's and its flags', and then all that it compiled is compiled
 # again.
@@ -231,7 +235,8 @@ install: all
 	  install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|' \
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|; \
+	  s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4)|' \
 	  trident.pc.in \
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'

@@ -76,6 +76,16 @@ deps "" "--write found.mk"
 expect_text found.mk "HTTP := libmicrohttpd"
 rm -f found.mk
 
+# So are the libraries of compressed tables.
+deps "zlib zstd lz4" "--write found.mk"
+expect_code 0
+expect "none is taken for found" test "$(grep -c '^ZLIB := $\|^ZSTD := $\|^LZ4 := $' found.mk)" = 3
+deps "zstd.h" "--install --write found.mk"
+expect_code 0
+expect_text "$NOTES" "install -y --no-install-recommends libzstd-dev"
+expect_text found.mk "ZLIB := -lz" "LZ4 := -llz4" "HTTP := libmicrohttpd"
+rm -f found.mk
+
 # What was found is written again only when it changed; without pkg-config the usual names serve.
 printf '#!/bin/sh\nexit 1\n' >tools/pkg-config && chmod +x tools/pkg-config
 deps "" "--write found.mk"

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "comm/mpi/load.h"
+#include "data/table/packers.h"
 #include "device/device.h"
 #include "engine/model_folder.h"
 #include "report/table.h"
@@ -197,6 +198,17 @@ static void probe_http(const tri_cli *cli, finding *f) {
     f->found = tri__http_library(f->detail, sizeof f->detail);
 }
 
+static void probe_packer(finding *f, tri_packer packer) {
+    const char *version = tri__packer_version(packer);
+    if (version) FOUND(f, "%s", version);
+    else
+        snprintf(f->detail, sizeof f->detail, "not in this build: apt-get install %s, run make",
+                 tri__packer_package(packer));
+}
+static void probe_zlib(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_ZLIB); }
+static void probe_zstd(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_ZSTD); }
+static void probe_lz4(const tri_cli *cli, finding *f) { (void)cli, probe_packer(f, TRI_PACKER_LZ4); }
+
 typedef struct calibrated {
     const char *device, *path;
     char text[190];
@@ -256,6 +268,9 @@ static const struct {
     {"slurm", "srun does not start ranks", probe_slurm},
     {"cuda", "training computes on the CPU", probe_cuda},
     {"http", "no `trident serve`", probe_http},
+    {"zlib", "no tables that end in .gz, no Parquet compressed with gzip", probe_zlib},
+    {"zstd", "no tables that end in .zst, no Parquet or Arrow compressed with zstd", probe_zstd},
+    {"lz4", "no Parquet or Arrow compressed with lz4", probe_lz4},
     {"hardware", "plan, simulate and choose predict for built-in hardware", probe_hardware},
     {"models", "training needs a model's folder: huggingface-cli download NAME", probe_models},
     {"hwloc", "nothing yet: threads are placed by the system", probe_hwloc},
