@@ -88,6 +88,11 @@ int tri__utf8_put(int32_t code, char out[static 4]) {
 
 int tri__text_begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
+int tri__text_ends(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
 /* How a word must be written. */
 typedef enum quoting { AS_IT_IS, IN_QUOTES, ESCAPED } quoting;
 

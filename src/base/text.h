@@ -13,6 +13,7 @@ int32_t tri__utf8_next(const char *text, size_t length, size_t *at);
 /* Encodes a code point; returns the bytes written, 1 to 4. */
 int tri__utf8_put(int32_t code, char out[static 4]);
 int tri__text_begins(const char *text, const char *start);
+int tri__text_ends(const char *text, const char *end);
 /* A word quoted for a shell, if necessary; the caller frees it. NULL: out of memory. */
 char *tri__text_quoted(const char *word);
 /* "1.5 GiB"; "12,345"; into `out`, which is returned. */

@@ -57,12 +57,18 @@ static tri_status name_columns(tri_inspector *in) {
     for (int s = 0; s < TRI_SPLITS; s++)
         if (in->table[s]) failed |= !(in->at[s] = malloc(((size_t)n + 1) * sizeof(int)));
     for (int c = 0; c < n && !failed; c++) {
-        tri_inspect_column *column = &out->column[out->n_columns++];
+        if (tri__table_unread(base, c)) {
+            TRI_TRY(tri__inspect_warn(in, "unread", -1, "column \"%s\" %s", tri__table_name(base, c),
+                                      tri__table_unread(base, c)));
+            continue;
+        }
+        tri_inspect_column *column = &out->column[out->n_columns];
         column->name = strdup(tri__table_name(base, c));
         column->rule = -1;
         failed |= !column->name;
         for (int s = 0; s < TRI_SPLITS && !failed; s++)
-            if (in->table[s]) in->at[s][c] = place_of(in->table[s], column->name);
+            if (in->table[s]) in->at[s][out->n_columns] = place_of(in->table[s], column->name);
+        out->n_columns++;
     }
     return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
 }

@@ -152,14 +152,14 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c) {
     tri_inspection *out = in->out;
     const tri_inspect_column *column = &out->column[c];
     double value;
-    int64_t row = 0, line, at;
+    int64_t row = 0;
+    char place[TRI_PLACE_BYTES];
     while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
-    tri__table_where(in->table[out->base], row, in->at[out->base][c], &line, &at);
     return tri__inspect_warn(
         in, "bad_numbers", c,
-        "\"%s\": %lld of %lld values are not decimal numbers, the first at %s:%lld:%lld; training refuses them",
+        "\"%s\": %lld of %lld values are not decimal numbers, the first at %s; training refuses them",
         column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
-        out->split[out->base].path, (long long)line, (long long)at);
+        tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
 }
 
 static tri_status warn_column(tri_inspector *in, int c) {

@@ -25,10 +25,9 @@ const char *tri__field_words(const tri_table *table, int64_t row, int column, co
 }
 
 tri_status tri__field_fail(const tri_table *table, int64_t row, int column, const char *what) {
-    int64_t line, at;
-    char text[1800];
-    tri__table_where(table, row, column, &line, &at);
-    return tri__fail(TRI_DATA, "%s:%lld:%lld: %s", tri__table_path(table), (long long)line, (long long)at,
+    char text[1800], place[TRI_PLACE_BYTES];
+    TRI_TRY(tri__table_check(table)); /* a field that could not be read is empty, which may be what is wrong */
+    return tri__fail(TRI_DATA, "%s: %s", tri__table_place(table, row, column, place),
                      tri__field_words(table, row, column, what, text, sizeof text));
 }
 

@@ -61,24 +61,23 @@ tri_status tri__table_trim(const tri_table *table, uint64_t *end) {
     }
 }
 
-static const tri_format *format_of(const char *path, char *delimiter) {
-    static const struct {
-        const char *ending;
-        const tri_format *format;
-        char delimiter;
-    } formats[] = {{".tsv", &tri__format_csv, '\t'},
-                   {".jsonl", &tri__format_jsonl, 0},
-                   {".ndjson", &tri__format_jsonl, 0},
-                   {".json", &tri__format_jsonl, 0}};
-    size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        size_t n = strlen(formats[i].ending);
-        if (length < n || strcmp(path + length - n, formats[i].ending)) continue;
-        *delimiter = formats[i].delimiter;
-        return formats[i].format;
-    }
-    *delimiter = 0; /* to be detected */
-    return &tri__format_csv;
+/* Formats by their endings; a file with any other is CSV. `open` finds the rows of a binary format. */
+static const struct form {
+    const char *ending;
+    const tri_format *format;
+    char delimiter;          /* 0: to be detected */
+    tri_status (*open)(tri_table *table);
+} forms[] = {{"", &tri__format_csv, 0, NULL},
+             {".tsv", &tri__format_csv, '\t', NULL},
+             {".jsonl", &tri__format_jsonl, 0, NULL},
+             {".ndjson", &tri__format_jsonl, 0, NULL},
+             {".json", &tri__format_jsonl, 0, NULL}};
+
+static const struct form *form_of(const char *path) {
+    const struct form *found = forms;
+    for (size_t i = 1; i < sizeof forms / sizeof *forms; i++)
+        if (tri__text_ends(path, forms[i].ending)) found = &forms[i];
+    return found;
 }
 
 static tri_status check_unchanged(const tri_table *table) {
@@ -152,8 +151,11 @@ static tri_status make_blocks(tri_table *table) {
     return TRI_OK;
 }
 
-static tri_status open_table(tri_table *table) {
+static tri_status open_table(tri_table *table, const struct form *form) {
     TRI_TRY(tri__source_open(&table->source, table->path));
+    if (form->open) return form->open(table);
+    table->format = form->format, table->delimiter = form->delimiter;
+    if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
     char mark[3];
     if (table->source.size >= 3) {
         TRI_TRY(tri__source_read(&table->source, table->path, 0, mark, 3));
@@ -181,10 +183,8 @@ tri_status tri__table_open(const char *path, const tri_table_options *options, t
     if (table->options.threads < 1) table->options.threads = 1;
     if (!table->options.keep) table->options.keep = KEEP;
     table->source.fd = -1;
-    table->format = format_of(path, &table->delimiter);
     pthread_mutex_init(&table->lock, NULL);
-    if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
-    tri_status status = open_table(table);
+    tri_status status = open_table(table, form_of(path));
     if (status == TRI_OK) *out = table;
     else tri__table_close(table);
     return status;
@@ -192,10 +192,14 @@ tri_status tri__table_open(const char *path, const tri_table_options *options, t
 
 void tri__table_close(tri_table *table) {
     if (!table) return;
+    if (table->kind) table->kind->close(table);
     for (int64_t i = 0; table->block && i * TRI_TABLE_BLOCK < table->rows; i++) free(table->block[i].row);
     free(table->block);
     for (int c = 0; table->name && c < table->columns; c++) free(table->name[c]);
     free(table->name);
+    for (int c = 0; table->unread && c < table->columns; c++) free(table->unread[c]);
+    free(table->unread);
+    free(table->type);
     free(table->row);
     free(table->first_value);
     free(table->value);
@@ -220,11 +224,17 @@ const char *tri__table_name(const tri_table *table, int column) {
     return table->name[column];
 }
 
+const char *tri__table_unread(const tri_table *table, int column) {
+    TRI_ASSERT(column >= 0 && column < table->columns);
+    return table->unread ? table->unread[column] : NULL;
+}
+
 tri_status tri__table_find(const tri_table *table, const char *name, int *column) {
     for (int c = 0; c < table->columns; c++)
         if (!strcmp(table->name[c], name)) {
             *column = c;
-            return TRI_OK;
+            const char *why = tri__table_unread(table, c);
+            return why ? tri__fail(TRI_DATA, "%s: column \"%.80s\" %s", table->path, name, why) : TRI_OK;
         }
     enum { SHOWN = 30 };
     char list[1200] = "none";
@@ -246,6 +256,7 @@ tri_field_text tri__table_text(const char *text, size_t length) {
 
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    if (table->kind) return table->kind->field(table, row, column);
     uint32_t begin, end;
     if (!table->format->span(table, row, column, &begin, &end)) return (tri_field_text){"", 0};
     char **rows = rows_of(table, row / TRI_TABLE_BLOCK);
@@ -254,12 +265,17 @@ tri_field_text tri__table_field(const tri_table *table, int64_t row, int column)
 }
 
 tri_status tri__table_check(const tri_table *table) {
+    if (table->kind) return table->kind->check(table);
     if (!atomic_load((_Atomic int *)&table->lost)) return TRI_OK;
     return tri__fail(TRI_IO, "%s has changed or could not be read again; start again when it is complete", table->path);
 }
 
 void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
     TRI_ASSERT(first >= 0 && count >= 0 && count <= table->rows - first);
+    if (table->kind) {
+        table->kind->done(table, first, count);
+        return;
+    }
     if (table->source.size <= table->options.keep) return;
     int64_t end = first + count == table->rows ? table->rows + TRI_TABLE_BLOCK - 1 : first + count;
     for (int64_t i = (first + TRI_TABLE_BLOCK - 1) / TRI_TABLE_BLOCK; i < end / TRI_TABLE_BLOCK; i++) {
@@ -272,6 +288,10 @@ void tri__table_done(const tri_table *table, int64_t first, int64_t count) {
 
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    if (table->kind) {
+        table->kind->where(table, row, column, line, at);
+        return;
+    }
     uint32_t begin, end;
     if (!table->format->span(table, row, column, &begin, &end)) begin = 0;
     uint64_t byte = table->row[row] + begin;
@@ -280,6 +300,18 @@ void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *
     if (tri__source_line(&table->source, table->path, byte, &found) != TRI_OK) found = (tri_table_line){row + 1, byte};
     *line = found.number;
     *at = (int64_t)(byte - found.begin) + 1;
+}
+
+const char *tri__table_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
+    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    int64_t line, at;
+    if (table->kind) {
+        table->kind->place(table, row, column, out);
+        return out;
+    }
+    tri__table_where(table, row, column, &line, &at);
+    snprintf(out, TRI_PLACE_BYTES, "%s:%lld:%lld", table->path, (long long)line, (long long)at);
+    return out;
 }
 
 int64_t tri__table_record(const tri_table *table, int64_t row) {

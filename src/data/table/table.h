@@ -1,7 +1,8 @@
-/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), chosen by the file's
- * extension; the separator of a CSV file is detected. Parsed in parallel; rows, fields and errors do not depend on the
- * number of threads or the piece size. A small file is kept in memory; for a large one only the index is, and the text
- * of rows is read again on demand (docs/reference/tables.md). */
+/* table.h - tables in files: CSV (RFC 4180), TSV (.tsv) and JSON lines (.jsonl, .ndjson, .json), also compressed (.gz,
+ * .zst), and Arrow files (.arrow, .feather), chosen by the file's extension; the separator of a CSV file is detected.
+ * A name with an asterisk stands for several files that are read as one table (parts.h). Parsed in parallel; rows,
+ * fields and errors do not depend on the number of threads or the piece size. A small file is kept in memory; for a
+ * large one only the index is, and the text of rows is read again on demand (docs/reference/tables.md). */
 #ifndef TRI_DATA_TABLE_TABLE_H
 #define TRI_DATA_TABLE_TABLE_H
 
@@ -45,7 +46,10 @@ char tri__table_separator(const tri_table *table);            /* 0: JSON lines *
 int tri__table_recognised(const tri_table *table); /* the separator differs from what the extension implies */
 int tri__table_columns(const tri_table *table);
 const char *tri__table_name(const tri_table *table, int column);
-/* TRI_DATA, listing the existing columns (and the nearest), if it is missing. */
+/* Why a column cannot be read (it is nested, or of a type that has no text): a phrase that follows its name; NULL: it
+ * can. Its fields are empty. */
+const char *tri__table_unread(const tri_table *table, int column);
+/* TRI_DATA, listing the existing columns (and the nearest), if it is missing; TRI_DATA if it cannot be read. */
 tri_status tri__table_find(const tri_table *table, const char *name, int *column);
 /* Valid until tri__table_done of its row or tri__table_close. Thread-safe. Empty if the file has changed or shrunk
  * since it was opened and the row's text was not in memory: tri__table_check then fails. */
@@ -57,6 +61,10 @@ tri_status tri__table_check(const tri_table *table);
 void tri__table_done(const tri_table *table, int64_t first, int64_t count);
 /* Where a field starts: 1-based line and column (bytes) in the file. Counts lines up to there: slow, for messages. */
 void tri__table_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+/* The same in words, for messages: "train.csv:12:5"; of several files it names the one, of a binary file the row:
+ * "train.arrow: row 12". `out` is returned. */
+enum { TRI_PLACE_BYTES = TRI_PATH_MAX + 64 };
+const char *tri__table_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 /* A row's number in the file: from 1, without the header, including skipped rows. */
 int64_t tri__table_record(const tri_table *table, int64_t row);
 /* Rows skipped under TRI_BAD_ROWS_SKIP, in file order; at most the first 100 are described. */

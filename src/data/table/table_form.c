@@ -117,11 +117,6 @@ tri_status tri__table_separate(tri_table *table) {
     return status;
 }
 
-static int ends(const char *path, const char *ending) {
-    size_t n = strlen(path), k = strlen(ending);
-    return n >= k && strcmp(path + n - k, ending) == 0;
-}
-
 /* The path with another extension; "" if too long. */
 static const char *renamed(const char *path, const char *ending, char out[static TRI_PATH_MAX]) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
@@ -178,7 +173,7 @@ static tri_status check_json(const tri_table *table, const char *head, size_t n)
     int lines = table->format == &tri__format_jsonl, array = head[at] == '[';
     if (array && (head[inner] == '{' || head[inner] == '['))
         return name_foreign(table->path, "is one JSON array; write an object a line: jq -c '.[]' %1$s > %2$s",
-                            ends(table->path, ".jsonl") ? ".lines.jsonl" : ".jsonl");
+                            tri__text_ends(table->path, ".jsonl") ? ".lines.jsonl" : ".jsonl");
     if (!array && !lines && head[inner] == '"')
         return tri__fail(TRI_DATA, "%s holds JSON; one object a line is read from files that end in .jsonl: rename it",
                          table->path);

@@ -141,9 +141,22 @@ typedef struct tri_table_block {
     _Atomic int state;       /* 1: it is in memory */
 } tri_table_block;
 
+/* What tables do differently that are not one text: columns of a binary file (columnar.c), several files (parts.c).
+ * Rows and columns were checked by the caller. */
+typedef struct tri_table_kind {
+    tri_field_text (*field)(const tri_table *table, int64_t row, int column);
+    tri_status (*check)(const tri_table *table);
+    void (*done)(const tri_table *table, int64_t first, int64_t count);
+    void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+    void (*place)(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
+    void (*close)(tri_table *table); /* frees table->state, which may be NULL */
+} tri_table_kind;
+
 struct tri_table {
     char *path;
     tri_source source;
+    const tri_table_kind *kind; /* NULL: one text, as below */
+    void *state;             /* of the kind */
     const tri_format *format;
     tri_table_options options;
     char delimiter;          /* of CSV; 0: JSON lines */
@@ -152,6 +165,8 @@ struct tri_table {
     uint64_t begin, end;     /* the rows' bytes in the file */
     int columns;
     char **name;             /* [columns] */
+    char **unread;           /* [columns] why a column cannot be read, NULL: it can; NULL: all can */
+    const char **type;       /* [columns] what its values are, in words that last; NULL: text */
     int64_t rows;
     size_t room_rows, room_values;
     uint64_t *row;           /* [rows] where each starts in the file */

@@ -1,0 +1,200 @@
+/* columnar.c - tables of columns in groups of rows (columnar.h). The text of a chunk is published by one atomic
+ * pointer; a thread that finds none loads it under one of a few locks, chosen by chunk and column, so that different
+ * ones are loaded at the same time and the same one once. */
+#include "data/table/columnar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOCKS = 32 };
+
+typedef _Atomic(tri_column_text *) cell;
+
+typedef struct group {
+    int64_t first, rows, chunk; /* its first row in the table */
+    _Atomic(cell *) cells;      /* [chunks, columns], made on first use */
+} group;
+
+typedef struct columnar {
+    const tri_columnar_format *format;
+    void *state;
+    group *group;
+    int64_t groups, room;
+    pthread_mutex_t lock[LOCKS];
+    pthread_mutex_t guard;      /* for cells, and what follows */
+    tri_status status;          /* the first failure, and its words */
+    tri_words words;
+    _Atomic int failed;
+} columnar;
+
+/* In the place of a text that could not be loaded: every field is empty. */
+static const tri_column_text lost;
+#define LOST ((tri_column_text *)&lost)
+
+static void free_text(tri_column_text *text) {
+    if (!text || text == LOST) return;
+    free(text->own);
+    free(text);
+}
+
+static int64_t chunks_of(const group *g) { return (g->rows + g->chunk - 1) / g->chunk; }
+
+/* The group of a row. */
+static group *find(const columnar *c, int64_t row) {
+    int64_t low = 0, high = c->groups;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (c->group[middle].first <= row) low = middle;
+        else high = middle;
+    }
+    return &c->group[low];
+}
+
+static void note_failure(columnar *c, tri_status status) {
+    pthread_mutex_lock(&c->guard);
+    if (c->status == TRI_OK) c->status = status, tri__words_keep(&c->words);
+    pthread_mutex_unlock(&c->guard);
+    atomic_store(&c->failed, 1);
+}
+
+/* The group's cells; NULL: out of memory. */
+static cell *cells_of(const tri_table *table, columnar *c, group *g) {
+    cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
+    if (cells) return cells;
+    pthread_mutex_lock(&c->guard);
+    cells = atomic_load_explicit(&g->cells, memory_order_relaxed);
+    if (!cells && (cells = calloc((size_t)chunks_of(g), (size_t)table->columns * sizeof *cells)))
+        atomic_store_explicit(&g->cells, cells, memory_order_release);
+    pthread_mutex_unlock(&c->guard);
+    return cells;
+}
+
+static tri_column_text *load(const tri_table *table, columnar *c, const group *g, int64_t chunk, int column) {
+    int64_t first = chunk * g->chunk, rows = g->rows - first < g->chunk ? g->rows - first : g->chunk;
+    tri_column_text *text = calloc(1, sizeof *text);
+    tri_status status = text ? tri__source_changed(&table->source) ? tri__fail(
+                                   TRI_IO, "%s has changed while it was read; start again when it is complete",
+                                   table->path)
+                                                                   : TRI_OK
+                             : tri__table_no_memory(table);
+    if (status == TRI_OK) status = c->format->load(table, c->state, g - c->group, column, first, rows, text);
+    if (status == TRI_OK) return text;
+    note_failure(c, status);
+    free_text(text);
+    return LOST;
+}
+
+static tri_column_text *text_of(const tri_table *table, columnar *c, group *g, int64_t chunk, int column) {
+    cell *cells = cells_of(table, c, g);
+    if (!cells) {
+        note_failure(c, tri__table_no_memory(table));
+        return LOST;
+    }
+    cell *at = &cells[chunk * table->columns + column];
+    tri_column_text *text = atomic_load_explicit(at, memory_order_acquire);
+    if (text) return text;
+    pthread_mutex_t *lock = &c->lock[(uint64_t)(at - cells) % LOCKS];
+    pthread_mutex_lock(lock);
+    text = atomic_load_explicit(at, memory_order_relaxed);
+    if (!text) {
+        text = load(table, c, g, chunk, column);
+        atomic_store_explicit(at, text, memory_order_release);
+    }
+    pthread_mutex_unlock(lock);
+    return text;
+}
+
+static tri_field_text field(const tri_table *table, int64_t row, int column) {
+    columnar *c = table->state;
+    if (tri__table_unread(table, column)) return (tri_field_text){"", 0};
+    group *g = find(c, row);
+    int64_t chunk = (row - g->first) / g->chunk, at = (row - g->first) % g->chunk;
+    const tri_column_text *text = text_of(table, c, g, chunk, column);
+    if (!text->end) return (tri_field_text){"", 0};
+    uint32_t begin = at ? text->end[at - 1] : 0;
+    return (tri_field_text){text->text + begin, text->end[at] - begin};
+}
+
+static tri_status check(const tri_table *table) {
+    columnar *c = table->state;
+    if (!atomic_load(&c->failed)) return TRI_OK;
+    pthread_mutex_lock(&c->guard);
+    tri__words_restore(&c->words);
+    pthread_mutex_unlock(&c->guard);
+    return c->status;
+}
+
+/* Frees the chunks that lie in the rows. The text of a small file is kept. */
+static void done(const tri_table *table, int64_t first, int64_t count) {
+    columnar *c = table->state;
+    if (table->source.size <= table->options.keep || !count) return;
+    for (group *g = find(c, first); g < c->group + c->groups && g->first < first + count; g++) {
+        cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
+        int64_t from = first > g->first ? (first - g->first + g->chunk - 1) / g->chunk : 0;
+        int64_t to = first + count >= g->first + g->rows ? chunks_of(g) : (first + count - g->first) / g->chunk;
+        for (int64_t i = from * table->columns; cells && i < to * table->columns; i++)
+            free_text(atomic_exchange(&cells[i], NULL));
+    }
+}
+
+static void where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
+    (void)table;
+    *line = row + 1, *at = column + 1;
+}
+
+static void place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
+    (void)column;
+    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
+}
+
+static void close_columnar(tri_table *table) {
+    columnar *c = table->state;
+    for (int64_t i = 0; i < c->groups; i++) {
+        cell *cells = atomic_load(&c->group[i].cells);
+        for (int64_t k = 0; cells && k < chunks_of(&c->group[i]) * table->columns; k++)
+            free_text(atomic_load(&cells[k]));
+        free(cells);
+    }
+    free(c->group);
+    for (int i = 0; i < LOCKS; i++) pthread_mutex_destroy(&c->lock[i]);
+    pthread_mutex_destroy(&c->guard);
+    c->format->close(c->state);
+    free(c);
+    table->state = NULL;
+}
+
+static const tri_table_kind kind = {field, check, done, where, place, close_columnar};
+
+tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
+    columnar *c = calloc(1, sizeof *c);
+    if (!c) {
+        format->close(state);
+        return tri__table_no_memory(table);
+    }
+    c->format = format, c->state = state;
+    for (int i = 0; i < LOCKS; i++) pthread_mutex_init(&c->lock[i], NULL);
+    pthread_mutex_init(&c->guard, NULL);
+    table->state = c, table->kind = &kind;
+    return TRI_OK;
+}
+
+tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk) {
+    columnar *c = table->state;
+    TRI_ASSERT(rows >= 0 && chunk >= 1);
+    if (!rows) chunk = 1;
+    if (rows > INT64_MAX - table->rows) return tri__fail(TRI_DATA, "%s: more rows than can be counted", table->path);
+    if (c->groups == c->room) {
+        int64_t room = c->room ? 2 * c->room : 16;
+        group *more = realloc(c->group, (size_t)room * sizeof *more);
+        if (!more) return tri__table_no_memory(table);
+        c->group = more, c->room = room;
+    }
+    group *g = &c->group[c->groups++];
+    g->first = table->rows, g->rows = rows, g->chunk = chunk;
+    atomic_init(&g->cells, NULL);
+    table->rows += rows;
+    return TRI_OK;
+}
+
+void *tri__columnar_state(const tri_table *table) { return ((columnar *)table->state)->state; }

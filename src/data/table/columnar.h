@@ -1,0 +1,33 @@
+/* columnar.h - tables of binary files that hold columns (Arrow, Parquet): rows in groups, and in each group the values
+ * of one column together. A format says how many rows each group has and gives a column's values as text; finding the
+ * group, reading on first use by any thread, freeing what was used, and errors come with this.
+ *
+ * A group is divided into chunks of equal rows (the last may have fewer): what is read and freed at once. */
+#ifndef TRI_DATA_TABLE_COLUMNAR_H
+#define TRI_DATA_TABLE_COLUMNAR_H
+
+#include "data/table/table_parts.h"
+
+/* A column's values in some rows, as text. */
+typedef struct tri_column_text {
+    const char *text;        /* UTF-8 */
+    const uint32_t *end;     /* [rows] where each ends in `text`; the next begins there */
+    void *own;               /* what is freed with it; may be NULL */
+} tri_column_text;
+
+typedef struct tri_columnar_format {
+    /* The text of rows [first, first + rows) of a group. May be called by several threads. A failure is reported by
+     * tri__table_check, with this function's words. */
+    tri_status (*load)(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
+                       tri_column_text *out);
+    void (*close)(void *state);
+} tri_columnar_format;
+
+/* Makes `table` one of columns. Its columns, names, unread and types are set before or after; `state` is the format's,
+ * and closed with the table, also if this fails. */
+tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state);
+/* Appends a group. chunk: rows that are loaded together, at least 1. */
+tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk);
+void *tri__columnar_state(const tri_table *table);
+
+#endif
