@@ -1,0 +1,123 @@
+/* unpack.c - one call for all compressions of tables in columns. A library that the build did not find is named when a
+ * file needs it. */
+#include "data/table/unpack.h"
+
+#include <limits.h>
+#include <string.h>
+
+#if TRI_HAS_ZLIB
+#include <zlib.h>
+#endif
+#if TRI_HAS_ZSTD
+#include <zstd.h>
+#include <zstd_errors.h>
+#endif
+#if TRI_HAS_LZ4
+#include <lz4.h>
+#include <lz4frame.h>
+#endif
+
+typedef enum outcome { UNPACKED, DAMAGED, NO_MEMORY } outcome;
+
+static outcome unpack_none(const void *packed, size_t size, void *out, size_t out_size) {
+    if (size != out_size) return DAMAGED;
+    if (size) memcpy(out, packed, size);
+    return UNPACKED;
+}
+
+static outcome unpack_snappy(const void *packed, size_t size, void *out, size_t out_size) {
+    return tri__snappy_unpack(packed, size, out, out_size) ? UNPACKED : DAMAGED;
+}
+
+#if TRI_HAS_ZLIB
+static outcome unpack_gzip(const void *packed, size_t size, void *out, size_t out_size) {
+    if (size > UINT_MAX || out_size > UINT_MAX) return DAMAGED;
+    uint8_t none;
+    z_stream stream = {.next_in = (void *)packed, .avail_in = (uInt)size};
+    stream.next_out = out_size ? out : &none, stream.avail_out = (uInt)out_size;
+    int result = inflateInit2(&stream, 15 + 32); /* the largest window; gzip or zlib, by the header */
+    if (result != Z_OK) return result == Z_MEM_ERROR ? NO_MEMORY : DAMAGED;
+    while ((result = inflate(&stream, Z_FINISH)) == Z_STREAM_END && stream.avail_in)
+        if (inflateReset(&stream) != Z_OK) break; /* another member follows */
+    inflateEnd(&stream);
+    if (result == Z_MEM_ERROR) return NO_MEMORY;
+    return result == Z_STREAM_END && !stream.avail_in && !stream.avail_out ? UNPACKED : DAMAGED;
+}
+#endif
+
+#if TRI_HAS_ZSTD
+static outcome unpack_zstd(const void *packed, size_t size, void *out, size_t out_size) {
+    size_t got = ZSTD_decompress(out, out_size, packed, size);
+    if (ZSTD_isError(got)) return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? NO_MEMORY : DAMAGED;
+    return got == out_size ? UNPACKED : DAMAGED;
+}
+#endif
+
+#if TRI_HAS_LZ4
+static outcome unpack_lz4(const void *packed, size_t size, void *out, size_t out_size) {
+    if (size > INT_MAX || out_size > INT_MAX) return DAMAGED;
+    int got = LZ4_decompress_safe(packed, out, (int)size, (int)out_size);
+    return got >= 0 && (size_t)got == out_size ? UNPACKED : DAMAGED;
+}
+
+static outcome unpack_lz4_frame(const void *packed, size_t size, void *out, size_t out_size) {
+    LZ4F_dctx *context = NULL;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION))) return NO_MEMORY;
+    const uint8_t *from = packed;
+    uint8_t *to = out;
+    size_t hint = 1;
+    while (size) {
+        size_t read = size, wrote = out_size;
+        hint = LZ4F_decompress(context, to, &wrote, from, &read, NULL);
+        if (LZ4F_isError(hint) || (!read && !wrote)) break;
+        from += read, size -= read, to += wrote, out_size -= wrote;
+    }
+    LZ4F_freeDecompressionContext(context);
+    if (LZ4F_isError(hint) && strstr(LZ4F_getErrorName(hint), "allocation")) return NO_MEMORY;
+    return hint == 0 && !size && !out_size ? UNPACKED : DAMAGED;
+}
+#endif
+
+/* unpack NULL: the build lacks the library. */
+static const struct {
+    const char *name, *library, *package;
+    outcome (*unpack)(const void *packed, size_t size, void *out, size_t out_size);
+} codecs[TRI_CODECS] = {
+    [TRI_CODEC_NONE] = {"uncompressed", "", "", unpack_none},
+    [TRI_CODEC_SNAPPY] = {"snappy", "", "", unpack_snappy},
+#if TRI_HAS_ZLIB
+    [TRI_CODEC_GZIP] = {"gzip", "zlib", "zlib1g-dev", unpack_gzip},
+#else
+    [TRI_CODEC_GZIP] = {"gzip", "zlib", "zlib1g-dev", NULL},
+#endif
+#if TRI_HAS_ZSTD
+    [TRI_CODEC_ZSTD] = {"zstd", "libzstd", "libzstd-dev", unpack_zstd},
+#else
+    [TRI_CODEC_ZSTD] = {"zstd", "libzstd", "libzstd-dev", NULL},
+#endif
+#if TRI_HAS_LZ4
+    [TRI_CODEC_LZ4] = {"lz4", "liblz4", "liblz4-dev", unpack_lz4},
+    [TRI_CODEC_LZ4_FRAME] = {"lz4", "liblz4", "liblz4-dev", unpack_lz4_frame},
+#else
+    [TRI_CODEC_LZ4] = {"lz4", "liblz4", "liblz4-dev", NULL},
+    [TRI_CODEC_LZ4_FRAME] = {"lz4", "liblz4", "liblz4-dev", NULL},
+#endif
+};
+
+const char *tri__codec_name(tri_codec codec) { return codecs[codec].name; }
+int tri__codec_known(tri_codec codec) { return codecs[codec].unpack != NULL; }
+
+tri_status tri__codec_check(tri_codec codec) {
+    if (codecs[codec].unpack) return TRI_OK;
+    return tri__fail(TRI_DATA,
+                     "is compressed with %s, and this trident was built without %s: apt-get install %s, and build it "
+                     "again", codecs[codec].name, codecs[codec].library, codecs[codec].package);
+}
+
+tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *out, size_t out_size) {
+    TRI_TRY(tri__codec_check(codec));
+    outcome outcome = codecs[codec].unpack(packed, size, out, out_size);
+    if (outcome == NO_MEMORY) return tri__fail(TRI_RESOURCE, "no memory to unpack %s data", codecs[codec].name);
+    if (outcome == DAMAGED) return tri__fail(TRI_DATA, "its %s data are damaged", codecs[codec].name);
+    return TRI_OK;
+}

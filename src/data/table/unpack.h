@@ -1,0 +1,35 @@
+/* unpack.h - the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own
+ * (snappy.c); the others come from the machine's libraries where the build found them (TRI_HAS_ZLIB, TRI_HAS_ZSTD,
+ * TRI_HAS_LZ4: 1 or 0). */
+#ifndef TRI_DATA_TABLE_UNPACK_H
+#define TRI_DATA_TABLE_UNPACK_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum tri_codec {
+    TRI_CODEC_NONE,
+    TRI_CODEC_SNAPPY,
+    TRI_CODEC_GZIP,      /* gzip or zlib, by its first bytes */
+    TRI_CODEC_ZSTD,
+    TRI_CODEC_LZ4,       /* one block without a frame (Parquet's LZ4_RAW) */
+    TRI_CODEC_LZ4_FRAME, /* frames (Arrow) */
+    TRI_CODECS
+} tri_codec;
+
+const char *tri__codec_name(tri_codec codec); /* "zstd" */
+/* Whether this build can unpack it. */
+int tri__codec_known(tri_codec codec);
+/* TRI_DATA that says which library the build lacks and how to get it; TRI_OK if tri__codec_known. */
+tri_status tri__codec_check(tri_codec codec);
+/* Unpacks packed[size] into out, which has exactly as many bytes as the file says that it becomes. TRI_DATA: the bytes
+ * are damaged or are another number of bytes; TRI_RESOURCE: out of memory. The text of the failure has no place yet:
+ * callers add it (tri__fail_in). */
+tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *out, size_t out_size);
+
+/* Snappy's block format. 0: damaged, or not exactly out_size bytes. */
+int tri__snappy_unpack(const uint8_t *packed, size_t size, uint8_t *out, size_t out_size);
+
+#endif
