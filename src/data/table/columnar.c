@@ -3,6 +3,8 @@
  * ones are loaded at the same time and the same one once. */
 #include "data/table/columnar.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +34,15 @@ typedef struct columnar {
 static const tri_column_text lost;
 #define LOST ((tri_column_text *)&lost)
 
+void tri__column_text_clear(tri_column_text *text) {
+    free(text->own[0]);
+    free(text->own[1]);
+    *text = (tri_column_text){0};
+}
+
 static void free_text(tri_column_text *text) {
     if (!text || text == LOST) return;
-    free(text->own);
+    tri__column_text_clear(text);
     free(text);
 }
 
@@ -197,4 +205,17 @@ tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk) {
     return TRI_OK;
 }
 
-void *tri__columnar_state(const tri_table *table) { return ((columnar *)table->state)->state; }
+int tri__bytes_are_text(const char *bytes, size_t size) {
+    for (size_t at = 0; at < size;) {
+        uint64_t eight;
+        if (size - at >= 8) { /* ASCII, none of them 0: the borrow of the lowest 0 byte sets its high bit */
+            memcpy(&eight, bytes + at, 8);
+            if (!((eight | (eight - 0x0101010101010101u)) & 0x8080808080808080u)) {
+                at += 8;
+                continue;
+            }
+        }
+        if (!bytes[at] || tri__utf8_next(bytes, size, &at) < 0) return 0;
+    }
+    return 1;
+}

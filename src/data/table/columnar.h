@@ -11,9 +11,11 @@
 /* A column's values in some rows, as text. */
 typedef struct tri_column_text {
     const char *text;        /* UTF-8 */
-    const uint32_t *end;     /* [rows] where each ends in `text`; the next begins there */
-    void *own;               /* what is freed with it; may be NULL */
+    const uint32_t *end;     /* [rows] where each ends in `text`; the next begins there. NULL: all are empty */
+    void *own[2];            /* what is freed with it; may be NULL */
 } tri_column_text;
+
+void tri__column_text_clear(tri_column_text *text); /* frees what it owns */
 
 typedef struct tri_columnar_format {
     /* The text of rows [first, first + rows) of a group. May be called by several threads. A failure is reported by
@@ -28,6 +30,7 @@ typedef struct tri_columnar_format {
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state);
 /* Appends a group. chunk: rows that are loaded together, at least 1. */
 tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk);
-void *tri__columnar_state(const tri_table *table);
+/* Whether the bytes are UTF-8 without 0 bytes: a field's text. */
+int tri__bytes_are_text(const char *bytes, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* table.c - tables of any format: opening, names, and the text of rows, which is read in blocks of 64 rows on first
  * use, decoded in place, and kept until the caller releases it. */
 #include "base/text.h"
+#include "data/table/arrow.h"
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
@@ -71,7 +72,9 @@ static const struct form {
              {".tsv", &tri__format_csv, '\t', NULL},
              {".jsonl", &tri__format_jsonl, 0, NULL},
              {".ndjson", &tri__format_jsonl, 0, NULL},
-             {".json", &tri__format_jsonl, 0, NULL}};
+             {".json", &tri__format_jsonl, 0, NULL},
+             {".arrow", NULL, 0, tri__arrow_open},
+             {".feather", NULL, 0, tri__arrow_open}};
 
 static const struct form *form_of(const char *path) {
     const struct form *found = forms;

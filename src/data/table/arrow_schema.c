@@ -1,0 +1,245 @@
+/* arrow_schema.c - the schema of an Arrow file: which columns there are, and which buffers of a batch are whose. Nested
+ * fields are walked as well: their buffers come between those of the columns. */
+#include "base/limits.h"
+#include "data/table/arrow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DEPTH = 64 };
+
+/* Slots of the tables of Schema.fbs. */
+enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
+enum { DICTIONARY_ID, DICTIONARY_INDEX };
+
+/* The type's number in the union Type. */
+enum {
+    NONE, NIL, INT, FLOATING, BINARY, UTF8, BOOL, DECIMAL, DATE, TIME, TIMESTAMP, INTERVAL, LIST, STRUCT, UNION,
+    FIXED_BINARY, FIXED_LIST, MAP, DURATION, LARGE_BINARY, LARGE_UTF8, LARGE_LIST, RUN_ENDS, BINARY_VIEW, UTF8_VIEW,
+    LIST_VIEW, LARGE_LIST_VIEW, TYPES
+};
+
+/* Buffers in a batch, without those of children and, of views, the ones that are counted there; and what a type is
+ * where it is no value. */
+static const struct {
+    int buffers;
+    const char *words;
+} types[TYPES] = {
+    [NONE] = {0, "has no type"},
+    [NIL] = {0, NULL},
+    [INT] = {2, NULL},
+    [FLOATING] = {2, NULL},
+    [BINARY] = {3, NULL},
+    [UTF8] = {3, NULL},
+    [BOOL] = {2, NULL},
+    [DECIMAL] = {2, NULL},
+    [DATE] = {2, NULL},
+    [TIME] = {2, NULL},
+    [TIMESTAMP] = {2, NULL},
+    [INTERVAL] = {2, "holds intervals of time"},
+    [LIST] = {2, "holds lists"},
+    [STRUCT] = {1, "holds structures"},
+    [UNION] = {1, "holds unions"},
+    [FIXED_BINARY] = {2, NULL},
+    [FIXED_LIST] = {1, "holds lists"},
+    [MAP] = {2, "holds maps"},
+    [DURATION] = {2, "holds durations"},
+    [LARGE_BINARY] = {3, NULL},
+    [LARGE_UTF8] = {3, NULL},
+    [LARGE_LIST] = {2, "holds lists"},
+    [RUN_ENDS] = {0, "is run-end encoded"},
+    [BINARY_VIEW] = {2, NULL},
+    [UTF8_VIEW] = {2, NULL},
+    [LIST_VIEW] = {3, "holds lists"},
+    [LARGE_LIST_VIEW] = {3, "holds lists"},
+};
+
+typedef struct walk {
+    tri_table *table;
+    tri_arrow *arrow;
+    tri_flat *flat;
+    tri_arrow_counts counts;
+} walk;
+
+static tri_status damaged(const tri_table *table) {
+    return tri__fail(TRI_DATA, "%s: the schema of this Arrow file is damaged", table->path);
+}
+
+/* The type of a field's values; 0 if its numbers are impossible. */
+static int read_type(tri_flat *flat, int number, tri_flat_table type, tri_arrow_type *out) {
+    *out = (tri_arrow_type){.kind = TRI_ARROW_NESTED};
+    int64_t unit = tri__flat_number(flat, type, 0, 2, number == TIMESTAMP ? 0 : 1), bits;
+    size_t zone;
+    switch (number) {
+    case NIL: out->kind = TRI_ARROW_NULL; return 1;
+    case INT:
+        bits = tri__flat_number(flat, type, 0, 4, 0);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_INTEGER, .width = (int)(bits / 8),
+                                .is_signed = tri__flat_number(flat, type, 1, 1, 0) != 0};
+        return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case FLOATING:
+        unit = tri__flat_number(flat, type, 0, 2, 0);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_FLOAT, .width = 2 << (unit & 3)};
+        return unit >= 0 && unit <= 2;
+    case BOOL: *out = (tri_arrow_type){.kind = TRI_ARROW_BOOLEAN}; return 1;
+    case DATE:
+        *out = (tri_arrow_type){.kind = TRI_ARROW_DATE, .width = unit == 0 ? 4 : 8};
+        return unit == 0 || unit == 1;
+    case TIME:
+        bits = tri__flat_number(flat, type, 1, 4, 32);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_TIME, .width = (int)(bits / 8), .unit = (tri_time_unit)(unit & 3)};
+        return unit >= 0 && unit <= 3 && bits == (unit < 2 ? 32 : 64);
+    case TIMESTAMP:
+        tri__flat_vector(flat, type, 1, 1, &zone);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_TIMESTAMP, .width = 8, .unit = (tri_time_unit)(unit & 3),
+                                .utc = zone > 0};
+        return unit >= 0 && unit <= 3;
+    case DECIMAL:
+        bits = tri__flat_number(flat, type, 2, 4, 128);
+        int64_t scale = tri__flat_number(flat, type, 1, 4, 0);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_DECIMAL, .width = (int)(bits / 8), .scale = (int)scale};
+        return (bits == 32 || bits == 64 || bits == 128 || bits == 256) && scale >= -TRI_DECIMAL_SCALE &&
+               scale <= TRI_DECIMAL_SCALE;
+    case FIXED_BINARY:
+        bits = tri__flat_number(flat, type, 0, 4, 0);
+        *out = (tri_arrow_type){.kind = TRI_ARROW_BYTES, .width = (int)bits};
+        return bits >= 0 && bits <= TRI_LIMIT_CSV_ROW;
+    case BINARY:
+    case UTF8: *out = (tri_arrow_type){.kind = TRI_ARROW_TEXT, .width = 4}; return 1;
+    case LARGE_BINARY:
+    case LARGE_UTF8: *out = (tri_arrow_type){.kind = TRI_ARROW_TEXT, .width = 8}; return 1;
+    case BINARY_VIEW:
+    case UTF8_VIEW: *out = (tri_arrow_type){.kind = TRI_ARROW_VIEWS, .width = 16}; return 1;
+    default: return 1;
+    }
+}
+
+static int is_view(int number) { return number == BINARY_VIEW || number == UTF8_VIEW; }
+
+/* Dense unions have offsets; before version V5 unions had validity. */
+static size_t buffers_of(const walk *w, int number, tri_flat_table type) {
+    if (number != UNION) return (size_t)types[number].buffers;
+    return 1 + (size_t)(tri__flat_number(w->flat, type, 0, 2, 0) == 1) + (size_t)(w->arrow->version < 4);
+}
+
+/* Counts a field and all below it. Their number is limited: a damaged file can name one child many times. */
+static tri_status count_field(walk *w, tri_flat_table field, int column, int depth) {
+    int number = (int)tri__flat_number(w->flat, field, FIELD_TYPE_TYPE, 1, 0);
+    if (depth > DEPTH || w->flat->bad) return damaged(w->table);
+    if (number < 0 || number >= TYPES)
+        return tri__fail(TRI_DATA, "%s: column \"%.80s\" is of type %d, which this version does not know",
+                         w->table->path, w->table->name[column], number);
+    if (++w->counts.nodes > TRI_LIMIT_COLUMNS)
+        return tri__fail(TRI_DATA, "%s: more than %d columns, those in columns included", w->table->path,
+                         TRI_LIMIT_COLUMNS);
+    if (tri__flat_slot(w->flat, field, FIELD_DICTIONARY)) {
+        w->counts.buffers += 2;
+        return TRI_OK;
+    }
+    w->counts.buffers += buffers_of(w, number, tri__flat_child(w->flat, field, FIELD_TYPE));
+    w->counts.views += (size_t)is_view(number);
+    size_t n, at = tri__flat_vector(w->flat, field, FIELD_CHILDREN, 4, &n);
+    for (size_t i = 0; i < n; i++) {
+        tri_flat_table child = tri__flat_follow(w->flat, at + 4 * i);
+        if (w->flat->bad) return damaged(w->table);
+        TRI_TRY(count_field(w, child, column, depth + 1));
+    }
+    return TRI_OK;
+}
+
+static const char *type_words(tri_arrow_kind kind) {
+    static const char *const words[] = {
+        [TRI_ARROW_NESTED] = NULL,          [TRI_ARROW_NULL] = NULL,
+        [TRI_ARROW_INTEGER] = "integers",   [TRI_ARROW_FLOAT] = "floating-point numbers",
+        [TRI_ARROW_BOOLEAN] = "booleans",   [TRI_ARROW_DATE] = "dates",
+        [TRI_ARROW_TIME] = "times",         [TRI_ARROW_TIMESTAMP] = "timestamps",
+        [TRI_ARROW_DECIMAL] = "decimals",   [TRI_ARROW_BYTES] = "texts",
+        [TRI_ARROW_TEXT] = "texts",         [TRI_ARROW_VIEWS] = "texts"};
+    return words[kind];
+}
+
+/* A column's name, which may be empty only for the first. */
+static tri_status read_name(walk *w, tri_flat_table field, int column) {
+    size_t n, at = tri__flat_vector(w->flat, field, FIELD_NAME, 1, &n);
+    const char *text = n ? (const char *)w->flat->bytes + at : "";
+    if (w->flat->bad) return damaged(w->table);
+    if (!n && column) return tri__fail(TRI_DATA, "%s: column %d has no name", w->table->path, column + 1);
+    if (n > TRI_LIMIT_STRING || memchr(text, 0, n) || !tri__bytes_are_text(text, n))
+        return tri__fail(TRI_DATA, "%s: the name of column %d is not text in UTF-8, or too long", w->table->path,
+                         column + 1);
+    w->table->name[column] = strndup(text, n);
+    return w->table->name[column] ? TRI_OK : tri__table_no_memory(w->table);
+}
+
+static tri_status read_column(walk *w, tri_flat_table field, int column) {
+    tri_arrow_column *c = &w->arrow->column[column];
+    int number = (int)tri__flat_number(w->flat, field, FIELD_TYPE_TYPE, 1, 0);
+    TRI_TRY(read_name(w, field, column));
+    c->node = w->counts.nodes, c->buffer = w->counts.buffers, c->view = w->counts.views;
+    TRI_TRY(count_field(w, field, column, 0));
+    int possible = read_type(w->flat, number, tri__flat_child(w->flat, field, FIELD_TYPE), &c->type);
+    tri_flat_table dictionary = tri__flat_child(w->flat, field, FIELD_DICTIONARY);
+    if (dictionary) {
+        tri_flat_table index = tri__flat_child(w->flat, dictionary, DICTIONARY_INDEX);
+        int64_t bits = index ? tri__flat_number(w->flat, index, 0, 4, 0) : 32;
+        c->encoded = 1, c->dictionary = tri__flat_number(w->flat, dictionary, DICTIONARY_ID, 8, 0);
+        c->index_width = (int)(bits / 8);
+        c->index_signed = !index || tri__flat_number(w->flat, index, 1, 1, 0) != 0;
+        possible &= bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    }
+    if (!possible || w->flat->bad)
+        return tri__fail(TRI_DATA, "%s: the type of column \"%.80s\" is damaged", w->table->path,
+                         w->table->name[column]);
+    w->table->type[column] = type_words(c->type.kind);
+    if (c->type.kind != TRI_ARROW_NESTED) return TRI_OK;
+    if (asprintf(&w->table->unread[column], "%s; only texts, numbers, dates and booleans are read",
+                 types[number].words) >= 0)
+        return TRI_OK;
+    w->table->unread[column] = NULL;
+    return tri__table_no_memory(w->table);
+}
+
+/* Refuses names that occur twice. */
+static tri_status check_names(tri_table *table) {
+    tri_keys keys = {0};
+    tri_status status = TRI_OK;
+    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
+        int number = tri__keys_add(&keys, table->name[c], strlen(table->name[c]));
+        if (number < 0) status = tri__table_no_memory(table);
+        else if (number != c)
+            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"", table->path, table->name[c]);
+    }
+    tri__keys_free(&keys);
+    return status;
+}
+
+tri_status tri__arrow_schema(tri_table *table, tri_arrow *arrow, tri_flat *flat, tri_flat_table schema) {
+    walk w = {.table = table, .arrow = arrow, .flat = flat};
+    size_t n, at = tri__flat_vector(flat, schema, SCHEMA_FIELDS, 4, &n);
+    if (flat->bad || !schema) return damaged(table);
+    if (tri__flat_number(flat, schema, SCHEMA_ENDIANNESS, 2, 0))
+        return tri__fail(TRI_DATA, "%s: an Arrow file with big-endian numbers, which are not read; write it again on a "
+                         "little-endian machine", table->path);
+    if (!n) return tri__fail(TRI_DATA, "%s: this Arrow file has no columns", table->path);
+    if (n > TRI_LIMIT_COLUMNS)
+        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
+    table->name = calloc(n, sizeof *table->name);
+    table->unread = calloc(n, sizeof *table->unread);
+    table->type = calloc(n, sizeof *table->type);
+    arrow->column = calloc(n, sizeof *arrow->column);
+    if (!table->name || !table->unread || !table->type || !arrow->column) return tri__table_no_memory(table);
+    table->columns = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        tri_flat_table field = tri__flat_follow(flat, at + 4 * i);
+        if (flat->bad) return damaged(table);
+        TRI_TRY(read_column(&w, field, (int)i));
+    }
+    arrow->counts = w.counts;
+    return check_names(table);
+}
+
+tri_arrow_counts tri__arrow_counts(const tri_arrow_type *type) {
+    size_t buffers = type->kind == TRI_ARROW_NULL ? 0 : type->kind == TRI_ARROW_TEXT ? 3 : 2;
+    return (tri_arrow_counts){1, buffers, type->kind == TRI_ARROW_VIEWS};
+}

@@ -1,0 +1,433 @@
+/* arrow_values.c - the values of Arrow batches as text. Of buffers that are not compressed only the part of some rows
+ * is read; a compressed one is unpacked whole. Everything that a buffer says (offsets, views, indices) is checked before
+ * it is followed. */
+#include "data/table/arrow.h"
+
+#include <stdlib.h>
+
+static const uint64_t LARGEST = (4ull << 30) - 1; /* bytes of a column's text, or of a buffer, that are in memory */
+
+/* What is being read, for messages. */
+typedef struct place {
+    const tri_table *table;
+    int column;
+    const char *what;        /* "batch", "dictionary" */
+    int64_t number;          /* of the batch */
+    const tri_arrow_batch *batch;
+} place;
+
+/* Bytes of a buffer. */
+typedef struct part {
+    void *own;
+    const uint8_t *at;
+    uint64_t size;
+} part;
+
+static tri_status damaged(const place *p, const char *what) {
+    return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld: %s", p->table->path, p->table->name[p->column], p->what,
+                     (long long)p->number + 1, what);
+}
+
+static tri_status no_memory(const place *p) { return tri__table_no_memory(p->table); }
+
+/* Reads bytes of the body. */
+static tri_status read_body(const place *p, uint64_t at, uint64_t size, part *out) {
+    if (size > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
+    if (!(out->own = malloc((size_t)size + 1))) return no_memory(p);
+    out->at = out->own, out->size = size;
+    return tri__source_read(&p->table->source, p->table->path, p->batch->body + at, out->own, (size_t)size);
+}
+
+/* Unpacks a buffer. Its first 8 bytes say how long it becomes; -1: it is not packed. */
+static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, part *out) {
+    part packed = {0};
+    int64_t size;
+    if (buffer->size < 8) return damaged(p, "a compressed buffer is too short");
+    tri_status status = read_body(p, buffer->at, buffer->size, &packed);
+    if (status == TRI_OK) memcpy(&size, packed.at, 8);
+    if (status == TRI_OK && size == -1) {
+        *out = (part){packed.own, packed.at + 8, packed.size - 8};
+        return TRI_OK;
+    }
+    if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST))
+        status = damaged(p, "a buffer that unpacks to more than 4 GiB");
+    if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(p);
+    if (status == TRI_OK) {
+        out->at = out->own, out->size = (uint64_t)size;
+        status = tri__unpack(p->batch->codec, packed.at + 8, (size_t)packed.size - 8, out->own, (size_t)size);
+        if (status != TRI_OK)
+            status = tri__fail_in(status, "%s: column \"%.80s\", %s %lld", p->table->path, p->table->name[p->column],
+                                  p->what, (long long)p->number + 1);
+    }
+    free(packed.own);
+    return status;
+}
+
+/* Bytes [from, from + size) of a buffer; out->own is freed by the caller in any case. */
+static tri_status read_part(const place *p, size_t index, uint64_t from, uint64_t size, part *out) {
+    const struct tri_arrow_buffer *buffer = &p->batch->buffer[index];
+    *out = (part){0};
+    if (!size) {
+        out->at = (const uint8_t *)"";
+        return TRI_OK;
+    }
+    int packed = p->batch->codec != TRI_CODEC_NONE && buffer->size;
+    if (packed) TRI_TRY(unpack(p, buffer, out));
+    uint64_t whole = packed ? out->size : buffer->size;
+    if (from > whole || size > whole - from) return damaged(p, "a buffer is shorter than its values");
+    if (!packed) return read_body(p, buffer->at + from, size, out);
+    out->at += from, out->size = size;
+    return TRI_OK;
+}
+
+/* Text that is being made. */
+typedef struct writing {
+    char *text;
+    size_t used, room;
+    uint32_t *end;           /* [rows] */
+} writing;
+
+/* Makes room for n more bytes. */
+static tri_status reserve(const place *p, writing *w, size_t n) {
+    if (w->room - w->used >= n) return TRI_OK;
+    size_t room = w->room + w->room / 2 + n + 256;
+    if (w->used + n > LARGEST) return damaged(p, "more than 4 GiB of text; write it in smaller batches");
+    char *moved = realloc(w->text, room);
+    if (!moved) return no_memory(p);
+    w->text = moved, w->room = room;
+    return TRI_OK;
+}
+
+/* What a column's rows are read by: validity, and the values or offsets. */
+typedef struct rows {
+    int64_t first, n;
+    part valid, values;      /* valid.at NULL: no nulls */
+} rows;
+
+static int is_null(const rows *r, int64_t i) {
+    if (!r->valid.at) return 0;
+    int64_t bit = r->first % 8 + i;
+    return !(r->valid.at[bit / 8] >> (bit % 8) & 1);
+}
+
+/* Reads the validity of rows, if some may be null. */
+static tri_status read_valid(const place *p, size_t node, size_t buffer, rows *r) {
+    if (!p->batch->nulls[node] || !p->batch->buffer[buffer].size) return TRI_OK;
+    int64_t from = r->first / 8, to = (r->first + r->n + 7) / 8;
+    return read_part(p, buffer, (uint64_t)from, (uint64_t)(to - from), &r->valid);
+}
+
+/* Reads the rows' values, and only then makes room for as many texts: a file can say any number of rows. */
+static tri_status begin(const place *p, size_t buffer, uint64_t from, uint64_t size, rows *r, writing *w) {
+    TRI_TRY(read_part(p, buffer, from, size, &r->values));
+    w->end = malloc((size_t)r->n * sizeof *w->end);
+    return w->end ? reserve(p, w, 1) : no_memory(p);
+}
+
+static int64_t number_at(const uint8_t *at, int width, int is_signed) {
+    uint64_t value = 0;
+    memcpy(&value, at, (size_t)width);
+    if (width == 8 || !is_signed) return (int64_t)value;
+    uint64_t sign = 1ull << (8 * width - 1);
+    return (int64_t)(value ^ sign) - (int64_t)sign;
+}
+
+static size_t float_text(const uint8_t *at, int width, char *out) {
+    uint16_t half;
+    float single;
+    double value;
+    if (width == 2) return memcpy(&half, at, 2), tri__half_text(half, out);
+    if (width == 4) return memcpy(&single, at, 4), tri__float_text(single, out);
+    return memcpy(&value, at, 8), tri__double_text(value, out);
+}
+
+static size_t decimal_text(const uint8_t *at, int width, int scale, char *out) {
+    uint8_t bytes[TRI_DECIMAL_BYTES];
+    for (int i = 0; i < width; i++) bytes[i] = at[width - 1 - i];
+    return tri__decimal_text(bytes, (size_t)width, scale, out);
+}
+
+static int64_t floor_days(int64_t milliseconds) {
+    const int64_t day = 86400000;
+    return milliseconds / day - (milliseconds % day < 0);
+}
+
+/* A value of fixed width as text. */
+static size_t value_text(const tri_arrow_type *type, const uint8_t *at, char *out) {
+    int64_t value = type->kind == TRI_ARROW_FLOAT || type->kind == TRI_ARROW_DECIMAL
+                        ? 0
+                        : number_at(at, type->width, type->kind != TRI_ARROW_INTEGER || type->is_signed);
+    switch (type->kind) {
+    case TRI_ARROW_INTEGER:
+        return type->is_signed ? tri__integer_text(value, out) : tri__unsigned_text((uint64_t)value, out);
+    case TRI_ARROW_FLOAT: return float_text(at, type->width, out);
+    case TRI_ARROW_DATE: return tri__date_text(type->width == 4 ? value : floor_days(value), out);
+    case TRI_ARROW_TIME: return tri__time_text(value, type->unit, out);
+    case TRI_ARROW_TIMESTAMP: return tri__timestamp_text(value, type->unit, type->utc, out);
+    default: return decimal_text(at, type->width, type->scale, out);
+    }
+}
+
+static tri_status write_fixed(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
+    uint64_t width = (uint64_t)type->width;
+    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
+    for (int64_t i = 0; i < r->n; i++) {
+        TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
+        if (!is_null(r, i)) w->used += value_text(type, r->values.at + width * (uint64_t)i, w->text + w->used);
+        w->end[i] = (uint32_t)w->used;
+    }
+    return TRI_OK;
+}
+
+static tri_status write_booleans(const place *p, size_t buffer, rows *r, writing *w) {
+    int64_t from = r->first / 8, to = (r->first + r->n + 7) / 8;
+    TRI_TRY(begin(p, buffer, (uint64_t)from, (uint64_t)(to - from), r, w));
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t bit = r->first % 8 + i;
+        TRI_TRY(reserve(p, w, TRI_VALUE_TEXT));
+        if (!is_null(r, i))
+            w->used += tri__boolean_text(r->values.at[bit / 8] >> (bit % 8) & 1, w->text + w->used);
+        w->end[i] = (uint32_t)w->used;
+    }
+    return TRI_OK;
+}
+
+/* A text's bytes are UTF-8 without 0 bytes, or it is an error. */
+static tri_status check_text(const place *p, const rows *r, int64_t i, const char *text, size_t size) {
+    if (tri__bytes_are_text(text, size)) return TRI_OK;
+    return tri__fail(TRI_DATA, "%s: column \"%.80s\", %s %lld, row %lld of it: bytes that are not text in UTF-8 (or a "
+                     "0 byte)", p->table->path, p->table->name[p->column], p->what, (long long)p->number + 1,
+                     (long long)(r->first + i) + 1);
+}
+
+static tri_status append(const place *p, const rows *r, int64_t i, const void *text, size_t size, writing *w) {
+    TRI_TRY(check_text(p, r, i, text, size));
+    TRI_TRY(reserve(p, w, size));
+    if (size) memcpy(w->text + w->used, text, size);
+    w->used += size;
+    return TRI_OK;
+}
+
+static tri_status write_bytes(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
+    uint64_t width = (uint64_t)type->width;
+    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!is_null(r, i)) TRI_TRY(append(p, r, i, r->values.at + width * (uint64_t)i, (size_t)width, w));
+        w->end[i] = (uint32_t)w->used;
+    }
+    return TRI_OK;
+}
+
+static uint64_t offset_at(const rows *r, int64_t i, int width) {
+    return (uint64_t)number_at(r->values.at + (size_t)i * (size_t)width, width, 1);
+}
+
+/* Texts by offsets: their bytes are taken as they are, and those of nulls closed up. */
+static tri_status write_texts(const place *p, const tri_arrow_type *type, size_t buffer, rows *r, writing *w) {
+    uint64_t width = (uint64_t)type->width;
+    part data;
+    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)(r->n + 1), r, w));
+    uint64_t base = offset_at(r, 0, type->width), last = base;
+    for (int64_t i = 1; i <= r->n; i++) {
+        uint64_t next = offset_at(r, i, type->width);
+        if (next < last || next > INT64_MAX) return damaged(p, "the offsets of its texts");
+        last = next;
+    }
+    if (base > INT64_MAX) return damaged(p, "the offsets of its texts");
+    tri_status status = read_part(p, buffer + 1, base, last - base, &data);
+    if (status == TRI_OK) status = reserve(p, w, (size_t)(last - base));
+    for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
+        uint64_t from = offset_at(r, i, type->width) - base, to = offset_at(r, i + 1, type->width) - base;
+        if (!is_null(r, i)) status = append(p, r, i, data.at + from, (size_t)(to - from), w);
+        w->end[i] = (uint32_t)w->used;
+    }
+    free(data.own);
+    return status;
+}
+
+/* ---- views: 16 bytes a text, which hold it if it is short, else say where it is ---- */
+
+enum { VIEW = 16, INLINE = 12 };
+
+typedef struct view {
+    uint32_t size;
+    int32_t buffer, at;      /* where a long one is */
+} view;
+
+static view view_at(const rows *r, int64_t i) {
+    view v;
+    const uint8_t *at = r->values.at + VIEW * (size_t)i;
+    memcpy(&v.size, at, 4);
+    memcpy(&v.buffer, at + 8, 4);
+    memcpy(&v.at, at + 12, 4);
+    return v;
+}
+
+/* The part of each buffer that the rows need. */
+typedef struct viewed {
+    uint64_t from, to;
+    part bytes;
+} viewed;
+
+static tri_status find_viewed(const place *p, const rows *r, viewed *list, size_t n) {
+    for (int64_t i = 0; i < r->n; i++) {
+        view v = view_at(r, i);
+        if (is_null(r, i) || v.size <= INLINE) continue;
+        if (v.size > INT32_MAX || v.at < 0 || v.buffer < 0 || (size_t)v.buffer >= n)
+            return damaged(p, "a view leads outside its buffers");
+        viewed *one = &list[v.buffer];
+        uint64_t from = (uint64_t)v.at, to = from + v.size;
+        one->from = one->to && one->from < from ? one->from : from;
+        one->to = one->to > to ? one->to : to;
+    }
+    return TRI_OK;
+}
+
+static tri_status write_viewed(const place *p, const rows *r, const viewed *list, writing *w) {
+    for (int64_t i = 0; i < r->n; i++) {
+        view v = view_at(r, i);
+        if (!is_null(r, i)) {
+            const uint8_t *text = v.size <= INLINE
+                                      ? r->values.at + VIEW * (size_t)i + 4
+                                      : list[v.buffer].bytes.at + ((uint64_t)v.at - list[v.buffer].from);
+            TRI_TRY(append(p, r, i, text, v.size, w));
+        }
+        w->end[i] = (uint32_t)w->used;
+    }
+    return TRI_OK;
+}
+
+static tri_status write_views(const place *p, size_t buffer, size_t n, rows *r, writing *w) {
+    TRI_TRY(begin(p, buffer, VIEW * (uint64_t)r->first, VIEW * (uint64_t)r->n, r, w));
+    viewed *list = calloc(n + 1, sizeof *list);
+    if (!list) return no_memory(p);
+    tri_status status = find_viewed(p, r, list, n);
+    for (size_t i = 0; i < n && status == TRI_OK; i++)
+        if (list[i].to) status = read_part(p, buffer + 1 + i, list[i].from, list[i].to - list[i].from, &list[i].bytes);
+    if (status == TRI_OK) status = write_viewed(p, r, list, w);
+    for (size_t i = 0; i < n; i++) free(list[i].bytes.own);
+    free(list);
+    return status;
+}
+
+/* ---- dictionaries ---- */
+
+static tri_status load_values(const place *p, const tri_arrow_type *type, size_t node, size_t buffer, size_t views,
+                              int64_t first, int64_t n, tri_column_text *out);
+
+/* The dictionary's values, read on first use. */
+static tri_status dictionary_text(const place *p, tri_arrow *arrow, tri_arrow_dictionary *d,
+                                  const tri_column_text **out) {
+    tri_column_text *text = atomic_load_explicit(&d->text, memory_order_acquire);
+    tri_status status = TRI_OK;
+    if (!text) {
+        pthread_mutex_lock(&arrow->lock);
+        text = atomic_load_explicit(&d->text, memory_order_relaxed);
+        if (!text) {
+            place inner = {p->table, p->column, "dictionary", d - arrow->dictionary, &d->values};
+            text = calloc(1, sizeof *text);
+            status = text ? load_values(&inner, &d->type, 0, 0, d->values.views[d->type.kind == TRI_ARROW_VIEWS], 0,
+                                        d->values.rows, text)
+                          : no_memory(p);
+            if (status == TRI_OK) atomic_store_explicit(&d->text, text, memory_order_release);
+            else free(text), text = NULL;
+        }
+        pthread_mutex_unlock(&arrow->lock);
+    }
+    *out = status == TRI_OK ? text : NULL;
+    return status;
+}
+
+/* The batches that make up the dictionary of an id at some point: the last whole one and what was added to it. */
+typedef struct lookup {
+    int64_t first, n;        /* its values' numbers */
+    const tri_column_text *text;
+} lookup;
+
+static tri_status find_dictionary(const place *p, tri_arrow *arrow, int64_t id, lookup *list, size_t *n) {
+    *n = 0;
+    int64_t values = 0;
+    for (size_t i = 0; i < p->batch->dictionaries; i++) {
+        tri_arrow_dictionary *d = &arrow->dictionary[i];
+        if (d->id != id) continue;
+        if (!d->delta) *n = 0, values = 0;
+        list[*n] = (lookup){values, d->values.rows, NULL};
+        TRI_TRY(dictionary_text(p, arrow, d, &list[*n].text));
+        values += d->values.rows, ++*n;
+    }
+    return TRI_OK;
+}
+
+static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_t buffer, const lookup *list, size_t n,
+                                rows *r, writing *w) {
+    uint64_t width = (uint64_t)c->index_width;
+    TRI_TRY(begin(p, buffer, width * (uint64_t)r->first, width * (uint64_t)r->n, r, w));
+    for (int64_t i = 0; i < r->n; i++) {
+        if (!is_null(r, i)) {
+            int64_t index = number_at(r->values.at + width * (uint64_t)i, c->index_width, c->index_signed);
+            size_t k = 0;
+            while (k < n && index >= list[k].first + list[k].n) k++;
+            if (index < 0 || k == n) return damaged(p, "an index beyond its dictionary");
+            const tri_column_text *text = list[k].text;
+            int64_t at = index - list[k].first;
+            uint32_t from = at && text->end ? text->end[at - 1] : 0, size = text->end ? text->end[at] - from : 0;
+            TRI_TRY(reserve(p, w, size));
+            if (size) memcpy(w->text + w->used, text->text + from, size);
+            w->used += size;
+        }
+        w->end[i] = (uint32_t)w->used;
+    }
+    return TRI_OK;
+}
+
+/* ---- columns ---- */
+
+/* Ends the writing: the text becomes `out`, or is freed. */
+static tri_status give(tri_status status, rows *r, writing *w, tri_column_text *out) {
+    free(r->valid.own);
+    free(r->values.own);
+    *out = (tri_column_text){w->text, w->end, {w->text, w->end}};
+    if (status != TRI_OK) tri__column_text_clear(out);
+    return status;
+}
+
+static tri_status load_values(const place *p, const tri_arrow_type *type, size_t node, size_t buffer, size_t views,
+                              int64_t first, int64_t n, tri_column_text *out) {
+    rows r = {.first = first, .n = n};
+    writing w = {0};
+    if (type->kind == TRI_ARROW_NULL || !n) return TRI_OK; /* no text at all: every field is empty */
+    tri_status status = read_valid(p, node, buffer, &r);
+    if (status == TRI_OK) switch (type->kind) {
+        case TRI_ARROW_BOOLEAN: status = write_booleans(p, buffer + 1, &r, &w); break;
+        case TRI_ARROW_BYTES: status = write_bytes(p, type, buffer + 1, &r, &w); break;
+        case TRI_ARROW_TEXT: status = write_texts(p, type, buffer + 1, &r, &w); break;
+        case TRI_ARROW_VIEWS: status = write_views(p, buffer + 1, views, &r, &w); break;
+        default: status = write_fixed(p, type, buffer + 1, &r, &w); break;
+        }
+    return give(status, &r, &w, out);
+}
+
+static tri_status load_encoded(const place *p, tri_arrow *arrow, const tri_arrow_column *c, size_t buffer,
+                               int64_t first, int64_t n, tri_column_text *out) {
+    rows r = {.first = first, .n = n};
+    writing w = {0};
+    size_t lookups = 0;
+    lookup *list = malloc((p->batch->dictionaries + 1) * sizeof *list);
+    tri_status status = list ? read_valid(p, c->node, buffer, &r) : no_memory(p);
+    if (status == TRI_OK) status = find_dictionary(p, arrow, c->dictionary, list, &lookups);
+    if (status == TRI_OK) status = write_encoded(p, c, buffer + 1, list, lookups, &r, &w);
+    free(list);
+    return give(status, &r, &w, out);
+}
+
+tri_status tri__arrow_load(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
+                           tri_column_text *out) {
+    tri_arrow *arrow = state;
+    const tri_arrow_column *c = &arrow->column[column];
+    const tri_arrow_batch *batch = &arrow->batch[group];
+    place p = {table, column, "batch", group, batch};
+    size_t buffer = c->buffer + batch->views[c->view];
+    if (c->encoded) return load_encoded(&p, arrow, c, buffer, first, rows, out);
+    size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
+    return load_values(&p, &c->type, c->node, buffer, views, first, rows, out);
+}
