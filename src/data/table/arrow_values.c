@@ -1,5 +1,5 @@
 /* arrow_values.c - the values of Arrow batches as text. Of buffers that are not compressed only the part of some rows
- * is read; a compressed one is unpacked whole. Everything that a buffer says (offsets, views, indices) is checked before
+ * is read; a compressed one is unpacked whole. What a buffer says (offsets, views, indices) is checked before
  * it is followed. */
 #include "data/table/arrow.h"
 
