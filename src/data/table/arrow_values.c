@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+enum { RATIO = 1 << 15 };    /* the most that zstd can pack: 128 KiB of one byte in 4; lz4 less */
 static const uint64_t LARGEST = (4ull << 30) - 1; /* bytes of a column's text, or of a buffer, that are in memory */
 
 /* What is being read, for messages. */
@@ -49,8 +50,8 @@ static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, 
         *out = (part){packed.own, packed.at + 8, packed.size - 8};
         return TRI_OK;
     }
-    if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST))
-        status = damaged(p, "a buffer that unpacks to more than 4 GiB");
+    if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size))
+        status = damaged(p, "a buffer that unpacks to more than 4 GiB, or than its bytes can");
     if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(p);
     if (status == TRI_OK) {
         out->at = out->own, out->size = (uint64_t)size;

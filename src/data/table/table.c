@@ -155,7 +155,7 @@ static tri_status make_blocks(tri_table *table) {
 }
 
 static tri_status open_table(tri_table *table, const struct form *form) {
-    TRI_TRY(tri__source_open(&table->source, table->path));
+    if (!table->source.memory) TRI_TRY(tri__source_open(&table->source, table->path));
     if (form->open) return form->open(table);
     table->format = form->format, table->delimiter = form->delimiter;
     if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
@@ -175,7 +175,8 @@ static tri_status open_table(tri_table *table, const struct form *form) {
     return make_blocks(table);
 }
 
-tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out) {
+static tri_status open_source(const char *path, const tri_source *source, const tri_table_options *options,
+                              tri_table **out) {
     *out = NULL;
     tri_table *table = calloc(1, sizeof *table);
     if (!table || !(table->path = strdup(path))) {
@@ -185,12 +186,21 @@ tri_status tri__table_open(const char *path, const tri_table_options *options, t
     if (options) table->options = *options;
     if (table->options.threads < 1) table->options.threads = 1;
     if (!table->options.keep) table->options.keep = KEEP;
-    table->source.fd = -1;
+    table->source = *source;
     pthread_mutex_init(&table->lock, NULL);
     tri_status status = open_table(table, form_of(path));
     if (status == TRI_OK) *out = table;
     else tri__table_close(table);
     return status;
+}
+
+tri_status tri__table_open(const char *path, const tri_table_options *options, tri_table **out) {
+    return open_source(path, &(tri_source){.fd = -1}, options, out);
+}
+
+tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
+                                 tri_table **out) {
+    return open_source(name, &(tri_source){.fd = -1, .size = size, .memory = bytes}, options, out);
 }
 
 void tri__table_close(tri_table *table) {

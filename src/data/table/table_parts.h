@@ -26,6 +26,8 @@ typedef struct tri_source {
     int fd;
     uint64_t size;
     struct stat info;        /* when it was opened */
+    const char *memory;      /* its bytes, where they are no file's; else NULL */
+    void *own;               /* freed with it; may be NULL */
 } tri_source;
 
 tri_status tri__source_open(tri_source *source, const char *path);
@@ -184,6 +186,9 @@ struct tri_table {
     tri_table_line line;           /* of the last one described */
 };
 
+/* A table in memory as one in a file of this name, which must stay until the table is closed. For tests. */
+tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
+                                 tri_table **out);
 /* Finds the rows between begin and end. */
 tri_status tri__table_read(tri_table *table);
 /* The text of a field's decoded span. */
