@@ -2,6 +2,7 @@
  * use, decoded in place, and kept until the caller releases it. */
 #include "base/text.h"
 #include "data/table/arrow.h"
+#include "data/table/packed.h"
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
@@ -76,11 +77,13 @@ static const struct form {
              {".arrow", NULL, 0, tri__arrow_open},
              {".feather", NULL, 0, tri__arrow_open}};
 
-static const struct form *form_of(const char *path) {
-    const struct form *found = forms;
-    for (size_t i = 1; i < sizeof forms / sizeof *forms; i++)
-        if (tri__text_ends(path, forms[i].ending)) found = &forms[i];
-    return found;
+/* By the first `length` bytes of a name. */
+static const struct form *form_of(const char *path, size_t length) {
+    for (size_t i = 1; i < sizeof forms / sizeof *forms; i++) {
+        size_t n = strlen(forms[i].ending);
+        if (length >= n && !memcmp(path + length - n, forms[i].ending, n)) return &forms[i];
+    }
+    return &forms[0];
 }
 
 static tri_status check_unchanged(const tri_table *table) {
@@ -154,9 +157,16 @@ static tri_status make_blocks(tri_table *table) {
     return TRI_OK;
 }
 
-static tri_status open_table(tri_table *table, const struct form *form) {
+static tri_status open_table(tri_table *table) {
+    size_t stem;
+    tri_packer packer = tri__packed_name(table->path, &stem);
+    const struct form *form = form_of(table->path, stem);
     if (!table->source.memory) TRI_TRY(tri__source_open(&table->source, table->path));
+    if (form->open && packer != TRI_PACKERS)
+        return tri__fail(TRI_DATA, "%s: of compressed tables only text is read; unpack it: %s", table->path,
+                         tri__packed_program(packer));
     if (form->open) return form->open(table);
+    if (packer != TRI_PACKERS) TRI_TRY(tri__packed_open(table, packer));
     table->format = form->format, table->delimiter = form->delimiter;
     if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
     char mark[3];
@@ -188,7 +198,7 @@ static tri_status open_source(const char *path, const tri_source *source, const 
     if (!table->options.keep) table->options.keep = KEEP;
     table->source = *source;
     pthread_mutex_init(&table->lock, NULL);
-    tri_status status = open_table(table, form_of(path));
+    tri_status status = open_table(table);
     if (status == TRI_OK) *out = table;
     else tri__table_close(table);
     return status;

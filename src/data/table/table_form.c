@@ -3,7 +3,7 @@
  * respecting quotes, and rows into as many. If the header has a single field, the separator is a comma; two separators
  * that fit equally well are an error, not a guess. */
 #include "base/text.h"
-#include "data/table/table_parts.h"
+#include "data/table/packed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,10 +131,11 @@ static const struct {
     size_t n;
     const char *becomes, *words;
 } foreign[] = {
-    {"\x1F\x8B", 2, "", "is compressed with gzip; unpack it: gunzip -k %1$s"},
+    {"\x1F\x8B", 2, ".csv.gz", "is compressed with gzip, which is read from files that end in .gz: mv %1$s %2$s"},
     {"BZh", 3, "", "is compressed with bzip2; unpack it: bunzip2 -k %1$s"},
     {"\xFD\x37zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
-    {"\x28\xB5\x2F\xFD", 4, "", "is compressed with zstd; unpack it: unzstd %1$s"},
+    {"\x28\xB5\x2F\xFD", 4, ".csv.zst",
+     "is compressed with zstd, which is read from files that end in .zst: mv %1$s %2$s"},
     {"PAR1", 4, ".csv",
      "is a Parquet file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
      "pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
@@ -144,21 +145,32 @@ static const struct {
     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", 8, "",
      "is an Excel workbook (.xls); save the sheet as CSV UTF-8, or: libreoffice --headless "
      "--convert-to csv %1$s"},
-    {"ARROW1", 6, ".csv",
-     "is an Arrow or Feather file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
-     "pandas.read_feather(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"ARROW1", 6, ".arrow", "is an Arrow or Feather file, which is read from files that end in .arrow: mv %1$s %2$s"},
     {"SQLite format 3", 16, "",
      "is an SQLite database; write a table of it as CSV: sqlite3 -header -csv %1$s 'select * from TABLE'"},
     {"\xFF\xFE", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
     {"\xFE\xFF", 2, ".utf8.csv", "is UTF-16; write it as UTF-8: iconv -f UTF-16 -t UTF-8 %1$s > %2$s"},
 };
 
+/* The name of a table's text: without the ending of a compressed file. advice: how to get it, "" if it is the file. */
+static void name_text(const char *path, char name[static TRI_PATH_MAX], char *advice, size_t size) {
+    size_t stem;
+    tri_packer packer = tri__packed_name(path, &stem);
+    snprintf(name, TRI_PATH_MAX, "%.*s", (int)stem, path);
+    advice[0] = 0;
+    char *word = packer == TRI_PACKERS ? NULL : tri__text_quoted(path);
+    if (word) snprintf(advice, size, "unpack it (%s %s); then ", tri__packed_program(packer), word);
+    free(word);
+}
+
 static tri_status name_foreign(const char *path, const char *words, const char *becomes) {
-    char beside[TRI_PATH_MAX], text[2048];
-    char *word = tri__text_quoted(path), *other = tri__text_quoted(renamed(path, becomes, beside));
+    char name[TRI_PATH_MAX], beside[TRI_PATH_MAX], text[2048], advice[512];
+    name_text(path, name, advice, sizeof advice);
+    char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, becomes, beside));
     if (word && other) snprintf(text, sizeof text, words, word, other);
-    tri_status status = word && other ? tri__fail(TRI_DATA, "%s %s", path, text)
-                                      : tri__fail(TRI_RESOURCE, "no memory to say what %s is", path);
+    tri_status status = !word || !other ? tri__fail(TRI_RESOURCE, "no memory to say what %s is", path)
+                        : advice[0]     ? tri__fail(TRI_DATA, "%s: %s%s %s", path, advice, name, text)
+                                        : tri__fail(TRI_DATA, "%s %s", path, text);
     free(word);
     free(other);
     return status;
@@ -192,7 +204,7 @@ tri_status tri__table_form(const tri_table *table) {
 }
 
 tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
-    char bytes[4], beside[TRI_PATH_MAX];
+    char bytes[4], name[TRI_PATH_MAX], beside[TRI_PATH_MAX], advice[512];
     uint64_t left = table->source.size - fault->at;
     size_t n = left < 4 ? (size_t)left : 4, at = 0;
     tri_status status = tri__table_fail(table, fault->at, "%s", fault->why);
@@ -203,10 +215,11 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     int windows = (unsigned char)bytes[0] < 0xA0;
     snprintf(said, sizeof said, "%s", tri_error());
     const char *ending = table->format == &tri__format_csv ? ".utf8.csv" : ".utf8.jsonl";
-    char *word = tri__text_quoted(table->path), *other = tri__text_quoted(renamed(table->path, ending, beside));
+    name_text(table->path, name, advice, sizeof advice);
+    char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, ending, beside));
     if (word && other) /* out of memory: keeps the earlier text */
-        status = tri__fail(TRI_DATA, "%s: if it is %s, iconv -f %s -t UTF-8 %s > %s", said,
-                           windows ? "Windows-1252" : "Latin-1", windows ? "WINDOWS-1252" : "LATIN1", word, other);
+        status = tri__fail(TRI_DATA, "%s: if it is %s, %siconv -f %s -t UTF-8 %s > %s", said,
+                           windows ? "Windows-1252" : "Latin-1", advice, windows ? "WINDOWS-1252" : "LATIN1", word, other);
     free(word);
     free(other);
     return status;
