@@ -1,5 +1,5 @@
-/* fuzz_arrow.c - an Arrow file or stream, in memory: what is accepted is clean text, the same whether it is kept or read
- * again; what is damaged is TRI_DATA, when it is opened or when a column is read. */
+/* fuzz_arrow.c - an Arrow file or stream, in memory: what is accepted is clean text, the same whether it is kept or
+ * read again; what is damaged is TRI_DATA, when it is opened or when a column is read. */
 #include "fuzz.h"
 
 #include "data/table/table_parts.h"

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "data/dataset/dataset_build.h"
 #include "data/dataset/dataset_rows.h"
+#include "data/table/packed.h"
+#include "data/table/parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,32 +30,36 @@ typedef struct whole {
     tri_bad_row bad[TRI_BAD_DESCRIBED];
 } whole;
 
-/* Identifies the file that was hashed, to detect changes. */
+/* Identifies the files that were hashed, to detect changes: a hash of their devices, inodes, sizes and times. */
 typedef struct stamp {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec changed;
+    uint64_t hash;
 } stamp;
 
-static tri_status take_stamp(const char *path, int fd, stamp *out) {
+static tri_status add_stamp(const char *path, int fd, stamp *out) {
     struct stat info;
     if (fstat(fd, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
-    *out = (stamp){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
+    uint64_t file[] = {(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size,
+                       (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
+    out->hash = XXH3_64bits_withSeed(file, sizeof file, out->hash);
     return TRI_OK;
 }
 
 static tri_status check_stamp(const char *path, const stamp *was) {
     stamp now = {0};
-    int fd;
-    size_t size;
-    TRI_TRY(tri__file_open(path, &fd, &size));
-    tri_status status = take_stamp(path, fd, &now);
-    close(fd);
+    tri_names files;
+    TRI_TRY(tri__parts_list(path, &files));
+    tri_status status = TRI_OK;
+    for (int i = 0; i < files.n && status == TRI_OK; i++) {
+        int fd;
+        size_t size;
+        status = tri__file_open(files.name[i], &fd, &size);
+        if (status != TRI_OK) break;
+        status = add_stamp(files.name[i], fd, &now);
+        close(fd);
+    }
+    tri__names_free(&files);
     TRI_TRY(status);
-    if (now.device == was->device && now.inode == was->inode && now.size == was->size &&
-        now.changed.tv_sec == was->changed.tv_sec && now.changed.tv_nsec == was->changed.tv_nsec)
-        return TRI_OK;
+    if (now.hash == was->hash) return TRI_OK;
     return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete", path);
 }
 
@@ -70,24 +76,47 @@ static tri_key digest(const XXH3_state_t *hash) {
     return (tri_key){value.low64, value.high64};
 }
 
-/* Reads, does not map: a file that shrinks meanwhile is only short. `hash` is consumed. */
-static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
+/* Reads, does not map: a file that shrinks meanwhile is only short. */
+static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out) {
     int fd;
     size_t size;
     TRI_TRY(tri__file_open(path, &fd, &size));
     char *buffer = malloc(READ_BYTES);
-    tri_status status = buffer ? take_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    XXH3_128bits_reset(hash);
+    tri_status status = buffer ? add_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     for (ssize_t n = 1; status == TRI_OK && n != 0;) {
         n = read(fd, buffer, READ_BYTES);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
         else XXH3_128bits_update(hash, buffer, (size_t)n);
     }
-    *key = digest(hash);
     free(buffer);
     close(fd);
     return status;
+}
+
+/* Hashes the bytes of a table's files, one after the other; of several also where each ends. `hash` is consumed. */
+static tri_status hash_files(XXH3_state_t *hash, const char *path, stamp *out, tri_key *key) {
+    tri_names files;
+    TRI_TRY(tri__parts_list(path, &files));
+    tri_status status = TRI_OK;
+    XXH3_128bits_reset(hash);
+    for (int i = 0; i < files.n && status == TRI_OK; i++) {
+        if (i) add_text(hash, "next part");
+        status = hash_file(hash, files.name[i], out);
+    }
+    *key = digest(hash);
+    tri__names_free(&files);
+    return status;
+}
+
+/* Where the ending of a table's name begins: ".csv", ".csv.gz"; its end if there is none. */
+static const char *ending_of(const char *path) {
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') : path;
+    size_t stem;
+    tri__packed_name(name, &stem);
+    for (size_t at = stem; at > 0; at--)
+        if (name[at - 1] == '.') return name + at - 1;
+    return name + stem;
 }
 
 /* The same for all paths of a file. */
@@ -99,13 +128,12 @@ static uint64_t hash_place(const char *path) {
 
 static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const char *recipe, int n_texts,
                      const tri_key *table) {
-    const char *name = strrchr(spec->path, '/') ? strrchr(spec->path, '/') : spec->path, *ending = strrchr(name, '.');
     int32_t numbers[] = {KEY_VERSION, spec->max_len, spec->need_labels, spec->bad_rows, n_texts, spec->separator};
     int32_t windows[] = {spec->windows.most, spec->windows.stride};
     add_bytes(hash, numbers, sizeof numbers);
     if (spec->windows.most > 1) add_bytes(hash, windows, sizeof windows);
     add_text(hash, recipe);
-    add_text(hash, ending ? ending : "");
+    add_text(hash, ending_of(spec->path));
     for (int t = 0; t < n_texts; t++) {
         uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
         add_bytes(hash, &tokenizer, sizeof tokenizer);
@@ -121,7 +149,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     XXH3_state_t *hash = XXH3_createState();
     int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
     tri_status status = tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    if (recipe && hash) status = hash_file(hash, spec->path, stamp, &origin->table);
+    if (recipe && hash) status = hash_files(hash, spec->path, stamp, &origin->table);
     if (status == TRI_OK) {
         XXH3_128bits_reset(hash);
         add_text(hash, fit ? "fit" : "apply");

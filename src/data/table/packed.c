@@ -175,7 +175,8 @@ static tri_status unpack_zstd(unpacking *u) { return tri__packer_missing(TRI_PAC
 
 /* Puts what was unpacked in the place of the file. */
 static tri_status take(unpacking *u) {
-    tri_source *source = &u->table->source, text = {.fd = u->fd, .size = u->size, .memory = u->memory, .own = u->memory};
+    tri_source *source = &u->table->source;
+    tri_source text = {.fd = u->fd, .size = u->size, .memory = u->memory, .own = u->memory};
     if (tri__source_changed(source))
         return tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", u->table->path);
     if (u->fd >= 0 && fstat(u->fd, &text.info))

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "data/table/arrow.h"
 #include "data/table/packed.h"
+#include "data/table/parts.h"
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
@@ -159,6 +160,7 @@ static tri_status make_blocks(tri_table *table) {
 
 static tri_status open_table(tri_table *table) {
     size_t stem;
+    if (!table->source.memory && tri__parts_named(table->path)) return tri__parts_open(table);
     tri_packer packer = tri__packed_name(table->path, &stem);
     const struct form *form = form_of(table->path, stem);
     if (!table->source.memory) TRI_TRY(tri__source_open(&table->source, table->path));

@@ -219,7 +219,8 @@ tri_status tri__table_faulty(const tri_table *table, const tri_fault *fault) {
     char *word = tri__text_quoted(name), *other = tri__text_quoted(renamed(name, ending, beside));
     if (word && other) /* out of memory: keeps the earlier text */
         status = tri__fail(TRI_DATA, "%s: if it is %s, %siconv -f %s -t UTF-8 %s > %s", said,
-                           windows ? "Windows-1252" : "Latin-1", advice, windows ? "WINDOWS-1252" : "LATIN1", word, other);
+                           windows ? "Windows-1252" : "Latin-1", advice, windows ? "WINDOWS-1252" : "LATIN1", word,
+                           other);
     free(word);
     free(other);
     return status;
