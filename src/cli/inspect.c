@@ -97,10 +97,11 @@ static int split_of(const char *path) {
     static const struct {
         const char *name;
         int split;
-    } names[] = {{"valid.", 1}, {"val.", 1}, {"test.", 2}};
+    } names[] = {{"valid", 1}, {"val", 1}, {"validation", 1}, {"test", 2}};
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    for (int i = 0; i < 3; i++)
-        if (strncmp(base, names[i].name, strlen(names[i].name)) == 0) return names[i].split;
+    size_t n = strcspn(base, ".-_");
+    for (int i = 0; i < 4; i++)
+        if (strlen(names[i].name) == n && strncmp(base, names[i].name, n) == 0) return names[i].split;
     return 0;
 }
 

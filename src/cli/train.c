@@ -68,7 +68,7 @@ static void print_decision(FILE *out, const tri_json *summary) {
 /* Suggests a table other than the training table. model: a run folder or a checkpoint. */
 static tri_status print_hint(FILE *out, const tri_settings *settings, const char *model) {
     tri_data_files files;
-    int held_out = !tri__is_file(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
+    int held_out = !tri__data_is_table(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
                    (files.test[0] || files.valid[0]);
     char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
     if (folder && data)

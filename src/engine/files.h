@@ -10,7 +10,10 @@ typedef struct tri_data_files {
     char train[TRI_PATH_MAX], valid[TRI_PATH_MAX], test[TRI_PATH_MAX];
 } tri_data_files;
 
-/* `path` is a table (used for all three) or a folder of train, valid (or val) and test tables. */
+/* Whether a path is one table: a file, or a name with an asterisk for several (data/table/parts.h). */
+int tri__data_is_table(const char *path);
+/* `path` is a table (used for all three) or a folder of train, valid (or val, validation) and test tables, or one that
+ * has them in data/. A table in parts is a path with an asterisk. */
 tri_status tri__data_files(const char *path, tri_data_files *files);
 /* The table that a model is scored on: the file itself; of a folder its test file, else its validation file. */
 tri_status tri__data_scored(const char *path, char out[static TRI_PATH_MAX]);

@@ -20,7 +20,7 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
     }
     TRI_TRY(tri__data_files(s->data_path, &files));
     if (!files.train[0])
-        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", s->data_path);
+        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv or the like)", s->data_path);
     TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
     inputs.stop = stop;
     TRI_TRY(tri__inputs_fit(&inputs, files.train, &out->preprocess, &out->data));
@@ -68,7 +68,7 @@ int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *s, int64
 tri_status tri__rows_valid(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_row_source *rows) {
     tri_data_files files;
     tri_inputs inputs;
-    if (!rows->data || tri__is_file(s->data_path)) return TRI_OK;
+    if (!rows->data || tri__data_is_table(s->data_path)) return TRI_OK;
     TRI_TRY(tri__data_files(s->data_path, &files));
     if (!files.valid[0]) return TRI_OK;
     TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));

@@ -47,14 +47,14 @@ int tri__session_ends_early(const tri_session *s) {
 int tri__session_is_over(const tri_session *s) { return s->at.step >= s->steps || tri__session_ends_early(s); }
 
 static int validates(const tri_session *s, const tri_data_files *files) {
-    return !tri__is_file(s->settings->data_path) && files->valid[0];
+    return !tri__data_is_table(s->settings->data_path) && files->valid[0];
 }
 
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     const char *path = s->settings->data_path;
     TRI_TRY(tri__data_files(path, files));
     if (!files->train[0])
-        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv, train.tsv or train.jsonl)", path);
+        return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv or the like)", path);
     if (s->settings->early_stopping && !validates(s, files))
         return tri__fail(TRI_USAGE,
                          "--early-stopping %lld: %s has no validation table to look at; give a folder that has a valid "

@@ -93,7 +93,7 @@ static tri_status name_columns(tri_table *table, parts *p) {
     p->at = malloc(((size_t)keys.n * (size_t)p->n + 1) * sizeof *p->at);
     failed |= !table->name || !table->unread || !table->type || !p->at;
     for (int c = 0; c < keys.n && !failed; c++) {
-        table->name[c] = strndup(keys.text + keys.key[c].at, keys.key[c].length);
+        table->name[c] = strndup(keys.key[c].length ? keys.text + keys.key[c].at : "", keys.key[c].length);
         failed |= !table->name[c];
         table->columns = c + 1;
     }

@@ -47,11 +47,11 @@ int tri__keys_add(tri_keys *keys, const char *text, size_t length) {
         uint32_t number = keys->slot[at & (keys->slots - 1)];
         if (!number) break;
         if (keys->key[number - 1].hash == hash && keys->key[number - 1].length == length &&
-            !memcmp(keys->text + keys->key[number - 1].at, text, length))
+            (!length || !memcmp(keys->text + keys->key[number - 1].at, text, length)))
             return (int)number - 1;
     }
     if (!make_room(keys, length)) return -1;
-    memcpy(keys->text + keys->used, text, length);
+    if (length) memcpy(keys->text + keys->used, text, length);
     keys->key[keys->n].at = keys->used, keys->key[keys->n].length = length, keys->key[keys->n].hash = hash;
     keys->used += length;
     place(keys, keys->n);
