@@ -85,9 +85,11 @@ refuses 65 train.csv -- $(train config.json bare)
 
 # Tables that are none are named as what they are; stdin is refused by its name.
 mkdir -p packed
-gzip -c data/train.csv >packed/train.csv.gz
-refuses 66 "packed" train.csv.gz -- $(train config.json packed)
-refuses 65 "gzip" "gunzip -k packed/train.csv.gz" -- $(train config.json packed/train.csv.gz)
+gzip -c data/train.csv >packed/train.csv
+refuses 65 "gzip" "mv packed/train.csv packed/train.csv.gz" -- $(train config.json packed)
+bzip2 -c data/train.csv >packed/train.csv.bz2 2>/dev/null || : >packed/train.csv.bz2
+rm packed/train.csv
+refuses 66 "packed" train.csv.bz2 -- $(train config.json packed)
 printf 'PAR1xxxx' >table.parquet
 refuses 65 "Parquet" "table.parquet table.csv" -- $(train config.json table.parquet)
 printf '[{"text": "a", "label": 1}]' >table.json

@@ -10,7 +10,8 @@
 
 enum {
     METADATA = 256 << 20,    /* most bytes of a message's metadata, or of the footer */
-    CHUNK = 4096             /* rows that are read at once, where buffers are not compressed */
+    CHUNK = 4096,            /* rows that are read at once, where buffers are not compressed; of more than */
+    CHUNKS = 1024            /* so many times that, this part of a batch */
 };
 
 /* Slots of the tables of Message.fbs and File.fbs. */
@@ -184,8 +185,8 @@ static tri_status add_batch(opening *o, message *m) {
     *batch = (tri_arrow_batch){0};
     TRI_TRY(take_batch(o->table, m, m->header, &arrow->counts, batch));
     batch->dictionaries = arrow->dictionaries;
-    int64_t rows = batch->rows ? batch->rows : 1;
-    return tri__columnar_group(o->table, batch->rows, batch->codec || rows < CHUNK ? rows : CHUNK);
+    int64_t rows = batch->rows ? batch->rows : 1, chunk = rows / CHUNKS > CHUNK ? rows / CHUNKS : CHUNK;
+    return tri__columnar_group(o->table, batch->rows, batch->codec || rows < chunk ? rows : chunk);
 }
 
 /* Reads a dictionary that a column needs; others belong to columns that are not read. */
