@@ -2,12 +2,12 @@
 stand in tests/test_table_arrow.c; this makes the bytes anew, which may differ between versions of pyarrow.
     python tools/golden_arrow.py
 """
+import csv
 import datetime as dt
 import decimal
 import pathlib
 
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.ipc as ipc
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -66,7 +66,32 @@ def dictionaries(folder, name, stream, deltas):
             writer.write_batch(batch)
 
 
+def example():
+    """The table of tests/cli_tables.sh: as CSV, and the same as Arrow, in parts, and with zstd."""
+    words = ["the box is late", "a good, \"small\" box", "it came back\ntwice", "", "fine", NONE]
+    rows = range(48)
+    table = pa.table({
+        "text": pa.array([words[i % 6] if i % 6 < 4 else f"box {i}" for i in rows]).dictionary_encode(),
+        "track": pa.array([NONE if i % 7 == 3 else "out back" if i % 3 else "in é out" for i in rows]),
+        "size": pa.array([NONE if i % 11 == 5 else i * i for i in rows], pa.int32()),
+        "weight": pa.array([i / 8 - 1 for i in rows], pa.float64()),
+        "label": pa.array([i % 3 != 0 for i in rows]).cast(pa.int8()),
+        "tags": pa.array([["x"] * (i % 3) for i in rows]),
+    })
+    write(GOLDEN, "table.arrow", table)
+    write(GOLDEN, "table-00000-of-00002.arrow", table.slice(0, 20), stream=True, compression="zstd", rows=9)
+    write(GOLDEN, "table-00001-of-00002.arrow", table.slice(20), compression="lz4")
+    with open(GOLDEN / "table.csv", "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table.column_names[:-1])
+        writer.writerows(zip(*[column.to_pylist() for column in table.columns[:-1]]))
+    text = (GOLDEN / "table.csv").read_bytes()
+    pack = pa.Codec("zstd").compress
+    (GOLDEN / "table.csv.zst").write_bytes(pack(text[:700], asbytes=True) + pack(text[700:], asbytes=True))
+
+
 def main():
+    example()
     table = every_type()
     write(GOLDEN, "types.arrow", table)
     write(GOLDEN, "stream.arrow", table, stream=True, rows=2)

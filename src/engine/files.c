@@ -16,7 +16,8 @@ static const double LOCK_SECONDS = 5;
 /* What a folder's tables may end in. */
 static const char *const endings[] = {".csv",      ".tsv",      ".jsonl",    ".ndjson",     ".csv.gz",
                                       ".tsv.gz",   ".jsonl.gz", ".ndjson.gz", ".csv.zst",   ".tsv.zst",
-                                      ".jsonl.zst", ".ndjson.zst", ".arrow",  ".feather"};
+                                      ".jsonl.zst", ".ndjson.zst", ".arrow",  ".feather",
+                                      ".parquet"};
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
 /* What a search has found, and in which folder: its own or one inside. */
@@ -135,12 +136,12 @@ static tri_status find_all(const char *folder, tri_data_files *files) {
     return status;
 }
 
-#define ACCEPTED "as .csv, .tsv, .jsonl (also .gz, .zst), .arrow or .feather, in one file or in parts"
+#define ACCEPTED "as .csv, .tsv, .jsonl (also .gz, .zst), .arrow, .feather or .parquet, in one file or in parts"
 
 /* A folder without tables: names a table in another format, if there is one. */
 static tri_status none_found(const char *folder) {
     static const char *const names[] = {"train", "valid", "val", "test"},
-                      *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "json", "xlsx", "xls", "txt", "parquet"};
+                      *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "json", "xlsx", "xls", "txt"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (size_t e = 0; e < sizeof others / sizeof *others; e++) {
             char path[TRI_PATH_MAX], file[64];

@@ -1,0 +1,175 @@
+/* test_table_arrow.c - Arrow files and streams: every type as text, dictionaries that grow, compression; columns that
+ * are not read; what is damaged. The files come from tools/golden_arrow.py. */
+#include "data/table/packers.h"
+#include "table_text.h"
+
+static const char *golden(const char *name) {
+    static char path[256];
+    snprintf(path, sizeof path, "tests/golden/arrow/%s", name);
+    return path;
+}
+
+/* The rows of a table as text; columns that are not read as "?". The caller frees it. */
+static char *rows_of(const tri_table *table) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (int64_t row = 0; row < tri__table_rows(table); row++, fprintf(out, "\n"))
+        for (int c = 0; c < tri__table_columns(table); c++) {
+            tri_field_text field = tri__table_field(table, row, c);
+            if (tri__table_unread(table, c)) fprintf(out, "%s?", c ? "|" : "");
+            else fprintf(out, "%s%.*s", c ? "|" : "", (int)field.length, field.text);
+        }
+    fclose(out);
+    return text;
+}
+
+static void expect_rows(const char *name, const char *rows) {
+    for (size_t keep = 0; keep < 2; keep++) {
+        tri_table *table;
+        if (tri__table_open(golden(name), &(tri_table_options){.keep = keep}, &table) != TRI_OK)
+            fail_msg("%s", tri_error());
+        for (int again = 0; again < 2; again++) {
+            char *text = rows_of(table);
+            assert_string_equal(text, rows);
+            free(text);
+            tri__table_done(table, 0, tri__table_rows(table));
+        }
+        assert_int_equal(tri__table_check(table), TRI_OK);
+        tri__table_close(table);
+    }
+}
+
+static void reads_every_type(void **state) {
+    (void)state;
+    static const char rows[] =
+        "-128|0|-32768|65535|-2147483648|4294967295|-9223372036854775808|18446744073709551615|0.1|0.1|0.1|true|"
+        "2024-01-31|2024-01-31|12:00:01.005|12:00:01.005000000|2024-01-31 12:00:01|2024-01-31 12:00:01.005000Z|-1.50|"
+        "123456789012345678901234567890.5000|é,\"\n|a text of more than twelve bytes|a text of more than twelve bytes|"
+        "ab|abc||x|?|?|1\n"
+        "||||||||||||||||||||||||||||?|\n"
+        "127|255|1|0|5|5|5|5|-2.0|1e+30||false|"
+        "2024-01-31|2024-01-31|12:00:01.005|12:00:01.005000000|2024-01-31 12:00:01|2024-01-31 12:00:01.005000Z|-1.50|"
+        "123456789012345678901234567890.5000||x|short||xyz||y|?|?|3\n";
+    char *nulls = strdup(rows), *second = strstr(nulls, "||||");
+    assert_non_null(second);
+    memmove(second + 27, "?|?|", 4); /* the two columns that are not read */
+    expect_rows("types.arrow", nulls);
+    expect_rows("stream.arrow", nulls);
+    if (tri__packer_version(TRI_PACKER_LZ4)) expect_rows("lz4.feather", nulls);
+    if (tri__packer_version(TRI_PACKER_ZSTD)) expect_rows("zstd.arrow", nulls);
+    free(nulls);
+}
+
+static void follows_dictionaries(void **state) {
+    (void)state;
+    expect_rows("replaced.arrow", "a\n\nb\nc\na\nz\nz\n");
+    expect_rows("deltas.arrow", "a\n\nb\nc\na\na\na\n");
+    expect_rows("deltas_file.arrow", "a\n\nb\nc\na\na\na\n");
+}
+
+static void refuses_nested_columns_by_name(void **state) {
+    (void)state;
+    tri_table *table;
+    int column;
+    assert_int_equal(tri__table_open(golden("types.arrow"), NULL, &table), TRI_OK);
+    assert_int_equal(tri__table_find(table, "last", &column), TRI_OK);
+    assert_int_equal(tri__table_find(table, "list", &column), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "types.arrow: column \"list\" holds lists"));
+    assert_int_equal(tri__table_find(table, "struct", &column), TRI_DATA);
+    char place[TRI_PLACE_BYTES];
+    assert_string_equal(tri__table_place(table, 2, 0, place), "tests/golden/arrow/types.arrow: row 3");
+    tri__table_close(table);
+}
+
+/* Reads a whole table; its status, from opening or from reading. */
+static tri_status read_all(void) {
+    tri_table *table;
+    TRI_TRY(tri__table_open(table_path, NULL, &table));
+    free(rows_of(table));
+    tri_status status = tri__table_check(table);
+    tri__table_close(table);
+    return status;
+}
+
+static char *load(const char *name, size_t *size) {
+    char *bytes;
+    assert_int_equal(tri__file_read(golden(name), 1 << 20, &bytes, size), TRI_OK);
+    return bytes;
+}
+
+/* The first place of a text in bytes. */
+static char *find(char *bytes, size_t size, const char *text, size_t n) {
+    char *found = memmem(bytes, size, text, n);
+    assert_non_null(found);
+    return found;
+}
+
+static void names_what_is_damaged(void **state) {
+    (void)state;
+    size_t size;
+    char *bytes = load("deltas.arrow", &size);
+    table_name_file(".arrow");
+    for (size_t cut = 0; cut < size; cut++) { /* only at the end of a message is a shorter stream one */
+        table_write(bytes, cut);
+        tri_status status = read_all();
+        if (status != TRI_OK) assert_int_equal(status, TRI_DATA);
+        if (status != TRI_OK) assert_non_null(strstr(tri_error(), table_path));
+    }
+    free(bytes);
+    bytes = load("types.arrow", &size);
+    for (size_t cut = 0; cut < size; cut += 7) { /* a file ends in its footer */
+        table_write(bytes, cut);
+        assert_int_equal(read_all(), TRI_DATA);
+    }
+    char *text = find(bytes, size, "a text of more", 14);
+    text[2] = '\xC3';
+    table_write(bytes, size);
+    assert_int_equal(read_all(), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "column \"large\", batch 1, row 1 of it: bytes that are not text in UTF-8"));
+    text[2] = 0;
+    table_write(bytes, size);
+    assert_int_equal(read_all(), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "0 byte"));
+    free(bytes);
+    remove(table_path);
+}
+
+/* Single bytes changed: the same rows, others, or TRI_DATA, never anything else. */
+static void survives_mutation(void **state) {
+    (void)state;
+    size_t size;
+    char *bytes = load("stream.arrow", &size);
+    for (size_t at = 0; at < size; at += 3) {
+        char was = bytes[at];
+        bytes[at] = (char)(at % 2 ? was ^ 0x55 : 0xFF);
+        table_name_file(".arrow");
+        table_write(bytes, size);
+        tri_status status = read_all();
+        if (status != TRI_OK && status != TRI_DATA) fail_msg("byte %zu: status %d, %s", at, status, tri_error());
+        bytes[at] = was;
+    }
+    free(bytes);
+    remove(table_path);
+}
+
+static void refuses_other_arrows(void **state) {
+    (void)state;
+    table_name_file(".feather");
+    table_write("FEA1 and so on", 14);
+    assert_int_equal(read_all(), TRI_DATA);
+    assert_non_null(strstr(tri_error(), "Feather version 1"));
+    table_write("", 0);
+    assert_int_equal(read_all(), TRI_DATA);
+    remove(table_path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_type),      cmocka_unit_test(follows_dictionaries),
+        cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
+        cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
