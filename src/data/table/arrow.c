@@ -176,6 +176,25 @@ static void *grown(void *list, size_t n, size_t *room, size_t each) {
     return moved;
 }
 
+/* Whether buffers are as long as their rows need, of columns that are read; of compressed ones that is seen later. */
+static tri_status check_sizes(const tri_table *table, const tri_arrow *arrow, const tri_arrow_batch *batch) {
+    for (int c = 0; c < table->columns && batch->codec == TRI_CODEC_NONE && batch->rows; c++) {
+        const tri_arrow_column *column = &arrow->column[c];
+        uint64_t rows = (uint64_t)batch->rows, width = (uint64_t)column->type.width;
+        int nulls = column->type.kind == TRI_ARROW_NULL && !column->encoded;
+        if (column->type.kind == TRI_ARROW_NESTED || nulls) continue;
+        size_t buffer = column->buffer + batch->views[column->view];
+        uint64_t need = column->encoded                          ? rows * (uint64_t)column->index_width
+                        : column->type.kind == TRI_ARROW_BOOLEAN ? (rows + 7) / 8
+                        : column->type.kind == TRI_ARROW_TEXT    ? (rows + 1) * width
+                                                                 : rows * width;
+        if (batch->buffer[buffer + 1].size < need)
+            return tri__fail(TRI_DATA, "%s: column \"%.80s\", batch %zu: a buffer is shorter than its values",
+                             table->path, table->name[c], arrow->batches);
+    }
+    return TRI_OK;
+}
+
 static tri_status add_batch(opening *o, message *m) {
     tri_arrow *arrow = o->arrow;
     tri_arrow_batch *moved = grown(arrow->batch, arrow->batches, &arrow->room_batches, sizeof *moved);
@@ -184,6 +203,7 @@ static tri_status add_batch(opening *o, message *m) {
     tri_arrow_batch *batch = &arrow->batch[arrow->batches++];
     *batch = (tri_arrow_batch){0};
     TRI_TRY(take_batch(o->table, m, m->header, &arrow->counts, batch));
+    TRI_TRY(check_sizes(o->table, arrow, batch));
     batch->dictionaries = arrow->dictionaries;
     int64_t rows = batch->rows ? batch->rows : 1, chunk = rows / CHUNKS > CHUNK ? rows / CHUNKS : CHUNK;
     return tri__columnar_group(o->table, batch->rows, batch->codec || rows < chunk ? rows : chunk);
