@@ -1,7 +1,7 @@
-/* table_rows.c - prints a table as the readers have it, for comparison with other readers (tools/compare_arrow.py).
- *   table_rows [--keep BYTES] [--threads N] FILE...
- * For each file: its names as a JSON array of strings, then each row; a column that cannot be read is null. The last
- * line of a file is "ok", or its error. Without a file: says what it is for. */
+/* table_rows.c - prints a table as the readers have it, for comparison with other readers (tools/parity_arrow.py).
+ *   table_rows [--keep BYTES] [--threads N] [--rows N] FILE...
+ * For each file: its names as a JSON array of strings, then each row (or the first N); a column that cannot be read is
+ * null. The last line of a file is "ok", or its error. Without a file: says what it is for. */
 #include "data/table/table.h"
 
 #include <stdio.h>
@@ -29,10 +29,10 @@ static void print_row(const tri_table *table, int64_t row) {
     puts("]");
 }
 
-static tri_status print_table(const char *path, const tri_table_options *options) {
+static tri_status print_table(const char *path, const tri_table_options *options, int64_t most) {
     tri_table *table;
     TRI_TRY(tri__table_open(path, options, &table));
-    int64_t rows = tri__table_rows(table), done = 0;
+    int64_t rows = tri__table_rows(table) < most ? tri__table_rows(table) : most, done = 0;
     for (int64_t row = -1; row < rows; row++) {
         print_row(table, row);
         if (row % 1000 == 999) tri__table_done(table, done, row + 1 - done), done = row + 1;
@@ -44,12 +44,14 @@ static tri_status print_table(const char *path, const tri_table_options *options
 
 int main(int argc, char **argv) {
     tri_table_options options = {0};
-    if (argc < 2) puts("table_rows: prints tables for tools/compare_arrow.py");
+    int64_t most = INT64_MAX;
+    if (argc < 2) puts("table_rows: prints tables for tools/parity_arrow.py");
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--keep") && i + 1 < argc) options.keep = (size_t)atoll(argv[++i]);
         else if (!strcmp(argv[i], "--threads") && i + 1 < argc) options.threads = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--rows") && i + 1 < argc) most = atoll(argv[++i]);
         else {
-            tri_status status = print_table(argv[i], &options);
+            tri_status status = print_table(argv[i], &options, most);
             if (status == TRI_OK) puts("ok");
             else printf("%d %s\n", status, tri_error());
         }
