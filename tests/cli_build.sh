@@ -97,6 +97,28 @@ printf '#!/bin/sh\n' >tools/mpicc && chmod +x tools/mpicc
 deps "" "--write found.mk"
 expect_text found.mk "MPI := $work/tools/mpicc"
 
+# A build without the libraries of compressed tables: what needs one is refused by name. Only the files that differ are
+# compiled; the rest is the library that is there.
+if [ -z "${TRI_SANITIZED:-}" ] && command -v gzip >/dev/null; then
+    eval "set -- $(cat "$TRI_BUILD/flags")"
+    words=() objects=()
+    for word; do case $word in -DTRI_HAS_*) ;; *) words+=("$word") ;; esac; done
+    last_command="a build without zlib, zstd and lz4"
+    for file in src/data/table/{packed,packers,unpack}.c bench/table_rows.c; do
+        (cd "$root" && "${words[@]}" -O0 -c "$file" -o "$work/$(basename "$file" .c).o") >"$out" 2>"$err"
+        objects+=("$(basename "$file" .c).o")
+    done
+    "${words[@]}" -o without "${objects[@]}" "$TRI_BUILD/libtrident.a" -lutf8proc -lm >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+    printf 'a,b\n1,2\n' | gzip >t.csv.gz
+    ./without t.csv.gz "$root/tests/golden/arrow/"{table.csv.zst,lz4.feather,types.arrow} >"$out" 2>"$err"
+    expect_text "$out" "2 t.csv.gz is compressed with gzip" "apt-get install zlib1g-dev" \
+        "table.csv.zst is compressed with zstd" "apt-get install libzstd-dev" \
+        "lz4.feather is compressed with lz4" "apt-get install liblz4-dev"
+    expect "what needs none is read" test "$(tail -n 1 "$out")" = ok
+fi
+
 # Every target but demo and test only names what is missing, before it compiles anything.
 if command -v make >/dev/null && [ -z "${TRI_SANITIZED:-}" ]; then
     last_command="make all"

@@ -100,78 +100,79 @@ static tri_status put(unpacking *u, size_t n) {
     return TRI_OK;
 }
 
+/* Each step consumes bytes of u->next, writes *n bytes to u->out, and says in *ended whether it stands at the end of a
+ * member or frame, where the file may end. */
+
 #ifdef TRI_HAS_ZLIB
-/* What stands between the members of a gzip file: nothing, or zeros at its end. */
-static tri_status skip_padding(unpacking *u, int *more) {
-    for (*more = 0; !*more;) {
-        TRI_TRY(refill(u));
-        if (!u->left) return TRI_OK;
-        if (*u->next) *more = 1;
-        else u->next++, u->left--;
-    }
-    return TRI_OK;
+static void *gzip_open(void) {
+    z_stream *stream = calloc(1, sizeof *stream);
+    if (stream && inflateInit2(stream, 15 + 16) == Z_OK) return stream; /* gzip, the largest window */
+    free(stream);
+    return NULL;
 }
 
-static tri_status inflate_members(unpacking *u, z_stream *stream) {
-    int more = 1;
-    while (more) {
-        TRI_TRY(refill(u));
-        if (!u->left) return damaged(u, "it is cut off");
-        stream->next_in = (Bytef *)u->next, stream->avail_in = (uInt)u->left;
-        stream->next_out = (Bytef *)u->out, stream->avail_out = PART;
-        int result = inflate(stream, Z_NO_FLUSH);
-        u->next += u->left - stream->avail_in, u->left = stream->avail_in;
-        if (result == Z_MEM_ERROR) return tri__table_no_memory(u->table);
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-            return damaged(u, stream->msg ? stream->msg : "not gzip");
-        TRI_TRY(put(u, PART - stream->avail_out));
-        if (result != Z_STREAM_END) continue;
-        TRI_TRY(skip_padding(u, &more));
-        if (inflateReset(stream) != Z_OK) return damaged(u, "not gzip");
-    }
-    return TRI_OK;
+static void gzip_close(void *state) {
+    inflateEnd(state);
+    free(state);
 }
 
-static tri_status unpack_gzip(unpacking *u) {
-    z_stream stream = {0};
-    if (inflateInit2(&stream, 15 + 16) != Z_OK) return tri__table_no_memory(u->table); /* gzip, the largest window */
-    tri_status status = inflate_members(u, &stream);
-    inflateEnd(&stream);
-    return status;
+static tri_status gzip_step(unpacking *u, void *state, size_t *n, int *ended) {
+    z_stream *stream = state;
+    *n = 0;
+    while (*ended && u->left && !*u->next) u->next++, u->left--; /* zeros after the last member */
+    if (*ended && !u->left) return TRI_OK;
+    stream->next_in = (Bytef *)u->next, stream->avail_in = (uInt)u->left;
+    stream->next_out = (Bytef *)u->out, stream->avail_out = PART;
+    int result = inflate(stream, Z_NO_FLUSH);
+    u->next += u->left - stream->avail_in, u->left = stream->avail_in;
+    *n = PART - stream->avail_out, *ended = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) return tri__table_no_memory(u->table);
+    if (result == Z_OK || result == Z_BUF_ERROR || (*ended && inflateReset(stream) == Z_OK)) return TRI_OK;
+    return damaged(u, stream->msg ? stream->msg : "not gzip");
 }
-#else
-static tri_status unpack_gzip(unpacking *u) { return tri__packer_missing(TRI_PACKER_ZLIB, u->table->path); }
 #endif
 
 #ifdef TRI_HAS_ZSTD
-static tri_status unpack_frames(unpacking *u, ZSTD_DStream *stream) {
-    size_t expected = 1; /* 0: at a frame's end */
-    for (;;) {
-        TRI_TRY(refill(u));
-        if (!u->left && expected) return damaged(u, "it is cut off");
-        if (!u->left) return TRI_OK;
-        ZSTD_inBuffer in = {u->next, u->left, 0};
-        ZSTD_outBuffer out = {u->out, PART, 0};
-        do {
-            out.pos = 0;
-            expected = ZSTD_decompressStream(stream, &out, &in);
-            u->next = (const char *)in.src + in.pos, u->left = in.size - in.pos;
-            if (ZSTD_isError(expected)) return damaged(u, ZSTD_getErrorName(expected));
-            TRI_TRY(put(u, out.pos));
-        } while (in.pos < in.size || (out.pos == PART && expected));
-    }
-}
+static void *zstd_open(void) { return ZSTD_createDStream(); }
+static void zstd_close(void *state) { ZSTD_freeDStream(state); }
 
-static tri_status unpack_zstd(unpacking *u) {
-    ZSTD_DStream *stream = ZSTD_createDStream();
-    if (!stream) return tri__table_no_memory(u->table);
-    tri_status status = unpack_frames(u, stream);
-    ZSTD_freeDStream(stream);
-    return status;
+static tri_status zstd_step(unpacking *u, void *state, size_t *n, int *ended) {
+    ZSTD_inBuffer in = {u->next, u->left, 0};
+    ZSTD_outBuffer out = {u->out, PART, 0};
+    size_t expected = ZSTD_decompressStream(state, &out, &in);
+    u->next += in.pos, u->left -= in.pos;
+    *n = out.pos, *ended = expected == 0;
+    return ZSTD_isError(expected) ? damaged(u, ZSTD_getErrorName(expected)) : TRI_OK;
 }
-#else
-static tri_status unpack_zstd(unpacking *u) { return tri__packer_missing(TRI_PACKER_ZSTD, u->table->path); }
 #endif
+
+/* Without its library nothing is here. */
+static const struct {
+    void *(*open)(void);
+    tri_status (*step)(unpacking *u, void *state, size_t *n, int *ended);
+    void (*close)(void *state);
+} streams[TRI_PACKERS] = {
+#ifdef TRI_HAS_ZLIB
+    [TRI_PACKER_ZLIB] = {gzip_open, gzip_step, gzip_close},
+#endif
+#ifdef TRI_HAS_ZSTD
+    [TRI_PACKER_ZSTD] = {zstd_open, zstd_step, zstd_close},
+#endif
+};
+
+static tri_status unpack(unpacking *u, tri_packer packer) {
+    if (!streams[packer].open) return tri__packer_missing(packer, u->table->path);
+    void *state = streams[packer].open();
+    tri_status status = state ? refill(u) : tri__table_no_memory(u->table);
+    int ended = 0;
+    for (size_t n = 0; status == TRI_OK && (u->left || (n == PART && !ended));) {
+        status = streams[packer].step(u, state, &n, &ended);
+        if (status == TRI_OK) status = put(u, n);
+        if (status == TRI_OK) status = refill(u);
+    }
+    if (state) streams[packer].close(state);
+    return status == TRI_OK && !ended ? damaged(u, "it is cut off") : status;
+}
 
 /* Puts what was unpacked in the place of the file. */
 static tri_status take(unpacking *u) {
@@ -193,7 +194,7 @@ tri_status tri__packed_open(tri_table *table, tri_packer packer) {
     if (!u) return tri__table_no_memory(table);
     u->table = table, u->fd = -1, u->memory = NULL, u->next = u->in;
     u->read = u->size = 0, u->left = u->room = 0;
-    tri_status status = packer == TRI_PACKER_ZLIB ? unpack_gzip(u) : unpack_zstd(u);
+    tri_status status = unpack(u, packer);
     if (status == TRI_OK) status = take(u);
     if (u->fd >= 0) close(u->fd);
     free(u->memory);
