@@ -145,6 +145,10 @@ static tri_status open_engine(tri_session *s) {
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
+    if (s->lead && s->engine.plan.train.average)
+        tri__say(&s->log, TRI_LOG_INFO,
+                 "averaged weights (%s): validation and checkpoints are of them, training goes on with its own",
+                 set->average_weights);
     if (s->lead && s->engine.device->is_stub)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     if (set->shard && s->place.mesh.dp == 1)
