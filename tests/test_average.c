@@ -172,32 +172,31 @@ static void last_epochs(void **state) {
     }
 }
 
-/* The third step overflows. */
+static int overflows; /* this step, counted from 0 */
+
 static tri_status overflow(run *run, tri_session *s, int rank, int step) {
     TRI_TRY(look(run, s, rank, step));
-    if (step == 2) s->at.scale.scale = 1e38f;
-    if (step == 3) s->at.scale.scale = 1024;
+    s->at.scale.scale = step == overflows ? 1e38f : 1024;
     return TRI_OK;
 }
 
 static void skipped_steps(void **state) {
     (void)state;
     run what = asked(0, "--average-weights=ema:0.6", OPTIONS("--precision=fp16"));
-    what.before = overflow;
+    what.before = overflow, overflows = 2;
     run *have = run_on(&what);
     assert_int_equal(have->skipped[0], 1);
     assert_memory_equal(live[3], live[2], (size_t)have->elements * sizeof(float));
     expect_ema(have, 0.6, 3, "a skipped step");
     run_free(have);
 
-    what = asked(0, "--average-weights=last:3", OPTIONS("--precision=fp16", "--global-batch-size=101", "--epochs=5"));
-    what.steps = 5, what.before = overflow; /* epochs of a step: ends 3, which is skipped, 4 and 5 */
+    what = asked(0, "--average-weights=last:2", OPTIONS("--precision=fp16", "--global-batch-size=51", "--epochs=3"));
+    what.steps = 6, what.before = overflow, overflows = 5; /* epochs of two steps; the last one is skipped */
     static double want[MOST];
     have = run_on(&what);
     assert_int_equal(have->skipped[0], 1);
-    assert_memory_equal(live[3], live[2], (size_t)have->elements * sizeof(float));
-    for (int64_t k = 0; k < have->elements; k++) want[k] = ((double)live[3][k] + live[4][k]) / 2;
-    expect_near(average[4], want, have->elements, "a skipped end of an epoch", 4);
+    for (int64_t k = 0; k < have->elements; k++) want[k] = ((double)live[4][k] + live[5][k]) / 2;
+    expect_near(have->state[0], want, have->elements, "a skipped end of an epoch", 6);
     run_free(have);
 }
 
