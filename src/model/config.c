@@ -41,7 +41,7 @@ const tri_option tri__model_options[] = {
     ROW(INT, numeric_bins, .value = "32", .min = 1, .max = TRI_BINS_MAX,
         .help = "piecewise: bins of a number at most, between quantiles of the training rows"),
     ROW(INT, numeric_frequencies, .value = "48", .min = 1, .max = 4096, .help = "periodic: frequencies of a number"),
-    ROW(REAL, frequency_scale, .value = "0.05", .min = 1e-6, .max = 1e6,
+    ROW(REAL, frequency_scale, .value = "0.2", .min = 1e-6, .max = 1e6,
         .help = "periodic: standard deviation of initial frequencies, in periods for each unit of the number"),
     ROW(CHOICE, fusion, .value = "concat", .choices = "concat|gated",
         .help = "how branches meet: side by side, or each scaled by learned gates first"),

@@ -144,7 +144,8 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     if (c->kind == TRI_INSPECT_NUMERIC)
         snprintf(text, 160, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
     else
-        snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256",
+        snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256, "
+                 "or 65536 with --tabular embedded",
                  tri__text_count(c->distinct, count));
     return text;
 }
