@@ -1,12 +1,13 @@
-# Decisions: temperature and threshold fitted to validation, kept in checkpoints, used by predict, eval and serve, carried
-# by exports and quantised folders; the same on every mesh and after a restart; what is refused.
+# Decisions: temperature and threshold fitted to validation, kept in checkpoints, used by predict and eval, carried by
+# exports and quantised folders; the same on every mesh and after a restart; what is refused. (cli_serve.sh: servers.)
 . "$(dirname "$0")/cli_lib.sh"
 make_all
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 # Labels that the words decide in five rows of seven: no model is always right.
-noisy() { awk -F, -v OFS=, 'NR > 1 && NR * 5 % 7 < 2 { $NF = 1 - $NF } { print }' "$1" >"$1.made" && mv "$1.made" "$1"; }
-for part in train valid test; do noisy data/$part.csv; done
+for part in train valid test; do
+    awk -F, -v OFS=, 'NR > 1 && NR * 5 % 7 < 2 { $NF = 1 - $NF } { print }' data/$part.csv >made && mv made data/$part.csv
+done
 train=(train --config config.json --data-path data --batch-size 16 --epochs 3 --seed 1 --threads 1)
 decision() { tr -d '\n' <"$1/manifest.json" | sed 's/.*"decision": *\({[^}]*}\).*/\1/; s/  *//g'; }
 member() { sed -n "s/.*\"$1\":\"*\([^],\"}]*\).*/\1/p"; } # of a decision
@@ -18,7 +19,8 @@ expect_text "$out" "decision    temperature " ", 1 from a probability of " "(rec
 for step in 12 18; do
     expect "checkpoint-$step has a decision of its own" test "$(decision run/checkpoint-$step | member step)" = $step
 done
-temperature=$(decision run/checkpoint-18 | member temperature) threshold=$(decision run/checkpoint-18 | member threshold)
+temperature=$(decision run/checkpoint-18 | member temperature)
+threshold=$(decision run/checkpoint-18 | member threshold)
 expect "a temperature is found" is "$temperature" '>' 0.1
 expect "recall is reached" is "$(decision run/checkpoint-18 | member recall)" '>=' 0.9
 expect "log loss falls" is "$(decision run/checkpoint-18 | sed 's/.*"log_loss":\[[^,]*,\([^]]*\).*/\1/')" '<=' \
@@ -136,7 +138,9 @@ refuses 2 "expected f1, precision=P" -- "${train[@]}" --output-dir no --quiet --
 refuses 2 "train chooses it so" -- predict --checkpoint run --data-path data --quiet --threshold f1
 make_config three.json '"num_classes": 3' '"is_binary": false'
 mkdir -p three
-for part in train valid; do awk -F, -v OFS=, 'NR > 1 { $NF = "c" NR % 3 } { print }' data/$part.csv >three/$part.csv; done
+for part in train valid; do
+    awk -F, -v OFS=, 'NR > 1 { $NF = "c" NR % 3 } { print }' data/$part.csv >three/$part.csv
+done
 three=("${train[@]}" --config three.json --data-path three --max-steps 6)
 refuses 2 "--threshold f1: a threshold is of the positive one of two classes, and num_classes is 3" -- "${three[@]}" \
     --output-dir no --quiet --threshold f1

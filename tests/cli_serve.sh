@@ -4,7 +4,8 @@
 last_command="trident doctor" && run doctor
 grep -q '^http *yes' "$out" || { echo "no libmicrohttpd"; exit 77; }
 make_all
-run train --config config.json --data-path data --output-dir run --epochs 1 --batch-size 16 --quiet --threshold recall=0.9
+run train --config config.json --data-path data --output-dir run --epochs 1 --batch-size 16 --quiet \
+    --threshold recall=0.9
 expect_code 0
 
 refuses 2 "which model?" -- serve

@@ -54,6 +54,10 @@ static void probabilities_equal_those_of_predict(void **state) {
         }
     OK(tri_model_predict(model, rows, ROWS, have));
     expect_rows(have, 0, ROWS);
+    for (int r = 0; r < ROWS; r++) { /* no threshold: the most probable */
+        const float *row = have + r * CLASSES;
+        for (int c = 0; c < CLASSES; c++) assert_true(row[tri_model_decide(model, row)] >= row[c]);
+    }
     OK(tri_model_predict(model, rows, 0, have));
     tri_model_close(model);
 }
