@@ -122,7 +122,7 @@ TRI_API tri_status tri_next_batch(tri_session *session, int *more);
 TRI_API tri_status tri_forward_backward(tri_session *session, double *loss);
 TRI_API tri_status tri_update(tri_session *session);
 TRI_API tri_status tri_step_metrics(const tri_session *session, tri_step *out);
-/* Evaluates on the validation file; TRI_USAGE if there is none. Fits temperature and threshold to it, as `trident train`
+/* Evaluates on the validation file; TRI_USAGE if there is none. Fits temperature and threshold to it as `trident train`
  * does; checkpoints that are saved later have them. */
 TRI_API tri_status tri_evaluate(tri_session *session, tri_result *out);
 /* With two classes, the label that pr_auc, average_precision and roc_auc belong to; otherwise NULL. Valid until the

@@ -6,7 +6,8 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 # Labels that the words decide in five rows of seven: no model is always right.
 for part in train valid test; do
-    awk -F, -v OFS=, 'NR > 1 && NR * 5 % 7 < 2 { $NF = 1 - $NF } { print }' data/$part.csv >made && mv made data/$part.csv
+    awk -F, -v OFS=, 'NR > 1 && NR * 5 % 7 < 2 { $NF = 1 - $NF } { print }' data/$part.csv >made
+    mv made data/$part.csv
 done
 train=(train --config config.json --data-path data --batch-size 16 --epochs 3 --seed 1 --threads 1)
 decision() { tr -d '\n' <"$1/manifest.json" | sed 's/.*"decision": *\({[^}]*}\).*/\1/; s/  *//g'; }

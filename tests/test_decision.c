@@ -190,6 +190,22 @@ static void test_class(void **state) {
     assert_int_equal(tri__decision_class(&d, (float[]){0, 1}, 2), 1);
 }
 
+/* Two thresholds with an F1 of 2 / 3, and with a cost of 2: the lower one, which finds more. */
+static void test_ties(void **state) {
+    (void)state;
+    const float probs[] = {0.1f, 0.9f, 0.2f, 0.8f, 0.3f, 0.7f, 0.4f, 0.6f};
+    const int32_t labels[] = {1, 0, 0, 1};
+    static const char *const targets[] = {"f1", "cost=1:2"};
+    for (int k = 0; k < 2; k++) {
+        tri_decision_spec spec = {.probs = probs, .labels = labels, .n = 4, .n_classes = 2, .positive = 1};
+        tri_decision_fit fit;
+        assert_int_equal(tri__threshold_parse(targets[k], &spec.threshold), TRI_OK);
+        assert_int_equal(tri__decision_fit(&spec, &fit), TRI_OK);
+        assert_true(fit.decision.temperature == 1 && fit.end == TRI_TEMPERATURE_NONE);
+        assert_true(fit.decision.threshold == (double)0.6f);
+    }
+}
+
 static void test_kept(void **state) {
     (void)state;
     float probs[] = {0.9f, 0.1f, 0.4f, 0.6f, 0.7f, 0.3f, 0.2f, 0.8f};
@@ -256,7 +272,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_temperature), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_apply),       cmocka_unit_test(test_class),      cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_forms),      cmocka_unit_test(test_ties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
