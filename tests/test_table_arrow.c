@@ -42,7 +42,7 @@ static void expect_rows(const char *name, const char *rows) {
             char *text = rows_of(table);
             assert_string_equal(text, rows);
             free(text);
-            tri__table_done(table, 0, tri__table_rows(table));
+            for (int64_t row = 0; row < tri__table_rows(table); row++) tri__table_done(table, row, 1);
         }
         assert_int_equal(tri__table_check(table), TRI_OK);
         tri__table_close(table);

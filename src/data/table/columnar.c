@@ -16,6 +16,7 @@ typedef _Atomic(tri_column_text *) cell;
 typedef struct group {
     int64_t first, rows, chunk; /* its first row in the table */
     _Atomic(cell *) cells;      /* [chunks, columns], made on first use */
+    int64_t passed;             /* its rows up to here, from the start of a chunk, were released in a row */
 } group;
 
 typedef struct columnar {
@@ -133,16 +134,26 @@ static tri_status check(const tri_table *table) {
     return c->status;
 }
 
-/* Frees the chunks that lie in the rows. The text of a small file is kept. */
+/* Releases rows [from, to) of a group, by its own numbers. A chunk is freed with its last row, if all rows before it
+ * were released one after the other: a pass may release a chunk in several calls. */
+static void release(const tri_table *table, group *g, int64_t from, int64_t to) {
+    cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
+    for (int64_t chunk = from / g->chunk; cells && chunk * g->chunk < to; chunk++) {
+        int64_t begin = chunk * g->chunk, end = g->rows - begin < g->chunk ? g->rows : begin + g->chunk;
+        if (from <= begin || from == g->passed) g->passed = to < end ? to : end;
+        if (g->passed != end || to < end) continue;
+        for (int64_t i = chunk * table->columns; i < (chunk + 1) * table->columns; i++)
+            free_text(atomic_exchange(&cells[i], NULL));
+    }
+}
+
+/* The text of a small file is kept. */
 static void done(const tri_table *table, int64_t first, int64_t count) {
     columnar *c = table->state;
     if (table->source.size <= table->options.keep || !count) return;
     for (group *g = find(c, first); g < c->group + c->groups && g->first < first + count; g++) {
-        cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
-        int64_t from = first > g->first ? (first - g->first + g->chunk - 1) / g->chunk : 0;
-        int64_t to = first + count >= g->first + g->rows ? chunks_of(g) : (first + count - g->first) / g->chunk;
-        for (int64_t i = from * table->columns; cells && i < to * table->columns; i++)
-            free_text(atomic_exchange(&cells[i], NULL));
+        int64_t from = first > g->first ? first - g->first : 0, left = first + count - g->first;
+        if (g->rows) release(table, g, from, left < g->rows ? left : g->rows);
     }
 }
 
@@ -199,7 +210,7 @@ tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk) {
         c->group = more, c->room = room;
     }
     group *g = &c->group[c->groups++];
-    g->first = table->rows, g->rows = rows, g->chunk = chunk;
+    g->first = table->rows, g->rows = rows, g->chunk = chunk, g->passed = 0;
     atomic_init(&g->cells, NULL);
     table->rows += rows;
     return TRI_OK;
