@@ -52,7 +52,7 @@ const tri_option tri__run_options[] = {
     ROW(TEXT, config, UNRECORDED, .commands = "train,plan,choose,simulate,inspect",
         .help = "configuration file: the model's keys and the run's, in JSON"),
     ROW(TEXT, data_path, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize,bench,explain",
-        .help = "table (.csv, .tsv, .jsonl), or a folder of train, valid (or val) and test tables"),
+        .help = "table (.csv, .tsv, .jsonl, also .gz or .zst; .arrow, .parquet), or a folder of train, valid and test"),
     ROW(TEXT, output_dir, NOTHING, .value = "./outputs", .commands = "train,demo,export,supervise",
         .help = "run folder: metrics, checkpoints, summary; of an export: the folder to create"),
     ROW(TEXT, models_dir, NOTHING, .commands = "train,plan,choose,simulate,inspect,tokenize,doctor",
