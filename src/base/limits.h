@@ -11,6 +11,8 @@ enum {
     TRI_LIMIT_TENSORS = 1000 * 1000,         /* with 2 dims each, just within that */
     TRI_LIMIT_CSV_ROW = 16 << 20,            /* bytes */
     TRI_LIMIT_COLUMNS = 100 * 1000,
+    TRI_LIMIT_PARQUET_FOOTER = 256 << 20,    /* bytes */
+    TRI_LIMIT_GROUP_ROWS = 64 << 20,         /* of a row group of Parquet */
     TRI_LIMIT_VOCABULARY = 10 * 1000 * 1000,
     TRI_RANKS_PER_NODE = 256 /* most ranks of one machine */
 };

@@ -205,8 +205,8 @@ static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
     if (!out->column) return tri__fail(TRI_RESOURCE, "out of memory");
     for (; out->n_columns < n; out->n_columns++) {
         int *column = &out->column[out->n_columns];
-        if (all) *column = out->n_columns;
-        else TRI_TRY(tri__table_find(out->table, keep->at[out->n_columns], column));
+        const char *name = all ? tri__table_name(out->table, out->n_columns) : keep->at[out->n_columns];
+        TRI_TRY(tri__table_find(out->table, name, column));
         for (int i = 0; i < out->n_columns; i++)
             if (out->column[i] == *column) return tri__fail(TRI_USAGE, "--keep names \"%s\" twice", keep->at[i]);
     }

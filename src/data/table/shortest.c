@@ -31,9 +31,9 @@ static inline uint64_t scale_float(power g, uint64_t c) {
 static inline uint64_t shortest(uint64_t c, int q, int nearer, int is_float, int *exponent) {
     int k = floor_log10_power2(q, nearer), h = q + floor_log2_power10(-k) + 1, odd = (int)(c & 1);
     power g = powers[-k - POWERS_FIRST];
-    uint64_t below = 4 * c - 2 + (uint64_t)nearer, above = 4 * c + 2, at;
-    if (is_float) below = scale_float(g, below << h), at = scale_float(g, 4 * c << h), above = scale_float(g, above << h);
-    else below = scale_double(g, below << h), at = scale_double(g, 4 * c << h), above = scale_double(g, above << h);
+    uint64_t (*scale)(power g, uint64_t c) = is_float ? scale_float : scale_double;
+    uint64_t below = scale(g, (4 * c - 2 + (uint64_t)nearer) << h), at = scale(g, 4 * c << h);
+    uint64_t above = scale(g, (4 * c + 2) << h);
     below += (uint64_t)odd, above -= (uint64_t)odd;
     uint64_t s = at / 4;
     *exponent = k;

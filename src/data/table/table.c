@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "data/table/arrow.h"
 #include "data/table/packed.h"
+#include "data/table/parquet.h"
 #include "data/table/parts.h"
 #include "data/table/table_parts.h"
 
@@ -76,7 +77,9 @@ static const struct form {
              {".ndjson", &tri__format_jsonl, 0, NULL},
              {".json", &tri__format_jsonl, 0, NULL},
              {".arrow", NULL, 0, tri__arrow_open},
-             {".feather", NULL, 0, tri__arrow_open}};
+             {".feather", NULL, 0, tri__arrow_open},
+             {".parquet", NULL, 0, tri__parquet_open},
+             {".pq", NULL, 0, tri__parquet_open}};
 
 /* By the first `length` bytes of a name. */
 static const struct form *form_of(const char *path, size_t length) {

@@ -136,9 +136,7 @@ static const struct {
     {"\xFD\x37zXZ", 6, "", "is compressed with xz; unpack it: unxz -k %1$s"},
     {"\x28\xB5\x2F\xFD", 4, ".csv.zst",
      "is compressed with zstd, which is read from files that end in .zst: mv %1$s %2$s"},
-    {"PAR1", 4, ".csv",
-     "is a Parquet file, which is not read; make a CSV file of it: python3 -c 'import pandas, sys; "
-     "pandas.read_parquet(sys.argv[1]).to_csv(sys.argv[2], index=False)' %1$s %2$s"},
+    {"PAR1", 4, ".parquet", "is a Parquet file, which is read from files that end in .parquet: mv %1$s %2$s"},
     {"PK\x03\x04", 4, "",
      "is an Excel workbook or another zip archive; save the sheet as CSV UTF-8, or: libreoffice --headless "
      "--convert-to csv %1$s"},

@@ -1,0 +1,400 @@
+/* parquet_meta.c - the footer of a Parquet file: columns with their types, and where each row group has them. */
+#include "data/table/parquet.h"
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "data/table/thrift.h"
+#include "data/text/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return tri__fail(TRI_DATA, "%s is a damaged Parquet file: %s; get it again", table->path, text);
+}
+
+/* An element of the schema, as it stands in the file. */
+typedef struct element {
+    int type, length, repetition, converted, scale, precision;
+    int64_t children;        /* 0: a column */
+    int logical;             /* its number in the union; 0: none */
+    int bits, is_signed, utc, unit;
+    const char *name;
+    size_t name_length;
+} element;
+
+enum { REQUIRED, OPTIONAL, REPEATED };
+/* Logical types by the format's numbers; and converted ones, which older files have. */
+enum { L_STRING = 1, L_MAP, L_LIST, L_ENUM, L_DECIMAL, L_DATE, L_TIME, L_TIMESTAMP, L_INTEGER = 10, L_NULL, L_JSON,
+       L_BSON, L_UUID, L_FLOAT16 };
+enum { C_UTF8, C_DECIMAL = 5, C_DATE, C_TIME_MILLIS, C_TIME_MICROS, C_TIMESTAMP_MILLIS, C_TIMESTAMP_MICROS, C_UINT_8,
+       C_INT_8 = 15, C_INT_64 = 18 };
+
+static int read_unit(tri_thrift *in) {
+    int unit = 0;
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        unit = field.id;
+        tri__thrift_skip(in, field.type);
+    }
+    return unit;
+}
+
+static void read_logical(tri_thrift *in, element *e) {
+    for (tri_thrift_field outer = {0}; tri__thrift_next(in, &outer);) {
+        e->logical = outer.id;
+        if (!tri__thrift_struct(in, &outer)) return;
+        for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+            if (outer.id == L_DECIMAL && field.id == 1) e->scale = (int)tri__thrift_integer(in, &field);
+            else if (outer.id == L_INTEGER && field.id == 1) e->bits = (int)tri__thrift_integer(in, &field);
+            else if (outer.id == L_INTEGER && field.id == 2) e->is_signed = tri__thrift_boolean(in, &field);
+            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 1)
+                e->utc = tri__thrift_boolean(in, &field);
+            else if ((outer.id == L_TIME || outer.id == L_TIMESTAMP) && field.id == 2 &&
+                     tri__thrift_struct(in, &field))
+                e->unit = read_unit(in);
+            else tri__thrift_skip(in, field.type);
+        }
+    }
+}
+
+static void read_element(tri_thrift *in, element *e) {
+    *e = (element){.type = -1, .repetition = REQUIRED, .converted = -1, .name = ""};
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        switch (field.id) {
+        case 1: e->type = (int)tri__thrift_integer(in, &field); break;
+        case 2: e->length = (int)tri__thrift_integer(in, &field); break;
+        case 3: e->repetition = (int)tri__thrift_integer(in, &field); break;
+        case 4: e->name = tri__thrift_binary(in, &field, &e->name_length); break;
+        case 5: e->children = tri__thrift_integer(in, &field); break;
+        case 6: e->converted = (int)tri__thrift_integer(in, &field); break;
+        case 7: e->scale = (int)tri__thrift_integer(in, &field); break;
+        case 10:
+            if (tri__thrift_struct(in, &field)) read_logical(in, e);
+            break;
+        default: tri__thrift_skip(in, field.type);
+        }
+    }
+}
+
+/* What older files say in their way, as the newer ones do. */
+static void modernise(element *e) {
+    if (e->logical || e->converted < 0) return;
+    int c = e->converted;
+    if (c == C_DECIMAL) e->logical = L_DECIMAL;
+    else if (c == C_DATE) e->logical = L_DATE;
+    else if (c >= C_TIME_MILLIS && c <= C_TIMESTAMP_MICROS)
+        e->logical = c < C_TIMESTAMP_MILLIS ? L_TIME : L_TIMESTAMP, e->utc = 1, e->unit = 1 + (c - C_TIME_MILLIS) % 2;
+    else if (c >= C_UINT_8 && c <= C_INT_64)
+        e->logical = L_INTEGER, e->is_signed = c >= C_INT_8, e->bits = 8 << (c - C_UINT_8) % 4;
+}
+
+/* The meaning of a column's values. Returns NULL, or why it cannot be read. */
+static const char *understand(const element *e, tri_parquet_column *out) {
+    static const int widths[PQ_TYPES] = {0, 4, 8, 12, 4, 8, 0, 0};
+    static const tri_parquet_kind kinds[PQ_TYPES] = {
+        TRI_PARQUET_BOOLEAN, TRI_PARQUET_SIGNED, TRI_PARQUET_SIGNED, TRI_PARQUET_INT96,
+        TRI_PARQUET_FLOAT,   TRI_PARQUET_DOUBLE, TRI_PARQUET_TEXT,   TRI_PARQUET_TEXT};
+    int integer = e->type == PQ_INT32 || e->type == PQ_INT64, bytes = e->type == PQ_BYTE_ARRAY || e->type == PQ_FIXED;
+    if (e->type < 0 || e->type >= PQ_TYPES) return "has a type that is not known";
+    *out = (tri_parquet_column){.type = e->type, .width = widths[e->type], .kind = kinds[e->type],
+                                .optional = e->repetition == OPTIONAL, .bits = e->type == PQ_INT32 ? 32 : 64};
+    if (e->type == PQ_FIXED) {
+        if (e->length < 1 || e->length > TRI_LIMIT_CSV_ROW) return "has values of a size that is not read";
+        out->width = e->length;
+    }
+    if (e->logical == L_INTEGER && integer) {
+        if (e->bits != 8 && e->bits != 16 && e->bits != 32 && e->bits != 64) return "has integers of an odd size";
+        out->bits = e->bits < out->bits ? e->bits : out->bits;
+        out->kind = e->is_signed ? TRI_PARQUET_SIGNED : TRI_PARQUET_UNSIGNED;
+    } else if (e->logical == L_DATE && e->type == PQ_INT32) {
+        out->kind = TRI_PARQUET_DATE;
+    } else if ((e->logical == L_TIME || e->logical == L_TIMESTAMP) && integer) {
+        if (e->unit < 1 || e->unit > 3) return "has times in a unit that is not known";
+        out->kind = e->logical == L_TIME ? TRI_PARQUET_TIME : TRI_PARQUET_TIMESTAMP;
+        out->unit = (tri_time_unit)(TRI_UNIT_SECOND + e->unit), out->utc = e->utc;
+    } else if (e->logical == L_DECIMAL && (integer || bytes)) {
+        if (e->scale < 0 || e->scale > TRI_DECIMAL_SCALE || (e->type == PQ_FIXED && e->length > TRI_DECIMAL_BYTES))
+            return "has decimals of more digits than are read";
+        out->kind = TRI_PARQUET_DECIMAL, out->scale = e->scale;
+    } else if (e->logical == L_FLOAT16 && e->type == PQ_FIXED && e->length == 2) {
+        out->kind = TRI_PARQUET_HALF;
+    } else if (e->logical == L_UUID && e->type == PQ_FIXED && e->length == 16) {
+        out->kind = TRI_PARQUET_UUID;
+    }
+    return NULL;
+}
+
+/* The schema while it is read. */
+typedef struct schema {
+    tri_table *table;
+    tri_parquet *file;
+    tri_thrift *in;
+    int64_t left;            /* elements that were not read yet */
+    int room;
+} schema;
+
+/* What a column's values are; parts of one table must agree in it. NULL: it has none. */
+static const char *type_words(const element *e, tri_parquet_kind kind) {
+    static const char *const words[] = {
+        [TRI_PARQUET_TEXT] = "texts",           [TRI_PARQUET_BOOLEAN] = "booleans",
+        [TRI_PARQUET_SIGNED] = "integers",      [TRI_PARQUET_UNSIGNED] = "integers",
+        [TRI_PARQUET_HALF] = "floating-point numbers", [TRI_PARQUET_FLOAT] = "floating-point numbers",
+        [TRI_PARQUET_DOUBLE] = "floating-point numbers", [TRI_PARQUET_DECIMAL] = "decimals",
+        [TRI_PARQUET_DATE] = "dates",           [TRI_PARQUET_TIME] = "times",
+        [TRI_PARQUET_TIMESTAMP] = "timestamps", [TRI_PARQUET_INT96] = "timestamps",
+        [TRI_PARQUET_UUID] = "texts"};
+    return e->logical == L_NULL || e->children || e->repetition == REPEATED ? NULL : words[kind];
+}
+
+static tri_status add_column(schema *s, const element *e, const char *why, const tri_parquet_column *column) {
+    tri_table *table = s->table;
+    if (table->columns == TRI_LIMIT_COLUMNS)
+        return tri__fail(TRI_DATA, "%s: more than %d columns", table->path, TRI_LIMIT_COLUMNS);
+    int c = table->columns;
+    if (c == s->room) {
+        int room = s->room ? 2 * s->room : 16;
+        char **name = realloc(table->name, (size_t)room * sizeof *name);
+        if (name) table->name = name;
+        char **unread = realloc(table->unread, (size_t)room * sizeof *unread);
+        if (unread) table->unread = unread;
+        const char **type = realloc(table->type, (size_t)room * sizeof *type);
+        if (type) table->type = type;
+        tri_parquet_column *columns = realloc(s->file->column, (size_t)room * sizeof *columns);
+        if (columns) s->file->column = columns;
+        if (!name || !unread || !type || !columns) return tri__table_no_memory(table);
+        s->room = room;
+    }
+    table->name[c] = table->unread[c] = NULL;
+    if (tri__utf8_fault(e->name, e->name_length) != e->name_length || memchr(e->name, 0, e->name_length))
+        return tri__parquet_damaged(table, "the name of column %d is not UTF-8", c + 1);
+    if (!(table->name[c] = strndup(e->name, e->name_length))) return tri__table_no_memory(table);
+    s->file->column[c] = *column;
+    table->type[c] = type_words(e, column->kind);
+    table->columns = s->file->columns = c + 1;
+    if (why && !(table->unread[c] = strdup(why))) return tri__table_no_memory(table);
+    return TRI_OK;
+}
+
+static tri_status add_leaf(schema *s, int column) {
+    tri_parquet *file = s->file;
+    if (!(file->leaves & (file->leaves - 1))) { /* a power of two, or none */
+        int32_t *grown = realloc(file->column_of, (file->leaves ? 2 * (size_t)file->leaves : 1) * sizeof *grown);
+        if (!grown) return tri__table_no_memory(s->table);
+        file->column_of = grown;
+    }
+    file->column_of[file->leaves++] = column;
+    return TRI_OK;
+}
+
+static tri_status next_element(schema *s, element *e) {
+    if (s->left-- <= 0) return tri__parquet_damaged(s->table, "its columns are not all described");
+    read_element(s->in, e);
+    if (s->in->failed || e->children < 0 || e->children > s->left)
+        return tri__parquet_damaged(s->table, "the description of its columns cannot be read");
+    return TRI_OK;
+}
+
+/* A column of the table: itself, or the root of a nested one with all that is below it. */
+static tri_status read_column(schema *s) {
+    element e;
+    tri_parquet_column column = {.leaf = -1};
+    TRI_TRY(next_element(s, &e));
+    if (!e.children && e.repetition != REPEATED) {
+        modernise(&e);
+        const char *why = understand(&e, &column);
+        column.leaf = why ? -1 : s->file->leaves;
+        TRI_TRY(add_leaf(s, why ? -1 : s->table->columns));
+        return add_column(s, &e, why, &column);
+    }
+    TRI_TRY(add_column(s, &e, "is nested (lists, maps or groups of values), which is not read; write it as columns of "
+                       "single values", &column));
+    if (!e.children) return add_leaf(s, -1);
+    for (int64_t open = e.children; open > 0;) {
+        TRI_TRY(next_element(s, &e));
+        if (e.children) open += e.children;
+        else TRI_TRY(add_leaf(s, -1));
+        open--;
+    }
+    return TRI_OK;
+}
+
+static tri_status check_names(const tri_table *table) {
+    tri_keys keys = {0};
+    tri_status status = TRI_OK;
+    for (int c = 0; c < table->columns && status == TRI_OK; c++) {
+        int at = table->name[c][0] ? tri__keys_add(&keys, table->name[c], strlen(table->name[c])) : c;
+        if (at < 0) status = tri__table_no_memory(table);
+        else if (at != c)
+            status = tri__fail(TRI_DATA, "%s: two columns are named \"%.80s\"; rename one", table->path,
+                               table->name[c]);
+        else if (!table->name[c][0]) status = tri__fail(TRI_DATA, "%s: column %d has no name", table->path, c + 1);
+    }
+    tri__keys_free(&keys);
+    return status;
+}
+
+static tri_status read_schema(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
+    element root;
+    schema s = {.table = table, .file = file, .in = in};
+    if (table->columns) return tri__parquet_damaged(table, "its columns are described twice");
+    s.left = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
+    TRI_TRY(next_element(&s, &root));
+    for (int64_t i = 0; i < root.children; i++) TRI_TRY(read_column(&s));
+    if (s.left) return tri__parquet_damaged(table, "the description of its columns has more than its columns");
+    if (!table->columns) return tri__fail(TRI_DATA, "%s: a Parquet file without columns", table->path);
+    return check_names(table);
+}
+
+static void read_chunk_meta(tri_thrift *in, tri_parquet_chunk *chunk, int *type) {
+    int64_t data = 0, dictionary = 0, bytes = -1;
+    *type = -1;
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        switch (field.id) {
+        case 1: *type = (int)tri__thrift_integer(in, &field); break;
+        case 4: chunk->codec = (int)tri__thrift_integer(in, &field); break;
+        case 5: chunk->values = tri__thrift_integer(in, &field); break;
+        case 7: bytes = tri__thrift_integer(in, &field); break;
+        case 9: data = tri__thrift_integer(in, &field); break;
+        case 11: dictionary = tri__thrift_integer(in, &field); break;
+        default: tri__thrift_skip(in, field.type);
+        }
+    }
+    int64_t begin = dictionary > 0 && dictionary < data ? dictionary : data;
+    chunk->absent = begin <= 0 || bytes < 0;
+    if (!chunk->absent) chunk->begin = (uint64_t)begin, chunk->bytes = (uint64_t)bytes;
+}
+
+static void read_chunk(tri_thrift *in, tri_parquet_chunk *chunk, int *type) {
+    size_t length;
+    *chunk = (tri_parquet_chunk){.codec = -1, .values = -1, .absent = 1};
+    *type = -1;
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        if (field.id == 1) {
+            tri__thrift_binary(in, &field, &length);
+            chunk->elsewhere = length > 0;
+        } else if (field.id == 3 && tri__thrift_struct(in, &field)) {
+            read_chunk_meta(in, chunk, type);
+        } else {
+            chunk->encrypted |= field.id == 8 || field.id == 9;
+            tri__thrift_skip(in, field.type);
+        }
+    }
+}
+
+static tri_status read_chunks(const tri_table *table, const tri_parquet *file, tri_thrift *in,
+                              const tri_thrift_field *field, tri_parquet_group *group) {
+    uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
+    if (in->failed || n != (uint32_t)file->leaves || group->chunk)
+        return tri__parquet_damaged(table, "row group %d does not have the table's columns", group->number);
+    group->chunk = calloc((size_t)table->columns + 1, sizeof *group->chunk);
+    if (!group->chunk) return tri__table_no_memory(table);
+    for (uint32_t i = 0; i < n; i++) {
+        tri_parquet_chunk chunk;
+        int type, c = file->column_of[i];
+        read_chunk(in, &chunk, &type);
+        if (in->failed) return tri__parquet_damaged(table, "row group %d cannot be read", group->number);
+        if (c < 0) continue;
+        group->chunk[c] = chunk;
+        if (!chunk.absent && !chunk.encrypted && type != file->column[c].type)
+            return tri__parquet_damaged(table, "column \"%.80s\" has another type in row group %d", table->name[c],
+                                        group->number);
+    }
+    return TRI_OK;
+}
+
+static tri_status read_group(const tri_table *table, const tri_parquet *file, tri_thrift *in,
+                             tri_parquet_group *group) {
+    group->rows = -1;
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        if (field.id == 1) TRI_TRY(read_chunks(table, file, in, &field, group));
+        else if (field.id == 3) group->rows = tri__thrift_integer(in, &field);
+        else tri__thrift_skip(in, field.type);
+    }
+    if (in->failed || !group->chunk || group->rows < 0)
+        return tri__parquet_damaged(table, "row group %d cannot be read", group->number);
+    if (group->rows > TRI_LIMIT_GROUP_ROWS)
+        return tri__fail(TRI_DATA, "%s: row group %d has %lld rows, more than %d; write the file with smaller row "
+                         "groups", table->path, group->number, (long long)group->rows, TRI_LIMIT_GROUP_ROWS);
+    return TRI_OK;
+}
+
+static tri_status read_groups(tri_table *table, tri_parquet *file, tri_thrift *in, const tri_thrift_field *field) {
+    uint32_t n = tri__thrift_list(in, field, TRI_THRIFT_STRUCT);
+    if (!table->columns || file->group || in->failed)
+        return tri__parquet_damaged(table, "its row groups cannot be read");
+    file->group = calloc((size_t)n + 1, sizeof *file->group);
+    if (!file->group) return tri__table_no_memory(table);
+    for (uint32_t i = 0; i < n; i++) {
+        tri_parquet_group *group = &file->group[file->groups];
+        group->number = (int)i + 1, group->first = table->rows;
+        tri_status status = read_group(table, file, in, group);
+        if (status != TRI_OK || !group->rows) free(group->chunk), group->chunk = NULL;
+        TRI_TRY(status);
+        if (!group->rows) continue;
+        table->rows += group->rows, file->groups++;
+    }
+    return TRI_OK;
+}
+
+static tri_status read_metadata(tri_table *table, tri_parquet *file, tri_thrift *in) {
+    int64_t rows = -1;
+    for (tri_thrift_field field = {0}; tri__thrift_next(in, &field);) {
+        if (field.id == 2) TRI_TRY(read_schema(table, file, in, &field));
+        else if (field.id == 3) rows = tri__thrift_integer(in, &field);
+        else if (field.id == 4) TRI_TRY(read_groups(table, file, in, &field));
+        else tri__thrift_skip(in, field.type);
+    }
+    if (in->failed || !table->columns || !file->group || rows < 0)
+        return tri__parquet_damaged(table, "its footer cannot be read");
+    if (rows != table->rows)
+        return tri__parquet_damaged(table, "its row groups have %lld rows, not %lld", (long long)table->rows,
+                                    (long long)rows);
+    return TRI_OK;
+}
+
+/* The last 8 bytes: the footer's length, and a mark. */
+static tri_status find_footer(const tri_table *table, uint64_t *begin, size_t *size) {
+    enum { MARK = 4, TAIL = 8 };
+    uint8_t head[MARK] = {0}, tail[TAIL];
+    if (table->source.size < MARK + TAIL) return tri__parquet_damaged(table, "it has %llu bytes",
+                                                                      (unsigned long long)table->source.size);
+    TRI_TRY(tri__source_read(&table->source, table->path, 0, (char *)head, MARK));
+    TRI_TRY(tri__source_read(&table->source, table->path, table->source.size - TAIL, (char *)tail, TAIL));
+    if (!memcmp(head, "PARE", MARK) || !memcmp(tail + 4, "PARE", MARK))
+        return tri__fail(TRI_DATA, "%s is an encrypted Parquet file, of which not even the footer can be read; write "
+                         "it anew without encryption", table->path);
+    if (memcmp(head, "PAR1", MARK))
+        return tri__fail(TRI_DATA, "%s does not begin as a Parquet file does (PAR1); if it is another kind of table, "
+                         "give it the ending of that", table->path);
+    if (memcmp(tail + 4, "PAR1", MARK))
+        return tri__parquet_damaged(table, "its end is missing, perhaps because it was not written or copied to it");
+    uint32_t length = tri__load32(tail);
+    if (length > table->source.size - MARK - TAIL)
+        return tri__parquet_damaged(table, "its footer would have %u of the file's %llu bytes", length,
+                                    (unsigned long long)table->source.size);
+    if (length > TRI_LIMIT_PARQUET_FOOTER)
+        return tri__fail(TRI_DATA, "%s: a footer of %u bytes, more than %d; write the file with larger row groups",
+                         table->path, length, TRI_LIMIT_PARQUET_FOOTER);
+    *begin = table->source.size - TAIL - length, *size = length;
+    return TRI_OK;
+}
+
+tri_status tri__parquet_footer(tri_table *table, tri_parquet *file) {
+    uint64_t begin = 0;
+    size_t size = 0;
+    TRI_TRY(find_footer(table, &begin, &size));
+    uint8_t *bytes = malloc(size + 1);
+    if (!bytes) return tri__table_no_memory(table);
+    tri_status status = tri__source_read(&table->source, table->path, begin, (char *)bytes, size);
+    tri_thrift in = {.at = bytes, .end = bytes + size};
+    if (status == TRI_OK) status = read_metadata(table, file, &in);
+    free(bytes);
+    return status;
+}
