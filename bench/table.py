@@ -1,12 +1,12 @@
 """Opening and reading a large CSV file: Trident, pandas.read_csv and Python's csv, in the same run.
 
-    .venv/bin/python bench/table.py [BUILD] [--bytes 1e9] [--rounds 3] [--jsonl]
+    .venv/bin/python bench/table.py [BUILD] [--bytes 1e9] [--rounds 3] [--jsonl] [--parquet ROWS]
 
 The file is the reviews' train.csv repeated, made in a temporary folder and removed. They run alternately, each in a
 new process, with the file in the page cache. Opening finds every row, checks UTF-8 and counts fields: after it every
 field is one look-up away. pandas and csv also create objects, so Trident's time for reading every field once is
 reported too. Rates of one thread are per second of CPU time: on a shared machine wall time depends too much on other
-work. Exit 1 if the target is missed.
+work. Exit 1 if the target is missed. --parquet compares Parquet alone, with pyarrow (table_parquet.py).
 """
 import argparse
 import csv
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import table_parquet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REVIEWS = os.path.join(HERE, "..", "..", "shared", "data", "reviews", "train.csv")
@@ -40,8 +42,8 @@ print(rows, time.perf_counter() - start, time.process_time() - cpu)
 """
 
 
-def make_file(path, size):
-    with open(REVIEWS, "rb") as file:
+def make_file(reviews, path, size):
+    with open(reviews, "rb") as file:
         header, body = file.read().split(b"\n", 1)
     with open(path, "wb") as file:
         file.write(header + b"\n")
@@ -87,7 +89,7 @@ def median(results, key):
 
 def compare(options, folder):
     path = os.path.join(folder, "reviews.csv")
-    size = make_file(path, options.bytes)
+    size = make_file(options.reviews, path, options.bytes)
     one, two, pandas, plain = [], [], [], []
     for turn in range(options.rounds):
         one.append(trident(options.build, path, 1))
@@ -122,12 +124,19 @@ def compare(options, folder):
         print("  pandas is not installed here: left out")
     if options.jsonl:
         small, lines = os.path.join(folder, "part.csv"), os.path.join(folder, "part.jsonl")
-        make_file(small, options.bytes / 4)
+        make_file(options.reviews, small, options.bytes / 4)
         bytes_of_lines = make_lines(small, lines)
         runs = [trident(options.build, lines, 1) for _ in range(options.rounds)]
         report["jsonl_open_GB_per_core_second"] = round(bytes_of_lines / median(runs, "open_cpu") / 1e9, 3)
     print(json.dumps(report), flush=True)
     return report["reached"]
+
+
+def compare_parquet(options, folder):
+    report = table_parquet.compare(options.reviews, folder, options.parquet, options.rounds,
+                                   lambda path: trident(options.build, path, 1), python)
+    print(json.dumps({"rows": options.parquet, "rounds": options.rounds, "parquet": report}), flush=True)
+    return min(case["ratio_text"] for case in report.values()) >= 1
 
 
 def main():
@@ -136,12 +145,14 @@ def main():
     parser.add_argument("--bytes", type=float, default=1e9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jsonl", action="store_true", help="also JSON lines of a quarter of the rows")
+    parser.add_argument("--parquet", type=int, default=0, metavar="ROWS", help="Parquet of so many rows, nothing else")
+    parser.add_argument("--reviews", default=REVIEWS, help="their train.csv")
     options = parser.parse_args()
-    if not os.path.exists(REVIEWS):
+    if not os.path.exists(options.reviews):
         print("table: ../shared/data/reviews is not here: skipped")
         return
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(0 if compare(options, folder) else 1)
+        sys.exit(0 if (compare_parquet if options.parquet else compare)(options, folder) else 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-/* table_rows.c - prints a table as the readers have it, for comparison with other readers (tools/parity_arrow.py).
+/* table_rows.c - prints a table as the readers have it, for comparison with other readers (tools/parity_arrow.py and
+ * tools/parity_parquet.py).
  *   table_rows [--keep BYTES] [--threads N] [--rows N] FILE...
  * For each file: its names as a JSON array of strings, then each row (or the first N); a column that cannot be read is
  * null. The last line of a file is "ok", or its error. Without a file: says what it is for. */
@@ -45,7 +46,7 @@ static tri_status print_table(const char *path, const tri_table_options *options
 int main(int argc, char **argv) {
     tri_table_options options = {0};
     int64_t most = INT64_MAX;
-    if (argc < 2) puts("table_rows: prints tables for tools/parity_arrow.py");
+    if (argc < 2) puts("table_rows: prints tables for tools/parity_arrow.py and parity_parquet.py");
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--keep") && i + 1 < argc) options.keep = (size_t)atoll(argv[++i]);
         else if (!strcmp(argv[i], "--threads") && i + 1 < argc) options.threads = atoi(argv[++i]);

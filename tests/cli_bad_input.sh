@@ -90,8 +90,8 @@ refuses 65 "gzip" "mv packed/train.csv packed/train.csv.gz" -- $(train config.js
 bzip2 -c data/train.csv >packed/train.csv.bz2 2>/dev/null || : >packed/train.csv.bz2
 rm packed/train.csv
 refuses 66 "packed" train.csv.bz2 -- $(train config.json packed)
-printf 'PAR1xxxx' >table.parquet
-refuses 65 "Parquet" "table.parquet table.csv" -- $(train config.json table.parquet)
+printf 'PAR1xxxx' >table.par
+refuses 65 "Parquet" "mv table.par table.parquet" -- $(train config.json table.par)
 printf '[{"text": "a", "label": 1}]' >table.json
 refuses 65 "one JSON array" "jq -c '.[]' table.json > table.jsonl" -- inspect table.json
 sed '3s/box/b\xf6x/' data/train.csv >latin.csv

@@ -1,5 +1,5 @@
 # One table in every form in which it can be given: the same rows, the same run to the bit; and what is refused.
-golden=$(cd "$(dirname "$0")/golden/arrow" && pwd)
+golden=$(cd "$(dirname "$0")/golden/arrow" && pwd) parquet=$(cd "$(dirname "$0")/golden/parquet" && pwd)
 . "$(dirname "$0")/cli_lib.sh"
 make_model model
 make_config config.json
@@ -16,6 +16,10 @@ if [ "$gzip" ]; then # of two members
 fi
 if [ "$zstd" ]; then mkdir zst && cp "$golden/table.csv.zst" zst/train.csv.zst && forms="$forms zst"; fi
 mkdir arrow && cp "$golden/table.arrow" arrow/train.feather && forms="$forms arrow"
+mkdir parquet && cp "$parquet/table.parquet" parquet/train.parquet
+mkdir -p pieces/data && cp "$parquet"/table-0000?-of-00002.parquet pieces/data
+for part in pieces/data/*; do mv "$part" "${part/table/train}"; done
+forms="$forms parquet pieces"
 if [ "$zstd$lz4" = 11 ]; then # as a repository of Hugging Face has them
     mkdir -p hub/data parts/train && forms="$forms hub parts"
     for i in 0 1; do
@@ -33,7 +37,7 @@ forms="$forms many"
 
 for form in $forms; do
     cp "$golden/table.csv" "$form/valid.csv"
-    [ "$form" = hub ] && mv hub/valid.csv hub/data/validation.csv
+    if [ "$form" = hub ] || [ "$form" = pieces ]; then mv "$form/valid.csv" "$form/data/validation.csv"; fi
     run train --config config.json --data-path "$form" --output-dir "out-$form" --epochs 1 --max-steps 2 \
         --batch-size 8 --quiet
     expect_code 0
@@ -66,6 +70,17 @@ refuses 65 "cut.arrow" "cut off" -- inspect cut.arrow
 cp "$golden/table.arrow" wide.arrow
 refuses 65 "wide.arrow" "column \"tags\" holds lists" -- train --config config.json --data-path wide.arrow \
     --output-dir o --quiet --primary-text-name tags
+refuses 65 "column \"tags\" is nested" "write it as columns of single values" -- train --config config.json \
+    --data-path parquet --output-dir o --quiet --primary-text-name tags
+run predict --checkpoint out-csv --data-path parquet/train.parquet --quiet --keep text
+expect_code 0
+refuses 65 "column \"tags\" is nested" -- predict --checkpoint out-csv --data-path parquet/train.parquet --keep all
+head -c 900 parquet/train.parquet >cut.parquet
+refuses 65 "cut.parquet is a damaged Parquet file: its end is missing" -- inspect cut.parquet
+cp parquet/train.parquet hurt.parquet
+printf '\377\377\377' | dd of=hurt.parquet bs=1 seek=40 conv=notrunc status=none
+refuses 65 "hurt.parquet: column \"text\", row group 1" -- train --config config.json --data-path hurt.parquet \
+    --output-dir o --quiet
 if [ "$gzip" ]; then
     head -c 500 gz/train.csv.gz >cut.csv.gz
     refuses 65 "cut.csv.gz: damaged at byte 500" "cut off" -- inspect cut.csv.gz

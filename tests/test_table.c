@@ -298,7 +298,7 @@ static void names_what_is_no_table(void **state) {
         const char *what, *way;
     } cases[] = {
         {".csv", "\x1F\x8B\x08\0\0\0", 6, "gzip", ".csv.gz"},
-        {".parquet", "PAR1\x15\x04", 6, "Parquet", ".csv"},
+        {".csv", "PAR1\x15\x04", 6, "Parquet", ".parquet"},
         {".xlsx", "PK\x03\x04\x14", 5, "Excel", "--convert-to csv"},
         {".xls", "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1\0", 9, "Excel", "--convert-to csv"},
         {".json", "\n [\n {\"a\": 1}]", 13, "JSON array", "jq -c '.[]' "},
