@@ -180,8 +180,6 @@ def starter(table, options, name, random):
     command = [options.trident, "inspect", DATA, "--tokenizer", options.random if random else options.minilm,
                "--label-name", table.label, "--primary-text-name", TEXTS[0], "--secondary-text-name", TEXTS[1],
                "--tab-field-list", ",".join(columns_of(table.task)), "--write-config", path]
-    if table.task in POSITIVE:
-        command += ["--positive-label", POSITIVE[table.task]]
     subprocess.run(command, check=True, capture_output=True)
     return path
 
@@ -201,7 +199,7 @@ def trident(table, seed, options, name, random):
                        options.predict_args.split(), check=True)
         with open(out, encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row[table.label] != ""]
-        probs[part] = np.array([[float(row["p_" + label]) for label in table.classes] for row in rows])
+        probs[part] = np.array([[float(row["prob_" + label]) for label in table.classes] for row in rows])
         assert [table.classes[k] for k in table.labels[part]] == [row[table.label] for row in rows]
     shutil.rmtree(run)
     return probs

@@ -10,6 +10,13 @@
 
 enum { BATCH = 32, CLASSES_MAX = 100 };
 
+/* What won on the validation rows of three tasks (docs/internals/accuracy.md). */
+typedef struct recipe {
+    double lr, head_lr, layer_lr_decay;
+    int epochs;
+} recipe;
+static const recipe pretrained = {1e-4, 5e-4, 0.9, 3}, from_random = {5e-4, 0, 1, 4};
+
 static int has_file(const tri_inspect_model *model, const char *name) {
     char path[TRI_PATH_MAX];
     return model->folder[0] && tri__path_join(path, model->folder, name) == TRI_OK && tri__is_file(path);
@@ -53,40 +60,73 @@ static int is_roberta(const tri_tokenizer *tokenizer, int *pad) {
 }
 
 /* Without weights to start from, a small encoder learns more from a small table than a large one, and in minutes. */
-static tri_json *small_encoder(const tri_tokenizer *tokenizer, int width) {
+static tri_json *small_encoder(const tri_tokenizer *tokenizer) {
     int pad, roberta = is_roberta(tokenizer, &pad);
-    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", roberta ? "roberta" : "bert",
-                          "hidden_size", width, "num_hidden_layers", 2, "num_attention_heads", 4, "intermediate_size",
-                          4 * width, "max_position_embeddings", TRI_INSPECT_LONG + (roberta ? pad + 1 : 0),
-                          "type_vocab_size", roberta ? 1 : 2, "pad_token_id", pad);
+    return tri__json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f}", "model_type",
+                          roberta ? "roberta" : "bert", "hidden_size", 256, "num_hidden_layers", 2,
+                          "num_attention_heads", 4, "intermediate_size", 1024, "max_position_embeddings",
+                          TRI_INSPECT_LONG + (roberta ? pad + 1 : 0), "type_vocab_size", roberta ? 1 : 2,
+                          "pad_token_id", pad, "hidden_dropout_prob", 0.3, "attention_probs_dropout_prob", 0.3);
 }
 
-static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
-                           const tri_inspect_model *model) {
+/* Wider encoders want lower rates: that of the recipe is for 384 columns. Of an unknown architecture, as for 768. */
+static double rate_of(const tri_inspect_model *model) {
+    enum { SMALL = 512, BASE = 768 };
+    char path[TRI_PATH_MAX];
+    tri_encoder encoder = {.hidden_size = BASE};
+    tri_json *json = NULL;
+    (void)tri__encoder_preset(model->name, &encoder);
+    if (has_file(model, "config.json") && tri__path_join(path, model->folder, "config.json") == TRI_OK &&
+        tri__json_load(path, TRI_DATA, &json) == TRI_OK)
+        (void)tri__encoder_parse(json, path, &encoder); /* training says what is wrong with it */
+    tri__json_decref(json);
+    return encoder.hidden_size <= SMALL  ? pretrained.lr
+           : encoder.hidden_size <= BASE ? pretrained.lr / 2
+                                         : pretrained.lr / 5;
+}
+
+/* The encoders' tokenizers and architectures; returns whether they begin with random weights. */
+static int describe_encoders(tri_json *config, const tri_settings *settings, int n, const tri_inspect_model *model) {
     const tri_json *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
     const char *const names[] = {"primary", "secondary"};
-    int n = in->secondary >= 0 ? 2 : 1, random = 0;
+    int random = 0, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
     for (int t = 0; t < n; t++) {
         char key[32];
         snprintf(key, sizeof key, "%s_tokenizer", names[t]);
         tri__json_set_new(config, key, tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         snprintf(key, sizeof key, "%s_encoder", names[t]);
+        int lacks = model[t].folder[0] && !has_weights(&model[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
-        else if (model[t].folder[0] && !has_weights(&model[t]))
-            tri__json_set_new(
-                config, key, small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer, t ? 64 : 128));
-        random |= model[t].folder[0] && !has_weights(&model[t]);
+        else if (lacks && !(t && shared))
+            tri__json_set_new(config, key,
+                              small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer));
+        random |= lacks;
     }
+    if (shared) tri__json_set_new(config, "share_encoders", tri__json_boolean(1));
+    return random;
+}
+
+static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
+                           const tri_inspect_model *model) {
+    int n = in->secondary >= 0 ? 2 : 1, random = describe_encoders(config, settings, n, model);
+    const recipe *r = random ? &from_random : &pretrained;
+    int tabular = tri__json_get(config, "tab_field_list") != NULL;
     if (!model[0].name[0])
         comment(comments, "primary_tokenizer",
                 "a guess: no tokenizer was given; trident train needs its folder under --models-dir");
     if (random)
         comment(comments, "primary_encoder",
-                "the folder has no weights, so the encoder starts from random ones and is small; with "
-                "model.safetensors in it, "
-                "remove the *_encoder objects and set lr to 2e-5");
-    tri__json_set_new(config, "pooling", tri__json_string(random ? "mean" : "pooler"));
-    tri__json_set_new(config, "lr", tri__json_real(random ? 3e-4 : 2e-5));
+                "the folder has no weights, so the encoder starts from random ones and is small. Pretrained weights "
+                "give better answers: with model.safetensors in the folder, write this configuration again");
+    tri__json_set_new(config, "pooling", tri__json_string("mean"));
+    if (tabular) tri__json_set_new(config, "tabular", tri__json_string("embedded"));
+    if (n + tabular > 1) tri__json_set_new(config, "fusion", tri__json_string("gated"));
+    tri__json_set_new(config, "lr", tri__json_real(random ? r->lr : rate_of(&model[0])));
+    if (r->head_lr > 0) tri__json_set_new(config, "head_lr", tri__json_real(r->head_lr));
+    if (r->layer_lr_decay < 1) tri__json_set_new(config, "layer_lr_decay", tri__json_real(r->layer_lr_decay));
+    tri__json_set_new(config, "epochs", tri__json_integer(r->epochs));
+    comment(comments, "lr", "with the keys after it a recipe that was measured (docs/internals/accuracy.md); "
+                            "trident sweep looks for a better one");
 }
 
 static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
@@ -117,7 +157,7 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
             in->column[in->warning[i].column].role == TRI_INSPECT_TABULAR)
             tri__json_append_new(deciding, tri__json_string(in->warning[i].text));
     if (tri__json_size(tabular))
-        comment(comments, "tab_field_list", "%s; categories become one number each",
+        comment(comments, "tab_field_list", "%s; each becomes a learned vector",
                 in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
     tri__json_set_filled(config, "tab_field_list", tabular);
     tri__json_set_filled(comments, "careful", deciding);
@@ -125,19 +165,18 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
 
 static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
                                     const tri_settings *settings, const char *path, const tri_inspection *in) {
-    int64_t rows = in->split[in->base].rows, steps = (rows + BATCH - 1) / BATCH;
-    int epochs = 3;
     tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
     tri__json_set_new(config, "num_classes", tri__json_integer(in->n_base_classes));
     tri__json_set_new(config, "max_sen_len", tri__json_integer(longest(in)));
     comment(comments, "max_sen_len", "room for the longest text%s; tokens are packed, so short texts cost nothing",
             in->column[in->primary].lengths.estimated ? ", estimated by its words" : "");
-    tri__json_set_new(config, "hidden_common_dim", tri__json_integer(64));
-    tri__json_set_new(config, "fusion_hidden_dim", tri__json_integer(64));
+    tri__json_set_new(config, "hidden_common_dim", tri__json_integer(128));
+    tri__json_set_new(config, "fusion_hidden_dim", tri__json_integer(128));
     tri__json_set_new(config, "batch_size", tri__json_integer(BATCH));
-    tri__json_set_new(config, "epochs", tri__json_integer(epochs));
     tri__json_set_new(config, "weight_decay", tri__json_real(0.01));
-    tri__json_set_new(config, "warmup_steps", tri__json_integer(steps * epochs / 16));
+    tri__json_set_new(config, "warmup_ratio", tri__json_real(0.08));
+    tri__json_set_new(config, "average_weights", tri__json_string("ema"));
+    tri__json_set_new(config, "best_by", tri__json_string("roc_auc"));
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
     if (tri__settings_given(settings, &settings->separator))
         tri__json_set_new(config, "separator", tri__json_string(settings->separator));
