@@ -235,9 +235,8 @@ install: all
 	  install -m 755 $(BUILD)/libtrident_cuda.so '$(INTO)/lib/libtrident_cuda.so'; fi
 	ln -sf libtrident.so.$(VERSION) '$(INTO)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(INTO)/lib/libtrident.so'
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|; s|@OPENMP@|$(OPENMP)|; \
-	  s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4)|' \
-	  trident.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKGS@|$(PKGS)|; s|@BLAS@|$(BLAS)|' \
+	  -e 's|@OPENMP@|$(OPENMP)|; s|@PACKED@|$(ZLIB) $(ZSTD) $(LZ4)|' trident.pc.in \
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
 	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'
