@@ -183,6 +183,8 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     TRI_TRY(tri__engine_load_state(&s->engine, checkpoint, &s->log));
     say_repeated(s, checkpoint);
     take_position(s, checkpoint);
+    if (tri__json_get(tri__checkpoint_state(checkpoint), "decision") && !s->decision)
+        return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(take_kinds(s, checkpoint));
     TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
