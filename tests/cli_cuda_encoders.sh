@@ -1,6 +1,7 @@
-# cli_cuda_encoders.sh - every family of encoders on a GPU through the command: with heads of 64 columns and texts of
-# several tiles of attention, in fp32 and in bf16 each follows the same run on the CPU in fp32, and has the same bits
-# twice. All steps have as many tokens, so that they are replayed from graphs. Skipped, with the reason, without a GPU.
+# cli_cuda_encoders.sh - every family of encoders, and columns as vectors, on a GPU through the command: with heads of 64
+# columns and texts of several tiles of attention, in fp32 and in bf16 each follows the same run on the CPU in fp32, and
+# has the same bits twice. All steps have as many tokens, so that they are replayed from graphs. Skipped, with the
+# reason, without a GPU.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
@@ -39,9 +40,8 @@ families=(
 \"max_relative_positions\": 100, \"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \
 \"pos_att_type\": [\"p2c\", \"c2p\"], \"position_biased_input\": false"
 )
-for row in "${families[@]}"; do
-    IFS='|' read -r family keys <<<"$row"
-    make_config encoder.json "\"primary_encoder\": {\"model_type\": \"$family\", $keys}" '"max_sen_len": 180'
+each() { # each NAME: encoder.json on the CPU, on the GPU, and on the GPU again
+    local family=$1 precision off
     grep -v secondary_ encoder.json >one.json && mv one.json encoder.json
     run train "${common[@]}" --device cpu --output-dir "$family-cpu"
     expect_code 0
@@ -54,5 +54,15 @@ for row in "${families[@]}"; do
     run train "${common[@]}" --device cuda --precision bf16 --output-dir "$family-again"
     expect_code 0
     expect "$family: the same bits twice" cmp -s <(losses "$family-bf16") <(losses "$family-again")
+}
+for row in "${families[@]}"; do
+    IFS='|' read -r family keys <<<"$row"
+    make_config encoder.json "\"primary_encoder\": {\"model_type\": \"$family\", $keys}" '"max_sen_len": 180'
+    each "$family"
+done
+for form in piecewise periodic; do
+    make_config encoder.json '"tabular": "embedded"' "\"numeric_embedding\": \"$form\"" '"cat_field_list": ["size"]' \
+        '"fusion": "gated"' '"max_sen_len": 180' '"primary_encoder": {"model_type": "bert", '"$sizes}"
+    each $form
 done
 finish
