@@ -1,6 +1,6 @@
 # cli_cuda_encoders.sh - every family of encoders, and columns as vectors, on a GPU through the command: with heads of
-# 64 columns and texts of several tiles of attention, in fp32 and in bf16 each follows the same run on the CPU in fp32, and
-# has the same bits twice. All steps have as many tokens, so that they are replayed from graphs. Skipped, with the
+# 64 columns and texts of several tiles of attention, in fp32 and in bf16 each follows the same run on the CPU in fp32,
+# and has the same bits twice. All steps have as many tokens, so that they are replayed from graphs. Skipped, with the
 # reason, without a GPU.
 # timeout: 240
 . "$(dirname "$0")/cli_lib.sh"
