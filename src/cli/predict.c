@@ -1,5 +1,5 @@
 /* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
- * object per row. Kept columns come first, then the row's number if rows were skipped. */
+ * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
 #include "cli/sinks.h"
 
@@ -222,7 +222,7 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t 
                             const tri_predictions *p) {
     writer w = {.out = cli->out,
                 .form = form,
-                .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL,
+                .numbered = settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
                 .top = (int)top_k,
                 .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};

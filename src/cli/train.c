@@ -10,6 +10,7 @@
 #include "engine/best.h"
 #include "engine/files.h"
 #include "report/sinks.h"
+#include "settings/forms.h"
 #include "study/study.h"
 #include "train/run.h"
 
@@ -65,15 +66,25 @@ static void print_decision(FILE *out, const tri_json *summary) {
     fputc('\n', out);
 }
 
-/* Suggests a table other than the training table. model: a run folder or a checkpoint. */
+/* Which rows of a table that the run divided were not trained on, as an option; "": it divided none. */
+static const char *held_out_part(const tri_settings *settings) {
+    double share[3];
+    if (settings->folds) return " --part valid";
+    if (!settings->split || tri__split_parse(settings->split, share) != TRI_OK) return "";
+    return share[2] > 0 ? " --part test" : " --part valid";
+}
+
+/* Suggests rows other than those of the training. model: a run folder or a checkpoint. */
 static tri_status print_hint(FILE *out, const tri_settings *settings, const char *model) {
     tri_data_files files;
-    int held_out = !tri__data_is_table(settings->data_path) && tri__data_files(settings->data_path, &files) == TRI_OK &&
-                   (files.test[0] || files.valid[0]);
+    const char *part = held_out_part(settings);
+    int held_out = *part || (!tri__data_is_table(settings->data_path) &&
+                             tri__data_files(settings->data_path, &files) == TRI_OK &&
+                             (files.test[0] || files.valid[0]));
     char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
     if (folder && data)
-        fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s\n", folder,
-                held_out ? data : "TABLE (of rows that were not trained on)");
+        fprintf(out, "evaluate    trident eval --checkpoint %s --data-path %s%s\n", folder,
+                held_out ? data : "TABLE (of rows that were not trained on)", part);
     tri_status status = folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     free(folder);
     free(data);

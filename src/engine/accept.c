@@ -248,10 +248,37 @@ static tri_status check_threshold(const tri_settings *s) {
     return TRI_OK;
 }
 
+/* Parts of one table. */
+static tri_status check_parts(const tri_settings *s) {
+    const char *lone = s->stratify ? "--stratify" : s->group_by ? "--group-by" : NULL;
+    if (s->split && s->folds)
+        return tri__fail(TRI_USAGE, "--split %s and --folds %lld: both divide the table; give one of them", s->split,
+                         (long long)s->folds);
+    if (lone && !s->split && !s->folds)
+        return tri__fail(TRI_USAGE, "%s says how one table is divided: give --split, for example 0.8,0.1,0.1, or "
+                                    "--folds",
+                         lone);
+    if (s->folds == 1) return tri__fail(TRI_USAGE, "--folds 1: at least 2 are needed, one for validation");
+    if (s->fold > s->folds)
+        return tri__fail(TRI_USAGE, s->folds ? "--fold %lld: there are %lld (--folds)"
+                                             : "--fold %lld: say how many there are, with --folds",
+                         (long long)s->fold, (long long)s->folds);
+    return TRI_OK;
+}
+
+tri_status tri__accept_single(const tri_settings *s) {
+    if (s->folds && !s->fold)
+        return tri__fail(TRI_USAGE, "--folds %lld is several runs: name one of them with --fold", (long long)s->folds);
+    if (s->seeds > 1)
+        return tri__fail(TRI_USAGE, "--seeds %lld is several runs: open one for each --seed", (long long)s->seeds);
+    return TRI_OK;
+}
+
 tri_status tri__engine_accept(const tri_settings *settings) {
     tri_mesh mesh;
     int64_t global = settings->global_batch_size;
     TRI_TRY(check_texts(settings));
+    TRI_TRY(check_parts(settings));
     TRI_TRY(tri__accept_precision(settings));
     TRI_TRY(tri__settings_mesh(settings, &mesh));
     TRI_TRY(check_pipeline(settings));

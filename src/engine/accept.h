@@ -14,5 +14,7 @@ tri_status tri__infer_accept(const tri_settings *settings);
 tri_status tri__accept_steps(const tri_settings *settings, int64_t steps);
 /* Part of it: TRI_USAGE when --precision or --quantize is not one of training. */
 tri_status tri__accept_precision(const tri_settings *settings);
+/* --folds and --seeds are several runs, which src/cli starts one by one: TRI_USAGE where one session should be all. */
+tri_status tri__accept_single(const tri_settings *settings);
 
 #endif

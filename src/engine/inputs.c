@@ -39,6 +39,13 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
                               .log = in->log};
 }
 
+int tri__parts_asked(const tri_settings *s, tri_parts_spec *out) {
+    *out = (tri_parts_spec){.folds = (int)s->folds, .fold = s->fold ? (int)s->fold - 1 : 0, .stratify = s->stratify,
+                            .group_by = s->group_by, .seed = (uint64_t)s->split_seed};
+    if (s->split && !s->folds) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
+    return s->split || s->folds;
+}
+
 tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
     const tri_model_config *m = &settings->model;
     size_t further = (size_t)m->secondary_text_list.n;
@@ -62,29 +69,93 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .bins = (int)m->numeric_bins,
         .reading = {tri__settings_decimal(settings), m->missing},
         .bad_rows = (tri_bad_rows)settings->bad_rows};
+    if (tri__parts_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
 }
 
 void tri__fit_spec_free(tri_fit_spec *fit) { free(fit->text); }
 
-tri_status tri__inputs_fit(const tri_inputs *in, const char *path, tri_preprocess **preprocess, tri_dataset **out) {
+/* A table that is to be divided must be the only one that it competes with. */
+static tri_status check_alone(const tri_settings *s, const tri_data_files *files) {
+    const char *asked = s->folds ? "--folds" : "--split";
+    double share[3] = {0};
+    if (!s->folds) TRI_TRY(tri__split_parse(s->split, share));
+    if (tri__data_is_table(s->data_path)) return TRI_OK;
+    const char *other = files->valid[0] ? files->valid : share[2] > 0 ? files->test : "";
+    if (!other[0]) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s divides one table, but %s has %s beside %s: leave out %s, or name the table to divide "
+                     "(--data-path %s)",
+                     asked, s->data_path, other, files->train, asked, files->train);
+}
+
+tri_json *tri__parts_record(const tri_dataset *whole) {
+    int64_t rows[TRI_ROWS_PARTS] = {0};
+    char digest[24];
+    for (int64_t i = 0; i < whole->n; i++) rows[whole->part[i]]++;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)whole->digest);
+    tri_json *counts = tri__json_object();
+    for (int p = 0; p < TRI_ROWS_PARTS; p++)
+        if (rows[p]) tri__json_set_new(counts, tri__rows_for((tri_rows_for)p), tri__json_integer(rows[p]));
+    return tri__json_pack("{s:s, s:o}", "table", digest, "rows", counts);
+}
+
+static void say_parts(const tri_inputs *in, const tri_json *record) {
+    const tri_settings *s = in->settings;
+    char text[200] = "", rows[32];
+    for (int p = 0; p < TRI_ROWS_PARTS; p++) {
+        const char *name = tri__rows_for((tri_rows_for)p);
+        const tri_json *count = tri__json_get(tri__json_get(record, "rows"), name);
+        size_t n = strlen(text);
+        if (count)
+            snprintf(text + n, sizeof text - n, "%s%s %sfor %s", n ? ", " : "",
+                     tri__text_count(tri__json_integer_value(count), rows), n ? "" : "rows ", name);
+    }
+    if (s->folds)
+        tri__say(in->log, TRI_LOG_INFO, "fold %lld of %lld: %s", (long long)s->fold, (long long)s->folds, text);
+    else tri__say(in->log, TRI_LOG_INFO, "split: %s", text);
+}
+
+/* Takes the parts out of the whole table, which `out->train` is. */
+static tri_status take_parts(const tri_inputs *in, tri_fitted *out) {
+    tri_dataset *whole = out->train;
+    out->train = NULL;
+    out->parts = tri__parts_record(whole);
+    tri_status status = tri__json_is_whole(out->parts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_TRAIN, &out->train);
+    if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_VALID, &out->valid);
+    if (status == TRI_OK) say_parts(in, out->parts);
+    tri__dataset_close(whole);
+    return status;
+}
+
+void tri__fitted_free(tri_fitted *fitted) {
+    tri__dataset_close(fitted->train);
+    tri__dataset_close(fitted->valid);
+    tri__preprocess_free(fitted->preprocess);
+    tri__json_decref(fitted->parts);
+    *fitted = (tri_fitted){0};
+}
+
+tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tri_fitted *out) {
     const tri_model_config *m = &in->settings->model;
     tri_fit_spec fit;
+    *out = (tri_fitted){0};
     TRI_TRY(tri__fit_spec_make(in->settings, &fit));
-    tri_dataset_spec spec = dataset_spec(in, path);
+    tri_status status = fit.spec.parts ? check_alone(in->settings, files) : TRI_OK;
+    tri_dataset_spec spec = dataset_spec(in, files->train);
     spec.counted = in->counted, spec.counted_context = in->counted_context;
-    tri_status status = tri__dataset_fit(&spec, &fit.spec, preprocess, out);
+    spec.parts = fit.spec.parts;
+    if (status == TRI_OK) status = tri__dataset_fit(&spec, &fit.spec, &out->preprocess, &out->train);
     tri__fit_spec_free(&fit);
     TRI_TRY(status);
     int positive; /* a token store has the labels, but not which one is positive */
-    if (m->positive_label) TRI_TRY(tri__preprocess_positive(*preprocess, m->positive_label, &positive));
-    char *text = (*preprocess)->n_columns ? tri__preprocess_describe(*preprocess) : NULL;
+    if (m->positive_label) TRI_TRY(tri__preprocess_positive(out->preprocess, m->positive_label, &positive));
+    char *text = out->preprocess->n_columns ? tri__preprocess_describe(out->preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);
     free(text);
-    if ((*out)->n) return TRI_OK;
-    tri__dataset_close(*out);
-    *out = NULL;
-    return tri__fail(TRI_DATA, "%s: no rows to train on", path);
+    if (!out->train->n) return tri__fail(TRI_DATA, "%s: no rows to train on", files->train);
+    return spec.parts ? take_parts(in, out) : TRI_OK;
 }
 
 tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_preprocess *preprocess, int need_labels,
@@ -92,6 +163,31 @@ tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_pr
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.need_labels = need_labels;
     return tri__dataset_open(&spec, out);
+}
+
+tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const tri_preprocess *preprocess,
+                                 tri_rows_for part, const tri_json *record, tri_dataset **out) {
+    tri_parts_spec parts;
+    tri_dataset *whole = NULL;
+    *out = NULL;
+    if (!record || !tri__parts_asked(in->settings, &parts))
+        return tri__fail(TRI_USAGE, "--part: the model's run did not split its table (--split, --folds)");
+    if (part == TRI_ROWS_TEST && tri__parts_count(&parts) < TRI_ROWS_PARTS)
+        return tri__fail(TRI_USAGE, "--part test: the model's run kept no rows for a test; there are train and valid");
+    tri_dataset_spec spec = dataset_spec(in, path);
+    spec.preprocess = preprocess, spec.parts = &parts;
+    TRI_TRY(tri__dataset_open(&spec, &whole));
+    tri_json *now = tri__parts_record(whole);
+    tri_status status = tri__json_is_whole(now) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK && !tri__json_equal(now, record))
+        status = tri__fail(TRI_DATA,
+                           "%s is not the table that the model's run split, or it has changed since: its rows could "
+                           "be of another part. Give --part the same table, or evaluate a whole table without it",
+                           path);
+    if (status == TRI_OK) status = tri__dataset_part(whole, part, out);
+    tri__json_decref(now);
+    tri__dataset_close(whole);
+    return status;
 }
 
 tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,

@@ -1,5 +1,6 @@
 /* validation.c - validation-last.csv and validation-best.csv: the probabilities of the last and of the best validation,
- * with columns row, label, p_<class>, ... Rows are numbered from 1, without those that were skipped as bad. */
+ * with columns row, label, p_<class>, ... Rows are numbered from 1 in their table, also where validation has a part of
+ * it, without those that were skipped as bad. */
 #include "report/sinks.h"
 
 #include "base/file.h"
@@ -23,17 +24,18 @@ static void put_field(tri_buffer *out, const char *before, const char *text) {
     tri__buffer_add(out, "\"", 1);
 }
 
-static void put_table(tri_buffer *out, const tri_scores *scores, const float *probs, const int32_t *labels) {
+static void put_table(tri_buffer *out, const tri_event *event) {
+    const tri_scores *scores = event->valid;
     tri__buffer_put(out, "row,label");
     for (int c = 0; c < scores->n_classes; c++) {
         tri__buffer_add(out, ",", 1);
         put_field(out, "p_", scores->label[c]);
     }
     for (int64_t i = 0; i < scores->rows; i++) {
-        tri__buffer_put(out, "\n%lld,", (long long)i + 1);
-        put_field(out, "", scores->label[labels[i]]);
+        tri__buffer_put(out, "\n%lld,", (long long)(event->rows ? event->rows[i] : i) + 1);
+        put_field(out, "", scores->label[event->labels[i]]);
         for (int c = 0; c < scores->n_classes; c++)
-            tri__buffer_put(out, ",%.9g", (double)probs[i * scores->n_classes + c]);
+            tri__buffer_put(out, ",%.9g", (double)event->probs[i * scores->n_classes + c]);
     }
     tri__buffer_add(out, "\n", 1);
 }
@@ -66,7 +68,7 @@ static tri_status emit(void *context, const tri_event *event) {
     if (scores->rows * scores->n_classes > MOST_FIELDS) return remove_files(context);
     tri_buffer out = {0};
     size_t size;
-    put_table(&out, scores, event->probs, event->labels);
+    put_table(&out, event);
     char *text = tri__buffer_take(&out, &size);
     tri_status status = text ? write_files(context, event->best ? 2 : 1, text, size)
                              : tri__fail(TRI_RESOURCE, "no memory for validation-last.csv");

@@ -146,11 +146,12 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     if (!config || tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert")))
         return tri__fail(TRI_RESOURCE, "out of memory");
     const tri_json *was = tri__checkpoint_state(e->checkpoint), *data = tri__json_get(was, "data"),
-                   *decision = tri__json_get(was, "decision");
+                   *decision = tri__json_get(was, "decision"), *split = tri__json_get(was, "split");
     tri_json *state = data || decision ? tri__json_object() : NULL;
     int failed = 0;
     if (data) failed |= tri__json_set(state, "data", data); /* eval recognises the training table by it */
     if (decision) failed |= tri__json_set(state, "decision", decision);
+    if (state && split) failed |= tri__json_set(state, "split", split);
     tri_checkpoint_out out = {.folder = folder,
                               .step = tri__checkpoint_step(e->checkpoint),
                               .weights = e->weights,

@@ -38,10 +38,16 @@ typedef struct loading {
     served *v;
     tri_inputs inputs;
     int need_labels;
+    int part; /* TRI_PART_ASKED_ALL, ... */
 } loading;
 
 static tri_status load_data(void *context) {
     const loading *l = context;
+    const tri_opened *o = &l->v->opened;
+    if (l->part != TRI_PART_ASKED_ALL)
+        return tri__inputs_open_part(&l->inputs, l->v->table, o->preprocess,
+                                     (tri_rows_for)(l->part - TRI_PART_ASKED_TRAIN),
+                                     tri__json_get(tri__checkpoint_state(o->checkpoint), "split"), &l->v->data);
     return tri__inputs_open(&l->inputs, l->v->table, l->v->opened.preprocess, l->need_labels, &l->v->data);
 }
 
@@ -72,7 +78,7 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
 /* Opens the model and the data. */
 static tri_status open_served(const tri_settings *asked, tri_world *world, const tri_log *log, int need_labels,
                               served *v) {
-    loading l = {.v = v, .need_labels = need_labels};
+    loading l = {.v = v, .need_labels = need_labels, .part = asked->part};
     TRI_TRY(tri__opened_read(asked, world, &v->opened));
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
     TRI_TRY(tri__data_scored(asked->data_path, v->table));
@@ -213,23 +219,29 @@ static tri_status find_kept(const tri_texts *keep, tri_predictions *out) {
     return TRI_OK;
 }
 
-/* Finds the table's rows that are in the data: those whose numbers can be parsed, as when the data was made. */
+/* Finds the table's rows that are in the data: those whose numbers can be parsed, as when the data was made. A part of
+ * the table has labels, too, and some of these rows. */
 static tri_status find_rows(const served *v, tri_predictions *out) {
     tri_fields fields;
+    const int64_t *part = v->data->row;
     int64_t rows = tri__table_rows(out->table), n = 0;
     float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
     out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
-    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, 0, &fields)
+    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, part != NULL, &fields)
                                             : tri__fail(TRI_RESOURCE, "out of memory");
     for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
         tri_bad_field bad;
-        if (tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
+        int is_labelled = !part || tri__labels_class(fields.preprocess,
+                                                     tri__table_field(out->table, row, fields.label)) >= 0;
+        if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
         tri__rows_passed(out->table, row);
     }
     if (status == TRI_OK) tri__fields_free(&fields);
     free(numbers);
     if (status == TRI_OK) status = tri__table_check(out->table);
-    if (status == TRI_OK && n != v->data->n)
+    for (int64_t i = 0; part && i < v->data->n && part[i] < n; i++) out->row[i] = out->row[part[i]];
+    int is_same = part ? !v->data->n || part[v->data->n - 1] < n : n == v->data->n;
+    if (status == TRI_OK && !is_same)
         status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
                            tri__table_path(out->table));
     return status;
@@ -239,7 +251,7 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
  * early. */
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *keep, tri_predictions *out) {
     char file[TRI_PATH_MAX];
-    if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL) return TRI_OK;
+    if (!keep->n && asked->bad_rows == TRI_BAD_ROWS_FAIL && !v->data->row) return TRI_OK;
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
                                  .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));

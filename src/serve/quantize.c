@@ -38,6 +38,7 @@ typedef struct search {
     tri_quantizer quantizer;
     int trained;              /* 1: for int8 products (--quantize int8) */
     char data[TRI_PATH_MAX], trial[TRI_PATH_MAX]; /* the validation table; a folder for candidates */
+    int part;                 /* the part of the table; TRI_PART_ASKED_ALL: the whole */
     layer *layers;            /* [n_layers] */
     int *layer_of;            /* [n_weights]; -1: not quantised */
     tri_dtype *store;         /* [n_weights] */
@@ -124,6 +125,7 @@ static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log
     tri_evaluation made;
     one.checkpoint = (char *)checkpoint;
     one.data_path = s->data;
+    one.part = s->part;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, 0, NULL, log, &made);
@@ -218,6 +220,11 @@ static tri_status choose_data(search *s) {
     tri_data_files files;
     tri_status status = tri__data_files(asked ? asked : recorded, &files);
     const char *chosen = status == TRI_OK ? files.valid[0] ? files.valid : asked ? files.test : "" : "";
+    const tri_settings *run = &s->original.settings;
+    if (!asked && (run->split || run->folds)) { /* one table, of which the run took a part for validation */
+        s->part = TRI_PART_ASKED_VALID;
+        chosen = status == TRI_OK ? files.train : "";
+    }
     if (status == TRI_OK && chosen[0]) return tri__path_join(s->data, "", chosen);
     if (asked && status != TRI_OK) return status;
     if (asked) return tri__fail(TRI_NOINPUT, "%s: has neither a validation nor a test table; name the file", asked);

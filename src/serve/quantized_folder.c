@@ -102,12 +102,13 @@ static tri_json *make_config(const tri_quantizer *z, const tri_dtype *store) {
 static tri_json *make_state(const tri_quantizer *z, const tri_json *facts) {
     const tri_json *was = tri__checkpoint_state(z->original->checkpoint),
                    *data = tri__json_get(was, "data"), /* eval recognises the training table by it */
-                   *decision = tri__json_get(was, "decision");
+                   *decision = tri__json_get(was, "decision"), *split = tri__json_get(was, "split");
     tri_json *quantized = facts ? tri__json_deep_copy(facts) : tri__json_object(), *state = tri__json_object();
     int failed = tri__json_set_new(quantized, "version", tri__json_integer(TRI_QUANTIZED_VERSION));
     failed |= tri__json_set_new(state, "quantized", quantized);
     if (data) failed |= tri__json_set(state, "data", (tri_json *)data);
     if (decision) failed |= tri__json_set(state, "decision", (tri_json *)decision);
+    if (split) failed |= tri__json_set(state, "split", (tri_json *)split);
     if (!failed) return state;
     tri__json_decref(state);
     return NULL;

@@ -40,7 +40,7 @@ typedef struct tri_predictions {
     char **label;      /* [n_classes]; owned */
     float *probs;      /* [n, n_classes] calibrated; owned */
     tri_decision decision;
-    tri_table *table;  /* the input; owned. NULL unless columns are kept or bad rows skipped */
+    tri_table *table;  /* the input; owned. NULL unless columns are kept, bad rows skipped or a part asked for */
     int64_t *row;      /* [n] of table; owned */
     int *column;       /* [n_columns] of table that are kept; owned */
     int n_columns;

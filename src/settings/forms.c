@@ -55,6 +55,29 @@ tri_status tri__profile_parse(const char *text, tri_profile_steps *out) {
                            : tri__fail(TRI_USAGE, "--profile %s: active=N must say how many steps to record", text);
 }
 
+tri_status tri__split_parse(const char *text, double share[static 3]) {
+    const char *at = text;
+    double sum = 0;
+    int n = 0;
+    share[2] = 0;
+    for (;; at++) {
+        char *end;
+        double value = strtod(at, &end);
+        if (end == at || !(value > 0 && value < 1) || n == 3) break;
+        share[n++] = value, sum += value;
+        at = end;
+        if (*at != ',') break;
+    }
+    if (n < 2 || *at)
+        return tri__fail(TRI_USAGE,
+                         "--split %.60s: expected are shares of the rows for training, validation and, if there is a "
+                         "third, test, each above 0 and below 1, for example 0.8,0.1,0.1",
+                         text);
+    if (fabs(sum - 1) > 1e-6)
+        return tri__fail(TRI_USAGE, "--split %.60s: the shares add up to %g, not to 1", text, sum);
+    return TRI_OK;
+}
+
 tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma) {
     static const char *const names[] = {"theta=", "gamma="};
     double *const fields[] = {theta, gamma};

@@ -55,6 +55,8 @@ tri_status tri__threshold_parse(const char *text, tri_threshold *out); /* NULL: 
 enum { TRI_THRESHOLD_TEXT = 64 };
 /* The text that is parsed to it. */
 const char *tri__threshold_text(const tri_threshold *threshold, char out[static TRI_THRESHOLD_TEXT]);
+/* --split: "0.8,0.1,0.1", shares for training, validation and test, which add up to 1; two: no test, 0. */
+tri_status tri__split_parse(const char *text, double share[static 3]);
 
 enum { TRI_STDOUT = 1, TRI_STDERR = 2 };
 /* --redirects, --tee (option): "3" for all n ranks of a machine, or "0:3,1:2" for some; bits as above. */

@@ -43,6 +43,11 @@ static tri_status check_threshold(const char *text) {
     return tri__threshold_parse(text, &threshold);
 }
 
+static tri_status check_split(const char *text) {
+    double share[3];
+    return tri__split_parse(text, share);
+}
+
 static tri_status check_limit(const char *text) {
     int64_t bytes;
     return tri__memory_limit_parse(text, &bytes);
@@ -96,16 +101,22 @@ const tri_option tri__run_options[] = {
         .heading = "optimisation", .help = "passes over the data"),
     ROW(INT, max_steps, LENGTH, .value = "0", .min = 0, .max = 1e15, .commands = "train,plan,choose,simulate,bench",
         .heading = "optimisation", .help = "stop after this many steps; 0: no limit"),
-    ROW(TEXT, split, RUN, .commands = "train,plan,choose,simulate,inspect",
+    ROW(TEXT, split, RUN, .commands = "train,plan,choose,simulate", .check = check_split,
         .help = "data_path is one table: shares of its rows for training, validation and test, e.g. 0.8,0.1,0.1"),
-    ROW(BOOL, stratify, RUN, .value = "false", .commands = "train,plan,choose,simulate,inspect",
-        .help = "split, folds: each part has the classes in equal shares"),
-    ROW(TEXT, group_by, RUN, .commands = "train,plan,choose,simulate,inspect",
+    ROW(BOOL, stratify, RUN, .value = "false", .commands = "train,plan,choose,simulate",
+        .help = "split, folds: each part has the classes in the table's shares"),
+    ROW(TEXT, group_by, RUN, .commands = "train,plan,choose,simulate",
         .help = "split, folds: rows with the same value in this column stay together"),
-    ROW(INT, folds, RUN, .value = "0", .min = 0, .max = 1000, .commands = "train",
+    ROW(INT, split_seed, RUN, .value = "42", .min = 0, .max = 4294967295.0, .commands = "train,plan,choose,simulate",
+        .help = "split, folds: seed of the shuffle that divides the rows; --seed does not change it"),
+    ROW(INT, folds, RUN, .value = "0", .min = 0, .max = 1000, .commands = "train,plan,choose,simulate",
         .help = "k-fold cross-validation: a run for each fold, their mean and spread; 0: none"),
-    ROW(INT, seeds, RUN, .value = "1", .min = 1, .max = 1000, .commands = "train",
+    ROW(INT, fold, RUN, .value = "0", .min = 0, .max = 1000, .commands = "train,plan,choose,simulate",
+        .help = "folds: train only this one, from 1; 0: all, one after the other"),
+    ROW(INT, seeds, NOTHING, .value = "1", .min = 1, .max = 1000, .commands = "train",
         .help = "an ensemble: a run for each of so many seeds, whose probabilities predict averages"),
+    ROW(CHOICE, part, UNRECORDED, .value = "all", .choices = "all|train|valid|test", .commands = "eval,predict",
+        .help = "data_path is the table that the model's run split: only its rows of this part"),
     ROW(INT, max_tokens, NOTHING, .value = "0", FROM(0), .commands = "train,eval,predict,plan,choose,simulate,quantize",
         .help = "most tokens of one text branch in a microbatch; 0: as the data needs"),
 

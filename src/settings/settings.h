@@ -32,7 +32,7 @@ typedef struct tri_settings {
     /* parts of one table */
     char *split, *group_by;        /* split: as given; tri__split_parse parses it */
     int stratify;
-    int64_t folds, seeds;
+    int64_t split_seed, folds, fold, seeds; /* fold: from 1; 0: all */
     /* the run */
     char *config, *data_path, *output_dir, *models_dir, *resume, *device, *profile;
     int64_t batch_size, global_batch_size, epochs, max_steps, num_microbatches;
@@ -70,6 +70,7 @@ typedef struct tri_settings {
     char *memory_limit;                          /* as given; tri__memory_limit_parse parses it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer;
+    int part;                      /* eval, predict: TRI_PART_ASKED_ALL, ...: index of its row's choices */
     int64_t print_program;         /* plan: a rank; TRI_PRINT_NONE, TRI_PRINT_ALL */
     int print_kind;                /* plan: a tri_program_kind */
     char *print_after;             /* plan: a pass's name */
@@ -106,6 +107,7 @@ typedef enum tri_best_by {
     TRI_BEST_ROC_AUC
 } tri_best_by;
 enum { TRI_CALIBRATION_TEMPERATURE, TRI_CALIBRATION_NONE };
+enum { TRI_PART_ASKED_ALL, TRI_PART_ASKED_TRAIN, TRI_PART_ASKED_VALID, TRI_PART_ASKED_TEST };
 /* pipeline_shape, and options whose default depends on the layout: indices of their rows' choices. */
 enum { TRI_SHAPE_ASKED_AUTO, TRI_SHAPE_ASKED_CHAIN, TRI_SHAPE_ASKED_BRANCH };
 enum { TRI_DECIMAL_AUTO, TRI_DECIMAL_POINT, TRI_DECIMAL_COMMA };

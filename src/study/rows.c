@@ -23,8 +23,11 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
         return tri__fail(TRI_NOINPUT, "%s: has no training table (train.csv or the like)", s->data_path);
     TRI_TRY(tri__inputs_make(s, assets, log, beside, &inputs));
     inputs.stop = stop;
-    TRI_TRY(tri__inputs_fit(&inputs, files.train, &out->preprocess, &out->data));
-    return TRI_OK;
+    tri_fitted fitted;
+    tri_status status = tri__inputs_fit(&inputs, &files, &fitted);
+    out->preprocess = fitted.preprocess, out->data = fitted.train, out->valid = fitted.valid;
+    tri__json_decref(fitted.parts);
+    return status;
 }
 
 tri_columns tri__rows_columns(const tri_row_source *rows) {
@@ -68,7 +71,7 @@ int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *s, int64
 tri_status tri__rows_valid(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_row_source *rows) {
     tri_data_files files;
     tri_inputs inputs;
-    if (!rows->data || tri__data_is_table(s->data_path)) return TRI_OK;
+    if (!rows->data || rows->valid || tri__data_is_table(s->data_path)) return TRI_OK;
     TRI_TRY(tri__data_files(s->data_path, &files));
     if (!files.valid[0]) return TRI_OK;
     TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));

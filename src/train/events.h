@@ -76,6 +76,7 @@ typedef struct tri_event {
     const float *probs;            /* [valid->rows, valid->n_classes] of its rows; NULL: none */
     const int32_t *labels;         /* [valid->rows] */
     const tri_json *decision;      /* fitted to them (engine/decision.h); NULL: none */
+    const int64_t *rows;           /* [valid->rows] of the table, from 0; NULL: validation has all of it */
     double seconds;                /* EPOCH, END */
     int best;                      /* EPOCH: the best so far */
     const char *best_by;           /* EPOCH: the figure that decides; NULL: the loss */

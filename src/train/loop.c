@@ -217,6 +217,7 @@ static tri_status end_epoch(loop *l, int last) {
                                               .probs = l->probs,
                                               .labels = s->valid ? s->valid->labels : NULL,
                                               .decision = s->valid ? s->decision : NULL,
+                                              .rows = s->valid ? s->valid->row : NULL,
                                               .seconds = tri__clock() - l->epoch_begin,
                                               .best = best,
                                               .best_by = best_by(s)}));

@@ -51,6 +51,12 @@ static tri_status check_state(const tri_checkpoint *checkpoint) {
     return check_fields(checkpoint, "state.loss_scale", scale, scale_integers, tri__json_is_integer, "a whole number");
 }
 
+/* Of a divided table, rows for validation and test count as well. */
+static int is_other_table(const tri_session *s, const tri_json *state) {
+    const tri_json *was = tri__json_get(state, "split");
+    return s->parts && was && !tri__json_equal(was, s->parts);
+}
+
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
     const tri_json *state = tri__checkpoint_state(checkpoint);
     const char *data = tri__json_string_value(tri__json_get(state, "data")),
@@ -64,7 +70,7 @@ static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpo
     }
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint),
                            .now = now,
-                           .data = data && strcmp(data, digest) != 0,
+                           .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
                            .batch_was = integer(state, "global_batch", s->sampler.batch),
                            .batch_now = s->sampler.batch,
                            .step = tri__checkpoint_step(checkpoint),

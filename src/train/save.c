@@ -54,6 +54,7 @@ static tri_json *state_json(const tri_session *s) {
     if (state && s->best_figures) tri__json_set_new(state, "best_figures", tri__json_deep_copy(s->best_figures));
     if (state && s->at.averaged) tri__json_set_new(state, "averaged_epochs", tri__json_integer(s->at.averaged));
     if (state && s->decision) tri__json_set_new(state, "decision", tri__json_deep_copy(s->decision));
+    if (state && s->parts) tri__json_set_new(state, "split", tri__json_deep_copy(s->parts));
     if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
     if (state && s->at.step && isfinite(s->last.loss))
         tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));

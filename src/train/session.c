@@ -47,7 +47,8 @@ int tri__session_ends_early(const tri_session *s) {
 int tri__session_is_over(const tri_session *s) { return s->at.step >= s->steps || tri__session_ends_early(s); }
 
 static int validates(const tri_session *s, const tri_data_files *files) {
-    return !tri__data_is_table(s->settings->data_path) && files->valid[0];
+    tri_parts_spec parts;
+    return tri__parts_asked(s->settings, &parts) || (!tri__data_is_table(s->settings->data_path) && files->valid[0]);
 }
 
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {
@@ -58,7 +59,7 @@ static tri_status find_tables(const tri_session *s, tri_data_files *files) {
     if (s->settings->early_stopping && !validates(s, files))
         return tri__fail(TRI_USAGE,
                          "--early-stopping %lld: %s has no validation table to look at; give a folder that has a valid "
-                         "table beside train, or leave the option out",
+                         "table beside train, or --split, or leave the option out",
                          (long long)s->settings->early_stopping, path);
     return TRI_OK;
 }
@@ -100,11 +101,17 @@ static tri_status load_tables(void *context) {
     TRI_TRY(tri__inputs_make(s->settings, &s->assets, &s->log, s->settings->output_dir, &inputs));
     inputs.stop = s->stop;
     inputs.counted = rows_counted, inputs.counted_context = s;
-    TRI_TRY(tri__inputs_fit(&inputs, files.train, &s->preprocess, &s->train));
+    tri_fitted fitted;
+    tri_status status = tri__inputs_fit(&inputs, &files, &fitted);
+    s->preprocess = fitted.preprocess, s->train = fitted.train, s->valid = fitted.valid, s->parts = fitted.parts;
+    TRI_TRY(status);
     TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
     TRI_TRY(resolve_weights(s, &inputs));
+    if (s->parts) return TRI_OK;
     if (!validates(s, &files)) {
-        tri__say(&s->log, TRI_LOG_WARN, "no validation table next to the training data: no validation, no best model");
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "no validation table next to the training data: no validation, no best model (--split takes rows of "
+                 "the table for it)");
         return tri__session_check_decision(s);
     }
     TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
@@ -188,6 +195,7 @@ static tri_status open_all(tri_session *s) {
     tri_data_files files;
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__engine_accept(s->settings));
+    TRI_TRY(tri__accept_single(s->settings));
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
     TRI_TRY(find_tables(s, &files));
@@ -258,6 +266,7 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->best_figures);
     tri__json_decref(s->decision);
     tri__json_decref(s->trained);
+    tri__json_decref(s->parts);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->resolved) free(s->resolved.model.class_weights.at);

@@ -141,6 +141,18 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     add_bytes(hash, table, sizeof *table);
 }
 
+/* How rows are divided, where they are. */
+static tri_status hash_parts(XXH3_state_t *hash, const tri_parts_spec *parts) {
+    tri_json *json = parts ? tri__parts_json(parts) : NULL;
+    char *text = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17))
+                      : NULL;
+    if (text) add_text(hash, text);
+    tri__json_decref(json);
+    tri_status status = text || !parts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a token store");
+    free(text);
+    return status;
+}
+
 static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin,
                               stamp *stamp) {
     tri_json *json = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
@@ -154,6 +166,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
         XXH3_128bits_reset(hash);
         add_text(hash, fit ? "fit" : "apply");
         hash_all(hash, spec, recipe, n_texts, &origin->table);
+        status = hash_parts(hash, spec->parts);
         origin->key = digest(hash);
         origin->place = hash_place(spec->path);
     }
@@ -203,7 +216,8 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
                              .n_classes = preprocess->n_classes,
                              .n_texts = preprocess->text[1].n ? 2 : 1,
                              .width = preprocess->width,
-                             .need_labels = spec->need_labels};
+                             .need_labels = spec->need_labels,
+                             .need_parts = spec->parts != NULL};
     for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
     return limits;
 }
@@ -279,11 +293,20 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
     return TRI_OK;
 }
 
+/* part: new memory, [rows of the table]. */
+static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, const tri_preprocess *preprocess,
+                         uint8_t **part) {
+    *part = malloc((size_t)tri__table_rows(table) + 1);
+    if (!*part) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    return tri__parts_find(table, spec->parts, preprocess, *part);
+}
+
 /* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing. */
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
                        const tri_store_origin *origin, const stamp *stamp, whole *w, tri_preprocess **fitted) {
     tri_table *table = NULL;
     tri_store_writer *writer = NULL;
+    uint8_t *part = NULL;
     tri_built *built = calloc(1, sizeof *built);
     tri_status status = built ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     tri_table_options options = {
@@ -291,11 +314,12 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     if (status == TRI_OK) status = tri__table_open(spec->path, &options, &table);
     if (status == TRI_OK && fit) status = tri__preprocess_fit(table, fit, spec->threads, fitted);
     const tri_preprocess *preprocess = fit && status == TRI_OK ? *fitted : spec->preprocess;
+    if (status == TRI_OK && spec->parts) status = divide(spec, table, preprocess, &part);
     if (status == TRI_OK && spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
     if (status == TRI_OK && path) status = prepare_cache(spec, origin);
     if (status == TRI_OK)
         status = tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer);
-    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, writer, built);
+    if (status == TRI_OK) status = tri__dataset_build(spec, preprocess, table, part, writer, built);
     char form[120];
     if (status == TRI_OK) describe_form(table, preprocess, form, sizeof form);
     if (status == TRI_OK)
@@ -311,6 +335,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     tri__table_close(table);
     if (built) tri__bad_list_free(&built->bad);
     free(built);
+    free(part);
     if (status != TRI_OK && fit) {
         tri__preprocess_free(*fitted);
         *fitted = NULL;
@@ -382,6 +407,7 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
 static tri_status open_whole(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **fitted,
                              tri_dataset **out) {
     TRI_ASSERT(spec->max_len >= 2 && spec->threads >= 1);
+    TRI_ASSERT(!spec->parts || spec->need_labels);
     TRI_ASSERT(spec->windows.most < 2 || spec->windows.max_len == spec->max_len);
     double begin = tri__clock();
     *out = NULL;
@@ -403,9 +429,26 @@ tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out) {
 
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
                             tri_dataset **out) {
-    TRI_ASSERT(fit->bad_rows == spec->bad_rows);
+    TRI_ASSERT(fit->bad_rows == spec->bad_rows && fit->parts == spec->parts);
     *preprocess = NULL;
     return open_whole(spec, fit, preprocess, out);
+}
+
+tri_status tri__dataset_part(const tri_dataset *dataset, tri_rows_for part, tri_dataset **out) {
+    const whole *from = (const whole *)dataset;
+    TRI_ASSERT(dataset->part);
+    *out = NULL;
+    whole *w = calloc(1, sizeof *w);
+    if (!w) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__store_share(&from->store, &w->store);
+    if (status == TRI_OK) status = tri__dataset_select(dataset, part, &w->store, &w->data);
+    if (status == TRI_OK && part == TRI_ROWS_TRAIN) { /* skipped rows have no part: they are told once */
+        w->notes = tri__json_incref(from->notes);
+        status = read_bad(w->store.path, w);
+    }
+    if (status == TRI_OK) *out = &w->data;
+    else tri__dataset_close(&w->data);
+    return status;
 }
 
 void tri__dataset_close(tri_dataset *dataset) {

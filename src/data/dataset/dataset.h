@@ -12,7 +12,8 @@
 #include "data/text/tokenizer.h"
 
 typedef struct tri_text_column {
-    int64_t *start;         /* [n + 1] first token of each row */
+    int64_t *start;         /* [n + 1] first token of each row, of those before it */
+    int64_t *place;         /* [n] first token of each row in the store; NULL: start */
     int vocabulary;         /* ids are below it */
 } tri_text_column;
 
@@ -24,6 +25,8 @@ typedef struct tri_dataset {
     tri_text_column text[2];
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     int32_t *labels;          /* [n]; NULL when the table has no labels (predict) */
+    uint8_t *part;            /* [n] tri_rows_for of a divided table; NULL: it is not divided, or this is a part */
+    int64_t *row;             /* [n] of a part: its rows of the whole table; NULL: it is whole */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
     tri_windows windows;      /* how texts are packed: tri__dataset_packed */
     int64_t cut[2];           /* rows whose text has more windows than are kept; 0 where texts are not windowed */
@@ -44,6 +47,7 @@ typedef struct tri_dataset_spec {
     int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
+    const tri_parts_spec *parts;            /* how the rows are divided; NULL: they are not */
     char separator;                         /* of the table's fields; 0: detected */
     size_t keep; /* tri_table_options.keep; 0: the default */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */
@@ -57,9 +61,12 @@ typedef struct tri_dataset_spec {
 /* A text of zero pieces is still [CLS] [SEP]. */
 tri_status tri__dataset_open(const tri_dataset_spec *spec, tri_dataset **out);
 /* The same for training data: preprocessing is fitted on the table first (spec->preprocess is ignored, the policies for
- * bad rows must agree), or comes from the store with the rows. */
+ * bad rows and the parts must agree), or comes from the store with the rows. */
 tri_status tri__dataset_fit(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_preprocess **preprocess,
                             tri_dataset **out);
+/* The rows of one part of a divided table, in their order, as a dataset of its own: with the digest of a table that has
+ * only them. The whole may be closed before it. */
+tri_status tri__dataset_part(const tri_dataset *whole, tri_rows_for part, tri_dataset **out);
 /* What a row's text becomes in a microbatch. */
 tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row);
 /* A row's token ids, as many as text[text].start gives, and its numbers [n_columns]. TRI_IO if the store was truncated

@@ -28,6 +28,8 @@ typedef struct build {
     int64_t room;             /* ids of a text at most */
     int64_t table_rows, rows; /* rows: kept so far */
     uint8_t *skip;            /* [table_rows] */
+    const uint8_t *part;      /* [table_rows] tri_rows_for; NULL: the table is not divided */
+    uint8_t *parts;           /* [rows] of kept rows; NULL likewise */
     int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
     float *numbers;           /* [PIECE, width] */
     int64_t *start;           /* [rows + 1] */
@@ -118,6 +120,7 @@ static tri_status write_piece(build *b, int64_t first, int64_t count) {
         if (kept != i)
             memmove(b->numbers + (size_t)kept * width, b->numbers + (size_t)i * width, width * sizeof *b->numbers);
         if (b->labels) b->labels[b->rows + kept] = b->labels[first + i];
+        if (b->parts) b->parts[b->rows + kept] = b->part[first + i];
         kept++;
     }
     b->rows += kept;
@@ -142,7 +145,9 @@ static tri_status number_pass(build *b) {
     }
     TRI_TRY(tri__table_check(b->fields.table));
     TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_LABELS));
-    return b->labels ? tri__store_append(b->writer, b->labels, (size_t)b->rows * sizeof *b->labels) : TRI_OK;
+    if (b->labels) TRI_TRY(tri__store_append(b->writer, b->labels, (size_t)b->rows * sizeof *b->labels));
+    TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_PARTS));
+    return b->parts ? tri__store_append(b->writer, b->parts, (size_t)b->rows) : TRI_OK;
 }
 
 /* The ids of a text. With windows, one more than there is room for shows that it is cut. */
@@ -224,6 +229,7 @@ static tri_status run(build *b) {
     b->numbers = malloc((PIECE * width + 1) * sizeof *b->numbers);
     b->blocks = calloc(PIECE_BLOCKS, sizeof *b->blocks);
     if (!b->skip || !b->numbers || !b->blocks) return no_memory(b);
+    if (b->part && !(b->parts = malloc(rows + 1))) return no_memory(b);
     if (has_labels(b) && !(b->labels = malloc((rows + 1) * sizeof *b->labels))) return no_memory(b);
     TRI_TRY(number_pass(b));
     b->start = malloc(((size_t)b->rows + 1) * sizeof *b->start);
@@ -233,8 +239,9 @@ static tri_status run(build *b) {
 }
 
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
-                              tri_store_writer *writer, tri_built *built) {
+                              const uint8_t *part, tri_store_writer *writer, tri_built *built) {
     build b = {.spec = spec, .writer = writer, .bad = &built->bad, .cut = built->cut, .room = spec->max_len,
+               .part = part,
                .table_rows = tri__table_rows(table)};
     if (spec->windows.most > 1) b.room = tri__windows_room(&spec->windows);
     if (b.table_rows > INT32_MAX)
@@ -249,6 +256,7 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
     }
     free(b.blocks);
     free(b.start);
+    free(b.parts);
     free(b.labels);
     free(b.numbers);
     free(b.skip);

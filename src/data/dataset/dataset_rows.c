@@ -98,6 +98,17 @@ static tri_status take_labels(const tri_store *store, const tri_row_limits *limi
     return TRI_OK;
 }
 
+static tri_status take_parts(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
+    size_t bytes = store->bytes[TRI_SECTION_PARTS];
+    if (!limits->need_parts && !bytes) return TRI_OK;
+    if (bytes != (size_t)store->rows) return wrong(store, "it does not say which part a row belongs to");
+    TRI_TRY(load(store, TRI_SECTION_PARTS, 1, (void **)&data->part));
+    for (size_t i = 0; i < bytes; i++)
+        if (data->part[i] >= TRI_ROWS_PARTS) return wrong(store, "it has rows of no part");
+    data->memory += (int64_t)bytes;
+    return TRI_OK;
+}
+
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data) {
     uint32_t most;
     data->n = store->rows;
@@ -112,14 +123,17 @@ tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limit
     tri_status status = piece && hash ? take_texts(store, limits, hash, piece, data) : no_memory(store);
     if (status == TRI_OK) status = add(store, TRI_SECTION_NUMBERS, hash, piece, &data->digest, &most);
     if (status == TRI_OK) status = take_labels(store, limits, data);
+    if (status == TRI_OK) status = take_parts(store, limits, data);
     XXH3_freeState(hash);
     free(piece);
     return status;
 }
 
 void tri__dataset_drop(tri_dataset *data) {
-    for (int t = 0; t < 2; t++) free(data->text[t].start);
+    for (int t = 0; t < 2; t++) free(data->text[t].start), free(data->text[t].place);
     free(data->labels);
+    free(data->part);
+    free(data->row);
     *data = (tri_dataset){0};
 }
 
@@ -131,7 +145,8 @@ tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row) {
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids) {
     const int64_t *start = data->text[text].start;
     size_t n = (size_t)(start[row + 1] - start[row]);
-    TRI_TRY(tri__store_read(data->store, IDS[text], (size_t)start[row] * sizeof *ids, n * sizeof *ids, ids));
+    int64_t place = data->text[text].place ? data->text[text].place[row] : start[row];
+    TRI_TRY(tri__store_read(data->store, IDS[text], (size_t)place * sizeof *ids, n * sizeof *ids, ids));
     if (n && largest(ids, n) >= (uint32_t)data->text[text].vocabulary)
         return wrong(data->store, "it was changed while it is in use");
     return TRI_OK;
@@ -139,5 +154,6 @@ tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int3
 
 tri_status tri__dataset_numbers(const tri_dataset *data, int64_t row, float *numbers) {
     size_t bytes = (size_t)data->n_columns * sizeof *numbers;
+    if (data->row) row = data->row[row];
     return tri__store_read(data->store, TRI_SECTION_NUMBERS, (size_t)row * bytes, bytes, numbers);
 }

@@ -10,13 +10,15 @@ typedef struct tri_row_limits {
     int vocabulary[2];       /* ids are below it */
     int64_t max_len;         /* ids of a text, from 1 */
     int n_classes;           /* labels are below it */
-    int n_texts, width, need_labels;
+    int n_texts, width, need_labels, need_parts;
 } tri_row_limits;
 
 /* Reads all of a store once, checks it, and fills in the data's rows, starts, labels and digest. TRI_DATA naming the
  * fault. */
 tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limits, tri_dataset *data);
-/* Frees what that allocated; accepts a zeroed one. */
+/* Fills in `to` with the rows of a part of `from`, whose store it reads through `store`. */
+tri_status tri__dataset_select(const tri_dataset *from, tri_rows_for part, const tri_store *store, tri_dataset *to);
+/* Frees what these allocated; accepts a zeroed one. */
 void tri__dataset_drop(tri_dataset *data);
 
 #endif

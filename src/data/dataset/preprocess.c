@@ -18,6 +18,7 @@ typedef struct fit {
     int threads;
     tri_preprocess *made;
     uint8_t *bad;     /* [rows] */
+    uint8_t *part;    /* [rows] tri_rows_for; NULL: all rows are for training */
     int *place;       /* [n_columns], column indices in the table */
 } fit;
 
@@ -152,6 +153,8 @@ typedef struct tally {
     int64_t filled, numbers, wrong;
 } tally;
 
+static int is_held_out(const fit *f, int64_t row) { return f->part && f->part[row] != TRI_ROWS_TRAIN; }
+
 static tally count_numbers(const fit *f, int column) {
     enum { STRIDE = 4096 };
     const tri_table *table = f->table;
@@ -161,6 +164,7 @@ static tally count_numbers(const fit *f, int column) {
 #pragma omp parallel for num_threads(f->threads) reduction(+ : filled, numbers, wrong)
         for (int64_t row = first; row < end; row++) {
             double value;
+            if (is_held_out(f, row)) continue;
             tri_number number = tri__field_number(&f->made->reading, tri__table_field(table, row, column), &value);
             filled += number != TRI_NUMBER_MISSING;
             numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
@@ -181,7 +185,7 @@ static tri_status find_kind(const fit *f, const char *name, int column, int *cat
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
         tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
-        int wrong = number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+        int wrong = (number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE) && !is_held_out(f, row);
         if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
             return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
         if (wrong) f->bad[row] = 1;
@@ -241,6 +245,17 @@ static tri_status fit_reading(fit *f) {
                      tri__table_name(f->table, found.point));
 }
 
+/* Classes come from all rows, since every part has all of them; the columns are fitted on the rows for training. */
+static tri_status hold_out(fit *f) {
+    int64_t rows = tri__table_rows(f->table);
+    if (!f->spec->parts) return TRI_OK;
+    f->part = malloc((size_t)rows + 1);
+    if (!f->part) return no_memory(tri__table_path(f->table));
+    TRI_TRY(tri__parts_find(f->table, f->spec->parts, f->made, f->part));
+    for (int64_t row = 0; row < rows; row++) f->bad[row] |= is_held_out(f, row);
+    return TRI_OK;
+}
+
 static tri_status run(fit *f, int *categorical) {
     int64_t rows = tri__table_rows(f->table), good = 0;
     int label;
@@ -250,6 +265,7 @@ static tri_status run(fit *f, int *categorical) {
     TRI_TRY(tri__labels_fit(f->table, label, f->spec, f->bad, f->made));
     int positive; /* fail now, not after tokenising */
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
+    TRI_TRY(hold_out(f));
     for (int c = 0; c < f->made->n_columns; c++)
         TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
@@ -280,6 +296,7 @@ tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec
     }
     tri_status status = f.made && f.bad && f.place && f.made->column && f.made->label ? run(&f, f.place + columns)
                                                                                     : no_memory(tri__table_path(table));
+    free(f.part);
     free(f.bad);
     free(f.place);
     if (status == TRI_OK) *out = f.made;

@@ -7,6 +7,7 @@
 #include "base/read_at.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { ALIGN = 64, VERSION = 2, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
+enum { ALIGN = 64, VERSION = 3, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
 static const double LOCK_SECONDS = 5,
                     QUIET_SECONDS = 0.2; /* timeout for a lock; waiting time before a message is logged */
 static const char MAGIC[8] = "TRITOKEN";
@@ -32,7 +33,7 @@ typedef struct header {
     struct {
         uint64_t offset, bytes;
     } section[TRI_SECTION_COUNT];
-    uint64_t zero[6]; /* pads the header to a multiple of ALIGN: every byte of a store is hashed */
+    uint64_t zero[4]; /* pads the header to a multiple of ALIGN: every byte of a store is hashed */
     uint64_t header_hash;           /* of all before it */
 } header;
 
@@ -72,6 +73,7 @@ static int fits(const header *h, tri_section section) {
     switch (section) {
     case TRI_SECTION_NUMBERS: return bytes == rows * (uint64_t)h->width * sizeof(float);
     case TRI_SECTION_LABELS: return bytes == 0 || bytes == rows * sizeof(int32_t);
+    case TRI_SECTION_PARTS: return bytes == 0 || bytes == rows;
     case TRI_SECTION_START0: return bytes == (rows + 1) * sizeof(int64_t);
     case TRI_SECTION_START1: return bytes == 0 || bytes == (rows + 1) * sizeof(int64_t);
     case TRI_SECTION_IDS0:
@@ -181,6 +183,17 @@ tri_status tri__store_open(const char *path, const tri_key *key, const tri_store
 tri_status tri__store_read(const tri_store *store, tri_section section, size_t at, size_t bytes, void *out) {
     TRI_ASSERT(at <= store->bytes[section] && bytes <= store->bytes[section] - at);
     return tri__read_at(store->fd, store->offset[section] + at, out, bytes, store->path);
+}
+
+tri_status tri__store_share(const tri_store *store, tri_store *out) {
+    *out = *store;
+    out->fd = fcntl(store->fd, F_DUPFD_CLOEXEC, 0); /* also shares the lock, which the last one releases */
+    out->path = out->fd < 0 ? NULL : strdup(store->path);
+    if (out->path) return TRI_OK;
+    tri_status status = out->fd < 0 ? fail_errno("share", store->path) : tri__fail(TRI_RESOURCE, "out of memory");
+    if (out->fd >= 0) close(out->fd);
+    *out = (tri_store){0};
+    return status;
 }
 
 void tri__store_close(tri_store *store) {

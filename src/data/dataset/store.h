@@ -25,6 +25,7 @@ typedef enum tri_section {
     TRI_SECTION_START0,      /* int64 [n + 1] */
     TRI_SECTION_IDS1,
     TRI_SECTION_START1,      /* empty: no second text */
+    TRI_SECTION_PARTS,       /* uint8 [n] tri_rows_for; empty: the table is not divided */
     TRI_SECTION_NOTES,       /* JSON: skipped rows, preprocessing fitted on this table */
     TRI_SECTION_COUNT
 } tri_section;
@@ -56,6 +57,8 @@ tri_status tri__store_path(const char *folder, const tri_key *key, char out[stat
 tri_status tri__store_open(const char *path, const tri_key *key, const tri_store_wait *wait, tri_store *out);
 /* Bytes [at, at + bytes) of a section. TRI_IO if the file has been truncated. Thread-safe. */
 tri_status tri__store_read(const tri_store *store, tri_section section, size_t at, size_t bytes, void *out);
+/* Another one of the same file, closed on its own. */
+tri_status tri__store_share(const tri_store *store, tri_store *out);
 void tri__store_close(tri_store *store); /* accepts a zeroed one */
 
 /* path NULL: in memory. */
