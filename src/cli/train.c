@@ -5,6 +5,7 @@
 #include "cli/report.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
+#include "cli/trainings.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
 #include "engine/best.h"
@@ -145,6 +146,11 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     tri__signals_take(cli, TRI_SIGNAL_EARLY);
     tri_status status = tri__cli_settings(&settings, "train", n, args, NULL, 0, &n_words);
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
+    if (status == TRI_OK && tri__trains_several(&settings)) {
+        status = tri__train_several(cli, &settings, n, args);
+        tri__settings_free(&settings);
+        return status;
+    }
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK) status = tri__log_to_check(settings.log_to.at, settings.log_to.n);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);

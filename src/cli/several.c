@@ -1,0 +1,197 @@
+/* several.c - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
+ * their figures side by side. A training that had finished says so and is left as it was; one that was interrupted goes
+ * on. */
+#include "cli/signals.h"
+#include "cli/trainings.h"
+
+#include "base/text.h"
+#include "report/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct several {
+    tri_cli *cli;
+    const tri_settings *settings;
+    int n_args;
+    const char *const *args;
+    int n, folds;            /* trainings; folds: 1, or 0: seeds */
+    tri_training *training;  /* [n] */
+    tri_json *facts;         /* of summary.json or ensemble.json */
+} several;
+
+int tri__trains_several(const tri_settings *settings) {
+    return (settings->folds && !settings->fold) || settings->seeds > 1;
+}
+
+static tri_status accept(const several *s) {
+    const tri_settings *set = s->settings;
+    if (s->folds && set->seeds > 1)
+        return tri__fail(TRI_USAGE,
+                         "--folds %lld and --seeds %lld: give one of them; an ensemble of one fold is --folds %lld "
+                         "--fold 1 --seeds %lld",
+                         (long long)set->folds, (long long)set->seeds, (long long)set->folds, (long long)set->seeds);
+    if (!s->folds && set->seed + set->seeds - 1 > UINT32_MAX)
+        return tri__fail(TRI_USAGE, "--seeds %lld from --seed %lld on: seeds end at %lld", (long long)set->seeds,
+                         (long long)set->seed, (long long)UINT32_MAX);
+    return tri__trainings_accept(s->cli, s->folds ? "--folds" : "--seeds");
+}
+
+/* The number of training i: its fold, or its seed. */
+static int64_t number_of(const several *s, int i) { return s->folds ? i + 1 : s->settings->seed + i; }
+
+static tri_status prepare(several *s, int i) {
+    tri_training *t = &s->training[i];
+    const tri_settings *set = s->settings;
+    char number[24], name[48], cache[TRI_PATH_MAX];
+    snprintf(number, sizeof number, "%lld", (long long)number_of(s, i));
+    snprintf(name, sizeof name, s->folds ? "fold-%s" : "seed-%s", number);
+    snprintf(t->name, sizeof t->name, s->folds ? "fold %s of %d" : "seed %s", number, s->n);
+    TRI_TRY(tri__path_join(t->folder, set->output_dir, name));
+    TRI_TRY(tri__path_join(cache, set->output_dir, "cache")); /* what is the same for all is made once */
+    const tri_change changes[] = {{s->folds ? "fold" : "seed", number},
+                                  {"output_dir", t->folder},
+                                  {"cache_dir", set->cache_dir ? set->cache_dir : cache},
+                                  {"seeds", "1"},
+                                  {"json", "false"}};
+    t->silent = set->quiet || set->json;
+    t->argv = tri__training_argv(s->cli, s->n_args, s->args, changes, 5);
+    return t->argv ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+static tri_status run_all(several *s) {
+    for (int i = 0; i < s->n; i++) {
+        tri_training *t = &s->training[i];
+        TRI_TRY(tri__stop_check(s->cli->stop, "%s was next", t->name));
+        if (!s->settings->quiet) fprintf(s->cli->err, "---- %s, in %s\n", t->name, t->folder);
+        TRI_TRY(tri__training_begin(s->cli, t));
+        (void)tri__training_wait(s->cli, t, 1);
+        TRI_TRY(tri__training_status(t));
+    }
+    return TRI_OK;
+}
+
+/* ---- figures ---- */
+
+/* Mean and standard deviation (of a sample: divided by n - 1) of a figure over all trainings; null where one lacks
+ * it. */
+static void add_moments(const tri_json *runs, const char *figure, tri_json *mean, tri_json *spread) {
+    double sum = 0, squares = 0, n = (double)tri__json_size(runs);
+    const tri_json *run;
+    size_t i;
+    int whole = 1;
+    tri__json_each(runs, i, run) {
+        const tri_json *value = tri__json_get(tri__json_get(run, "figures"), figure);
+        whole &= tri__json_is_number(value);
+        sum += whole ? tri__json_number_value(value) : 0;
+    }
+    tri__json_each(runs, i, run) {
+        double value = tri__json_number_value(tri__json_get(tri__json_get(run, "figures"), figure));
+        squares += (value - sum / n) * (value - sum / n);
+    }
+    tri__json_set_new(mean, figure, whole ? tri__json_real(sum / n) : tri__json_null());
+    tri__json_set_new(spread, figure, whole && n > 1 ? tri__json_real(sqrt(squares / (n - 1))) : tri__json_null());
+}
+
+/* {folds or members: [{fold or seed, folder, figures}], mean, spread}: names of figures are those of an epoch's event
+ * in metrics.jsonl. */
+static tri_status collect(several *s) {
+    tri_json *runs = tri__json_array(), *mean = tri__json_object(), *spread = tri__json_object(), *value;
+    tri_status status = runs && mean && spread ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < s->n && status == TRI_OK; i++) {
+        tri_json *figures, *run;
+        status = tri__training_figures(&s->training[i], &figures);
+        if (status != TRI_OK) break;
+        run = tri__json_pack("{s:I, s:s}", s->folds ? "fold" : "seed", (tri_json_int)number_of(s, i), "folder",
+                             strrchr(s->training[i].folder, '/') + 1);
+        if (figures) tri__json_set_new(run, "figures", figures);
+        tri__json_append_new(runs, run);
+    }
+    const char *name;
+    tri__json_each_member(tri__json_get(tri__json_at(runs, 0), "figures"), name, value)
+        if (!tri__json_is_string(value)) add_moments(runs, name, mean, spread);
+    s->facts = tri__json_pack("{s:s, s:i, s:o, s:o, s:o}", "format",
+                              s->folds ? "trident-folds" : "trident-ensemble", "version", 1,
+                              s->folds ? "folds" : "members", runs, "mean", mean, "spread", spread);
+    if (status == TRI_OK && !tri__json_is_whole(s->facts)) status = tri__fail(TRI_RESOURCE, "out of memory");
+    return status;
+}
+
+/* A row of the table: what it is of, and its figures, in the order of `names`. */
+static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
+    char line[1000];
+    const char *name;
+    tri_json *value;
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", title);
+    tri__json_each_member((tri_json *)names, name, value) {
+        const tri_json *own = tri__json_get(figures, name);
+        if (used + 64 > sizeof line) break;
+        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", name);
+        else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
+        else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
+    }
+    tri__text_table_add(table, "%s", line);
+}
+
+static tri_status print_table(const several *s) {
+    const tri_json *mean = tri__json_get(s->facts, "mean"), *runs = tri__json_get(s->facts, s->folds ? "folds"
+                                                                                                     : "members"), *run;
+    tri_text_table table = {0};
+    size_t i;
+    if (!tri__json_get(mean, "valid_loss")) return TRI_OK; /* no validation */
+    add_row(&table, mean, s->folds ? "fold" : "seed", NULL);
+    tri__json_each(runs, i, run) {
+        char title[24];
+        snprintf(title, sizeof title, "%lld", (long long)number_of(s, (int)i));
+        add_row(&table, mean, title, tri__json_get(run, "figures"));
+    }
+    add_row(&table, mean, "mean", mean);
+    add_row(&table, mean, "spread", tri__json_get(s->facts, "spread"));
+    tri_status status = tri__text_table_print(&table, s->cli->out, s->cli->out_color);
+    tri__text_table_free(&table);
+    return status;
+}
+
+static tri_status print_end(const several *s, const char *path) {
+    FILE *out = s->cli->out;
+    if (s->settings->json) return tri__print_json(out, s->facts);
+    TRI_TRY(print_table(s));
+    if (s->folds) {
+        fprintf(out,
+                "Figures are of each fold's best validation; spread is their standard deviation. All are in %s.\n",
+                path);
+        return TRI_OK;
+    }
+    char *folder = tri__text_quoted(s->settings->output_dir);
+    if (folder)
+        fprintf(out, "ensemble    %s (%d members: what eval, predict and serve take, and average)\n", folder, s->n);
+    tri_status status = folder ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    free(folder);
+    return status;
+}
+
+static tri_status train(several *s) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(accept(s));
+    s->training = calloc((size_t)s->n, sizeof *s->training);
+    if (!s->training) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (int i = 0; i < s->n; i++) TRI_TRY(prepare(s, i));
+    tri__signals_say(TRI_SIGNAL_PASSED_ON);
+    TRI_TRY(run_all(s));
+    TRI_TRY(collect(s));
+    TRI_TRY(tri__path_join(path, s->settings->output_dir, s->folds ? "summary.json" : "ensemble.json"));
+    TRI_TRY(tri__json_save(path, s->facts));
+    return print_end(s, path);
+}
+
+tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args) {
+    int folds = settings->folds && !settings->fold;
+    several s = {.cli = cli, .settings = settings, .n_args = n, .args = args, .folds = folds,
+                 .n = (int)(folds ? settings->folds : settings->seeds)};
+    tri_status status = train(&s);
+    for (int i = 0; s.training && i < s.n; i++) free(s.training[i].argv);
+    free(s.training);
+    tri__json_decref(s.facts);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* trainings.c - starting trainings as processes and waiting for them. */
+#include "cli/trainings.h"
+
+#include "base/text.h"
+#include "comm/start/environment.h"
+#include "launch/rank_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int LOOK_MS = 200; /* how often a request to stop is looked for */
+
+tri_status tri__trainings_accept(const tri_cli *cli, const char *option) {
+    tri_launch launch;
+    TRI_TRY(tri__launch_detect(cli->lookup, &launch));
+    if (launch.launcher == TRI_LAUNCHER_NONE || launch.size == 1) return TRI_OK;
+    return tri__fail(TRI_USAGE,
+                     "%s is several runs, and %s started this process as one rank of a single run: start the command "
+                     "without a launcher (--nproc-per-node gives each run its ranks), or the runs one by one",
+                     option, tri__launcher_text(launch.launcher));
+}
+
+/* ---- the command line ---- */
+
+static const tri_option *row_of(const char *name, size_t length) {
+    char text[TRI_OPTION_FLAG];
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    const tri_option *row = tri__option_find(tri__run_options, text);
+    return row ? row : tri__option_find(tri__model_options, text);
+}
+
+/* How many arguments from args[0] on give an option that is changed; 0: it is not. */
+static int replaced(int n, const char *const *args, const tri_change *changes, int n_changes) {
+    static const char *const truths[] = {"true", "false", "yes", "no", "on", "off"};
+    const char *text = args[0] + 2, *equal = strchr(args[0], '=');
+    const tri_option *row = strncmp(args[0], "--", 2) ? NULL : row_of(text, equal ? (size_t)(equal - text)
+                                                                                  : strlen(text));
+    int is_changed = 0, is_truth = 0;
+    for (int i = 0; row && i < n_changes; i++) is_changed |= row == row_of(changes[i].name, strlen(changes[i].name));
+    if (!is_changed) return 0;
+    for (size_t i = 0; n > 1 && i < sizeof truths / sizeof *truths; i++) is_truth |= !strcasecmp(args[1], truths[i]);
+    return equal || n < 2 || (row->kind == TRI_OPTION_BOOL && !is_truth) ? 1 : 2;
+}
+
+char **tri__training_argv(const tri_cli *cli, int n, const char *const *args, const tri_change *changes,
+                          int n_changes) {
+    size_t bytes = 0, words = (size_t)n + 2 + 2 * (size_t)n_changes;
+    for (int i = 0; i < n_changes; i++) bytes += TRI_OPTION_FLAG + strlen(changes[i].value) + 1;
+    char **argv = malloc((words + 1) * sizeof *argv + bytes), *text = (char *)(argv ? argv + words + 1 : NULL);
+    int used = 0, i = 0;
+    if (!argv) return NULL;
+    argv[used++] = cli->argv[0];
+    argv[used++] = (char *)"train";
+    while (i < n && strcmp(args[i], "--") != 0) {
+        int skip = replaced(n - i, args + i, changes, n_changes);
+        if (!skip) argv[used++] = (char *)args[i];
+        i += skip ? skip : 1;
+    }
+    for (int c = 0; c < n_changes; c++) {
+        argv[used++] = text;
+        tri__option_flag(changes[c].name, text);
+        text += strlen(text) + 1;
+        argv[used++] = text;
+        text = stpcpy(text, changes[c].value) + 1;
+    }
+    argv[used] = NULL;
+    return argv;
+}
+
+/* ---- the process ---- */
+
+static tri_status no_descriptor(void) {
+    return tri__fail(TRI_RESOURCE, "no descriptor for a run: %s; raise `ulimit -n`", strerror(errno));
+}
+
+/* Its output is progress here: results of the command come at its end. */
+static tri_status open_output(const tri_cli *cli, const tri_training *t, int *fd) {
+    if (t->log[0]) {
+        TRI_TRY(tri__folder_make(t->folder));
+        return tri__file_own(t->log, TRI_OWN_APPEND, fd);
+    }
+    *fd = fcntl(fileno(cli->err), F_DUPFD_CLOEXEC, 0);
+    return *fd >= 0 ? TRI_OK : no_descriptor();
+}
+
+tri_status tri__training_begin(const tri_cli *cli, tri_training *t) {
+    sigset_t signals;
+    int out, nowhere = t->silent ? memfd_create("trident-results", MFD_CLOEXEC) : -1;
+    if (t->silent && nowhere < 0) return no_descriptor();
+    tri_status status = open_output(cli, t, &out);
+    if (status != TRI_OK && nowhere >= 0) close(nowhere);
+    TRI_TRY(status);
+    sigprocmask(SIG_SETMASK, NULL, &signals);
+    fflush(NULL);
+    const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = cli->environment,
+                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = out,
+                                .signals = &signals};
+    status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
+    close(out);
+    if (nowhere >= 0) close(nowhere);
+    t->code = -1, t->told = 0;
+    if (status == TRI_OK) return TRI_OK;
+    t->pid = 0;
+    return tri__fail_in(status, "%s", t->name);
+}
+
+static void end(tri_training *t) {
+    int status = 0;
+    while (waitpid(t->pid, &status, 0) < 0 && errno == EINTR) continue;
+    t->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    close(t->pidfd);
+    t->pid = 0;
+}
+
+/* Whether it has ended by now. */
+static int has_ended(const tri_training *t) {
+    struct pollfd one = {.fd = t->pidfd, .events = POLLIN};
+    return t->pid && poll(&one, 1, 0) == 1;
+}
+
+int tri__training_wait(const tri_cli *cli, tri_training *trainings, int n) {
+    for (;;) {
+        struct pollfd first = {.fd = -1, .events = POLLIN};
+        int signal = cli->stop ? atomic_load(&cli->stop->signal) : 0, running = 0;
+        for (int i = 0; i < n; i++) {
+            if (has_ended(&trainings[i])) {
+                end(&trainings[i]);
+                return i;
+            }
+            if (trainings[i].pid && !running++) first.fd = trainings[i].pidfd;
+            if (trainings[i].pid && signal && !trainings[i].told) {
+                kill(trainings[i].pid, signal);
+                trainings[i].told = 1; /* a second one would end it at once */
+            }
+        }
+        if (!running) return -1;
+        (void)poll(&first, 1, LOOK_MS); /* a signal ends the wait, too */
+    }
+}
+
+tri_status tri__training_status(const tri_training *t) {
+    if (t->code == TRI_OK) return TRI_OK;
+    if (t->code == TRI_STOPPED)
+        return tri__fail(TRI_STOPPED, "%s was stopped: the same command goes on with it", t->name);
+    return tri__fail((tri_status)t->code, "%s ended with exit code %d: %s%s", t->name, t->code,
+                     t->log[0] ? "see " : "its message is above", t->log);
+}
+
+tri_status tri__training_figures(const tri_training *t, tri_json **out) {
+    char path[TRI_PATH_MAX];
+    tri_json *summary = NULL;
+    *out = NULL;
+    TRI_TRY(tri__path_join(path, t->folder, "summary.json"));
+    TRI_TRY(tri__json_load(path, TRI_DATA, &summary));
+    const tri_json *best = tri__json_get(tri__json_get(summary, "best"), "figures");
+    if (best) *out = tri__json_deep_copy(best);
+    tri__json_decref(summary);
+    return !best || *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
