@@ -3,9 +3,11 @@
 #include "cli/cli.h"
 
 #include "checkpoint/checkpoint.h"
+#include "serve/ensemble.h"
 
 static tri_status digest(const char *path, char hex[static 33]) {
     tri_checkpoint *checkpoint = NULL;
+    TRI_TRY(tri__ensemble_refuse(path, "digest"));
     TRI_TRY(tri__checkpoint_open(path, 0, &checkpoint));
     tri_status status = tri__checkpoint_digest(checkpoint, hex);
     tri__checkpoint_close(checkpoint);

@@ -180,6 +180,32 @@ static tri_json *decision_json(const tri_evaluation *e) {
     return all;
 }
 
+/* The members of an ensemble, and the ensemble itself. */
+static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
+    char pr[32], average[32], roc[32];
+    tri_text_table table = {0};
+    if (!e->n_members) return TRI_OK;
+    tri__text_table_add(&table, "member\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");
+    for (int i = 0; i <= e->n_members; i++) {
+        const tri_scores *s = i < e->n_members ? &e->member[i].scores : &e->scores;
+        tri__text_table_add(&table, "%s\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f",
+                            i < e->n_members ? e->member[i].folder : "mean of all", s->loss, s->accuracy, s->f1_macro,
+                            area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
+                            s->log_loss);
+    }
+    TRI_TRY(print_table(cli, &table));
+    fputc('\n', cli->out);
+    return TRI_OK;
+}
+
+static tri_json *members_json(const tri_evaluation *e) {
+    tri_json *members = tri__json_array();
+    for (int i = 0; i < e->n_members; i++)
+        tri__json_append_new(members, tri__json_pack("{s:s, s:o}", "folder", e->member[i].folder, "figures",
+                                                     tri__scores_figures(&e->member[i].scores)));
+    return members;
+}
+
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri_json *object = tri__scores_json(&e->scores);
     tri__json_set_new(object, "rows_trained_on",
@@ -187,6 +213,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set_new(object, "decision", decision_json(e));
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
+    if (e->n_members) tri__json_set_new(object, "members", members_json(e));
     tri_status status = tri__print_json(cli->out, object);
     tri__json_decref(object);
     return status;
@@ -201,6 +228,7 @@ static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_worl
     int prints = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
     if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
+    if (status == TRI_OK && prints && !settings->json) status = print_members(cli, &made);
     if (status == TRI_OK && prints) status = settings->json ? print_object(cli, &made) : print_scores(cli, &made);
     tri__progress_close(&sink);
     tri__evaluation_free(&made);

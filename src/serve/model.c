@@ -1,4 +1,5 @@
-/* model.c - a model as a value: an opened checkpoint, the form of its rows, and a batcher over its forward program. */
+/* model.c - a model as a value: an opened checkpoint, or those of an ensemble, the form of its rows, and a batcher over
+ * the forward program. */
 #include "serve/model.h"
 
 #include "engine/evaluate.h"
@@ -6,6 +7,7 @@
 #include "serve/batcher.h"
 #include "serve/crew.h"
 #include "serve/encode.h"
+#include "serve/members.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@ struct tri_model {
     tri_batching batching;   /* with the defaults resolved */
     tri_crew *crew;          /* the other ranks; NULL: none */
     int slot;                /* of the crew; -1: none */
+    tri_members members;     /* of an ensemble, without the first, which `opened` is */
     int parts;               /* microbatches of a batch */
     tri_feed *feed;          /* [parts] */
     float *probs;            /* [parts, max_batch_rows, classes] calibrated; NULL: they stay the engine's */
@@ -27,11 +30,23 @@ struct tri_model {
     void *lists;             /* arrays of the facts */
 };
 
+/* The checkpoint, or those of an ensemble. */
+static tri_status read_members(tri_model *m, const tri_settings *asked) {
+    tri_settings one = *asked; /* borrows its texts */
+    tri_ensemble ensemble;
+    TRI_TRY(tri__ensemble_read(asked->checkpoint, &ensemble));
+    if (ensemble.n) one.checkpoint = ensemble.folder[0];
+    tri_status status = tri__opened_read(&one, m->crew ? tri__crew_world(m->crew) : NULL, &m->opened);
+    if (status == TRI_OK) status = tri__members_read(&ensemble, asked, m->crew, &m->opened, &m->members);
+    tri__ensemble_free(&ensemble);
+    return status;
+}
+
 /* What one rank does alone. */
 static tri_status read_model(tri_model *m, const tri_settings *asked, const tri_batching *batching,
                              const tri_log *log) {
     tri_opened *o = &m->opened;
-    TRI_TRY(tri__opened_read(asked, m->crew ? tri__crew_world(m->crew) : NULL, o));
+    TRI_TRY(read_members(m, asked));
     TRI_TRY(tri__opened_positive(o, NULL, log, &m->facts.positive));
     TRI_TRY(tri__batching_resolve(batching, o, &m->batching));
     tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
@@ -39,9 +54,10 @@ static tri_status read_model(tri_model *m, const tri_settings *asked, const tri_
 }
 
 static tri_status load_model(tri_model *m) {
-    if (m->crew) return tri__crew_add(m->crew, &m->opened, &m->batching, &m->slot);
     tri_counts max = tri__batching_counts(&m->batching, &m->opened);
-    return tri__opened_load(&m->opened, &max, 0);
+    TRI_TRY(m->crew ? tri__crew_add(m->crew, &m->opened, &m->batching, &m->slot)
+                    : tri__opened_load(&m->opened, &max, 0));
+    return tri__members_load(&m->members, m->crew, &m->batching);
 }
 
 /* An opening on a thread of its own, which has a lower priority: a thread may not raise it again. */
@@ -107,9 +123,13 @@ static tri_status find_facts(tri_model *m) {
                                  .n_categories = n_categories,
                                  .label = (const char *const *)p->label,
                                  .positive = m->facts.positive,
-                                 .decision = &m->opened.decision,
+                                 .decision = m->members.n ? &m->members.decision : &m->opened.decision,
                                  .parameters = o->engine.model.n_elements,
                                  .bytes = tri__exec_bytes(o->engine.exec)};
+    for (int i = 0; i < m->members.n; i++) {
+        const tri_engine *engine = &m->members.at[i].opened.engine;
+        m->facts.parameters += engine->model.n_elements, m->facts.bytes += tri__exec_bytes(engine->exec);
+    }
     for (int t = 0; t < m->form.n_texts; t++) {
         m->facts.text[t] = (const char *const *)p->text[t].at;
         m->facts.n_text_columns[t] = p->text[t].n;
@@ -137,7 +157,7 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
     TRI_TRY(m->crew ? tri__crew_run(m->crew, m->slot, m->feed)
                     : tri__engine_lead(engine, TRI_ORDER_RUN, 0, m->feed));
     for (int part = 0; part < m->parts; part++) probs[part] = probs_of(m, part, micro[part].n);
-    return TRI_OK;
+    return tri__members_run(&m->members, m->crew, micro, m->feed, probs);
 }
 
 static tri_status start_batcher(tri_model *m) {
@@ -192,6 +212,7 @@ void tri__model_close(tri_model *m) {
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
     free(m->lists);
+    tri__members_close(&m->members, m->crew);
     if (m->slot >= 0) tri__crew_drop(m->crew, m->slot, &m->opened);
     else tri__opened_close(&m->opened);
     free(m->feed);

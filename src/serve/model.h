@@ -50,7 +50,7 @@ typedef struct tri_model_facts {
     const char *const *label;   /* [n_classes] */
     int positive;               /* class; -1 */
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */
-    int64_t parameters, bytes;  /* bytes: memory of the plan */
+    int64_t parameters, bytes;  /* of all members of an ensemble; bytes: memory of the plan */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
 const tri_preprocess *tri__model_preprocess(const tri_model *model); /* likewise */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "checkpoint/quantized.h"
 #include "engine/asked.h"
+#include "serve/ensemble.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ tri_status tri__original_open(const char *path, size_t room, tri_original *s) {
     char config[TRI_PATH_MAX];
     *s = (tri_original){0};
     TRI_TRY(tri__settings_init(&s->settings));
+    TRI_TRY(tri__ensemble_refuse(path, "this command"));
     TRI_TRY(tri__checkpoint_open(path, 1, &s->checkpoint));
     const char *folder = tri__checkpoint_path(s->checkpoint);
     TRI_TRY(tri__path_join(config, folder, "config.json"));

@@ -1,4 +1,4 @@
-/* predict.c - evaluation and prediction of a table with a checkpoint. */
+/* predict.c - evaluation and prediction of a table with one checkpoint. */
 #include "data/table/columns.h"
 #include "engine/best.h"
 #include "engine/evaluate.h"
@@ -7,8 +7,8 @@
 #include "engine/inputs.h"
 #include "engine/metrics.h"
 #include "engine/trained.h"
+#include "serve/ensemble.h"
 #include "serve/opened.h"
-#include "serve/serve.h"
 #include "base/clock.h"
 #include "checkpoint/folders.h"
 #include "settings/forms.h"
@@ -188,16 +188,39 @@ static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_wor
     return count_trained(v, log, &out->trained_on);
 }
 
-tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                           tri_evaluation *out) {
+/* What an ensemble takes of a member. */
+static tri_status keep_judged(served *v, tri_judged *kept) {
+    const tri_reals *weights = &v->opened.settings.model.class_weights;
+    size_t rows = (size_t)v->data->n, classes = (size_t)v->opened.preprocess->n_classes;
+    *kept = (tri_judged){.n = v->data->n, .n_classes = (int)classes, .probs = v->probs,
+                         .labels = malloc(rows * sizeof *kept->labels),
+                         .weights = weights->n ? malloc(classes * sizeof *kept->weights) : NULL};
+    v->probs = NULL;
+    if (!kept->labels || (weights->n && !kept->weights)) {
+        tri__judged_free(kept);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
+    memcpy(kept->labels, v->data->labels, rows * sizeof *kept->labels);
+    if (weights->n) memcpy(kept->weights, weights->at, classes * sizeof *kept->weights);
+    return TRI_OK;
+}
+
+tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
+                           tri_evaluation *out, tri_judged *kept) {
     served v = {0};
     *out = (tri_evaluation){0};
     tri_status status = evaluate(asked, bootstrap, world, log, &v, out);
+    if (status == TRI_OK && kept && v.opened.place.rank == 0) status = keep_judged(&v, kept);
     close_served(&v);
     return status;
 }
 
 void tri__evaluation_free(tri_evaluation *evaluation) {
+    for (int i = 0; i < evaluation->n_members; i++) {
+        tri__scores_free(&evaluation->member[i].scores);
+        free(evaluation->member[i].folder);
+    }
+    free(evaluation->member);
     tri__scores_free(&evaluation->scores);
     tri__intervals_free(&evaluation->intervals);
     tri__json_decref(evaluation->fitted);
@@ -275,7 +298,7 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
     return TRI_OK;
 }
 
-tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
+tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out) {
     served v = {0};
     *out = (tri_predictions){0};

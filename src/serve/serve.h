@@ -10,6 +10,8 @@
 #include "trident_comm.h"
 
 /* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
+ * settings->checkpoint is a model, or for evaluation and prediction the folder of an ensemble, whose members'
+ * probabilities are averaged (ensemble.h).
  *
  * Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
@@ -21,6 +23,11 @@ typedef struct tri_evaluation {
         double log_loss, ece, brier;
     } before;           /* the temperature */
     tri_intervals intervals;
+    struct {
+        char *folder;
+        tri_scores scores;
+    } *member;          /* [n_members] of an ensemble, whose mean the others are of; owned */
+    int n_members;      /* 0: it is one model */
 } tri_evaluation;
 /* bootstrap: resamples for intervals; 0: none. */
 tri_status tri__serve_eval(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,

@@ -22,8 +22,8 @@ typedef struct tri_built {
 } tri_built;
 
 /* Writes numbers, labels, parts (part [rows of the table]; NULL: it is not divided) and tokens of a table. Memory does
- * not grow with the texts: rows are read, written and released in pieces. Bad rows are listed in *built, which is zeroed
- * before (or, with the policy fail, are an error). */
+ * not grow with the texts: rows are read, written and released in pieces. Bad rows are listed in *built, which is
+ * zeroed before (or, with the policy fail, are an error). */
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
                               const uint8_t *part, tri_store_writer *writer, tri_built *built);
 void tri__bad_list_free(tri_bad_list *bad);
