@@ -182,7 +182,7 @@ static tri_json *decision_json(const tri_evaluation *e) {
 
 /* The members of an ensemble, and the ensemble itself. */
 static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
-    char pr[32], average[32], roc[32];
+    char pr[FIGURE_BYTES], average[FIGURE_BYTES], roc[FIGURE_BYTES];
     tri_text_table table = {0};
     if (!e->n_members) return TRI_OK;
     tri__text_table_add(&table, "member\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");

@@ -94,6 +94,14 @@ static void add_moments(const tri_json *runs, const char *figure, tri_json *mean
     tri__json_set_new(spread, figure, whole && n > 1 ? tri__json_real(sqrt(squares / (n - 1))) : tri__json_null());
 }
 
+/* Whether a member of the figures is a number in some training; others are labels and decisions. */
+static int is_figure(const tri_json *runs, const char *name) {
+    const tri_json *run;
+    size_t i;
+    tri__json_each(runs, i, run) if (tri__json_is_number(tri__json_get(tri__json_get(run, "figures"), name))) return 1;
+    return 0;
+}
+
 /* {folds or members: [{fold or seed, folder, figures}], mean, spread}: names of figures are those of an epoch's event
  * in metrics.jsonl. */
 static tri_status collect(several *s) {
@@ -110,7 +118,7 @@ static tri_status collect(several *s) {
     }
     const char *name;
     tri__json_each_member(tri__json_get(tri__json_at(runs, 0), "figures"), name, value)
-        if (!tri__json_is_string(value)) add_moments(runs, name, mean, spread);
+        if (is_figure(runs, name)) add_moments(runs, name, mean, spread);
     s->facts = tri__json_pack("{s:s, s:i, s:o, s:o, s:o}", "format",
                               s->folds ? "trident-folds" : "trident-ensemble", "version", 1,
                               s->folds ? "folds" : "members", runs, "mean", mean, "spread", spread);

@@ -13,8 +13,8 @@
 
 typedef struct tri_text_column {
     int64_t *start;         /* [n + 1] first token of each row, of those before it */
-    int64_t *place;         /* [n] first token of each row in the store; NULL: start */
     int vocabulary;         /* ids are below it */
+    int64_t *place;         /* [n] first token of each row in the store; NULL: start */
 } tri_text_column;
 
 struct tri_store;

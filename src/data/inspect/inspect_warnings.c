@@ -242,6 +242,19 @@ static tri_status warn_labels(tri_inspector *in) {
     return TRI_OK;
 }
 
+/* Training needs rows to validate on. */
+static tri_status warn_parts(tri_inspector *in) {
+    enum { TRAIN, VALID, TEST };
+    if (!in->table[TRAIN] || in->table[VALID]) return TRI_OK;
+    if (in->table[TEST])
+        return tri__inspect_warn(in, "no_validation", -1,
+                                 "there is no validation table: train takes rows of %s for it with --split 0.9,0.1",
+                                 in->out->split[TRAIN].path);
+    return tri__inspect_warn(in, "no_validation", -1,
+                             "there is one table: train takes rows of it for validation and test with --split "
+                             "0.8,0.1,0.1 --stratify; rows that belong together, as of one customer, need --group-by");
+}
+
 tri_status tri__inspect_warnings(tri_inspector *in) {
     tri_inspection *out = in->out;
     for (int s = 0; s < TRI_SPLITS; s++)
@@ -249,6 +262,7 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
             TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out",
                                       (long long)out->split[s].bad, out->split[s].path));
     TRI_TRY(warn_labels(in));
+    TRI_TRY(warn_parts(in));
     TRI_TRY(warn_deciding(in));
     if (out->primary < 0)
         TRI_TRY(tri__inspect_warn(in, "no_text", -1,
