@@ -39,8 +39,8 @@ static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
                               .log = in->log};
 }
 
-int tri__parts_asked(const tri_settings *s, tri_parts_spec *out) {
-    *out = (tri_parts_spec){.folds = (int)s->folds, .fold = s->fold ? (int)s->fold - 1 : 0, .stratify = s->stratify,
+int tri__division_asked(const tri_settings *s, tri_division *out) {
+    *out = (tri_division){.folds = (int)s->folds, .fold = s->fold ? (int)s->fold - 1 : 0, .stratify = s->stratify,
                             .group_by = s->group_by, .seed = (uint64_t)s->split_seed};
     if (s->split && !s->folds) (void)tri__split_parse(s->split, out->share); /* checked when it was given */
     return s->split || s->folds;
@@ -69,7 +69,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .bins = (int)m->numeric_bins,
         .reading = {tri__settings_decimal(settings), m->missing},
         .bad_rows = (tri_bad_rows)settings->bad_rows};
-    if (tri__parts_asked(settings, &out->parts)) out->spec.parts = &out->parts;
+    if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
 }
 
@@ -89,7 +89,7 @@ static tri_status check_alone(const tri_settings *s, const tri_data_files *files
                      asked, s->data_path, other, files->train, asked, files->train);
 }
 
-tri_json *tri__parts_record(const tri_dataset *whole) {
+tri_json *tri__division_record(const tri_dataset *whole) {
     int64_t rows[TRI_ROWS_PARTS] = {0};
     char digest[24];
     for (int64_t i = 0; i < whole->n; i++) rows[whole->part[i]]++;
@@ -120,7 +120,7 @@ static void say_parts(const tri_inputs *in, const tri_json *record) {
 static tri_status take_parts(const tri_inputs *in, tri_fitted *out) {
     tri_dataset *whole = out->train;
     out->train = NULL;
-    out->parts = tri__parts_record(whole);
+    out->parts = tri__division_record(whole);
     tri_status status = tri__json_is_whole(out->parts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_TRAIN, &out->train);
     if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_VALID, &out->valid);
@@ -167,17 +167,17 @@ tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_pr
 
 tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const tri_preprocess *preprocess,
                                  tri_rows_for part, const tri_json *record, tri_dataset **out) {
-    tri_parts_spec parts;
+    tri_division parts;
     tri_dataset *whole = NULL;
     *out = NULL;
-    if (!record || !tri__parts_asked(in->settings, &parts))
+    if (!record || !tri__division_asked(in->settings, &parts))
         return tri__fail(TRI_USAGE, "--part: the model's run did not split its table (--split, --folds)");
-    if (part == TRI_ROWS_TEST && tri__parts_count(&parts) < TRI_ROWS_PARTS)
+    if (part == TRI_ROWS_TEST && tri__division_count(&parts) < TRI_ROWS_PARTS)
         return tri__fail(TRI_USAGE, "--part test: the model's run kept no rows for a test; there are train and valid");
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.parts = &parts;
     TRI_TRY(tri__dataset_open(&spec, &whole));
-    tri_json *now = tri__parts_record(whole);
+    tri_json *now = tri__division_record(whole);
     tri_status status = tri__json_is_whole(now) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !tri__json_equal(now, record))
         status = tri__fail(TRI_DATA,

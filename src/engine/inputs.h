@@ -22,19 +22,19 @@ tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *asse
 /* The specification of a fit, from the settings; borrows from them. */
 typedef struct tri_fit_spec {
     tri_preprocess_spec spec;
-    tri_parts_spec parts; /* spec.parts, where the settings ask for it */
+    tri_division parts; /* spec.parts, where the settings ask for it */
     char **text; /* the primary text's column, then those of the secondary */
 } tri_fit_spec;
 tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out);
 void tri__fit_spec_free(tri_fit_spec *fit);
 /* How the settings divide one table (--split, --folds): 1, or 0: they do not. Where no fold is named, the first. */
-int tri__parts_asked(const tri_settings *settings, tri_parts_spec *out);
+int tri__division_asked(const tri_settings *settings, tri_division *out);
 /* Training data, and what comes of it. */
 typedef struct tri_fitted {
     tri_preprocess *preprocess;
     tri_dataset *train;
     tri_dataset *valid; /* where one table is divided; else NULL */
-    tri_json *parts;    /* likewise: tri__parts_record */
+    tri_json *parts;    /* likewise: tri__division_record */
 } tri_fitted;
 /* files: what tri__data_files found at the settings' data_path. TRI_USAGE where a table that is to be divided has
  * others beside it. Whatever it returns, the caller frees *out. */
@@ -42,7 +42,7 @@ tri_status tri__inputs_fit(const tri_inputs *inputs, const tri_data_files *files
 void tri__fitted_free(tri_fitted *fitted);
 /* {table: digest of all rows, rows: {training, validation, test}}: what a checkpoint keeps of a divided table. A new
  * reference; NULL: out of memory. */
-tri_json *tri__parts_record(const tri_dataset *whole);
+tri_json *tri__division_record(const tri_dataset *whole);
 /* The positive class of two, which is logged: positive_label, else the rarer label of the training rows, in a tie the
  * last one. Beyond two classes -1. */
 tri_status tri__inputs_positive(const tri_inputs *inputs, const tri_preprocess *preprocess, const tri_dataset *train,

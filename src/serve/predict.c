@@ -33,6 +33,15 @@ static void close_served(served *v) {
     tri__opened_close(&v->opened);
 }
 
+/* The table to read; of a part, the one that the model's run divided: a folder's training table. */
+static tri_status find_table(const tri_settings *asked, char out[static TRI_PATH_MAX]) {
+    tri_data_files files;
+    if (asked->part == TRI_PART_ASKED_ALL) return tri__data_scored(asked->data_path, out);
+    TRI_TRY(tri__data_files(asked->data_path, &files));
+    if (files.train[0]) return tri__path_join(out, "", files.train);
+    return tri__fail(TRI_NOINPUT, "%s: has no training table, whose part could be taken (--part)", asked->data_path);
+}
+
 /* What load_data takes. */
 typedef struct loading {
     served *v;
@@ -81,7 +90,7 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
     loading l = {.v = v, .need_labels = need_labels, .part = asked->part};
     TRI_TRY(tri__opened_read(asked, world, &v->opened));
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
-    TRI_TRY(tri__data_scored(asked->data_path, v->table));
+    TRI_TRY(find_table(asked, v->table));
     TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
     return tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l);
 }
@@ -278,7 +287,7 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
                                  .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
-    TRI_TRY(tri__data_scored(asked->data_path, file));
+    TRI_TRY(find_table(asked, file));
     TRI_TRY(tri__table_open(file, &options, &out->table));
     TRI_TRY(find_kept(keep, out));
     return find_rows(v, out);

@@ -47,8 +47,8 @@ int tri__session_ends_early(const tri_session *s) {
 int tri__session_is_over(const tri_session *s) { return s->at.step >= s->steps || tri__session_ends_early(s); }
 
 static int validates(const tri_session *s, const tri_data_files *files) {
-    tri_parts_spec parts;
-    return tri__parts_asked(s->settings, &parts) || (!tri__data_is_table(s->settings->data_path) && files->valid[0]);
+    tri_division parts;
+    return tri__division_asked(s->settings, &parts) || (!tri__data_is_table(s->settings->data_path) && files->valid[0]);
 }
 
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {

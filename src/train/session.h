@@ -40,7 +40,7 @@ struct tri_session {
     tri_preprocess *preprocess;
     int positive;                     /* class that figures are for; -1: more than two classes */
     tri_dataset *train, *valid;       /* valid NULL: none */
-    tri_json *parts;                  /* tri__parts_record, where they are parts of one table; else NULL */
+    tri_json *parts;                  /* tri__division_record, where they are parts of one table; else NULL */
     tri_sampler sampler;
     tri_loader *loader;
     tri_engine engine;

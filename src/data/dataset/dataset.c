@@ -142,8 +142,8 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
 }
 
 /* How rows are divided, where they are. */
-static tri_status hash_parts(XXH3_state_t *hash, const tri_parts_spec *parts) {
-    tri_json *json = parts ? tri__parts_json(parts) : NULL;
+static tri_status hash_parts(XXH3_state_t *hash, const tri_division *parts) {
+    tri_json *json = parts ? tri__division_json(parts) : NULL;
     char *text = json ? tri__json_text(json, TRI_JSON_COMPACT | TRI_JSON_SORT_KEYS | TRI_JSON_REAL_PRECISION(17))
                       : NULL;
     if (text) add_text(hash, text);
@@ -298,7 +298,7 @@ static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, c
                          uint8_t **part) {
     *part = malloc((size_t)tri__table_rows(table) + 1);
     if (!*part) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    return tri__parts_find(table, spec->parts, preprocess, *part);
+    return tri__division_find(table, spec->parts, preprocess, *part);
 }
 
 /* Builds the store; path NULL: in memory. fitted: receives the fitted preprocessing. */

@@ -47,7 +47,7 @@ typedef struct tri_dataset_spec {
     int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */
     int threads;                            /* the result is the same for any number */
     tri_bad_rows bad_rows;
-    const tri_parts_spec *parts;            /* how the rows are divided; NULL: they are not */
+    const tri_division *parts;            /* how the rows are divided; NULL: they are not */
     char separator;                         /* of the table's fields; 0: detected */
     size_t keep; /* tri_table_options.keep; 0: the default */
     const char *cache;                      /* folder of token stores; NULL: none, the data stays in memory */

@@ -251,7 +251,7 @@ static tri_status hold_out(fit *f) {
     if (!f->spec->parts) return TRI_OK;
     f->part = malloc((size_t)rows + 1);
     if (!f->part) return no_memory(tri__table_path(f->table));
-    TRI_TRY(tri__parts_find(f->table, f->spec->parts, f->made, f->part));
+    TRI_TRY(tri__division_find(f->table, f->spec->parts, f->made, f->part));
     for (int64_t row = 0; row < rows; row++) f->bad[row] |= is_held_out(f, row);
     return TRI_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef TRI_DATA_DATASET_PREPROCESS_H
 #define TRI_DATA_DATASET_PREPROCESS_H
 
-#include "data/dataset/parts.h"
+#include "data/dataset/division.h"
 #include "data/table/reading.h"
 #include "layout/columns.h"
 
@@ -67,7 +67,7 @@ typedef struct tri_preprocess_spec {
     int bins;                 /* piecewise: at most, of a column */
     tri_reading reading;      /* decimal 0: detected */
     tri_bad_rows bad_rows;    /* skip: a row with a bad number or label is ignored */
-    const tri_parts_spec *parts; /* columns are fitted on the rows for training; NULL: on all */
+    const tri_division *parts; /* columns are fitted on the rows for training; NULL: on all */
 } tri_preprocess_spec;
 
 /* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers (the others are then bad);

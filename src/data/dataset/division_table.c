@@ -1,5 +1,5 @@
-/* parts_table.c - the parts of a table: labels and groups are read, rows divided, and classes counted. */
-#include "data/dataset/parts.h"
+/* division_table.c - the parts of a table: labels and groups are read, rows divided, and classes counted. */
+#include "data/dataset/division.h"
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -23,7 +23,7 @@ static uint64_t hash_group(tri_field_text field, int64_t row) {
     return field.length ? tri__hash64(0, field.text, field.length) : tri__hash64(1, &row, sizeof row);
 }
 
-static tri_status read_rows(const tri_table *table, const tri_parts_spec *spec, const tri_preprocess *preprocess,
+static tri_status read_rows(const tri_table *table, const tri_division *spec, const tri_preprocess *preprocess,
                             read *r) {
     int label, group = -1;
     TRI_TRY(tri__table_find(table, preprocess->label_name, &label));
@@ -38,8 +38,8 @@ static tri_status read_rows(const tri_table *table, const tri_parts_spec *spec, 
 }
 
 /* What to try where a part has no row of a class that has `rows`. */
-static const char *advice(const tri_parts_spec *spec, int64_t rows, char out[static 400]) {
-    int parts = tri__parts_count(spec);
+static const char *advice(const tri_division *spec, int64_t rows, char out[static 400]) {
+    int parts = tri__division_count(spec);
     if (rows < parts)
         snprintf(out, 400, "a class needs a row for each of %d %s: add rows of it, join it with another class, or "
                            "leave its rows out", parts, spec->folds ? "folds" : "parts");
@@ -52,9 +52,9 @@ static const char *advice(const tri_parts_spec *spec, int64_t rows, char out[sta
 }
 
 /* Every class of the table must be in every part. */
-static tri_status check_classes(const tri_table *table, const tri_parts_spec *spec, const tri_preprocess *preprocess,
+static tri_status check_classes(const tri_table *table, const tri_division *spec, const tri_preprocess *preprocess,
                                 read *r) {
-    int parts = tri__parts_count(spec), classes = preprocess->n_classes;
+    int parts = tri__division_count(spec), classes = preprocess->n_classes;
     int64_t n = 0;
     for (int64_t row = 0; row < tri__table_rows(table); row++)
         if (r->class[row] >= 0) r->count[r->at[row] * classes + r->class[row]]++, n++;
@@ -76,25 +76,25 @@ static tri_status check_classes(const tri_table *table, const tri_parts_spec *sp
     return TRI_OK;
 }
 
-static uint8_t part_of(const tri_parts_spec *spec, uint16_t at) {
+static uint8_t part_of(const tri_division *spec, uint16_t at) {
     if (at == TRI_FOLDS_MAX) return TRI_ROWS_NONE;
     if (!spec->folds) return (uint8_t)at;
     return at == spec->fold ? TRI_ROWS_VALID : TRI_ROWS_TRAIN;
 }
 
-tri_status tri__parts_find(const tri_table *table, const tri_parts_spec *spec, const tri_preprocess *preprocess,
+tri_status tri__division_find(const tri_table *table, const tri_division *spec, const tri_preprocess *preprocess,
                            uint8_t *part) {
     size_t rows = (size_t)tri__table_rows(table), classes = (size_t)preprocess->n_classes;
     read r = {.class = malloc((rows + 1) * sizeof *r.class),
               .group = malloc((rows + 1) * sizeof *r.group),
               .at = malloc((rows + 1) * sizeof *r.at),
-              .count = calloc((size_t)tri__parts_count(spec) * classes + 1, sizeof *r.count)};
+              .count = calloc((size_t)tri__division_count(spec) * classes + 1, sizeof *r.count)};
     tri_status status = r.class && r.group && r.at && r.count
                             ? read_rows(table, spec, preprocess, &r)
                             : tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    const tri_parts_rows all = {.n = (int64_t)rows, .class = r.class, .n_classes = (int)classes,
+    const tri_division_rows all = {.n = (int64_t)rows, .class = r.class, .n_classes = (int)classes,
                                 .group = spec->group_by ? r.group : NULL};
-    if (status == TRI_OK) status = tri__parts_divide(spec, &all, r.at);
+    if (status == TRI_OK) status = tri__division_make(spec, &all, r.at);
     if (status == TRI_OK) status = check_classes(table, spec, preprocess, &r);
     for (size_t row = 0; row < rows && status == TRI_OK; row++) part[row] = part_of(spec, r.at[row]);
     free(r.count);

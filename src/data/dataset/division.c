@@ -1,8 +1,8 @@
-/* parts.c - divides rows into parts. Rows and groups are shuffled by sorting hashes of (seed, row), (seed, group).
+/* division.c - divides rows into parts. Rows and groups are shuffled by sorting hashes of (seed, row), (seed, group).
  * Largest remainders and the order in which classes are dealt are those of scikit-learn's splitters, so that counts
  * agree; which rows a part gets differs. Groups: greedy, as in StratifiedGroupKFold, by the change of Pearson's
  * chi-squared. */
-#include "data/dataset/parts.h"
+#include "data/dataset/division.h"
 
 #include "base/hash.h"
 
@@ -15,15 +15,15 @@ const char *tri__rows_for(tri_rows_for part) {
     return names[part];
 }
 
-int tri__parts_count(const tri_parts_spec *spec) {
+int tri__division_count(const tri_division *spec) {
     return spec->folds ? spec->folds : spec->share[TRI_ROWS_TEST] > 0 ? 3 : 2;
 }
 
-static double share_of(const tri_parts_spec *spec, int part) {
+static double share_of(const tri_division *spec, int part) {
     return spec->folds ? 1.0 / spec->folds : spec->share[part];
 }
 
-tri_json *tri__parts_json(const tri_parts_spec *spec) {
+tri_json *tri__division_json(const tri_division *spec) {
     return tri__json_pack("{s:[f, f, f], s:i, s:i, s:b, s:s*, s:I}", "shares", spec->share[0], spec->share[1],
                           spec->share[2], "folds", spec->folds, "fold", spec->fold, "stratify", spec->stratify,
                           "group_by", spec->group_by, "seed", (tri_json_int)spec->seed);
@@ -37,7 +37,7 @@ typedef struct item {
 } item;
 
 typedef struct division {
-    const tri_parts_spec *spec;
+    const tri_division *spec;
     int parts, n_classes;
     item *item;      /* [n] rows that have a class */
     int64_t n;
@@ -215,8 +215,8 @@ static tri_status divide_groups(const division *d) {
     return status;
 }
 
-tri_status tri__parts_divide(const tri_parts_spec *spec, const tri_parts_rows *rows, uint16_t *at) {
-    division d = {.spec = spec, .parts = tri__parts_count(spec), .n_classes = rows->n_classes, .at = at};
+tri_status tri__division_make(const tri_division *spec, const tri_division_rows *rows, uint16_t *at) {
+    division d = {.spec = spec, .parts = tri__division_count(spec), .n_classes = rows->n_classes, .at = at};
     d.item = malloc(((size_t)rows->n + 1) * sizeof *d.item);
     d.total = calloc((size_t)rows->n_classes + 1, sizeof *d.total);
     tri_status status = d.item && d.total ? TRI_OK : no_memory();

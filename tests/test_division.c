@@ -1,4 +1,4 @@
-/* test_parts.c - rows of one table divided into parts and folds: counts as scikit-learn's, groups together, nothing
+/* test_division.c - rows of one table divided into parts and folds: counts as scikit-learn's, groups together, nothing
  * that depends on other rows; the datasets of the parts. */
 #include "data/dataset/dataset.h"
 #include "fitted_table.h"
@@ -6,10 +6,10 @@
 enum { ROWS = 2000, CLASSES = 5 };
 
 /* The parts of n rows; at [n] on return. */
-static void divide(const tri_parts_spec *spec, int64_t n, const int32_t *class, int n_classes, const uint64_t *group,
+static void divide(const tri_division *spec, int64_t n, const int32_t *class, int n_classes, const uint64_t *group,
                    uint16_t *at) {
-    const tri_parts_rows rows = {.n = n, .class = class, .n_classes = n_classes, .group = group};
-    assert_int_equal(tri__parts_divide(spec, &rows, at), TRI_OK);
+    const tri_division_rows rows = {.n = n, .class = class, .n_classes = n_classes, .group = group};
+    assert_int_equal(tri__division_make(spec, &rows, at), TRI_OK);
 }
 
 static void count(const uint16_t *at, const int32_t *class, int64_t n, int64_t (*out)[CLASSES], int parts) {
@@ -31,12 +31,12 @@ static void compare_counts(char *line) {
     int folds = strncmp(line, "folds", 5) == 0;
     char *next = line + 5;
     int parts = (int)read_number(&next);
-    tri_parts_spec spec = {.folds = folds ? parts : 0, .stratify = 1, .seed = 7};
+    tri_division spec = {.folds = folds ? parts : 0, .stratify = 1, .seed = 7};
     for (int p = 0; p < 3; p++) spec.share[p] = strtod(next, &next);
     int classes = (int)read_number(&next);
     for (int c = 0; c < classes; c++)
         for (int64_t k = read_number(&next); k > 0; k--) class[n++] = c;
-    assert_true(n <= ROWS && parts <= 8 && classes <= CLASSES && tri__parts_count(&spec) == parts);
+    assert_true(n <= ROWS && parts <= 8 && classes <= CLASSES && tri__division_count(&spec) == parts);
     divide(&spec, n, class, classes, NULL, at);
     count(at, class, n, have, parts);
     for (int p = 0; p < parts; p++)
@@ -67,7 +67,7 @@ static void sizes_and_rare_classes(void **state) {
     uint16_t at[ROWS], again[ROWS];
     int64_t have[3][CLASSES];
     for (int i = 0; i < ROWS; i++) class[i] = i == 5 || i == 99 || i == 1000 ? 2 : i == 7 ? -1 : i % 2;
-    tri_parts_spec spec = {.share = {0.8, 0.15, 0.05}, .stratify = 1, .seed = 1};
+    tri_division spec = {.share = {0.8, 0.15, 0.05}, .stratify = 1, .seed = 1};
     divide(&spec, ROWS, class, 3, NULL, at);
     count(at, class, ROWS, have, 3);
     for (int p = 0; p < 3; p++) assert_int_equal(have[p][2], 1);
@@ -77,7 +77,7 @@ static void sizes_and_rare_classes(void **state) {
     spec.seed = 2;
     divide(&spec, ROWS, class, 3, NULL, again);
     assert_memory_not_equal(at, again, sizeof at);
-    spec = (tri_parts_spec){.share = {0.7, 0.2, 0.1}, .seed = 1};
+    spec = (tri_division){.share = {0.7, 0.2, 0.1}, .seed = 1};
     divide(&spec, ROWS, class, 3, NULL, at);
     count(at, class, ROWS, have, 3);
     static const int64_t want[] = {1399, 400, 200}; /* 1999 rows: 1399.3, 399.8, 199.9 */
@@ -91,7 +91,7 @@ static void folds_cover_every_row_once(void **state) {
     uint16_t at[ROWS];
     int64_t have[7] = {0};
     for (int i = 0; i < ROWS; i++) class[i] = i % 3;
-    tri_parts_spec spec = {.folds = 7, .seed = 3};
+    tri_division spec = {.folds = 7, .seed = 3};
     divide(&spec, ROWS, class, 3, NULL, at);
     for (int i = 0; i < ROWS; i++) {
         assert_true(at[i] < 7);
@@ -104,7 +104,7 @@ static void folds_cover_every_row_once(void **state) {
 static void groups_stay_together(void **state) {
     (void)state;
     static const struct {
-        tri_parts_spec spec;
+        tri_division spec;
         double share[4];
     } cases[] = {{{.share = {0.8, 0.1, 0.1}, .seed = 4}, {0.8, 0.1, 0.1}},
                  {{.share = {0.8, 0.1, 0.1}, .stratify = 1, .seed = 4}, {0.8, 0.1, 0.1}},
@@ -120,7 +120,7 @@ static void groups_stay_together(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         uint16_t at[ROWS];
         int64_t have[4][CLASSES], all[2] = {0};
-        int parts = tri__parts_count(&cases[k].spec);
+        int parts = tri__division_count(&cases[k].spec);
         divide(&cases[k].spec, ROWS, class, 2, group, at);
         for (int i = 1; i < ROWS; i++)
             if (group[i] == group[i - 1]) assert_int_equal(at[i], at[i - 1]);
@@ -145,7 +145,7 @@ static void a_large_group_comes_first(void **state) {
     uint16_t at[ROWS];
     for (int i = 0; i < ROWS; i++) group[i] = i < ROWS / 2 ? 7 : (uint64_t)i * 0x9E3779B97F4A7C15u;
     for (uint64_t seed = 0; seed < 16; seed++) {
-        const tri_parts_spec spec = {.share = {0.8, 0.1, 0.1}, .seed = seed};
+        const tri_division spec = {.share = {0.8, 0.1, 0.1}, .seed = seed};
         int64_t have[3][CLASSES];
         divide(&spec, ROWS, class, 1, group, at);
         count(at, class, ROWS, have, 3);
@@ -168,7 +168,7 @@ static void a_class_without_rows_is_named(void **state) {
     (void)state;
     static const struct {
         int rows;
-        tri_parts_spec spec;
+        tri_division spec;
         const char *want;
     } cases[] = {
         {20, {.share = {0.8, 0.1, 0.1}, .stratify = 1}, "no row of class \"a\" for "},
@@ -194,7 +194,7 @@ static void a_class_without_rows_is_named(void **state) {
 /* Columns are fitted on the rows for training: another row changes nothing. */
 static void held_out_rows_do_not_leak(void **state) {
     (void)state;
-    const tri_parts_spec parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
+    const tri_division parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
     uint8_t part[200];
     double mean[3] = {0}, all = 0, n = 0;
     for (int changed = -1; changed < 200; changed += 20) {
@@ -205,7 +205,7 @@ static void held_out_rows_do_not_leak(void **state) {
         write_rows(200, changed);
         assert_int_equal(tri__table_open(path, NULL, &table), TRI_OK);
         assert_int_equal(tri__preprocess_fit(table, &spec, 1, &made), TRI_OK);
-        assert_int_equal(tri__parts_find(table, &parts, made, part), TRI_OK);
+        assert_int_equal(tri__division_find(table, &parts, made, part), TRI_OK);
         if (changed < 0) {
             mean[0] = made->column[0].mean, mean[1] = made->column[0].deviation, mean[2] = made->column[0].fill;
             for (int i = 0; i < 200; i++)
@@ -226,7 +226,7 @@ static void held_out_rows_do_not_leak(void **state) {
 
 static tri_tokenizer *both[2];
 
-static tri_dataset *open_table(const tri_parts_spec *parts, const tri_preprocess *given, const char *cache,
+static tri_dataset *open_table(const tri_division *parts, const tri_preprocess *given, const char *cache,
                                tri_preprocess **preprocess) {
     tri_preprocess_spec fit = spec_of(1, 2);
     tri_dataset_spec spec = {.path = path, .tokenizer = both, .max_len = 16, .need_labels = 1, .threads = 2,
@@ -242,7 +242,7 @@ static tri_dataset *open_table(const tri_parts_spec *parts, const tri_preprocess
  * whole table, of which there is one. */
 static void a_part_is_a_table_of_its_rows(void **state) {
     (void)state;
-    const tri_parts_spec parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
+    const tri_division parts = {.share = {0.6, 0.2, 0.2}, .stratify = 1, .seed = 9};
     char cache[128], vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n", file[128];
     snprintf(cache, sizeof cache, "%s/cache", folder);
     snprintf(file, sizeof file, "%s/vocab.txt", folder);
