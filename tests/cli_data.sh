@@ -164,10 +164,11 @@ expect_code 0
 expect_text "$err" "columns: size: numeric, 1 missing; colour: 3 categories, 24 missing; shop: 3 categories"
 expect_text kinds-run/checkpoint-6/preprocessing.json '"version": 2' '"light blue"' quantiles
 valid=$(sed -n '/"valid"/,$s/.*"loss": \([0-9.e-]*\).*/\1/p' kinds-run/summary.json | head -n 1)
-run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet
+run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet --calibration none
 expect_code 0
 expect "eval computes what validation did" is "$(json_number loss "$out")" == "$valid"
-run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet --cache-dir eval-cache --num-workers 2
+run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet --cache-dir eval-cache --num-workers 2 \
+    --calibration none
 expect "a store for eval" is "$(json_number loss "$out")" == "$valid"
 expect "eval keeps a store where it is told to" test -n "$(ls eval-cache/*.tokens)"
 sed 's/light blue/violet/' kinds/test.csv >violet.csv
