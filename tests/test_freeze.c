@@ -154,7 +154,7 @@ static void a_new_pooler_has_the_head_s_rate(void **state) {
     tiny_open(&t, "cpu", 1, 0, 0, 1);
     t.encoder[0].family = TRI_FAMILY_ELECTRA;
     t.encoder[0].embedding_size = t.encoder[0].hidden_size;
-    tri__model_make(&t.arena, &t.config, t.encoder, 0, (tri_texts){0}, &t.model);
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){0}, (tri_texts){0}, &t.model);
     OK(tri__model_tune(&t.model, &(tri_recipe){.head = 10}));
     assert_true(rate_of(&t.model, "primary.pooler.dense.weight") == 10);
     tiny_close(&t);
@@ -197,7 +197,7 @@ static void stages_are_balanced_by_what_is_trained(void **state) {
     int first[2] = {0};
     tiny_open(&t, "cpu", 1, 0, 0, 2);
     t.encoder[0].num_hidden_layers = 12, t.encoder[0].hidden_size = 64, t.encoder[0].intermediate_size = 256;
-    tri__model_make(&t.arena, &t.config, t.encoder, 0, (tri_texts){0}, &t.model);
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){0}, (tri_texts){0}, &t.model);
     t.in.mesh.pp = 2, t.in.staging.schedule = TRI_SCHEDULE_1F1B;
     for (int frozen = 0; frozen < 2; frozen++) {
         if (frozen) OK(tri__model_tune(&t.model, &(tri_recipe){.freezes_embeddings = 1, .frozen_layers = 6}));
