@@ -151,6 +151,9 @@ const tri_option tri__run_options[] = {
         .help = "figure of validation that decides which checkpoint is the best"),
     ROW(INT, early_stopping, NOTHING, .value = "0", .min = 0, .max = 1e9, .commands = "train",
         .help = "end the run after so many validations without a better one; 0: never"),
+    ROW(INT, until_epoch, UNRECORDED, .value = "0", .min = 0, .max = 1e9, .commands = "train",
+        .help = "end after this epoch with a checkpoint; learning rates stay those of all epochs, and the same command "
+                "with a higher number goes on; 0: to the end"),
     ROW(CHOICE, calibration, NOTHING, .value = "temperature", .choices = "temperature|none",
         .commands = "train,eval,predict,serve",
         .help = "probabilities are scaled by a temperature that is fitted to validation and kept with the model; none: "

@@ -27,6 +27,7 @@ typedef struct tri_settings {
     double focal_gamma, label_smoothing;
     int best_by;                   /* tri_best_by: index of its row's choices */
     int64_t early_stopping;
+    int64_t until_epoch;           /* 0: to the end */
     int calibration;               /* TRI_CALIBRATION_TEMPERATURE, ...: index of its row's choices */
     char *threshold;               /* as given; tri__threshold_parse parses it. NULL: the likeliest class */
     /* parts of one table */

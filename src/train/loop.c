@@ -377,6 +377,11 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
                      "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume "
                      "never begins anew",
                      (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+        else if (tri__session_ends_here(s))
+            tri__say(&s->log, TRI_LOG_INFO,
+                     "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
+                     "as it is. A higher --until-epoch, or none, goes on",
+                     (long long)s->at.step, (long long)s->steps, (long long)s->settings->until_epoch);
         else
             tri__say(&s->log, TRI_LOG_INFO,
                      "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "

@@ -44,7 +44,14 @@ int tri__session_ends_early(const tri_session *s) {
     return patience && s->at.not_better >= patience && s->at.step < s->steps;
 }
 
-int tri__session_is_over(const tri_session *s) { return s->at.step >= s->steps || tri__session_ends_early(s); }
+int tri__session_ends_here(const tri_session *s) {
+    int64_t epochs = s->settings->until_epoch;
+    return epochs && s->at.step < s->steps && s->at.step / s->batches >= epochs;
+}
+
+int tri__session_is_over(const tri_session *s) {
+    return s->at.step >= s->steps || tri__session_ends_early(s) || tri__session_ends_here(s);
+}
 
 static int validates(const tri_session *s, const tri_data_files *files) {
     tri_division parts;

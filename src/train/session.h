@@ -106,7 +106,9 @@ double tri__session_rate(const tri_session *session);    /* the learning rate of
 /* Whether so many validations in a row were not better that the run ends before its last step (--early-stopping). It
  * follows from the position, so a run that is continued after that has ended. */
 int tri__session_ends_early(const tri_session *session);
-int tri__session_is_over(const tri_session *session);    /* that, or all steps are taken */
+/* Whether the epochs that were asked for now (--until-epoch) are trained, and others are left. */
+int tri__session_ends_here(const tri_session *session);
+int tri__session_is_over(const tri_session *session);    /* either, or all steps are taken */
 double tri__session_seconds(const tri_session *session); /* of the run so far, in all processes */
 tri_status tri__session_emit(const tri_session *session, tri_event *event); /* fills time, step, steps, epoch */
 
