@@ -438,6 +438,7 @@ int tri__option_names(const tri_option *rows, const char **names, int max) {
 int tri__option_listed(const tri_option *row, const char *command) {
     size_t n = strlen(command);
     if (strcmp(command, "config") == 0) return row->effect > TRI_EFFECT_UNRECORDED;
+    if (strcmp(command, "sweep") == 0 && tri__option_listed(row, "train")) return 1;
     for (const char *at = row->commands; at && *at; at += strcspn(at, ","), at += *at == ',')
         if (strcspn(at, ",") == n && strncmp(at, command, n) == 0) return 1;
     return 0;

@@ -73,7 +73,8 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value);
 /* A new reference; JSON null when unset. */
 tri_json *tri__option_json(const tri_option *row, const void *from);
-/* Whether it is an option of this command or, for "config", a key of the configuration file. */
+/* Whether it is an option of this command or, for "config", a key of the configuration file. Options of "train" are
+ * also those of "sweep", which trains. */
 int tri__option_listed(const tri_option *row, const char *command);
 enum { TRI_OPTION_FLAG = 64 }; /* bytes of a flag's text */
 /* "batch_size" as the command line writes it, --batch-size, into `out`, which is returned. */

@@ -19,6 +19,10 @@
 const tri_command tri__commands[] = {
     COMMAND(train, .model = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
+    COMMAND(sweep, .model = 1, .own = tri__sweep_options, .folder = "./sweep",
+            .summary = "search settings: train trials, halve them, keep the best",
+            .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
+                       "--output-dir sweep"),
     COMMAND(eval, .own = tri__eval_options, .summary = "score a checkpoint on a table",
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
     COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",

@@ -1,0 +1,58 @@
+/* sweep.h - a search over settings: its trials, and what sweep.json keeps of them. */
+#ifndef TRI_CLI_SWEEP_H
+#define TRI_CLI_SWEEP_H
+
+#include "cli/trainings.h"
+#include "study/halving.h"
+#include "study/search_space.h"
+
+typedef struct tri_sweep_options {
+    char *space;
+    int64_t trials, parallel, halving;
+} tri_sweep_options;
+
+typedef struct tri_sweep_trial {
+    int number;            /* from 1 */
+    char folder[24];       /* in the sweep's: "trial-007" */
+    tri_json *values;      /* {key: value} */
+    int rungs;             /* that it has finished */
+    double figure[TRI_RUNGS_MAX]; /* the best validation until each rung's end */
+    int64_t slot;          /* its place among those that train at a time, while it does */
+    int code;              /* exit code of one that failed; 0 */
+    char *why;             /* its message, owned; NULL */
+} tri_sweep_trial;
+
+typedef struct tri_sweep {
+    tri_cli *cli;
+    const tri_settings *settings;
+    const tri_sweep_options *own;
+    tri_search_space space;
+    tri_json *config;         /* the --config file's object, or an empty one */
+    int n_args;
+    const char **args;        /* of the trainings: the command line without the options of the sweep alone */
+    int n, n_rungs;
+    tri_rung rung[TRI_RUNGS_MAX];
+    tri_sweep_trial *trial;         /* [n] */
+    tri_training *training;   /* [n] */
+    char path[TRI_PATH_MAX];  /* of sweep.json */
+    int lock;                 /* on the folder; -1 */
+} tri_sweep;
+
+/* Whether a trial beats another: more rungs, then the figure, then the lower number. One that failed beats none. */
+int tri__sweep_beats(const tri_sweep *sweep, const tri_sweep_trial *a, const tri_sweep_trial *b);
+
+/* sweep_state.c: all that sweep.json keeps; a new reference, NULL when out of memory. */
+tri_json *tri__sweep_json(const tri_sweep *sweep);
+tri_status tri__sweep_save(const tri_sweep *sweep);
+/* Takes up a sweep that was begun in the folder, if any; TRI_USAGE when it was another one. */
+tri_status tri__sweep_load(tri_sweep *sweep);
+
+/* sweep_devices.c: the environment of a trial in one of `slots` places of trials that train at a time; one allocation.
+ * NULL: that of this process. */
+tri_status tri__sweep_environment(const tri_cli *cli, const tri_settings *settings, int64_t slots, int64_t slot,
+                                  char ***out);
+
+/* sweep_end.c: best.json, the table or --json. */
+tri_status tri__sweep_end(const tri_sweep *sweep);
+
+#endif

@@ -1,0 +1,206 @@
+/* search_space.c - spaces of a search: read, checked, drawn from. */
+#include "study/search_space.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORIGIN_BYTES = 512, DRAWN = 4 }; /* DRAWN: the last word of a draw's counter (base/random.h) */
+
+/* Keys that a search leaves alone, and why. */
+static const struct {
+    const char *name, *why;
+} fixed[] = {
+    {"epochs", "rungs are parts of `epochs`, which is the same for all trials"},
+    {"max_steps", "rungs are epochs, and their number is the same for all trials"},
+    {"best_by", "trials are ranked by one figure"},
+    {"early_stopping", "it ends trials by itself, and is the same for all"},
+    {"class_weights", "they are part of the validation loss too, so that trials could not be compared"},
+    {"data_path", "trials could not be compared"},
+    {"label_name", "trials could not be compared"},
+    {"label_list", "trials could not be compared"},
+    {"num_classes", "trials could not be compared"},
+    {"bad_rows", "trials could not be compared"},
+    {"split", "trials could not be compared"},
+    {"split_seed", "trials could not be compared"},
+    {"stratify", "trials could not be compared"},
+    {"group_by", "trials could not be compared"},
+    {"folds", "trials could not be compared"},
+    {"fold", "trials could not be compared"},
+    {"seeds", "a trial is one training"},
+    {"output_dir", "each trial has a folder of its own"},
+    {"resume", "each trial is resumed from its own checkpoint"},
+    {"save_every", "each trial is resumed from its own checkpoint"},
+};
+
+typedef struct reading {
+    const char *name;
+    char origin[ORIGIN_BYTES]; /* "space.json:3: lr" */
+    tri_settings *scratch;     /* values are tried on it */
+} reading;
+
+static const tri_option *find_row(const char *name, int *model) {
+    const tri_option *row = tri__option_find(tri__model_options, name);
+    *model = row != NULL;
+    if (!row) row = tri__option_find(tri__run_options, name);
+    return row;
+}
+
+static tri_status no_such_key(const reading *r) {
+    const char *names[TRI_OPTIONS_MAX];
+    int n = 0;
+    for (const tri_option *row = tri__model_options; row->name && n < TRI_OPTIONS_MAX; row++) names[n++] = row->name;
+    for (const tri_option *row = tri__run_options; row->name && n < TRI_OPTIONS_MAX; row++)
+        if (tri__option_listed(row, "config")) names[n++] = row->name;
+    const char *near = tri__text_nearest(r->name, names, n);
+    if (near)
+        return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration; did you mean \"%s\"?", r->origin,
+                         near);
+    return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration", r->origin);
+}
+
+static tri_status find_key(const reading *r, const tri_option **out, int *model) {
+    const tri_option *row = find_row(r->name, model);
+    if (!row) return no_such_key(r);
+    if (!tri__option_listed(row, "config"))
+        return tri__fail(TRI_USAGE, "%s: belongs on the command line: it is not a key of the configuration", r->origin);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (strcmp(row->name, fixed[i].name) == 0)
+            return tri__fail(TRI_USAGE, "%s: cannot be searched: %s", r->origin, fixed[i].why);
+    *out = row;
+    return TRI_OK;
+}
+
+static tri_status try_value(const reading *r, const tri_option *row, int model, const tri_json *value) {
+    if (tri__json_is_null(value)) return tri__fail(TRI_USAGE, "%s: null is not a value", r->origin);
+    return tri__option_set_json(row, model ? (void *)&r->scratch->model : r->scratch, r->origin, value);
+}
+
+static tri_status read_range(const reading *r, int model, const tri_json *spec, tri_search_key *key) {
+    const tri_json *from = tri__json_get(spec, "from"), *to = tri__json_get(spec, "to"),
+                   *integer = tri__json_get(spec, "integer");
+    const char *scale = tri__json_string_value(tri__json_get(spec, "scale")), *name;
+    tri_json *member;
+    tri__json_each_member((tri_json *)spec, name, member)
+        if (strcmp(name, "from") && strcmp(name, "to") && strcmp(name, "scale") && strcmp(name, "integer"))
+            return tri__fail(TRI_USAGE, "%s: a range has from, to, scale and integer, not \"%s\"", r->origin, name);
+    if (key->row->kind != TRI_OPTION_INT && key->row->kind != TRI_OPTION_REAL)
+        return tri__fail(TRI_USAGE, "%s: a range is of numbers; give a list of values", r->origin);
+    if (!tri__json_is_number(from) || !tri__json_is_number(to))
+        return tri__fail(TRI_USAGE, "%s: a range needs the numbers \"from\" and \"to\"", r->origin);
+    if ((scale && strcmp(scale, "log") && strcmp(scale, "linear")) || (!scale && tri__json_get(spec, "scale")))
+        return tri__fail(TRI_USAGE, "%s: \"scale\" is \"log\" or \"linear\"", r->origin);
+    if (integer && !tri__json_is_boolean(integer))
+        return tri__fail(TRI_USAGE, "%s: \"integer\" is true or false", r->origin);
+    key->from = tri__json_number_value(from), key->to = tri__json_number_value(to);
+    key->log = scale && !strcmp(scale, "log");
+    key->integer = key->row->kind == TRI_OPTION_INT || tri__json_is_true(integer);
+    TRI_TRY(try_value(r, key->row, model, from));
+    TRI_TRY(try_value(r, key->row, model, to));
+    if (key->from > key->to)
+        return tri__fail(TRI_USAGE, "%s: \"from\" %.9g is above \"to\" %.9g", r->origin, key->from, key->to);
+    if (key->log && key->from <= 0)
+        return tri__fail(TRI_USAGE, "%s: a logarithmic scale begins above 0, not at %.9g", r->origin, key->from);
+    if (key->integer && (key->from != floor(key->from) || key->to != floor(key->to)))
+        return tri__fail(TRI_USAGE, "%s: whole numbers from %.9g to %.9g: give whole bounds", r->origin, key->from,
+                         key->to);
+    return TRI_OK;
+}
+
+static tri_status read_key(const reading *r, const tri_json *spec, tri_search_key *key) {
+    int model;
+    const tri_json *value;
+    size_t i;
+    TRI_TRY(find_key(r, &key->row, &model));
+    if (tri__json_is_object(spec)) return read_range(r, model, spec, key);
+    if (!tri__json_is_array(spec) || !tri__json_size(spec))
+        return tri__fail(TRI_USAGE,
+                         "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or \"linear\"}",
+                         r->origin);
+    key->values = spec;
+    tri__json_each(spec, i, value) TRI_TRY(try_value(r, key->row, model, value));
+    return TRI_OK;
+}
+
+static tri_status read_keys(const char *path, const char *text, size_t size, tri_settings *scratch,
+                            tri_search_space *out) {
+    tri_json *spec;
+    reading r = {.scratch = scratch};
+    out->key = calloc(tri__json_object_size(out->file) + 1, sizeof *out->key);
+    if (!out->key) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri__json_each_member(out->file, r.name, spec) {
+        char where[ORIGIN_BYTES];
+        if (strcmp(r.name, "_comments") == 0) continue;
+        int line = tri__json_line_of(text, size, r.name);
+        snprintf(where, sizeof where, line ? "%.380s:%d" : "%.380s", path, line);
+        snprintf(r.origin, sizeof r.origin, "%.400s: %.100s", where, r.name);
+        TRI_TRY(read_key(&r, spec, &out->key[out->n]));
+        if (tri__search_find(out, out->key[out->n].row))
+            return tri__fail(TRI_USAGE, "%s: is another name of a key that the file has already", r.origin);
+        out->n++;
+    }
+    return out->n ? TRI_OK : tri__fail(TRI_USAGE, "%s: names no key to search", path);
+}
+
+tri_status tri__search_read(const char *path, tri_search_space *out) {
+    char *text;
+    size_t size;
+    tri_settings scratch;
+    *out = (tri_search_space){0};
+    tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
+    if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
+    status = tri__json_parse(text, size, path, TRI_USAGE, &out->file);
+    if (status == TRI_OK) status = tri__settings_init(&scratch);
+    if (status == TRI_OK) {
+        status = read_keys(path, text, size, &scratch, out);
+        tri__settings_free(&scratch);
+    }
+    free(text);
+    if (status != TRI_OK) tri__search_free(out);
+    return status;
+}
+
+void tri__search_free(tri_search_space *space) {
+    free(space->key);
+    tri__json_decref(space->file);
+    *space = (tri_search_space){0};
+}
+
+const tri_search_key *tri__search_find(const tri_search_space *space, const tri_option *row) {
+    for (int i = 0; i < space->n; i++)
+        if (space->key[i].row == row) return &space->key[i];
+    return NULL;
+}
+
+/* Uniform in [0, 1), with 53 bits. */
+static double uniform(const char *key, uint32_t seed, int64_t trial) {
+    tri_random r = tri__philox(seed, tri__random_id(key), (uint32_t)trial, (uint32_t)((uint64_t)trial >> 32), 0, DRAWN);
+    return (double)((uint64_t)r.word[0] << 21 | r.word[1] >> 11) * 0x1p-53;
+}
+
+static tri_json *draw(const tri_search_key *key, double u) {
+    char text[32];
+    if (key->values)
+        return tri__json_incref(tri__json_at(key->values, (size_t)(u * (double)tri__json_size(key->values))));
+    double end = key->integer ? key->to + 1 : key->to; /* whole numbers are rounded down */
+    double value = key->log ? exp(log(key->from) + u * (log(end) - log(key->from))) : key->from + u * (end - key->from);
+    if (key->integer) return tri__json_integer((tri_json_int)fmin(fmax(floor(value), key->from), key->to));
+    snprintf(text, sizeof text, "%.6g", value); /* what a person would write down */
+    return tri__json_real(fmin(fmax(strtod(text, NULL), key->from), key->to));
+}
+
+tri_json *tri__search_draw(const tri_search_space *space, uint32_t seed, int64_t trial) {
+    tri_json *values = tri__json_object();
+    for (int i = 0; i < space->n; i++)
+        tri__json_set_new(values, space->key[i].row->name,
+                          draw(&space->key[i], uniform(space->key[i].row->name, seed, trial)));
+    if (tri__json_is_whole(values)) return values;
+    tri__json_decref(values);
+    return NULL;
+}
