@@ -57,6 +57,21 @@ expect_code 0
 run predict --checkpoint between/checkpoint-8 --data-path data/test.csv -o /dev/null
 expect_text "$err" "were fitted at step 6, and this checkpoint is of step 8"
 
+# ---- explain says the label that predict does, and importance counts by it ----
+for at in "" "--threshold 0.999999" "--threshold 0.000001" "--threshold none --calibration none"; do
+    run predict --checkpoint run --data-path data/test.csv --quiet $at
+    expect_code 0
+    labels=$(awk -F, 'NR > 1 { printf "%s ", $1 }' "$out")
+    run explain --checkpoint run --data-path data/test.csv --json --quiet $at
+    expect_code 0
+    said=$(sed 's/.*"label":"\([^"]*\)","explained":"\([^"]*\)".*/\1\2/; s/00/0/; s/11/1/' "$out" | tr '\n' ' ')
+    expect "explain's labels are predict's $at" test "$said" = "$labels"
+done
+run eval --checkpoint run --data-path data/test.csv --json --quiet --threshold 0.999999
+accuracy=$(json_number accuracy "$out")
+run explain --checkpoint run --data-path data/test.csv --importance --repeats 1 --json --quiet --threshold 0.999999
+expect "importance starts from eval's accuracy" grep -q "\"figures\":{[^}]*\"accuracy\":$accuracy" "$out"
+
 # ---- predict: probabilities are calibrated, the label flips at the threshold ----
 run predict --checkpoint run --data-path data/test.csv -o with.csv
 expect_code 0

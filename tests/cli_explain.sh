@@ -55,7 +55,7 @@ run explain --checkpoint run --data-path one.csv
 expect_code 0
 expect_text "$out" "row 1: yes, probability 0." "size = 4" "words: good +"
 run explain --checkpoint run --data-path one.csv --label no
-expect_text "$out" "row 1: no, probability 0." "(likeliest: yes)" "words: good -"
+expect_text "$out" "row 1: no, probability 0." "(predicted: yes)" "words: good -"
 
 # ---- A text of more words than rows: 40 rows at most, and the word that counts is found among them ----
 { echo text,note,size,label

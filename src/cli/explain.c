@@ -23,7 +23,7 @@ typedef struct options {
 const tri_option tri__explain_options[] = {
     ROW(INT, first, .value = "1", .min = 1, .max = 1e15, .help = "the first row to explain"),
     ROW(INT, rows, .value = "100", .min = 1, .max = 1e15, .help = "how many rows to explain, or to permute"),
-    ROW(TEXT, label, .help = "the class whose probability is explained; default: each row's likeliest"),
+    ROW(TEXT, label, .help = "the class whose probability is explained; default: the label that predict gives a row"),
     ROW(BOOL, importance, .value = "false",
         .help = "instead: how much figures of the table worsen where an input's values are permuted among its rows"),
     ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
@@ -84,7 +84,7 @@ static tri_status print_row(const writer *w, const tri_json *row) {
     size_t n;
     fprintf(w->out, "row %lld: %s, probability %.4f", (long long)number(row, "row"), text(row, "explained"),
             number(row, "probability"));
-    if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (likeliest: %s)", text(row, "label"));
+    if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (predicted: %s)", text(row, "label"));
     fputc('\n', w->out);
     const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
     for (size_t i = 0; entry && i < n; i++) {

@@ -59,7 +59,7 @@ typedef struct job {
     const tri_stop *stop;
     tri_explained *put;
     void *context;
-    int class;              /* that is asked for; -1: each row's likeliest */
+    int class;              /* that is asked for; -1: that which each row is predicted to be */
     int group_size, n_groups; /* tabular columns left out together; groups: texts, then those */
     /* of the rows in hand */
     tri_arena *arena;
@@ -216,11 +216,9 @@ static tri_row row_of(job *j, const trial *t) {
     return (tri_row){value, n};
 }
 
-static int likeliest(const float *probs, int n) {
-    int best = 0;
-    for (int c = 1; c < n; c++)
-        if (probs[c] > probs[best]) best = c;
-    return best;
+/* The class that `predict` says. */
+static int predicted(const job *j, const float *probs) {
+    return tri__decision_class(j->rows.facts->decision, probs, j->rows.facts->n_classes);
 }
 
 /* Computes the round's rows, and takes their effects. */
@@ -235,7 +233,7 @@ static tri_status compute(job *j) {
         const float *p = probs + (int64_t)k * classes;
         sample *s = t->of;
         if (t->group < 0 && t->chunk < 0)
-            s->probs = p, s->class = j->class >= 0 ? j->class : likeliest(p, classes);
+            s->probs = p, s->class = j->class >= 0 ? j->class : predicted(j, p);
         else *(t->group >= 0 ? &s->effect[t->group] : &s->chunk[t->chunk].effect) = s->probs[s->class] - p[s->class];
     }
     return TRI_OK;
@@ -286,7 +284,7 @@ static tri_status put_sample(const job *j, const sample *s) {
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(probs, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json *row = tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}", "row",
                                    (tri_json_int)tri__table_record(j->rows.table, s->row), "label",
-                                   f->label[likeliest(s->probs, f->n_classes)], "explained", f->label[s->class],
+                                   f->label[predicted(j, s->probs)], "explained", f->label[s->class],
                                    "probability", (double)s->probs[s->class], "probabilities", probs, "inputs",
                                    inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
     tri_status status = tri__json_is_whole(row) ? j->put(j->context, row)

@@ -15,7 +15,7 @@ enum { TRI_EXPLAIN_ROWS = 40 }; /* rows that are computed for one explained row,
 
 typedef struct tri_explain_options {
     int64_t first, rows;  /* explains so many rows from row `first` on, counted from 1 */
-    const char *label;    /* the class whose probability is explained; NULL: the likeliest one of each row */
+    const char *label;    /* the class whose probability is explained; NULL: that which predict gives each row */
     int64_t repeats;      /* importance: permutations of each input */
     int64_t seed;
 } tri_explain_options;

@@ -34,6 +34,8 @@ typedef struct job {
     float *probs;            /* [n, classes] */
 } job;
 
+static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for importances"); }
+
 static void close_job(job *j) {
     free(j->label);
     free(j->value);
@@ -88,7 +90,8 @@ static tri_status open_job(job *j, const tri_settings *asked) {
 
 static tri_status score(job *j, double out[static FIGURES]) {
     const tri_preprocess *p = tri__model_preprocess(j->rows.model);
-    const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive};
+    const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive,
+                                   .decision = j->rows.facts->decision};
     tri_scores scores = {0};
     TRI_TRY(tri__model_predict(j->rows.model, j->row, j->n, j->probs));
     tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
@@ -157,13 +160,14 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
     *facts = tri__json_pack("{s:s, s:I, s:I, s:o, s:o}", "table", tri__table_path(j->rows.table), "rows",
                             (tri_json_int)j->n, "repeats", (tri_json_int)j->options->repeats, "figures", whole,
                             "inputs", list);
+    if (!*facts) return no_memory(); /* and the list is gone */
     for (int i = 0; i < j->rows.n_inputs; i++) {
         tri_json *input;
         tri__say(j->log, TRI_LOG_INFO, "input %d of %d: \"%s\"", i + 1, j->rows.n_inputs, j->rows.input[i].name);
         TRI_TRY(input_json(j, i, base, &input));
         tri__json_append_new(list, input);
     }
-    return tri__json_is_whole(*facts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for importances");
+    return tri__json_is_whole(*facts) ? TRI_OK : no_memory();
 }
 
 tri_status tri__serve_importance(const tri_settings *asked, const tri_explain_options *options, const tri_log *log,

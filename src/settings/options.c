@@ -155,13 +155,13 @@ const tri_option tri__run_options[] = {
         .help = "end after this epoch with a checkpoint; learning rates stay those of all epochs, and the same command "
                 "with a higher number goes on; 0: to the end"),
     ROW(CHOICE, calibration, NOTHING, .value = "temperature", .choices = "temperature|none",
-        .commands = "train,eval,predict,serve",
+        .commands = "train,eval,predict,serve,explain",
         .help = "probabilities are scaled by a temperature that is fitted to validation and kept with the model; none: "
                 "they are the model's own"),
-    ROW(TEXT, threshold, NOTHING, .commands = "train,eval,predict,serve", .check = check_threshold,
+    ROW(TEXT, threshold, NOTHING, .commands = "train,eval,predict,serve,explain", .check = check_threshold,
         .help = "two classes: probability from which the positive one is said; train chooses it on validation for f1, "
-                "precision=P, recall=R or cost=A:B (of a false positive, of a false negative); eval, predict and serve "
-                "take a number or none instead of the model's"),
+                "precision=P, recall=R or cost=A:B (of a false positive, of a false negative); eval, predict, serve "
+                "and explain take a number or none instead of the model's"),
     ROW(INT, warmup_steps, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "steps of linear warm-up"),
     ROW(REAL, warmup_ratio, RUN, .value = "0", .min = 0, .max = 1, .commands = "train,plan,choose,simulate",

@@ -47,8 +47,8 @@ function words(list) {
 }
 
 function explanation(row) {
-  const likeliest = row.label === row.explained ? '' : ` (likeliest: ${row.label})`;
-  const parts = [make('h2', {}, `Row ${row.row}: ${row.explained}, probability ${row.probability.toFixed(4)}${likeliest}`)];
+  const predicted = row.label === row.explained ? '' : ` (predicted: ${row.label})`;
+  const parts = [make('h2', {}, `Row ${row.row}: ${row.explained}, probability ${row.probability.toFixed(4)}${predicted}`)];
   if (row.inputs.length) parts.push(inputs(row.inputs));
   if (row.words.length) parts.push(words(row.words));
   return make('section', {class: 'card'}, ...parts);
