@@ -87,7 +87,14 @@ echo 'the </script><b> shoes,day,1,yes' >>one.csv
 run explain --checkpoint run --data-path one.csv -o why.html --quiet
 expect "a text cannot end the script" test "$(grep -c '</script>' why.html)" = 2
 
+awk -F, 'NR == 1 || $NF == "yes"' data/valid.csv >alike.csv
+run explain --checkpoint run --data-path alike.csv --importance --repeats 1
+expect_text "$out" "1 permutation of each"
+expect "rows of one class have no ROC AUC" awk '/^\(none\)/ && $NF == "-" { n++ } /^text/ && $6 == "-" { n++ }
+    END { exit n != 2 }' "$out"
+
 # ---- Refused ----
+refuses 2 '--label yes' -- explain --checkpoint run --data-path data --importance --label yes
 refuses 2 "explanations are written as .html" -- explain --checkpoint run --data-path one.csv -o why.pdf
 refuses 2 '--first 9' -- explain --checkpoint run --data-path one.csv --first 9
 refuses 2 '"maybe"' -- explain --checkpoint run --data-path one.csv --label maybe

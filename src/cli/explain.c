@@ -119,24 +119,39 @@ static tri_status put(void *context, const tri_json *row) {
     return w->form == LINES ? tri__print_json(w->out, row) : print_row(w, row);
 }
 
+enum { FIGURE_BYTES = 32 };
+
+/* A figure of the table; one that is not defined, such as the ROC AUC of rows of one class, is a dash. */
+static const char *figure(const tri_json *object, const char *key, const char *format, int sign,
+                          char out[static FIGURE_BYTES]) {
+    int is_defined = tri__json_is_number(tri__json_get(object, key));
+    snprintf(out, FIGURE_BYTES, is_defined ? format : "-", is_defined ? 0 + sign * number(object, key) : 0);
+    return out;
+}
+
 static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
+    static const char *const key[] = {"log_loss", "accuracy", "roc_auc"};
+    static const int sign[] = {1, -1, -1}; /* of what is printed: the change of the figure */
     const tri_json *whole = tri__json_get(facts, "figures"), *list = tri__json_get(facts, "inputs"), *input;
     tri_text_table table = {0};
+    char value[3][FIGURE_BYTES], spread[3][FIGURE_BYTES];
     size_t i;
+    long long repeats = (long long)number(facts, "repeats");
     tri__text_table_add(&table, "input permuted\tlog loss\t+-\taccuracy\t+-\tROC AUC\t+-");
-    tri__text_table_add(&table, "(none)\t%.4f\t\t%.4f\t\t%.4f\t", number(whole, "log_loss"),
-                        number(whole, "accuracy"), number(whole, "roc_auc"));
+    for (int f = 0; f < 3; f++) figure(whole, key[f], "%.4f", 1, value[f]);
+    tri__text_table_add(&table, "(none)\t%s\t\t%s\t\t%s\t", value[0], value[1], value[2]);
     tri__json_each(list, i, input) {
-        const tri_json *loss = tri__json_get(input, "log_loss"), *accuracy = tri__json_get(input, "accuracy"),
-                       *area = tri__json_get(input, "roc_auc");
-        tri__text_table_add(&table, "%s\t%+.4f\t%.4f\t%+.4f\t%.4f\t%+.4f\t%.4f", text(input, "input"),
-                            number(loss, "worse"), number(loss, "spread"), -number(accuracy, "worse"),
-                            number(accuracy, "spread"), -number(area, "worse"), number(area, "spread"));
+        for (int f = 0; f < 3; f++) {
+            figure(tri__json_get(input, key[f]), "worse", "%+.4f", sign[f], value[f]);
+            figure(tri__json_get(input, key[f]), "spread", "%.4f", 1, spread[f]);
+        }
+        tri__text_table_add(&table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", text(input, "input"), value[0], spread[0],
+                            value[1], spread[1], value[2], spread[2]);
     }
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
-    fprintf(cli->out, "%lld rows, %lld permutations of each input.\n", (long long)number(facts, "rows"),
-            (long long)number(facts, "repeats"));
+    fprintf(cli->out, "%lld rows, %lld permutation%s of each input.\n", (long long)number(facts, "rows"), repeats,
+            repeats == 1 ? "" : "s");
     return status;
 }
 
@@ -207,6 +222,9 @@ tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args) {
     tri_status status = tri__cli_own_settings(&settings, "explain", &own, n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");
+    if (status == TRI_OK && own.importance && own.label)
+        status = tri__fail(TRI_USAGE, "--label %s: figures of --importance are of all classes: leave one of them out",
+                           own.label);
     if (status == TRI_OK) status = choose_form(&settings, &w.form);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) {
