@@ -112,6 +112,10 @@ expect_code 0
 expect "nothing is in the way" bash -c "! grep -q 'does not train' '$err'"
 run train --config export.json --data-path export.csv --output-dir export --max-steps 2 --quiet
 expect_code 0
+proposed=$(sed -n 's/.*"run": "trident \(.*\) --output-dir run".*/\1/p' export.json)
+run $proposed --output-dir proposed --max-steps 2 --quiet
+expect_code 0
+expect "rows of one table are kept for validation" test -s proposed/validation-last.csv
 run inspect export.csv --tokenizer model --bad-rows skip --json --quiet
 expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"left_out":"dates or times'
 

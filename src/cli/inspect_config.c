@@ -163,6 +163,13 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
     tri__json_set_filled(comments, "careful", deciding);
 }
 
+/* What training without a validation table needs: rows of the training table. */
+static const char *parts_of(const tri_inspection *in) {
+    enum { TRAIN, VALID, TEST };
+    if (!in->split[TRAIN].path || in->split[VALID].path) return "";
+    return in->split[TEST].path ? " --split 0.9,0.1 --stratify" : " --split 0.8,0.1,0.1 --stratify";
+}
+
 static tri_status describe_training(tri_json *config, tri_json *comments, const char *data,
                                     const tri_settings *settings, const char *path, const tri_inspection *in) {
     tri__json_set_new(config, "is_binary", tri__json_boolean(in->n_base_classes == 2));
@@ -193,8 +200,8 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
          *models = tri__text_quoted(settings->models_dir ? settings->models_dir : "");
     int enough = file && table && models;
     if (enough)
-        comment(comments, "run", "trident train --config %s --data-path %s%s%s --output-dir run", file, table,
-                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "");
+        comment(comments, "run", "trident train --config %s --data-path %s%s%s%s --output-dir run", file, table,
+                settings->models_dir ? " --models-dir " : "", settings->models_dir ? models : "", parts_of(in));
     free(file);
     free(table);
     free(models);
