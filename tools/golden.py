@@ -235,19 +235,44 @@ def forward_loss(model, config, samples):
     return logits, model.loss(logits, torch.tensor([s["label"] for s in samples]))
 
 
-def train(model, config, samples, batches, steps, recipe=RECIPE):
-    optimizer = make_optimizer(model, recipe["lr"], recipe["weight_decay"], recipe["no_decay"], recipe)
+SAMPLED = 8  # elements of each final weight
+
+
+def take_steps(model, document, steps, recipe, optimizer, factor, after=None):
+    """Losses and norms of a run over the document's batches. factor: of the rates, by step; after: called after each
+    step."""
     losses, norms = [], []
     for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = recipe["lr"] * rate_factor(step, recipe["warmup_steps"], recipe["total_steps"])
+            group["lr"] = group.get("rate", recipe["lr"]) * factor(step)
         optimizer.zero_grad()
-        _, loss = forward_loss(model, config, [samples[i] for i in batches[step % len(batches)]])
+        batch = document["batches"][step % len(document["batches"])]
+        _, loss = forward_loss(model, document["config"], [document["samples"][i] for i in batch])
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["max_grad_norm"]).item())
         optimizer.step()
         losses.append(loss.item())
+        if after:
+            after()
     return losses, norms
+
+
+def train(model, document, steps, recipe=RECIPE, after=None):
+    optimizer = make_optimizer(model, recipe["lr"], recipe["weight_decay"], recipe["no_decay"], recipe)
+    return take_steps(model, document, steps, recipe, optimizer,
+                      lambda step: rate_factor(step, recipe["warmup_steps"], recipe["total_steps"]), after)
+
+
+def sampled(model):
+    """Every n-th element of each parameter, n = its elements / SAMPLED, rounded up."""
+    flat = {key: parameter.detach().flatten() for key, parameter in model.named_parameters()}
+    return {key: values[::max(1, -(-values.numel() // SAMPLED))].tolist() for key, values in flat.items()}
+
+
+def write_json(folder, name, document, indent=1):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=indent)
+        file.write("\n")
 
 
 def integers(model, layers, config, samples, noise):
@@ -314,7 +339,7 @@ def make(name, folder, seed, config=None):
         tensors["grad." + key] = gradient.float()
     dropped = model.dropped()
     steps = QUANTIZED_STEPS if name == "quantized" else FAMILY_STEPS if name in FAMILIES else STEPS
-    losses, norms = train(model, config, samples, batches, steps)
+    losses, norms = train(model, {"config": config, "samples": samples, "batches": batches}, steps)
 
     os.makedirs(folder, exist_ok=True)
     save_file({key: value.contiguous() for key, value in tensors.items()}, os.path.join(folder, name + ".safetensors"),
@@ -331,9 +356,7 @@ def make(name, folder, seed, config=None):
                    for column, text in zip(preprocessing["columns"], row, strict=True)]
                   for row in table + columns.probes()]
         document |= {"table": table, "probes": columns.probes(), "preprocessing": preprocessing, "places": places}
-    with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.write("\n")
+    write_json(folder, name + ".json", document)
     size = os.path.getsize(os.path.join(folder, name + ".safetensors"))
     print(f"{name}: {sum(v.numel() for v in weights.values())} parameters, loss {loss.item():.6f}, "
           f"after {len(losses)} steps {losses[-1]:.6f}, {size} bytes")
@@ -346,7 +369,6 @@ OPTIMIZERS = (  # beside RECIPE, which is AdamW's; lr and decay so large that a 
     {"optimizer": "sgd", "lr": 0.05, "momentum": 0.8, "nesterov": True},
     {"optimizer": "lamb", "lr": 0.02, "adam_eps": 1e-6},
 )
-SAMPLED = 8  # elements of each final weight
 
 
 def reopen(folder, name):
@@ -367,19 +389,13 @@ def make_optimizers(folder):
     for change in OPTIMIZERS:
         recipe = {**RECIPE, **change}
         bert, model = reopen(folder, "bert")
-        losses, norms = train(model, bert["config"], bert["samples"], bert["batches"], STEPS, recipe)
-        final = {}
-        for key, parameter in model.named_parameters():
-            flat = parameter.detach().flatten()
-            final[key] = flat[::max(1, -(-flat.numel() // SAMPLED))].tolist()
-        runs.append({"recipe": change, "losses": losses, "grad_norms": norms, "weights": final})
+        losses, norms = train(model, bert, STEPS, recipe)
+        runs.append({"recipe": change, "losses": losses, "grad_norms": norms, "weights": sampled(model)})
         print(f"{change}: after {len(losses)} steps {losses[-1]:.6f}")
     document = {"of": "bert", "notes": "weights: every n-th element of each parameter after the last step, n = its "
                                        f"elements / {SAMPLED}, rounded up",
                 "runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}
-    with open(os.path.join(folder, "optimizers.json"), "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
-        file.write("\n")
+    write_json(folder, "optimizers.json", document)
 
 
 WINDOWS = {"max_sen_len": 9, "windows": 3, "stride": 6}  # the samples have up to 20 tokens
@@ -391,12 +407,10 @@ def make_windows(folder):
     for name in ("bert", "roberta", "trimodal", "shared"):
         document, model = reopen(folder, name)
         config = {**document["config"], **WINDOWS}
-        losses, norms = train(model, config, document["samples"], document["batches"], STEPS)
+        losses, norms = train(model, {**document, "config": config}, STEPS)
         runs.append({"of": name, "config": WINDOWS, "losses": losses, "grad_norms": norms})
         print(f"windows of {name}: after {len(losses)} steps {losses[-1]:.6f}")
-    with open(os.path.join(folder, "windows.json"), "w", encoding="utf-8") as file:
-        json.dump({"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}, file, indent=1)
-        file.write("\n")
+    write_json(folder, "windows.json", {"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 
 LOSSES = ({"label_smoothing": 0.1}, {"loss": "focal"}, {"loss": "focal", "focal_gamma": 0.5})
@@ -410,12 +424,10 @@ def make_losses(folder):
             document, model = reopen(folder, name)
             model.label_smoothing = change.get("label_smoothing", 0.0)
             model.focal_gamma = change.get("focal_gamma", 2.0) if change.get("loss") == "focal" else 0.0
-            losses, norms = train(model, document["config"], document["samples"], document["batches"], STEPS)
+            losses, norms = train(model, document, STEPS)
             runs.append({"of": name, "recipe": change, "losses": losses, "grad_norms": norms})
             print(f"{name}, {change}: after {len(losses)} steps {losses[-1]:.6f}")
-    with open(os.path.join(folder, "losses.json"), "w", encoding="utf-8") as file:
-        json.dump({"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"}, file, indent=1)
-        file.write("\n")
+    write_json(folder, "losses.json", {"runs": runs, "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 
 def main():

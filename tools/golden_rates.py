@@ -6,7 +6,6 @@ PyTorch with a rate for each layer and with frozen parameters.
 The models are those of golden.py, from their files. `schedules`: factors of the learning rate, of each step of
 `steps`. `runs`: training with the options of `recipe` beyond those of the model's recipe.
 """
-import json
 import os
 import re
 import sys
@@ -14,7 +13,7 @@ import sys
 import torch
 import transformers
 
-from golden import RECIPE, forward_loss, reopen
+from golden import RECIPE, reopen, take_steps, write_json
 from model import Lamb
 
 STEPS = 30
@@ -94,18 +93,7 @@ def train(model, document, recipe):
         kind = Lamb if recipe.get("optimizer") == "lamb" else torch.optim.AdamW
         optimizer = kind(groups, lr=recipe["lr"], betas=(0.9, 0.999), eps=recipe["adam_eps"])
     factor = factors({"lr_schedule": "linear", "lr_power": 1.0, **recipe, "steps": recipe["total_steps"]})
-    losses, norms = [], []
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = group["rate"] * factor(step)
-        optimizer.zero_grad()
-        batch = document["batches"][step % len(document["batches"])]
-        _, loss = forward_loss(model, document["config"], [document["samples"][i] for i in batch])
-        loss.backward()
-        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe["max_grad_norm"]).item())
-        optimizer.step()
-        losses.append(loss.item())
-    return losses, norms
+    return take_steps(model, document, STEPS, recipe, optimizer, factor)
 
 
 def make(folder):
@@ -116,10 +104,8 @@ def make(folder):
         runs.append({**run, "losses": losses, "grad_norms": norms})
         print(f"{run}: after {len(losses)} steps {losses[-1]:.6f}")
     schedules = [{**one, "factors": [factors(one)(step) for step in range(one["steps"])]} for one in SCHEDULES]
-    with open(os.path.join(folder, "rates.json"), "w", encoding="utf-8") as file:
-        json.dump({"schedules": schedules, "runs": runs, "made_by": "tools/golden_rates.py, torch "
-                   f"{torch.__version__}, transformers {transformers.__version__}"}, file)
-        file.write("\n")
+    made_by = f"tools/golden_rates.py, torch {torch.__version__}, transformers {transformers.__version__}"
+    write_json(folder, "rates.json", {"schedules": schedules, "runs": runs, "made_by": made_by}, None)
 
 
 if __name__ == "__main__":
