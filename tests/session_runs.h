@@ -34,6 +34,19 @@ struct run {
     uint8_t *frozen;                        /* [elements] 1: not trained, and without states */
 };
 
+/* The data, and model.json: a model of one text and two columns, that steps far in few steps. */
+static inline int make_one_text(void **state) {
+    if (make_data(state)) return 1;
+    write_file("model.json",
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.01,"
+               " \"weight_decay\": 0.1, \"warmup_steps\": 2, \"global_batch_size\": 16,"
+               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
+    return 0;
+}
+
 /* The offset of a piece of this name among the model's elements; -1: of another kind. */
 static inline int64_t run_piece_at(const tri_network *model, const char *name, const char *prefix) {
     int64_t at = 0;

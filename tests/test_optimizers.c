@@ -18,18 +18,6 @@ static const row rows[] = {{"adam", {"--optimizer=adam"}, 0},
                            {"lamb", {"--optimizer=lamb"}, 1}};
 enum { ROWS = sizeof rows / sizeof *rows, STEPS = 6, HALF = 3 };
 
-static int make_model(void **state) {
-    if (make_data(state)) return 1;
-    write_file("model.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.01,"
-               " \"weight_decay\": 0.1, \"warmup_steps\": 2, \"global_batch_size\": 16,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
-    return 0;
-}
-
 /* more: NULL-terminated. */
 static run asked(const row *of, int ranks, const char *const *more) {
     run made = {.ranks = ranks, .steps = STEPS, .config = "model.json", .output = "run"};
@@ -156,5 +144,5 @@ int main(void) {
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
         cmocka_unit_test(another_optimizer_s_checkpoint),
     };
-    return cmocka_run_group_tests(tests, make_model, remove_data);
+    return cmocka_run_group_tests(tests, make_one_text, remove_data);
 }

@@ -5,18 +5,6 @@
 
 enum { STEPS = 6, HALF = 3 };
 
-static int make_model(void **state) {
-    if (make_data(state)) return 1;
-    write_file("model.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.01,"
-               " \"weight_decay\": 0.1, \"warmup_steps\": 2, \"global_batch_size\": 16,"
-               " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
-    return 0;
-}
-
 static const char *const recipes[][4] = {{"--freeze=embeddings,layers=1", "--layer-lr-decay=0.7", "--head-lr=0.03"},
                                          {"--freeze=layers=1", "--layer-lr-decay=0.7"},
                                          {"--freeze=embeddings,layers=all", "--optimizer=lamb"}};
@@ -127,5 +115,5 @@ int main(void) {
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
         cmocka_unit_test(one_rate_changes_nothing),
     };
-    return cmocka_run_group_tests(tests, make_model, remove_data);
+    return cmocka_run_group_tests(tests, make_one_text, remove_data);
 }
