@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/numbers.h"
 #include "report/sinks.h"
 #include "report/table.h"
 #include "serve/explain.h"
@@ -187,8 +188,7 @@ static tri_status explain_rows(writer *w, const tri_settings *settings, const tr
     }
     tri_status status = tri__serve_explain(settings, options, log, w->cli->stop, put, w);
     if (w->out != w->cli->out) {
-        int lost = ferror(w->out);
-        if ((fclose(w->out) || lost || !data) && status == TRI_OK)
+        if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
             status = tri__fail(TRI_RESOURCE, "out of memory for explanations");
         if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size);
         free(data);

@@ -4,6 +4,7 @@
 #include "cli/sinks.h"
 
 #include "base/file.h"
+#include "report/numbers.h"
 #include "report/sinks.h"
 #include "serve/serve.h"
 
@@ -210,8 +211,7 @@ static tri_status write_file(const char *path, writer *w) {
     w->out = open_memstream(&data, &size);
     if (!w->out) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = put_rows(w);
-    int lost = ferror(w->out);
-    if ((fclose(w->out) || lost || !data) && status == TRI_OK) /* out of memory, fclose may succeed without data */
+    if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     if (status == TRI_OK) status = tri__file_deliver(path, data, size);
     free(data);

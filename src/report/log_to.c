@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "report/numbers.h"
 #include "report/sinks.h"
 
 #include <stdlib.h>
@@ -189,8 +190,7 @@ static tri_status line_of(const tri_event *event, tri_json **line) {
     FILE *out = open_memstream(&text, &size);
     if (!out) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__metrics_line(out, event);
-    int failed = ferror(out);
-    if (fclose(out) || failed || !text) status = tri__fail(TRI_RESOURCE, "out of memory");
+    if (!tri__memstream_close(out, &text)) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK) status = tri__json_parse(text, size, "metrics.jsonl", TRI_INTERNAL, line);
     free(text);
     return status;

@@ -24,3 +24,8 @@ void tri__put_text(FILE *out, const char *text) {
     }
     fputc('"', out);
 }
+
+int tri__memstream_close(FILE *stream, char *const *data) {
+    int lost = ferror(stream);
+    return !fclose(stream) && !lost && *data; /* out of memory, fclose may succeed without data */
+}

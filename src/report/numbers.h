@@ -1,4 +1,4 @@
-/* numbers.h - helpers that several sinks share: rates, and values as JSON text. */
+/* numbers.h - helpers that several sinks share: rates, values as JSON text, and streams to memory. */
 #ifndef TRI_REPORT_NUMBERS_H
 #define TRI_REPORT_NUMBERS_H
 
@@ -11,5 +11,7 @@ static inline double tri__rate(double amount, double seconds) { return seconds >
 void tri__put_real(FILE *out, double value);
 /* Quoted and escaped; bytes that are not UTF-8 become U+FFFD. */
 void tri__put_text(FILE *out, const char *text);
+/* Closes a stream of open_memstream. 0: memory ran out, and *data is not all that was written. */
+int tri__memstream_close(FILE *stream, char *const *data);
 
 #endif

@@ -187,8 +187,7 @@ static tri_status save(const profile *p, const tri_json *facts) {
     FILE *out = open_memstream(&content, &size);
     if (!out) return tri__fail(TRI_RESOURCE, "no memory for %s", path);
     tri_status status = print(facts, out, 0);
-    int failed = ferror(out);
-    if ((fclose(out) || failed || !content) && status == TRI_OK)
+    if (!tri__memstream_close(out, &content) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "no memory for %s", path);
     if (status == TRI_OK) status = tri__file_write(path, content, size);
     free(content);

@@ -196,10 +196,8 @@ static tri_status save(const char *path, const tri_event *event) {
     change *changes = calloc(2 * n, sizeof *changes);
     t.out = t.tid && changes ? open_memstream(&text, &size) : NULL;
     if (t.out) put_trace(&t, changes);
-    int failed = !t.out || ferror(t.out);
-    if (t.out) failed |= fclose(t.out);
-    tri_status status = failed || !text ? tri__fail(TRI_RESOURCE, "no memory for %s", path)
-                                        : tri__file_write(path, text, size);
+    int whole = t.out && tri__memstream_close(t.out, &text);
+    tri_status status = whole ? tri__file_write(path, text, size) : tri__fail(TRI_RESOURCE, "no memory for %s", path);
     free(text);
     free(t.tid);
     free(changes);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "data/table/columns.h"
+#include "engine/decision.h"
 #include "serve/table_rows.h"
 #include "serve/words.h"
 

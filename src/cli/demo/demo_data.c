@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "report/numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,7 +205,7 @@ static tri_status write_split(const char *folder, const char *name, uint32_t see
         if (!(texts[2 * i] = strdup(r.dialogue)) || !(texts[2 * i + 1] = strdup(r.track)))
             status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     }
-    if ((ferror(file) | fclose(file) || !data) && status == TRI_OK)
+    if (!tri__memstream_close(file, &data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
     if (status == TRI_OK) status = tri__file_write(path, data, size);
     free(data);

@@ -25,10 +25,8 @@ typedef struct columnar {
     group *group;
     int64_t groups, room;
     pthread_mutex_t lock[LOCKS];
-    pthread_mutex_t guard;      /* for cells, and what follows */
-    tri_status status;          /* the first failure, and its words */
-    tri_words words;
-    _Atomic int failed;
+    pthread_mutex_t guard;      /* for cells */
+    tri_columns_failure failure;
 } columnar;
 
 /* In the place of a text that could not be loaded: every field is empty. */
@@ -60,13 +58,6 @@ static group *find(const columnar *c, int64_t row) {
     return &c->group[low];
 }
 
-static void note_failure(columnar *c, tri_status status) {
-    pthread_mutex_lock(&c->guard);
-    if (c->status == TRI_OK) c->status = status, tri__words_keep(&c->words);
-    pthread_mutex_unlock(&c->guard);
-    atomic_store(&c->failed, 1);
-}
-
 /* The group's cells; NULL: out of memory. */
 static cell *cells_of(const tri_table *table, columnar *c, group *g) {
     cell *cells = atomic_load_explicit(&g->cells, memory_order_acquire);
@@ -89,7 +80,7 @@ static tri_column_text *load(const tri_table *table, columnar *c, const group *g
                              : tri__table_no_memory(table);
     if (status == TRI_OK) status = c->format->load(table, c->state, g - c->group, column, first, rows, text);
     if (status == TRI_OK) return text;
-    note_failure(c, status);
+    tri__columns_fail(&c->failure, status);
     free_text(text);
     return LOST;
 }
@@ -97,7 +88,7 @@ static tri_column_text *load(const tri_table *table, columnar *c, const group *g
 static tri_column_text *text_of(const tri_table *table, columnar *c, group *g, int64_t chunk, int column) {
     cell *cells = cells_of(table, c, g);
     if (!cells) {
-        note_failure(c, tri__table_no_memory(table));
+        tri__columns_fail(&c->failure, tri__table_no_memory(table));
         return LOST;
     }
     cell *at = &cells[chunk * table->columns + column];
@@ -127,11 +118,7 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
 
 static tri_status check(const tri_table *table) {
     columnar *c = table->state;
-    if (!atomic_load(&c->failed)) return TRI_OK;
-    pthread_mutex_lock(&c->guard);
-    tri__words_restore(&c->words);
-    pthread_mutex_unlock(&c->guard);
-    return c->status;
+    return tri__columns_check(&c->failure);
 }
 
 /* Releases rows [from, to) of a group, by its own numbers. A chunk is freed with its last row, if all rows before it
@@ -157,16 +144,6 @@ static void done(const tri_table *table, int64_t first, int64_t count) {
     }
 }
 
-static void where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    (void)table;
-    *line = row + 1, *at = column + 1;
-}
-
-static void place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    (void)column;
-    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
-}
-
 static void close_columnar(tri_table *table) {
     columnar *c = table->state;
     for (int64_t i = 0; i < c->groups; i++) {
@@ -178,12 +155,13 @@ static void close_columnar(tri_table *table) {
     free(c->group);
     for (int i = 0; i < LOCKS; i++) pthread_mutex_destroy(&c->lock[i]);
     pthread_mutex_destroy(&c->guard);
+    tri__columns_failure_free(&c->failure);
     c->format->close(c->state);
     free(c);
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, check, done, where, place, close_columnar};
+static const tri_table_kind kind = {field, check, done, tri__columns_where, tri__columns_place, close_columnar};
 
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
     columnar *c = calloc(1, sizeof *c);
@@ -194,6 +172,7 @@ tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *form
     c->format = format, c->state = state;
     for (int i = 0; i < LOCKS; i++) pthread_mutex_init(&c->lock[i], NULL);
     pthread_mutex_init(&c->guard, NULL);
+    tri__columns_failure_init(&c->failure);
     table->state = c, table->kind = &kind;
     return TRI_OK;
 }
@@ -214,6 +193,40 @@ tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk) {
     atomic_init(&g->cells, NULL);
     table->rows += rows;
     return TRI_OK;
+}
+
+/* ---- what all tables of columns have ---- */
+
+void tri__columns_failure_init(tri_columns_failure *failure) {
+    *failure = (tri_columns_failure){0};
+    pthread_mutex_init(&failure->lock, NULL);
+}
+
+void tri__columns_failure_free(tri_columns_failure *failure) { pthread_mutex_destroy(&failure->lock); }
+
+void tri__columns_fail(tri_columns_failure *failure, tri_status status) {
+    pthread_mutex_lock(&failure->lock);
+    if (failure->status == TRI_OK) failure->status = status, tri__words_keep(&failure->words);
+    pthread_mutex_unlock(&failure->lock);
+    atomic_store(&failure->failed, 1);
+}
+
+tri_status tri__columns_check(tri_columns_failure *failure) {
+    if (!atomic_load(&failure->failed)) return TRI_OK;
+    pthread_mutex_lock(&failure->lock);
+    tri__words_restore(&failure->words);
+    pthread_mutex_unlock(&failure->lock);
+    return failure->status;
+}
+
+void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
+    (void)table;
+    *line = row + 1, *at = column + 1;
+}
+
+void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
+    (void)column;
+    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
 }
 
 int tri__bytes_are_text(const char *bytes, size_t size) {

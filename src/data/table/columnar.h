@@ -1,6 +1,7 @@
-/* columnar.h - tables of binary files that hold columns (Arrow, Parquet): rows in groups, and in each group the values
- * of one column together. A format says how many rows each group has and gives a column's values as text; finding the
- * group, reading on first use by any thread, freeing what was used, and errors come with this.
+/* columnar.h - tables of binary files that hold columns: rows in groups, and in each group the values of one column
+ * together. A format (Arrow) says how many rows each group has and gives a column's values as text; finding the group,
+ * reading on first use by any thread, freeing what was used, and errors come with this. Parquet decides itself what
+ * stays in memory (parquet.c), and takes only what all tables of columns have.
  *
  * A group is divided into chunks of equal rows (the last may have fewer): what is read and freed at once. */
 #ifndef TRI_DATA_TABLE_COLUMNAR_H
@@ -30,6 +31,22 @@ typedef struct tri_columnar_format {
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state);
 /* Appends a group. chunk: rows that are loaded together, at least 1. */
 tri_status tri__columnar_group(tri_table *table, int64_t rows, int64_t chunk);
+/* ---- what all tables of columns have ---- */
+
+/* The first failure of the threads that read a table: a field cannot fail, so tri__table_check tells it later. */
+typedef struct tri_columns_failure {
+    pthread_mutex_t lock;
+    tri_status status; /* under the lock, as the words */
+    tri_words words;
+    _Atomic int failed;
+} tri_columns_failure;
+void tri__columns_failure_init(tri_columns_failure *failure);
+void tri__columns_failure_free(tri_columns_failure *failure);
+void tri__columns_fail(tri_columns_failure *failure, tri_status status); /* with this thread's words */
+tri_status tri__columns_check(tri_columns_failure *failure);
+/* tri_table_kind: a row's number is its line. */
+void tri__columns_where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
+void tri__columns_place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]);
 /* Whether the bytes are UTF-8 without 0 bytes: a field's text. */
 int tri__bytes_are_text(const char *bytes, size_t size);
 

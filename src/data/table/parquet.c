@@ -7,7 +7,6 @@
  * the order of sequential consistency). */
 #include "data/table/parquet.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +14,6 @@ static void free_text(tri_parquet_text *text) {
     free(text->text);
     free(text->field);
     free(text);
-}
-
-static void note_failure(tri_parquet *file, tri_status status) {
-    pthread_mutex_lock(&file->lock);
-    if (file->status == TRI_OK) file->status = status, tri__words_keep(&file->words);
-    pthread_mutex_unlock(&file->lock);
-    atomic_store(&file->failed, 1);
 }
 
 static tri_parquet_group *find_group(tri_parquet *file, int64_t row) {
@@ -101,7 +93,7 @@ static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_par
     text = calloc(1, sizeof *text);
     tri_status status = text ? tri__parquet_decode(table, group, column, text) : tri__table_no_memory(table);
     if (status != TRI_OK) {
-        note_failure(file, status);
+        tri__columns_fail(&file->failure, status);
         atomic_store(&cell->failed, 1);
         free(text);
         text = NULL;
@@ -129,7 +121,7 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
     int64_t at = row - group->first;
     tri_parquet_cell *cell = atomic_load_explicit(&group->cell, memory_order_acquire);
     if (!cell && !(cell = make_cells(file, group))) {
-        note_failure(file, tri__table_no_memory(table));
+        tri__columns_fail(&file->failure, tri__table_no_memory(table));
         return none;
     }
     hold(group, at);
@@ -143,11 +135,7 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
 
 static tri_status check(const tri_table *table) {
     tri_parquet *file = table->state;
-    if (!atomic_load(&file->failed)) return TRI_OK;
-    pthread_mutex_lock(&file->lock);
-    tri__words_restore(&file->words);
-    pthread_mutex_unlock(&file->lock);
-    return file->status;
+    return tri__columns_check(&file->failure);
 }
 
 /* Rows [from, to) of the group are no longer in use. */
@@ -178,16 +166,6 @@ static void done(const tri_table *table, int64_t first, int64_t count) {
     pthread_mutex_unlock(&file->lock);
 }
 
-static void where(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at) {
-    (void)table;
-    *line = row + 1, *at = column + 1;
-}
-
-static void place(const tri_table *table, int64_t row, int column, char out[static TRI_PLACE_BYTES]) {
-    (void)column;
-    snprintf(out, TRI_PLACE_BYTES, "%s: row %lld", table->path, (long long)row + 1);
-}
-
 static void close_file(tri_table *table) {
     tri_parquet *file = table->state;
     for (tri_parquet_text *text = file->oldest, *next; text; text = next) {
@@ -204,11 +182,12 @@ static void close_file(tri_table *table) {
     free(file->column);
     pthread_cond_destroy(&file->loaded);
     pthread_mutex_destroy(&file->lock);
+    tri__columns_failure_free(&file->failure);
     free(file);
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, check, done, where, place, close_file};
+static const tri_table_kind kind = {field, check, done, tri__columns_where, tri__columns_place, close_file};
 
 /* A column that some row group has in a form that is not read cannot be used. */
 static tri_status refuse_columns(tri_table *table, tri_parquet *file) {
@@ -228,6 +207,7 @@ tri_status tri__parquet_open(tri_table *table) {
     if (!file) return tri__table_no_memory(table);
     pthread_mutex_init(&file->lock, NULL);
     pthread_cond_init(&file->loaded, NULL);
+    tri__columns_failure_init(&file->failure);
     file->budget = table->options.keep < SIZE_MAX / TIMES ? TIMES * table->options.keep : SIZE_MAX;
     table->state = file, table->kind = &kind;
     TRI_TRY(tri__parquet_footer(table, file));

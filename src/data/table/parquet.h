@@ -7,7 +7,7 @@
 #ifndef TRI_DATA_TABLE_PARQUET_H
 #define TRI_DATA_TABLE_PARQUET_H
 
-#include "data/table/table_parts.h"
+#include "data/table/columnar.h"
 #include "data/table/unpack.h"
 #include "data/table/value_text.h"
 
@@ -107,9 +107,7 @@ typedef struct tri_parquet {
     pthread_cond_t loaded;
     tri_parquet_text *oldest, *newest;
     size_t bytes, budget;    /* of decoded text */
-    tri_status status;       /* the first failure, and its words */
-    tri_words words;
-    _Atomic int failed;
+    tri_columns_failure failure;
 } tri_parquet;
 
 /* Reads the footer: columns, names, rows, groups. */
