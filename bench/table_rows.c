@@ -2,8 +2,9 @@
  * tools/parity_parquet.py).
  *   table_rows [--keep BYTES] [--threads N] [--rows N] FILE...
  * For each file: its names as a JSON array of strings, then each row (or the first N); a column that cannot be read is
- * null. The last line of a file is "ok", or its error. Without a file: says what it is for. */
-#include "data/table/table.h"
+ * null, and a field whose number (tri__table_number) is not what its text is read as says so. The last line of a file
+ * is "ok", or its error. Without a file: says what it is for. */
+#include "data/table/reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,21 @@ static void print_text(tri_field_text field) {
     putchar('"');
 }
 
+static int has_other_number(const tri_table *table, int64_t row, int column) {
+    double value = 0, want = 0;
+    tri_table_cell cell = tri__table_number(table, row, column, &value);
+    tri_number number = tri__field_number(&(tri_reading){.decimal = '.'}, tri__table_field(table, row, column), &want);
+    if (cell == TRI_CELL_TEXT) return 0;
+    return cell == TRI_CELL_EMPTY ? number != TRI_NUMBER_MISSING
+                                  : number != TRI_NUMBER_GOOD || memcmp(&value, &want, sizeof value);
+}
+
 static void print_row(const tri_table *table, int64_t row) {
     for (int c = 0; c < tri__table_columns(table); c++) {
         printf("%s", c ? "," : "[");
         if (tri__table_unread(table, c)) printf("null");
         else if (row < 0) print_text((tri_field_text){tri__table_name(table, c), strlen(tri__table_name(table, c))});
+        else if (has_other_number(table, row, c)) printf("\"another number than its text\"");
         else print_text(tri__table_field(table, row, c));
     }
     puts("]");

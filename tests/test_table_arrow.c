@@ -1,7 +1,8 @@
 /* test_table_arrow.c - Arrow files and streams: every type as text, dictionaries that grow, compression; columns that
- * are not read; what is damaged. The files come from tools/golden_arrow.py. */
+ * are not read; numbers; what is damaged. The files come from tools/golden_arrow.py. */
 #include "data/table/packers.h"
 #include "data/table/table_parts.h"
+#include "table_numbers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +27,8 @@ static char *rows_of(const tri_table *table) {
     for (int64_t row = 0; row < tri__table_rows(table) && row < 100; row++, fprintf(out, "\n"))
         for (int c = 0; c < tri__table_columns(table); c++) {
             tri_field_text field = tri__table_field(table, row, c);
+            double value;
+            (void)tri__table_number(table, row, c, &value);
             if (tri__table_unread(table, c)) fprintf(out, "%s?", c ? "|" : "");
             else fprintf(out, "%s%.*s", c ? "|" : "", (int)field.length, field.text);
         }
@@ -71,6 +74,26 @@ static void follows_dictionaries(void **state) {
     expect_rows("replaced.arrow", "a\n\nb\nc\na\nz\nz\n");
     expect_rows("deltas.arrow", "a\n\nb\nc\na\na\na\n");
     expect_rows("deltas_file.arrow", "a\n\nb\nc\na\na\na\n");
+}
+
+/* Integers, floats and decimals are given as numbers; nothing else is. */
+static void has_the_numbers_of_its_texts(void **state) {
+    (void)state;
+    const char *names[] = {"types.arrow", "stream.arrow", "lz4.feather", "zstd.arrow"};
+    for (int i = 0; i < 4; i++) {
+        if (i >= 2 && !tri__packer_version(i == 2 ? TRI_PACKER_LZ4 : TRI_PACKER_ZSTD)) continue;
+        for (size_t keep = 0; keep < 2; keep++) {
+            tri_table *table;
+            assert_int_equal(tri__table_open(golden(names[i]), &(tri_table_options){.keep = keep}, &table), TRI_OK);
+            assert_int_equal(table_numbers_compare(table, table, names[i]), 25);
+            for (int c = 0; c < tri__table_columns(table); c++)
+                if (!tri__table_unread(table, c) &&
+                    table_has_numbers(table, c) != (c <= 10 || c == 18 || c == 19))
+                    fail_msg("%s: column %s", names[i], tri__table_name(table, c));
+            assert_int_equal(tri__table_check(table), TRI_OK);
+            tri__table_close(table);
+        }
+    }
 }
 
 static void refuses_nested_columns_by_name(void **state) {
@@ -161,6 +184,7 @@ int main(void) {
         cmocka_unit_test(reads_every_type),      cmocka_unit_test(follows_dictionaries),
         cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
         cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
+        cmocka_unit_test(has_the_numbers_of_its_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* test_table_parquet.c - Parquet files: each of tests/golden/parquet has the fields of the CSV file beside it, for any
- * room and from several threads; damage, wherever it is, is TRI_DATA or rows; what is refused says what and where. */
+ * room and from several threads, and the numbers that those are read as; damage, wherever it is, is TRI_DATA or rows;
+ * what is refused says what and where. */
 #include "data/table/unpack.h"
 #include "data/table/value_text.h"
+#include "table_numbers.h"
 #include "table_text.h"
 
 #include <dirent.h>
@@ -87,6 +89,62 @@ static void has_the_fields_of_csv(void **state) {
     assert_true(compared > 15);
 }
 
+/* Columns that hold numbers are given by them, with and without the text beside it in memory. */
+static void has_the_numbers_of_its_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int numbers; /* -1: no column has any */
+    } cases[] = {{"numbers_plain_snappy", 1}, {"numbers_dictionary_zstd_v2", 1}, {"numbers_delta_lz4", 1},
+                 {"decimals", 1}, {"decimals_integers", 1}, {"half", 1}, {"required", 0}, {"fallback", 0},
+                 {"booleans_v1", -1}, {"times", -1}, {"times_int96", -1}, {"texts_plain", -1}};
+    char path[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (left_out(cases[i].name)) continue;
+        tri_table *table, *texts;
+        snprintf(path, sizeof path, "%s/%s.parquet", folder, cases[i].name);
+        for (size_t keep = 0; keep < 2; keep++) {
+            assert_int_equal(tri__table_open(path, &(tri_table_options){.keep = keep}, &table), TRI_OK);
+            assert_int_equal(tri__table_open(path, NULL, &texts), TRI_OK);
+            int64_t numbers = table_numbers_compare(table, texts, cases[i].name);
+            assert_int_equal(table_numbers_compare(table, table, cases[i].name), numbers);
+            if (cases[i].numbers > 0) assert_true(numbers > 0);
+            if (cases[i].numbers < 0) assert_int_equal(numbers, 0);
+            for (int c = 0; c < tri__table_columns(table) && cases[i].numbers > 0; c++)
+                if (table_has_numbers(table, c) != 1) fail_msg("%s: %s", path, tri__table_name(table, c));
+            assert_int_equal(tri__table_check(table), TRI_OK);
+            tri__table_close(table);
+            tri__table_close(texts);
+        }
+    }
+}
+
+/* Values are converted as their texts are read, to the bit. */
+static void converts_values(void **state) {
+    (void)state;
+    char out[TRI_VALUE_TEXT + 1];
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        size_t n = tri__half_text((uint16_t)bits, out);
+        expect_number(tri__half_number((uint16_t)bits), out, n);
+    }
+    for (uint32_t i = 0, bits = 1; i < 200000; i++) {
+        bits = bits * 1664525u + 1013904223u;
+        float value = (float)(int32_t)bits / (float)(1 << i % 30); /* also those of usual sizes */
+        if (i % 2) memcpy(&value, &bits, sizeof value);
+        size_t n = tri__float_text(value, out);
+        expect_number(tri__float_number(value), out, n);
+        uint8_t bytes[TRI_DECIMAL_BYTES];
+        for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (uint8_t)(bits >> k % 4 * 8) ^ (uint8_t)(k * i);
+        size_t size = i % 33;
+        for (size_t k = 0; k + i / 33 % 12 < size; k++) bytes[k] = i % 3 ? 0 : 0xFF; /* small in many bytes */
+        int scale = (int)(i / 7 % 153) - TRI_DECIMAL_SCALE;
+        if (i % 2) scale = (int)(i % 24);
+        n = tri__decimal_text(bytes, size, scale, out);
+        expect_number(tri__decimal_number(bytes, size, scale), out, n);
+    }
+    assert_true(tri__float_number(0.1f) == 0.1 && (double)0.1f != 0.1);
+}
+
 enum { THREADS = 4 };
 
 typedef struct reading {
@@ -103,6 +161,7 @@ static void *read_rows(void *data) {
             for (int c = 0; c < tri__table_columns(r->want); c++) {
                 tri_field_text a = tri__table_field(r->table, row, c), b = tri__table_field(r->want, row, c);
                 r->wrong += a.length != b.length || memcmp(a.text, b.text, a.length) != 0;
+                r->wrong += !table_number_agrees(r->table, row, c, b);
             }
             tri__table_done(r->table, row, 1);
         }
@@ -139,7 +198,11 @@ static tri_status read_all(void) {
     size_t bytes = 0;
     if (status == TRI_OK) {
         for (int64_t row = 0; row < tri__table_rows(table) && row < 1000; row++)
-            for (int c = 0; c < tri__table_columns(table); c++) bytes += tri__table_field(table, row, c).length;
+            for (int c = 0; c < tri__table_columns(table); c++) {
+                double value;
+                tri_table_cell cell = tri__table_number(table, row, c, &value);
+                bytes += tri__table_field(table, row, c).length + (cell == TRI_CELL_NUMBER && value == 1);
+            }
         status = tri__table_check(table);
         tri__table_close(table);
     }
@@ -304,6 +367,7 @@ static int remove_path(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_the_fields_of_csv), cmocka_unit_test(serves_threads),
+        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(converts_values),
         cmocka_unit_test(survives_any_damage),   cmocka_unit_test(verifies_checksums),
         cmocka_unit_test(refuses_only_what_is_used), cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(unpacks_snappy),        cmocka_unit_test(renders_values),

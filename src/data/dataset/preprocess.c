@@ -66,7 +66,7 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
     if (!values) return no_memory(tri__table_path(f->table));
     for (int64_t row = 0; row < rows; row++) {
         double value;
-        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
+        tri_number number = tri__cell_number(f->table, row, column, &f->made->reading, &value);
         if (!f->bad[row] && number == TRI_NUMBER_MISSING) stats->missing++;
         else if (!f->bad[row]) total += values[n++] = value;
         tri__rows_passed(f->table, row);
@@ -104,7 +104,7 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
         if (!f->bad[row] &&
-            tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value) == TRI_NUMBER_NONE)
+            tri__cell_number(f->table, row, column, &f->made->reading, &value) == TRI_NUMBER_NONE)
             return tri__field_fail(f->table, row, column, what);
     }
     return tri__fail(TRI_DATA,
@@ -165,7 +165,7 @@ static tally count_numbers(const fit *f, int column) {
         for (int64_t row = first; row < end; row++) {
             double value;
             if (is_held_out(f, row)) continue;
-            tri_number number = tri__field_number(&f->made->reading, tri__table_field(table, row, column), &value);
+            tri_number number = tri__cell_number(table, row, column, &f->made->reading, &value);
             filled += number != TRI_NUMBER_MISSING;
             numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
             wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
@@ -184,7 +184,7 @@ static tri_status find_kind(const fit *f, const char *name, int column, int *cat
     if (*categorical || !count.wrong) return TRI_OK;
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        tri_number number = tri__field_number(&f->made->reading, tri__table_field(f->table, row, column), &value);
+        tri_number number = tri__cell_number(f->table, row, column, &f->made->reading, &value);
         int wrong = (number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE) && !is_held_out(f, row);
         if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
             return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));

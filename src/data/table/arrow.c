@@ -101,7 +101,7 @@ static void close_arrow(void *state) {
     free(arrow);
 }
 
-static const tri_columnar_format format = {tri__arrow_load, close_arrow};
+static const tri_columnar_format format = {tri__arrow_load, tri__arrow_numbers, tri__arrow_has_numbers, close_arrow};
 
 /* Reads the counts of buffers that views have, and sums them up. 0: damaged. */
 static int read_views(tri_flat *flat, tri_flat_table header, const tri_arrow_counts *counts, tri_arrow_batch *out) {

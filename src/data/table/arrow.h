@@ -90,5 +90,8 @@ tri_arrow_counts tri__arrow_counts(const tri_arrow_type *type);
 /* The text of rows of a batch; tri_columnar_format's. */
 tri_status tri__arrow_load(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
                            tri_column_text *out);
+tri_status tri__arrow_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
+                              int64_t rows, tri_column_text *out);
+int tri__arrow_has_numbers(const void *state, int column);
 
 #endif

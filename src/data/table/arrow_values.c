@@ -1,8 +1,9 @@
-/* arrow_values.c - the values of Arrow batches as text. Of buffers that are not compressed only the part of some rows
- * is read; a compressed one is unpacked whole. What a buffer says (offsets, views, indices) is checked before
- * it is followed. */
+/* arrow_values.c - the values of Arrow batches as text, or as numbers. Of buffers that are not compressed only the
+ * part of some rows is read; a compressed one is unpacked whole. What a buffer says (offsets, views, indices) is checked
+ * before it is followed. */
 #include "data/table/arrow.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { RATIO = 1 << 15 };    /* the most that zstd can pack: 128 KiB of one byte in 4; lz4 less */
@@ -387,7 +388,7 @@ static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_
 static tri_status give(tri_status status, rows *r, writing *w, tri_column_text *out) {
     free(r->valid.own);
     free(r->values.own);
-    *out = (tri_column_text){w->text, w->end, {w->text, w->end}};
+    *out = (tri_column_text){.text = w->text, .end = w->end, .own = {w->text, w->end}};
     if (status != TRI_OK) tri__column_text_clear(out);
     return status;
 }
@@ -431,4 +432,51 @@ tri_status tri__arrow_load(const tri_table *table, void *state, int64_t group, i
     if (c->encoded) return load_encoded(&p, arrow, c, buffer, first, rows, out);
     size_t views = c->type.kind == TRI_ARROW_VIEWS ? batch->views[c->view + 1] - batch->views[c->view] : 0;
     return load_values(&p, &c->type, c->node, buffer, views, first, rows, out);
+}
+
+int tri__arrow_has_numbers(const void *state, int column) {
+    const tri_arrow_column *c = &((const tri_arrow *)state)->column[column];
+    tri_arrow_kind kind = c->type.kind;
+    return !c->encoded && (kind == TRI_ARROW_INTEGER || kind == TRI_ARROW_FLOAT || kind == TRI_ARROW_DECIMAL);
+}
+
+/* The number that value_text's text is read as. */
+static double value_number(const tri_arrow_type *type, const uint8_t *at) {
+    uint8_t bytes[TRI_DECIMAL_BYTES];
+    uint16_t half;
+    float single;
+    double value;
+    if (type->kind == TRI_ARROW_INTEGER) {
+        int64_t whole = number_at(at, type->width, type->is_signed);
+        return type->is_signed ? (double)whole : (double)(uint64_t)whole;
+    }
+    if (type->kind == TRI_ARROW_DECIMAL) {
+        for (int i = 0; i < type->width; i++) bytes[i] = at[type->width - 1 - i];
+        return tri__decimal_number(bytes, (size_t)type->width, type->scale);
+    }
+    if (type->width == 2) return memcpy(&half, at, 2), tri__half_number(half);
+    if (type->width == 4) return memcpy(&single, at, 4), tri__float_number(single);
+    return memcpy(&value, at, 8), value;
+}
+
+tri_status tri__arrow_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
+                              int64_t n, tri_column_text *out) {
+    tri_arrow *arrow = state;
+    const tri_arrow_column *c = &arrow->column[column];
+    const tri_arrow_batch *batch = &arrow->batch[group];
+    place p = {table, column, "batch", group, batch};
+    rows r = {.first = first, .n = n};
+    uint64_t width = (uint64_t)c->type.width;
+    size_t buffer = c->buffer + batch->views[c->view];
+    double *number = NULL;
+    tri_status status = read_valid(&p, c->node, buffer, &r);
+    if (status == TRI_OK)
+        status = read_part(&p, buffer + 1, width * (uint64_t)first, width * (uint64_t)n, &r.values);
+    if (status == TRI_OK && !(number = malloc((size_t)n * sizeof *number))) status = no_memory(&p);
+    for (int64_t i = 0; i < n && status == TRI_OK; i++)
+        number[i] = is_null(&r, i) ? NAN : value_number(&c->type, r.values.at + width * (uint64_t)i);
+    free(r.valid.own);
+    free(r.values.own);
+    *out = (tri_column_text){.number = number, .own = {number}};
+    return status;
 }

@@ -1,6 +1,7 @@
 /* columnar.c - tables of columns in groups of rows (columnar.h). The text of a chunk is published by one atomic
  * pointer; a thread that finds none loads it under one of a few locks, chosen by chunk and column, so that different
- * ones are loaded at the same time and the same one once. */
+ * ones are loaded at the same time and the same one once. A chunk's text and its numbers are loaded each when it is
+ * first asked for: hardly any column is used as both. */
 #include "data/table/columnar.h"
 
 #include "base/text.h"
@@ -15,7 +16,7 @@ typedef _Atomic(tri_column_text *) cell;
 
 typedef struct group {
     int64_t first, rows, chunk; /* its first row in the table */
-    _Atomic(cell *) cells;      /* [chunks, columns], made on first use */
+    _Atomic(cell *) cells;      /* [chunks, 2, columns] as text, as numbers; made on first use */
     int64_t passed;             /* its rows up to here, from the start of a chunk, were released in a row */
 } group;
 
@@ -64,13 +65,14 @@ static cell *cells_of(const tri_table *table, columnar *c, group *g) {
     if (cells) return cells;
     pthread_mutex_lock(&c->guard);
     cells = atomic_load_explicit(&g->cells, memory_order_relaxed);
-    if (!cells && (cells = calloc((size_t)chunks_of(g), (size_t)table->columns * sizeof *cells)))
+    if (!cells && (cells = calloc((size_t)chunks_of(g), 2 * (size_t)table->columns * sizeof *cells)))
         atomic_store_explicit(&g->cells, cells, memory_order_release);
     pthread_mutex_unlock(&c->guard);
     return cells;
 }
 
-static tri_column_text *load(const tri_table *table, columnar *c, const group *g, int64_t chunk, int column) {
+static tri_column_text *load(const tri_table *table, columnar *c, const group *g, int64_t chunk, int column,
+                             int as_numbers) {
     int64_t first = chunk * g->chunk, rows = g->rows - first < g->chunk ? g->rows - first : g->chunk;
     tri_column_text *text = calloc(1, sizeof *text);
     tri_status status = text ? tri__source_changed(&table->source) ? tri__fail(
@@ -78,27 +80,35 @@ static tri_column_text *load(const tri_table *table, columnar *c, const group *g
                                    table->path)
                                                                    : TRI_OK
                              : tri__table_no_memory(table);
-    if (status == TRI_OK) status = c->format->load(table, c->state, g - c->group, column, first, rows, text);
+    if (status == TRI_OK)
+        status = (as_numbers ? c->format->numbers : c->format->load)(table, c->state, g - c->group, column, first,
+                                                                     rows, text);
     if (status == TRI_OK) return text;
     tri__columns_fail(&c->failure, status);
     free_text(text);
     return LOST;
 }
 
-static tri_column_text *text_of(const tri_table *table, columnar *c, group *g, int64_t chunk, int column) {
+/* The chunk of a row, as text or as numbers; *at_row: its place there. */
+static const tri_column_text *text_of(const tri_table *table, int64_t row, int column, int as_numbers,
+                                      int64_t *at_row) {
+    columnar *c = table->state;
+    group *g = find(c, row);
+    int64_t chunk = (row - g->first) / g->chunk;
+    *at_row = (row - g->first) % g->chunk;
     cell *cells = cells_of(table, c, g);
     if (!cells) {
         tri__columns_fail(&c->failure, tri__table_no_memory(table));
         return LOST;
     }
-    cell *at = &cells[chunk * table->columns + column];
+    cell *at = &cells[(2 * chunk + as_numbers) * table->columns + column];
     tri_column_text *text = atomic_load_explicit(at, memory_order_acquire);
     if (text) return text;
     pthread_mutex_t *lock = &c->lock[(uint64_t)(at - cells) % LOCKS];
     pthread_mutex_lock(lock);
     text = atomic_load_explicit(at, memory_order_relaxed);
     if (!text) {
-        text = load(table, c, g, chunk, column);
+        text = load(table, c, g, chunk, column, as_numbers);
         atomic_store_explicit(at, text, memory_order_release);
     }
     pthread_mutex_unlock(lock);
@@ -106,14 +116,21 @@ static tri_column_text *text_of(const tri_table *table, columnar *c, group *g, i
 }
 
 static tri_field_text field(const tri_table *table, int64_t row, int column) {
-    columnar *c = table->state;
+    int64_t at;
     if (tri__table_unread(table, column)) return (tri_field_text){"", 0};
-    group *g = find(c, row);
-    int64_t chunk = (row - g->first) / g->chunk, at = (row - g->first) % g->chunk;
-    const tri_column_text *text = text_of(table, c, g, chunk, column);
+    const tri_column_text *text = text_of(table, row, column, 0, &at);
     if (!text->end) return (tri_field_text){"", 0};
     uint32_t begin = at ? text->end[at - 1] : 0;
     return (tri_field_text){text->text + begin, text->end[at] - begin};
+}
+
+static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
+    const columnar *c = table->state;
+    int64_t at;
+    if (tri__table_unread(table, column)) return TRI_CELL_EMPTY;
+    if (!c->format->has_numbers(c->state, column)) return TRI_CELL_TEXT;
+    const tri_column_text *text = text_of(table, row, column, 1, &at);
+    return text->number ? tri__cell_of(text->number[at], value) : TRI_CELL_EMPTY;
 }
 
 static tri_status check(const tri_table *table) {
@@ -129,7 +146,7 @@ static void release(const tri_table *table, group *g, int64_t from, int64_t to) 
         int64_t begin = chunk * g->chunk, end = g->rows - begin < g->chunk ? g->rows : begin + g->chunk;
         if (from <= begin || from == g->passed) g->passed = to < end ? to : end;
         if (g->passed != end || to < end) continue;
-        for (int64_t i = chunk * table->columns; i < (chunk + 1) * table->columns; i++)
+        for (int64_t i = 2 * chunk * table->columns; i < 2 * (chunk + 1) * table->columns; i++)
             free_text(atomic_exchange(&cells[i], NULL));
     }
 }
@@ -148,7 +165,7 @@ static void close_columnar(tri_table *table) {
     columnar *c = table->state;
     for (int64_t i = 0; i < c->groups; i++) {
         cell *cells = atomic_load(&c->group[i].cells);
-        for (int64_t k = 0; cells && k < chunks_of(&c->group[i]) * table->columns; k++)
+        for (int64_t k = 0; cells && k < 2 * chunks_of(&c->group[i]) * table->columns; k++)
             free_text(atomic_load(&cells[k]));
         free(cells);
     }
@@ -161,7 +178,7 @@ static void close_columnar(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, check, done, tri__columns_where, tri__columns_place, close_columnar};
+static const tri_table_kind kind = {field, number, check, done, tri__columns_where, tri__columns_place, close_columnar};
 
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
     columnar *c = calloc(1, sizeof *c);

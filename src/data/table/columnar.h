@@ -9,10 +9,11 @@
 
 #include "data/table/table_parts.h"
 
-/* A column's values in some rows, as text. */
+/* A column's values in some rows, as text or as numbers. */
 typedef struct tri_column_text {
     const char *text;        /* UTF-8 */
     const uint32_t *end;     /* [rows] where each ends in `text`; the next begins there. NULL: all are empty */
+    const double *number;    /* [rows] what their texts are read as (value_text.h), NaN: empty; if not as text */
     void *own[2];            /* what is freed with it; may be NULL */
 } tri_column_text;
 
@@ -23,6 +24,10 @@ typedef struct tri_columnar_format {
      * tri__table_check, with this function's words. */
     tri_status (*load)(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
                        tri_column_text *out);
+    /* The same as numbers, of a column that has some; called instead where only numbers are wanted. */
+    tri_status (*numbers)(const tri_table *table, void *state, int64_t group, int column, int64_t first, int64_t rows,
+                          tri_column_text *out);
+    int (*has_numbers)(const void *state, int column);
     void (*close)(void *state);
 } tri_columnar_format;
 

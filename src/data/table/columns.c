@@ -101,6 +101,18 @@ int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
     return there ? at : stats->n_categories;
 }
 
+/* The number of a field that may be missing. */
+static tri_number take_number(const tri_column_stats *stats, tri_number number, double value, float *numbers) {
+    if (number == TRI_NUMBER_MISSING && stats->vectors && stats->missing) {
+        *numbers = TRI_COLUMN_MISSING;
+        return TRI_NUMBER_GOOD;
+    }
+    if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
+    if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
+    if (number == TRI_NUMBER_GOOD && stats->n_edges) *numbers = tri__edges_place(stats, *numbers);
+    return number;
+}
+
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers) {
     if (stats->category && stats->vectors) {
@@ -114,14 +126,19 @@ tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading 
     }
     double value = 0;
     tri_number number = tri__field_number(reading, field, &value);
-    if (number == TRI_NUMBER_MISSING && stats->vectors && stats->missing) {
-        *numbers = TRI_COLUMN_MISSING;
-        return TRI_NUMBER_GOOD;
-    }
-    if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
-    if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
-    if (number == TRI_NUMBER_GOOD && stats->n_edges) *numbers = tri__edges_place(stats, *numbers);
-    return number;
+    return take_number(stats, number, value, numbers);
+}
+
+/* A table's field as the column's numbers. */
+static tri_number row_numbers(const tri_fields *fields, int c, int64_t row, float *numbers) {
+    const tri_column_stats *stats = &fields->preprocess->column[c];
+    const tri_reading *reading = &fields->preprocess->reading;
+    int column = fields->column[c];
+    double value = 0;
+    if (stats->category)
+        return tri__column_numbers(stats, reading, tri__table_field(fields->table, row, column), numbers);
+    tri_number number = tri__cell_number(fields->table, row, column, reading, &value);
+    return take_number(stats, number, value, numbers);
 }
 
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
@@ -155,8 +172,7 @@ void tri__fields_free(tri_fields *fields) {
 int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, tri_bad_field *bad) {
     for (int c = 0; c < fields->preprocess->n_columns; c++) {
         const tri_column_stats *stats = &fields->preprocess->column[c];
-        tri_number number = tri__column_numbers(stats, &fields->preprocess->reading,
-                                                tri__table_field(fields->table, row, fields->column[c]), numbers);
+        tri_number number = row_numbers(fields, c, row, numbers);
         if (number != TRI_NUMBER_GOOD) {
             *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
             return 0;

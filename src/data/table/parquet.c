@@ -1,6 +1,7 @@
-/* parquet.c - a Parquet file as a table: which chunks are decoded and in memory. A thread that needs a chunk which is
- * not there decodes it; others that need the same one wait. Before a chunk is added to those in memory, the oldest are
- * freed while they are too many, except those of groups with rows in use.
+/* parquet.c - a Parquet file as a table: which chunks are decoded and in memory. As text and as numbers, a chunk is
+ * two, each decoded when it is asked for: hardly any column is used as both. A thread that needs a chunk which is not
+ * there decodes it; others that need the same one wait. Before a chunk is added to those in memory, the oldest are freed
+ * while they are too many, except those of groups with rows in use.
  *
  * A row is in use from its first field to tri__table_done: a bit for each row, set before the chunk's pointer is read.
  * Who frees a chunk takes its pointer away first and then looks at the bits, so one of the two sees the other (both in
@@ -37,7 +38,7 @@ static tri_parquet_cell *make_cells(tri_parquet *file, tri_parquet_group *group)
     pthread_mutex_lock(&file->lock);
     tri_parquet_cell *cell = atomic_load(&group->cell);
     if (!cell && (group->held || (group->held = calloc(words_of(group), sizeof *group->held))) &&
-        (cell = calloc((size_t)file->columns, sizeof *cell)))
+        (cell = calloc(2 * (size_t)file->columns, sizeof *cell)))
         atomic_store(&group->cell, cell);
     pthread_mutex_unlock(&file->lock);
     return cell;
@@ -66,7 +67,7 @@ static int is_held(const tri_parquet_group *group) {
 static void make_room(tri_parquet *file, size_t more) {
     tri_parquet_text **link = &file->oldest, *text, *before = NULL;
     while (file->bytes + more > file->budget && (text = *link)) {
-        tri_parquet_cell *cell = &atomic_load(&text->group->cell)[text->column];
+        tri_parquet_cell *cell = &atomic_load(&text->group->cell)[text->cell];
         atomic_store(&cell->text, NULL);
         if (is_held(text->group)) {
             atomic_store(&cell->text, text);
@@ -81,8 +82,10 @@ static void make_room(tri_parquet *file, size_t more) {
 }
 
 /* Decodes a chunk, unless another thread did or does. NULL: that failed. */
-static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_parquet_group *group, int column) {
-    tri_parquet_cell *cell = &atomic_load(&group->cell)[column];
+static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_parquet_group *group, int column,
+                              int as_numbers) {
+    int number = as_numbers * file->columns + column;
+    tri_parquet_cell *cell = &atomic_load(&group->cell)[number];
     pthread_mutex_lock(&file->lock);
     while (cell->loading) pthread_cond_wait(&file->loaded, &file->lock);
     tri_parquet_text *text = atomic_load(&cell->text);
@@ -91,7 +94,8 @@ static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_par
     pthread_mutex_unlock(&file->lock);
     if (text || failed) return text;
     text = calloc(1, sizeof *text);
-    tri_status status = text ? tri__parquet_decode(table, group, column, text) : tri__table_no_memory(table);
+    tri_status status = text ? tri__parquet_decode(table, group, column, as_numbers, text)
+                             : tri__table_no_memory(table);
     if (status != TRI_OK) {
         tri__columns_fail(&file->failure, status);
         atomic_store(&cell->failed, 1);
@@ -101,7 +105,7 @@ static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_par
     pthread_mutex_lock(&file->lock);
     if (text) {
         make_room(file, text->bytes);
-        text->group = group, text->column = column;
+        text->group = group, text->cell = number;
         if (file->newest) file->newest->next = text;
         else file->oldest = text;
         file->newest = text, file->bytes += text->bytes;
@@ -113,24 +117,43 @@ static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_par
     return text;
 }
 
-static tri_field_text field(const tri_table *table, int64_t row, int column) {
-    static const tri_field_text none = {"", 0};
+/* The chunk of a row, as text or as numbers; *at: the row in it. NULL: it cannot be decoded. */
+static inline const tri_parquet_text *text_of(const tri_table *table, int64_t row, int column, int as_numbers,
+                                              int64_t *at) {
     tri_parquet *file = table->state;
-    if (file->column[column].leaf < 0) return none;
     tri_parquet_group *group = find_group(file, row);
-    int64_t at = row - group->first;
+    *at = row - group->first;
     tri_parquet_cell *cell = atomic_load_explicit(&group->cell, memory_order_acquire);
     if (!cell && !(cell = make_cells(file, group))) {
         tri__columns_fail(&file->failure, tri__table_no_memory(table));
-        return none;
+        return NULL;
     }
-    hold(group, at);
-    tri_parquet_text *text = atomic_load(&cell[column].text);
-    if (!text && (atomic_load_explicit(&cell[column].failed, memory_order_relaxed) ||
-                  !(text = load(table, file, group, column))))
-        return none;
+    hold(group, *at);
+    cell += as_numbers * file->columns + column;
+    const tri_parquet_text *text = atomic_load(&cell->text);
+    if (text || atomic_load_explicit(&cell->failed, memory_order_relaxed)) return text;
+    return load(table, file, group, column, as_numbers);
+}
+
+static tri_field_text field(const tri_table *table, int64_t row, int column) {
+    const tri_parquet *file = table->state;
+    int64_t at;
+    const tri_parquet_text *text = file->column[column].leaf < 0 ? NULL : text_of(table, row, column, 0, &at);
+    if (!text) return (tri_field_text){"", 0};
     tri_parquet_span span = text->field[at];
     return (tri_field_text){text->text + span.begin, span.length};
+}
+
+static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
+    const tri_parquet *file = table->state;
+    double number;
+    int64_t at;
+    if (file->column[column].leaf < 0) return TRI_CELL_EMPTY;
+    if (!tri__parquet_has_numbers(&file->column[column])) return TRI_CELL_TEXT;
+    const tri_parquet_text *text = text_of(table, row, column, 1, &at);
+    if (!text) return TRI_CELL_EMPTY;
+    memcpy(&number, &text->field[at], sizeof number);
+    return tri__cell_of(number, value);
 }
 
 static tri_status check(const tri_table *table) {
@@ -187,7 +210,7 @@ static void close_file(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, check, done, tri__columns_where, tri__columns_place, close_file};
+static const tri_table_kind kind = {field, number, check, done, tri__columns_where, tri__columns_place, close_file};
 
 /* A column that some row group has in a form that is not read cannot be used. */
 static tri_status refuse_columns(tri_table *table, tri_parquet *file) {

@@ -64,19 +64,19 @@ typedef struct tri_parquet_chunk {
     int encrypted, elsewhere, absent; /* elsewhere: in another file; absent: the footer does not say where */
 } tri_parquet_chunk;
 
-/* A field's bytes in a chunk's text. */
+/* A field's bytes in a chunk's text; of a chunk of numbers, the bytes of a double: NaN, if the field is empty. */
 typedef struct tri_parquet_span {
     uint32_t begin, length;
 } tri_parquet_span;
 
-/* A chunk's fields, decoded. */
+/* A chunk's fields, decoded as text or as numbers. */
 typedef struct tri_parquet_text {
-    char *text;
+    char *text;              /* NULL: numbers */
     tri_parquet_span *field; /* [rows of the group] */
     size_t bytes;            /* of memory */
     struct tri_parquet_text *next; /* of those in memory, the oldest first */
     struct tri_parquet_group *group;
-    int column;
+    int cell;                /* its own of the group */
 } tri_parquet_text;
 
 /* A chunk in memory, or not. */
@@ -91,7 +91,7 @@ typedef struct tri_parquet_group {
     int64_t first, rows;     /* rows of the table */
     tri_parquet_chunk *chunk; /* [columns] */
     /* Made together on first use: */
-    _Atomic(tri_parquet_cell *) cell; /* [columns] */
+    _Atomic(tri_parquet_cell *) cell; /* [2, columns] as text, as numbers */
     _Atomic uint64_t *held;  /* [rows / 64, rounded up] a bit for each row whose fields may be in use */
 } tri_parquet_group;
 
@@ -112,8 +112,11 @@ typedef struct tri_parquet {
 
 /* Reads the footer: columns, names, rows, groups. */
 tri_status tri__parquet_footer(tri_table *table, tri_parquet *file);
-/* Reads and decodes a column of a group. TRI_DATA, with column and row group, if it is damaged. */
-tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column,
+/* Whether a column's texts are numbers: integers, floats and decimals. */
+int tri__parquet_has_numbers(const tri_parquet_column *column);
+/* Reads and decodes a column of a group, as text or as the numbers that the text is read as. TRI_DATA, with column and row
+ * group, if it is damaged. */
+tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
                                tri_parquet_text *out);
 /* Whether the footer says that a column of a group cannot be decoded; `why` then follows the column's name. */
 int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group, int column, char *why, size_t size);
@@ -134,6 +137,7 @@ typedef struct tri_parquet_reader {
     const tri_parquet_chunk *chunk;
     const tri_parquet_column *column;
     const char *name;
+    int as_numbers;
     tri_codec codec;
     uint64_t next;           /* of the file: what was not read yet */
     uint8_t *window;         /* bytes of the file [window_from, window_end) */

@@ -1,10 +1,11 @@
 /* parquet_pages.c - a column of a row group: its pages are read, their checksums verified, unpacked, and their values
- * decoded; null values become empty fields. */
+ * decoded, as text or as numbers; null values become empty fields. */
 #include "data/table/parquet.h"
 
 #include "base/limits.h"
 #include "data/table/thrift.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,8 +236,12 @@ static tri_status read_levels(tri_parquet_reader *r, const page *page, const uin
 }
 
 /* Moves n values apart, from the last on, so that each stands at its row; the others are empty. */
-static void spread(tri_parquet_span *field, const uint8_t *there, int64_t rows, int64_t n) {
-    for (int64_t i = rows - 1; i >= 0 && n <= i; i--) field[i] = there[i] ? field[--n] : (tri_parquet_span){0, 0};
+static void spread(const tri_parquet_reader *r, tri_parquet_span *field, int64_t rows, int64_t n) {
+    const uint8_t *there = (const uint8_t *)r->levels.at;
+    const double nothing = NAN;
+    tri_parquet_span empty = {0, 0};
+    if (r->as_numbers) memcpy(&empty, &nothing, sizeof empty);
+    for (int64_t i = rows - 1; i >= 0 && n <= i; i--) field[i] = there[i] ? field[--n] : empty;
 }
 
 /* The levels of a v1 page stand before its values and are packed with them. */
@@ -257,6 +262,7 @@ static tri_status data_page(tri_parquet_reader *r, const page *page, const uint8
     int64_t set = page->values;
     size_t packed = (size_t)page->packed, unpacked = (size_t)page->unpacked;
     tri_parquet_values v = {.encoding = page->encoding, .in_text = tri__parquet_in_place(r->column, page->encoding)};
+    if (r->as_numbers) r->text.used = 0; /* bytes of decimals, which became numbers with their page */
     if (page->values < 0 || page->values > r->group->rows - r->rows)
         return tri__parquet_fail(r, "it has more values than there are rows: the file is damaged; get it again");
     if (v2) {
@@ -271,7 +277,7 @@ static tri_status data_page(tri_parquet_reader *r, const page *page, const uint8
     v.n = set;
     tri_parquet_span *field = r->field + r->rows;
     TRI_TRY(tri__parquet_values(r, &v, field));
-    if (set < page->values) spread(field, (const uint8_t *)r->levels.at, page->values, set);
+    if (set < page->values) spread(r, field, page->values, set);
     r->rows += page->values;
     return TRI_OK;
 }
@@ -325,11 +331,11 @@ static tri_status decode(tri_parquet_reader *r) {
     return decode_pages(r);
 }
 
-tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column,
+tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
                                tri_parquet_text *out) {
     const tri_parquet *file = table->state;
     tri_parquet_reader r = {.table = table, .group = group, .chunk = &group->chunk[column],
-                            .column = &file->column[column], .name = table->name[column],
+                            .column = &file->column[column], .name = table->name[column], .as_numbers = as_numbers,
                             .next = group->chunk[column].begin};
     tri_status status = decode(&r);
     free(r.window);
@@ -341,11 +347,10 @@ tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *
     if (status == TRI_OK && tri__source_changed(&table->source))
         status = tri__fail(TRI_IO, "%s has changed while it was read; start again when it is complete", table->path);
     if (status == TRI_OK) {
-        out->text = r.text.at, out->field = r.field;
-        out->bytes = r.text.room + (size_t)group->rows * sizeof *r.field;
-        return TRI_OK;
+        out->text = as_numbers ? NULL : r.text.at, out->field = r.field;
+        out->bytes = (as_numbers ? 0 : r.text.room) + (size_t)group->rows * sizeof *r.field;
     }
-    free(r.text.at);
-    free(r.field);
+    if (status != TRI_OK || as_numbers) free(r.text.at);
+    if (status != TRI_OK) free(r.field);
     return status;
 }

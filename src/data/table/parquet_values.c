@@ -1,5 +1,5 @@
 /* parquet_values.c - a page's values as fields of text, by encoding. Texts stay where they were unpacked; numbers are
- * rendered behind them. */
+ * rendered behind them, or, where only numbers are wanted, become doubles in the place of the fields. */
 #include "data/table/parquet.h"
 
 #include "base/limits.h"
@@ -79,17 +79,24 @@ static int64_t integer_at(const tri_parquet_column *column, const uint8_t *bytes
     return column->type == PQ_INT32 ? (int32_t)tri__load32(bytes) : (int64_t)tri__load64(bytes);
 }
 
-static size_t put_integer(const tri_parquet_column *column, int64_t value, char *out) {
+static uint64_t unsigned_at(const tri_parquet_column *column, const uint8_t *bytes) {
     int shift = 64 - column->bits;
-    if (column->kind == TRI_PARQUET_UNSIGNED) return tri__unsigned_text((uint64_t)value << shift >> shift, out);
-    return tri__integer_text((int64_t)((uint64_t)value << shift) >> shift, out);
+    return (uint64_t)integer_at(column, bytes) << shift >> shift;
+}
+
+static int64_t signed_at(const tri_parquet_column *column, const uint8_t *bytes) {
+    int shift = 64 - column->bits;
+    return (int64_t)((uint64_t)integer_at(column, bytes) << shift) >> shift;
+}
+
+static void turn_round(int64_t value, uint8_t high_first[static 8]) {
+    for (int i = 0; i < 8; i++) high_first[i] = (uint8_t)((uint64_t)value >> (56 - 8 * i));
 }
 
 /* A decimal in an integer, the lowest byte first. */
 static size_t put_short_decimal(const tri_parquet_column *column, const uint8_t *bytes, char *out) {
     uint8_t high_first[8];
-    uint64_t value = (uint64_t)integer_at(column, bytes);
-    for (int i = 0; i < 8; i++) high_first[i] = (uint8_t)(value >> (56 - 8 * i));
+    turn_round(integer_at(column, bytes), high_first);
     return tri__decimal_text(high_first, 8, column->scale, out);
 }
 
@@ -97,8 +104,8 @@ static size_t put_value(const tri_parquet_column *column, const uint8_t *bytes, 
     float f;
     double d;
     switch (column->kind) {
-    case TRI_PARQUET_SIGNED:
-    case TRI_PARQUET_UNSIGNED: return put_integer(column, integer_at(column, bytes), out);
+    case TRI_PARQUET_SIGNED: return tri__integer_text(signed_at(column, bytes), out);
+    case TRI_PARQUET_UNSIGNED: return tri__unsigned_text(unsigned_at(column, bytes), out);
     case TRI_PARQUET_HALF: return tri__half_text((uint16_t)(bytes[0] | bytes[1] << 8), out);
     case TRI_PARQUET_FLOAT: memcpy(&f, bytes, sizeof f); return tri__float_text(f, out);
     case TRI_PARQUET_DOUBLE: memcpy(&d, bytes, sizeof d); return tri__double_text(d, out);
@@ -113,6 +120,46 @@ static size_t put_value(const tri_parquet_column *column, const uint8_t *bytes, 
     }
 }
 
+int tri__parquet_has_numbers(const tri_parquet_column *column) {
+    return column->kind >= TRI_PARQUET_SIGNED && column->kind <= TRI_PARQUET_DECIMAL;
+}
+
+/* The number that put_value's text is read as. */
+static double value_number(const tri_parquet_column *column, const uint8_t *bytes, uint32_t length) {
+    uint8_t high_first[8];
+    float f;
+    double d;
+    switch (column->kind) {
+    case TRI_PARQUET_SIGNED: return (double)signed_at(column, bytes);
+    case TRI_PARQUET_UNSIGNED: return (double)unsigned_at(column, bytes);
+    case TRI_PARQUET_HALF: return tri__half_number((uint16_t)(bytes[0] | bytes[1] << 8));
+    case TRI_PARQUET_FLOAT: memcpy(&f, bytes, sizeof f); return tri__float_number(f);
+    case TRI_PARQUET_DOUBLE: memcpy(&d, bytes, sizeof d); return d;
+    default:
+        if (column->type != PQ_INT32 && column->type != PQ_INT64)
+            return tri__decimal_number(bytes, length, column->scale);
+        turn_round(integer_at(column, bytes), high_first);
+        return tri__decimal_number(high_first, sizeof high_first, column->scale);
+    }
+}
+
+static inline void put_number(double number, tri_parquet_span *out) { memcpy(out, &number, sizeof *out); }
+
+/* Numbers of n values that stand `stride` bytes apart; the usual kinds in loops of their own. */
+static void take_numbers(const tri_parquet_column *column, const uint8_t *bytes, size_t stride, int64_t n,
+                         tri_parquet_span *out) {
+    _Static_assert(sizeof(tri_parquet_span) == sizeof(double), "a number lies where a field does");
+    int whole = column->kind == TRI_PARQUET_SIGNED && stride == (size_t)column->bits / 8;
+    if (column->kind == TRI_PARQUET_DOUBLE) memcpy(out, bytes, (size_t)n * sizeof *out);
+    else if (whole && column->bits == 64)
+        for (int64_t i = 0; i < n; i++) put_number((double)(int64_t)tri__load64(bytes + 8 * i), &out[i]);
+    else if (whole && column->bits == 32)
+        for (int64_t i = 0; i < n; i++) put_number((double)(int32_t)tri__load32(bytes + 4 * i), &out[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            put_number(value_number(column, bytes + (size_t)i * stride, (uint32_t)column->width), &out[i]);
+}
+
 /* Bytes that the text of a value may take: numbers get exact room, so that a chunk of them stays small. */
 static size_t value_room(const tri_parquet_column *column) {
     switch (column->kind) {
@@ -125,10 +172,14 @@ static size_t value_room(const tri_parquet_column *column) {
     }
 }
 
-/* Renders n values that stand `stride` bytes apart. */
+/* Renders n values that stand `stride` bytes apart, or takes them as numbers. */
 static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t stride, int64_t n, tri_parquet_span *out) {
     enum { BATCH = 1024 };
     const tri_parquet_column *column = r->column;
+    if (r->as_numbers) {
+        take_numbers(column, bytes, stride, n, out);
+        return TRI_OK;
+    }
     for (int64_t first = 0; first < n; first += BATCH) {
         int64_t end = first + BATCH < n ? first + BATCH : n;
         TRI_TRY(reserve_text(r, (uint64_t)(end - first) * value_room(column)));
@@ -142,7 +193,7 @@ static tri_status render(tri_parquet_reader *r, const uint8_t *bytes, size_t str
     return TRI_OK;
 }
 
-/* Bytes that were found in the text become fields: texts are checked, other kinds rendered. */
+/* Bytes that were found in the text become fields: texts are checked, other kinds rendered or taken as numbers. */
 static tri_status finish_bytes(tri_parquet_reader *r, tri_parquet_span *out, int64_t n) {
     const tri_parquet_column *column = r->column;
     for (int64_t i = 0; i < n; i++) {
@@ -155,6 +206,10 @@ static tri_status finish_bytes(tri_parquet_reader *r, tri_parquet_span *out, int
             return tri__parquet_fail(r, "a decimal has %u bytes, more than the %d that are read", out[i].length,
                                      TRI_DECIMAL_BYTES);
         memcpy(bytes, r->text.at + out[i].begin, out[i].length); /* the text may move */
+        if (r->as_numbers) {
+            put_number(value_number(column, bytes, out[i].length), &out[i]);
+            continue;
+        }
         TRI_TRY(reserve_text(r, TRI_VALUE_TEXT));
         size_t length = put_value(column, bytes, out[i].length, r->text.at + r->text.used);
         out[i] = (tri_parquet_span){(uint32_t)r->text.used, (uint32_t)length};

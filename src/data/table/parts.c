@@ -29,6 +29,12 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
     return at < 0 ? (tri_field_text){"", 0} : tri__table_field(p->part[i], row - p->first[i], at);
 }
 
+static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
+    const parts *p = table->state;
+    int i = find(p, row), at = p->at[(int64_t)i * table->columns + column];
+    return at < 0 ? TRI_CELL_EMPTY : tri__table_number(p->part[i], row - p->first[i], at, value);
+}
+
 static tri_status check(const tri_table *table) {
     const parts *p = table->state;
     for (int i = 0; i < p->n; i++) TRI_TRY(tri__table_check(p->part[i]));
@@ -64,7 +70,7 @@ static void close_parts(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, check, done, where, place, close_parts};
+static const tri_table_kind kind = {field, number, check, done, where, place, close_parts};
 
 static int place_of(const tri_table *table, const char *name) {
     for (int c = 0; c < table->columns; c++)

@@ -72,6 +72,14 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
 }
 
+/* A binary table's numbers have points in their texts. */
+tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading,
+                            double *value) {
+    tri_table_cell cell = reading->decimal == '.' ? tri__table_number(table, row, column, value) : TRI_CELL_TEXT;
+    if (cell == TRI_CELL_TEXT) return tri__field_number(reading, tri__table_field(table, row, column), value);
+    return cell == TRI_CELL_EMPTY ? TRI_NUMBER_MISSING : TRI_NUMBER_GOOD;
+}
+
 /* Counts of a column's fields by kind. */
 typedef struct count {
     int64_t filled, whole;          /* whole: numbers without a mark */

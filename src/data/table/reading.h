@@ -22,6 +22,9 @@ int tri__field_missing(const tri_reading *reading, tri_field_text field);
 /* A decimal number, blanks around it allowed. "nan", "inf" and hexadecimal are not numbers. */
 tri_number tri__field_number(const tri_reading *reading, tri_field_text field, double *value);
 
+/* A table's field, likewise; without its text where the table has numbers. */
+tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading, double *value);
+
 /* The decimal mark of some columns' numbers. A point if fields are separated by commas or the table is JSON lines; else
  * a comma if some column consists of numbers with commas, and none of numbers with points. */
 typedef struct tri_decimal {

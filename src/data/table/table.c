@@ -292,6 +292,11 @@ tri_field_text tri__table_field(const tri_table *table, int64_t row, int column)
     return tri__table_text(rows[row % TRI_TABLE_BLOCK] + begin, end - begin);
 }
 
+tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value) {
+    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
+    return table->kind ? table->kind->number(table, row, column, value) : TRI_CELL_TEXT;
+}
+
 tri_status tri__table_check(const tri_table *table) {
     if (table->kind) return table->kind->check(table);
     if (!atomic_load((_Atomic int *)&table->lost)) return TRI_OK;

@@ -29,6 +29,12 @@ size_t tri__timestamp_text(int64_t value, tri_time_unit unit, int utc, char *out
 /* A two's complement number of up to TRI_DECIMAL_BYTES bytes, the highest first, divided by 10^scale. */
 size_t tri__decimal_text(const uint8_t *bytes, size_t n, int scale, char *out);
 
+/* value_number.c: the double that such a text is read as, to the bit. Of a float that is not the float itself: 0.1f is
+ * 0.1. NaN stays NaN, and infinity what it is. Integers are converted as C does. */
+double tri__float_number(float value);
+double tri__half_number(uint16_t bits);
+double tri__decimal_number(const uint8_t *bytes, size_t n, int scale);
+
 /* shortest.c: the fewest decimal digits, of those the nearest: value = digits * 10^*exponent. value is finite and above
  * 0. */
 uint64_t tri__shortest_double(double value, int *exponent);

@@ -1,0 +1,63 @@
+/* table_numbers.h - a table's numbers compared with the reading of its texts. For tests of binary tables. */
+#ifndef TRI_TESTS_TABLE_NUMBERS_H
+#define TRI_TESTS_TABLE_NUMBERS_H
+
+#include "data/table/reading.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* 0 if the number of a field is another than that of `text`, to the bit, or there is one where the text has none. */
+static inline int table_number_agrees(const tri_table *table, int64_t row, int column, tri_field_text text) {
+    double value = 0, want = 0;
+    tri_table_cell cell = tri__table_number(table, row, column, &value);
+    tri_number number = tri__field_number(&(tri_reading){.decimal = '.'}, text, &want);
+    if (cell == TRI_CELL_EMPTY) return number == TRI_NUMBER_MISSING;
+    return cell == TRI_CELL_TEXT || (number == TRI_NUMBER_GOOD && !memcmp(&value, &want, sizeof value));
+}
+
+/* Compares a pass over all fields with those of `texts`. Returns how many have a number. */
+static inline int64_t table_numbers_compare(const tri_table *table, const tri_table *texts, const char *name) {
+    int64_t found = 0;
+    for (int64_t row = 0; row < tri__table_rows(table); row++) {
+        for (int c = 0; c < tri__table_columns(table); c++) {
+            double value;
+            if (tri__table_unread(table, c)) continue;
+            tri_field_text text = tri__table_field(texts, row, c);
+            if (!table_number_agrees(table, row, c, text))
+                fail_msg("%s: row %d, column %s: another number than \"%.*s\"", name, (int)row,
+                         tri__table_name(table, c), (int)text.length, text.text);
+            found += tri__table_number(table, row, c, &value) == TRI_CELL_NUMBER;
+        }
+        tri__table_done(table, row, 1);
+    }
+    return found;
+}
+
+/* Whether a column's fields are given as numbers, but for infinity: 1, 0; -1: some are, some are not. */
+static inline int table_has_numbers(const tri_table *table, int column) {
+    int64_t numbers = 0, texts = 0;
+    for (int64_t row = 0; row < tri__table_rows(table); row++) {
+        double value;
+        tri_field_text field = tri__table_field(table, row, column);
+        int infinite = field.length && field.text[field.length - 1] == 'f';
+        if (infinite) assert_int_equal(tri__table_number(table, row, column, &value), TRI_CELL_TEXT);
+        else if (tri__table_number(table, row, column, &value) == TRI_CELL_TEXT) texts++;
+        else numbers++;
+    }
+    return numbers && texts ? -1 : numbers > 0;
+}
+
+/* `number` is what the text reads as. */
+static inline void expect_number(double number, char *text, size_t n) {
+    text[n] = 0;
+    double want = n ? strtod(text, NULL) : 0;
+    if (n ? memcmp(&number, &want, sizeof want) != 0 : !isnan(number)) fail_msg("%s became %.17g", text, number);
+}
+
+#endif
