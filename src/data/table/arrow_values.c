@@ -1,6 +1,6 @@
 /* arrow_values.c - the values of Arrow batches as text, or as numbers. Of buffers that are not compressed only the
- * part of some rows is read; a compressed one is unpacked whole. What a buffer says (offsets, views, indices) is checked
- * before it is followed. */
+ * part of some rows is read; a compressed one is unpacked whole. What a buffer says (offsets, views, indices) is
+ * checked before it is followed. */
 #include "data/table/arrow.h"
 
 #include <math.h>

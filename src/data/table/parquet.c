@@ -1,7 +1,7 @@
 /* parquet.c - a Parquet file as a table: which chunks are decoded and in memory. As text and as numbers, a chunk is
  * two, each decoded when it is asked for: hardly any column is used as both. A thread that needs a chunk which is not
- * there decodes it; others that need the same one wait. Before a chunk is added to those in memory, the oldest are freed
- * while they are too many, except those of groups with rows in use.
+ * there decodes it; others that need the same one wait. Before a chunk is added to those in memory, the oldest are
+ * freed while they are too many, except those of groups with rows in use.
  *
  * A row is in use from its first field to tri__table_done: a bit for each row, set before the chunk's pointer is read.
  * Who frees a chunk takes its pointer away first and then looks at the bits, so one of the two sees the other (both in

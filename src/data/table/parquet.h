@@ -114,8 +114,8 @@ typedef struct tri_parquet {
 tri_status tri__parquet_footer(tri_table *table, tri_parquet *file);
 /* Whether a column's texts are numbers: integers, floats and decimals. */
 int tri__parquet_has_numbers(const tri_parquet_column *column);
-/* Reads and decodes a column of a group, as text or as the numbers that the text is read as. TRI_DATA, with column and row
- * group, if it is damaged. */
+/* Reads and decodes a column of a group, as text or as the numbers that the text is read as. TRI_DATA, with column and
+ * row group, if it is damaged. */
 tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
                                tri_parquet_text *out);
 /* Whether the footer says that a column of a group cannot be decoded; `why` then follows the column's name. */
