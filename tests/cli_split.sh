@@ -105,6 +105,10 @@ expect_code 0
 expect_text "$out" "member" "seeds/seed-5" "seeds/seed-6" "mean of all"
 run eval --checkpoint seeds --data-path data --json --quiet
 expect_text "$out" '"members":[{"folder":"seeds/seed-5","figures":{'
+refuses 2 "seeds is the folder of an ensemble" -- $(train data seeds --quiet)
+refuses 2 "folds is the folder of a cross-validation" -- $(train all.csv folds --split 0.7,0.3 --quiet)
+refuses 2 "alone is the folder of one run" -- $(train data alone --seeds 2 --quiet)
+refuses 2 "--save-every 0" "members' checkpoints" -- $(train data x --seeds 2 --save-every 0)
 refuses 2 "an ensemble of 2 models" "seeds/seed-5" -- export --checkpoint seeds --output-dir exported
 refuses 2 "an ensemble of 2 models" -- digest seeds
 echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "../seed-5"}]}' >seeds/ensemble.json

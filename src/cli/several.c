@@ -25,6 +25,27 @@ int tri__trains_several(const tri_settings *settings) {
     return (settings->folds && !settings->fold) || settings->seeds > 1;
 }
 
+/* One folder, one meaning: eval and predict take its ensemble, or its run. */
+static tri_status refuse_run(const tri_settings *set, const char *option) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, set->output_dir, "metrics.jsonl"));
+    if (!tri__is_file(path)) return TRI_OK;
+    return tri__fail(TRI_USAGE, "%s: %s is the folder of one run: give another --output-dir", option, set->output_dir);
+}
+
+tri_status tri__several_refuse(const tri_settings *set) {
+    static const char *const of[][2] = {{"ensemble.json", "an ensemble (--seeds)"},
+                                        {"fold-1", "a cross-validation (--folds)"}};
+    for (int i = 0; i < 2; i++) {
+        char path[TRI_PATH_MAX];
+        TRI_TRY(tri__path_join(path, set->output_dir, of[i][0]));
+        if (tri__is_file(path) || tri__is_folder(path))
+            return tri__fail(TRI_USAGE, "%s is the folder of %s: give another --output-dir for one run",
+                             set->output_dir, of[i][1]);
+    }
+    return TRI_OK;
+}
+
 static tri_status accept(const several *s) {
     const tri_settings *set = s->settings;
     if (s->folds && set->seeds > 1)
@@ -35,6 +56,12 @@ static tri_status accept(const several *s) {
     if (!s->folds && set->seed + set->seeds - 1 > UINT32_MAX)
         return tri__fail(TRI_USAGE, "--seeds %lld from --seed %lld on: seeds end at %lld", (long long)set->seeds,
                          (long long)set->seed, (long long)UINT32_MAX);
+    if (!s->folds && !set->save_every && !set->save_steps)
+        return tri__fail(TRI_USAGE,
+                         "--seeds %lld with --save-every 0: an ensemble is its members' checkpoints, and none would be "
+                         "saved: leave one of them out",
+                         (long long)set->seeds);
+    TRI_TRY(refuse_run(set, s->folds ? "--folds" : "--seeds"));
     return tri__trainings_accept(s->cli, s->folds ? "--folds" : "--seeds");
 }
 

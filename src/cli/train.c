@@ -151,6 +151,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
         tri__settings_free(&settings);
         return status;
     }
+    if (status == TRI_OK) status = tri__several_refuse(&settings);
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK) status = tri__log_to_check(settings.log_to.at, settings.log_to.n);
     if (status == TRI_OK) status = tri__launch_resolve(cli, &settings, &launch);

@@ -50,5 +50,7 @@ int tri__trains_several(const tri_settings *settings);
 /* They one after the other, their table, and summary.json (folds) or ensemble.json (seeds) in --output-dir. n, args: of
  * the command line. */
 tri_status tri__train_several(tri_cli *cli, const tri_settings *settings, int n, const char *const *args);
+/* One training in the folder of several is refused: eval and predict would take those. */
+tri_status tri__several_refuse(const tri_settings *settings);
 
 #endif
