@@ -1,16 +1,16 @@
 """Accuracy on three tasks of ../shared/data/reviews, against what people use without a GPU.
 
     .venv/bin/python bench/accuracy.py [BUILD] --into FOLDER --minilm FOLDER [--rows a;b] [--tasks a;b] [--seeds 1,2,3]
-                                       [--args "--device cuda --precision bf16"] [--at-once N] [--test] [--markdown]
+                                       [--args "--device cuda --precision bf16"] [--at-once N] [--test]
 
 Tasks: recommended or not; the rating, 1 to 5; the department. Rows: TF-IDF with logistic regression, TF-IDF with
 LightGBM, MiniLM's embeddings with LightGBM; Trident from random weights, from MiniLM's, and stacked: a logistic
 regression of the log-probabilities of Trident's MiniLM models and of the baselines.
 
 A task's columns are those that `trident inspect` proposes, without those that give the label away (TASKS), and
-Trident's configuration is the one that `trident inspect --write-config` writes: the default recipe. All choices, of
-constants of the baselines too, are made on the validation rows. Figures are of the validation rows; --test adds those
-of the test rows, which are to be looked at once for a recipe.
+Trident's configuration is the one that `trident inspect --write-config` writes: the default recipe. Baselines are
+fitted once, Trident with each seed. All choices, of constants of the baselines too, are made on the validation rows.
+Figures are of the validation rows; --test adds those of the test rows, which are to be looked at once for a recipe.
 
 FOLDER keeps probabilities of every row's models, TASK/ROW/SEED/{valid,test}.npy; what it has is not made again, so the
 whole can be run in slices and on several machines. Needs numpy, and for the baselines scikit-learn, LightGBM and
@@ -21,7 +21,6 @@ Targets: see docs/internals/accuracy.md. Exit 1 where one is missed with --test.
 import argparse
 import concurrent.futures
 import csv
-import json
 import os
 import shutil
 import statistics
@@ -225,11 +224,10 @@ ROWS = {
     "stacked": stacked,
 }
 BASELINES = ("TF-IDF + LR", "TF-IDF + LightGBM", "embeddings + LightGBM")
-SEEDLESS = ("TF-IDF + LR",)
 
 
 def place(options, task, row, seed, part):
-    return os.path.join(options.into, task, row, str(1 if row in SEEDLESS else seed), part + ".npy")
+    return os.path.join(options.into, task, row, str(1 if row in BASELINES else seed), part + ".npy")
 
 
 def load(options, task, row, seed):
@@ -294,7 +292,7 @@ def show(options, tables, rows, seeds, part):
     for table in tables:
         for row in rows:
             found = [figures(table, load(options, table.task, row, seed)[part], table.labels[part])
-                     for seed in ([1] if row in SEEDLESS else seeds)
+                     for seed in ([1] if row in BASELINES else seeds)
                      if os.path.exists(place(options, table.task, row, seed, part))]
             if not found:
                 continue
@@ -348,7 +346,7 @@ def main():
     os.makedirs(options.into, exist_ok=True)
     rows, seeds = options.rows.split(";"), [int(seed) for seed in options.seeds.split(",")]
     tables = [Table(task) for task in options.tasks.split(";")]
-    jobs = [(table, row, seed) for row in rows for table in tables for seed in ([1] if row in SEEDLESS else seeds)]
+    jobs = [(table, row, seed) for row in rows for table in tables for seed in ([1] if row in BASELINES else seeds)]
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
         for row in rows:  # a stack needs the rows before it
             list(pool.map(lambda job: make(options, *job), [job for job in jobs if job[1] == row]))
