@@ -152,8 +152,8 @@ static tri_status read_codec(const tri_table *table, message *m, tri_flat_table 
     if (codec < 0 || codec > 1 || method != 0)
         return damaged(table, m->body, "its compression is neither lz4 nor zstd of whole buffers");
     out->codec = codec ? TRI_CODEC_ZSTD : TRI_CODEC_LZ4_FRAME;
-    return tri__codec_known(out->codec) ? TRI_OK
-                                        : tri__packer_missing(codec ? TRI_PACKER_ZSTD : TRI_PACKER_LZ4, table->path);
+    if (tri__codec_known(out->codec)) return TRI_OK;
+    return tri__packer_missing(codec ? TRI_PACKER_ZSTD : TRI_PACKER_LZ4, TRI_USAGE, table->path);
 }
 
 /* Reads a batch, of the table's columns or of a dictionary's values. */

@@ -161,7 +161,7 @@ static const struct {
 };
 
 static tri_status unpack(unpacking *u, tri_packer packer) {
-    if (!streams[packer].open) return tri__packer_missing(packer, u->table->path);
+    if (!streams[packer].open) return tri__packer_missing(packer, TRI_USAGE, u->table->path);
     void *state = streams[packer].open();
     tri_status status = state ? refill(u) : tri__table_no_memory(u->table);
     int ended = 0;

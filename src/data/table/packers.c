@@ -13,8 +13,9 @@
 #endif
 
 static const struct {
-    const char *name, *package;
-} packers[TRI_PACKERS] = {{"gzip", "zlib1g-dev"}, {"zstd", "libzstd-dev"}, {"lz4", "liblz4-dev"}};
+    const char *name, *library, *package;
+} packers[TRI_PACKERS] = {
+    {"gzip", "zlib", "zlib1g-dev"}, {"zstd", "libzstd", "libzstd-dev"}, {"lz4", "liblz4", "liblz4-dev"}};
 
 const char *tri__packer_version(tri_packer packer) {
     switch (packer) {
@@ -33,7 +34,8 @@ const char *tri__packer_version(tri_packer packer) {
 
 const char *tri__packer_package(tri_packer packer) { return packers[packer].package; }
 
-tri_status tri__packer_missing(tri_packer packer, const char *what) {
-    return tri__fail(TRI_USAGE, "%s is compressed with %s, which this build cannot unpack: install %s (apt-get install "
-                     "%s) and run make", what, packers[packer].name, packers[packer].package, packers[packer].package);
+tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what) {
+    return tri__fail(status, "%s%sis compressed with %s, and this build has no %s: apt-get install %s, then run make",
+                     what ? what : "", what ? " " : "", packers[packer].name, packers[packer].library,
+                     packers[packer].package);
 }

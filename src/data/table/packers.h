@@ -10,7 +10,8 @@ typedef enum tri_packer { TRI_PACKER_ZLIB, TRI_PACKER_ZSTD, TRI_PACKER_LZ4, TRI_
 const char *tri__packer_version(tri_packer packer);
 /* The Debian package that a build with it needs. */
 const char *tri__packer_package(tri_packer packer);
-/* TRI_USAGE: `what` (a file, or a part of it) is compressed with a library that this build is without. */
-tri_status tri__packer_missing(tri_packer packer, const char *what);
+/* `status`, with words: `what` is compressed with a library that this build is without. what NULL: the caller puts it
+ * before them. */
+tri_status tri__packer_missing(tri_packer packer, tri_status status, const char *what);
 
 #endif

@@ -87,7 +87,7 @@ static tri_status list_parts(const char *path, tri_names *out) {
     const char *pattern = last_name(path);
     tri_names all = {0};
     if (strchr(strchr(pattern, '*') + 1, '*'))
-        return tri__fail(TRI_USAGE, "%s: only one asterisk, please: all files that begin and end like it", path);
+        return tri__fail(TRI_USAGE, "%s: a name may have one asterisk, for all files that begin and end like it", path);
     TRI_TRY(tri__path_join(folder, "", path));
     folder[pattern - path] = 0;
     TRI_TRY(tri__folder_list(folder[0] ? folder : ".", &all));

@@ -2,17 +2,19 @@
  * file needs it. */
 #include "data/table/unpack.h"
 
+#include "data/table/packers.h"
+
 #include <limits.h>
 #include <string.h>
 
-#if TRI_HAS_ZLIB
+#ifdef TRI_HAS_ZLIB
 #include <zlib.h>
 #endif
-#if TRI_HAS_ZSTD
+#ifdef TRI_HAS_ZSTD
 #include <zstd.h>
 #include <zstd_errors.h>
 #endif
-#if TRI_HAS_LZ4
+#ifdef TRI_HAS_LZ4
 #include <lz4.h>
 #include <lz4frame.h>
 #endif
@@ -29,7 +31,7 @@ static outcome unpack_snappy(const void *packed, size_t size, void *out, size_t 
     return tri__snappy_unpack(packed, size, out, out_size) ? UNPACKED : DAMAGED;
 }
 
-#if TRI_HAS_ZLIB
+#ifdef TRI_HAS_ZLIB
 static outcome unpack_gzip(const void *packed, size_t size, void *out, size_t out_size) {
     if (size > UINT_MAX || out_size > UINT_MAX) return DAMAGED;
     uint8_t none;
@@ -45,7 +47,7 @@ static outcome unpack_gzip(const void *packed, size_t size, void *out, size_t ou
 }
 #endif
 
-#if TRI_HAS_ZSTD
+#ifdef TRI_HAS_ZSTD
 static outcome unpack_zstd(const void *packed, size_t size, void *out, size_t out_size) {
     size_t got = ZSTD_decompress(out, out_size, packed, size);
     if (ZSTD_isError(got)) return ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation ? NO_MEMORY : DAMAGED;
@@ -53,7 +55,7 @@ static outcome unpack_zstd(const void *packed, size_t size, void *out, size_t ou
 }
 #endif
 
-#if TRI_HAS_LZ4
+#ifdef TRI_HAS_LZ4
 static outcome unpack_lz4(const void *packed, size_t size, void *out, size_t out_size) {
     if (size > INT_MAX || out_size > INT_MAX) return DAMAGED;
     int got = LZ4_decompress_safe(packed, out, (int)size, (int)out_size);
@@ -80,38 +82,35 @@ static outcome unpack_lz4_frame(const void *packed, size_t size, void *out, size
 
 /* unpack NULL: the build lacks the library. */
 static const struct {
-    const char *name, *library, *package;
+    const char *name;
+    tri_packer packer; /* TRI_PACKERS: none is needed */
     outcome (*unpack)(const void *packed, size_t size, void *out, size_t out_size);
 } codecs[TRI_CODECS] = {
-    [TRI_CODEC_NONE] = {"uncompressed", "", "", unpack_none},
-    [TRI_CODEC_SNAPPY] = {"snappy", "", "", unpack_snappy},
-#if TRI_HAS_ZLIB
-    [TRI_CODEC_GZIP] = {"gzip", "zlib", "zlib1g-dev", unpack_gzip},
+    [TRI_CODEC_NONE] = {"uncompressed", TRI_PACKERS, unpack_none},
+    [TRI_CODEC_SNAPPY] = {"snappy", TRI_PACKERS, unpack_snappy},
+#ifdef TRI_HAS_ZLIB
+    [TRI_CODEC_GZIP] = {"gzip", TRI_PACKER_ZLIB, unpack_gzip},
 #else
-    [TRI_CODEC_GZIP] = {"gzip", "zlib", "zlib1g-dev", NULL},
+    [TRI_CODEC_GZIP] = {"gzip", TRI_PACKER_ZLIB, NULL},
 #endif
-#if TRI_HAS_ZSTD
-    [TRI_CODEC_ZSTD] = {"zstd", "libzstd", "libzstd-dev", unpack_zstd},
+#ifdef TRI_HAS_ZSTD
+    [TRI_CODEC_ZSTD] = {"zstd", TRI_PACKER_ZSTD, unpack_zstd},
 #else
-    [TRI_CODEC_ZSTD] = {"zstd", "libzstd", "libzstd-dev", NULL},
+    [TRI_CODEC_ZSTD] = {"zstd", TRI_PACKER_ZSTD, NULL},
 #endif
-#if TRI_HAS_LZ4
-    [TRI_CODEC_LZ4] = {"lz4", "liblz4", "liblz4-dev", unpack_lz4},
-    [TRI_CODEC_LZ4_FRAME] = {"lz4", "liblz4", "liblz4-dev", unpack_lz4_frame},
+#ifdef TRI_HAS_LZ4
+    [TRI_CODEC_LZ4] = {"lz4", TRI_PACKER_LZ4, unpack_lz4},
+    [TRI_CODEC_LZ4_FRAME] = {"lz4", TRI_PACKER_LZ4, unpack_lz4_frame},
 #else
-    [TRI_CODEC_LZ4] = {"lz4", "liblz4", "liblz4-dev", NULL},
-    [TRI_CODEC_LZ4_FRAME] = {"lz4", "liblz4", "liblz4-dev", NULL},
+    [TRI_CODEC_LZ4] = {"lz4", TRI_PACKER_LZ4, NULL},
+    [TRI_CODEC_LZ4_FRAME] = {"lz4", TRI_PACKER_LZ4, NULL},
 #endif
 };
 
-const char *tri__codec_name(tri_codec codec) { return codecs[codec].name; }
 int tri__codec_known(tri_codec codec) { return codecs[codec].unpack != NULL; }
 
 tri_status tri__codec_check(tri_codec codec) {
-    if (codecs[codec].unpack) return TRI_OK;
-    return tri__fail(TRI_DATA,
-                     "is compressed with %s, and this trident was built without %s: apt-get install %s, and build it "
-                     "again", codecs[codec].name, codecs[codec].library, codecs[codec].package);
+    return codecs[codec].unpack ? TRI_OK : tri__packer_missing(codecs[codec].packer, TRI_DATA, NULL);
 }
 
 tri_status tri__unpack(tri_codec codec, const void *packed, size_t size, void *out, size_t out_size) {

@@ -1,6 +1,5 @@
 /* unpack.h - the compressions that occur inside tables in columns (Parquet pages, Arrow buffers). Snappy is our own
- * (snappy.c); the others come from the machine's libraries where the build found them (TRI_HAS_ZLIB, TRI_HAS_ZSTD,
- * TRI_HAS_LZ4: 1 or 0). */
+ * (snappy.c); the others come from the machine's libraries where the build found them (packers.h). */
 #ifndef TRI_DATA_TABLE_UNPACK_H
 #define TRI_DATA_TABLE_UNPACK_H
 
@@ -19,7 +18,6 @@ typedef enum tri_codec {
     TRI_CODECS
 } tri_codec;
 
-const char *tri__codec_name(tri_codec codec); /* "zstd" */
 /* Whether this build can unpack it. */
 int tri__codec_known(tri_codec codec);
 /* TRI_DATA that says which library the build lacks and how to get it; TRI_OK if tri__codec_known. */
