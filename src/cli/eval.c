@@ -21,7 +21,7 @@ typedef struct eval_options {
 #define ROW(kind, field, ...) TRI_OWN_ROW(eval_options, "eval", kind, field, __VA_ARGS__)
 const tri_option tri__eval_options[] = {
     ROW(INT, bootstrap, .value = "1000", .min = 0, .max = 100000,
-        .help = "resamples of the rows, for an interval of 95 % of each figure; 0: no intervals"),
+        .help = "resamples of the rows for the 95 % interval of each figure; 0: no intervals"),
     {0}};
 
 static tri_status print_table(const tri_cli *cli, tri_text_table *table) {

@@ -23,10 +23,10 @@ typedef struct options {
 #define ROW(kind, field, ...) TRI_OWN_ROW(options, "explain", kind, field, __VA_ARGS__)
 const tri_option tri__explain_options[] = {
     ROW(INT, first, .value = "1", .min = 1, .max = 1e15, .help = "the first row to explain"),
-    ROW(INT, rows, .value = "100", .min = 1, .max = 1e15, .help = "how many rows to explain, or to permute"),
+    ROW(INT, rows, .value = "100", .min = 1, .max = 1e15, .help = "how many rows to explain, or to shuffle and score"),
     ROW(TEXT, label, .help = "the class whose probability is explained; default: the label that predict gives a row"),
     ROW(BOOL, importance, .value = "false",
-        .help = "instead: how much figures of the table worsen where an input's values are permuted among its rows"),
+        .help = "permutation importance instead: how much worse the figures get when an input's values are shuffled"),
     ROW(INT, repeats, .value = "3", .min = 1, .max = 1000, .help = "importance: permutations of each input"),
     ROW(INT, seed, .value = "42", .min = 0, .max = 4294967295.0, .help = "importance: seed of the permutations"),
     {0}};

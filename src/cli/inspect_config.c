@@ -116,8 +116,8 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
                 "a guess: no tokenizer was given; trident train needs its folder under --models-dir");
     if (random)
         comment(comments, "primary_encoder",
-                "the folder has no weights, so the encoder starts from random ones and is small. Pretrained weights "
-                "give better answers: with model.safetensors in the folder, write this configuration again");
+                "the folder has no weights, so the encoder is small and starts from random ones. Pretrained weights "
+                "give better answers: put model.safetensors into the folder and write this configuration again");
     tri__json_set_new(config, "pooling", tri__json_string("mean"));
     if (tabular) tri__json_set_new(config, "tabular", tri__json_string("embedded"));
     if (n + tabular > 1) tri__json_set_new(config, "fusion", tri__json_string("gated"));
@@ -125,8 +125,8 @@ static void describe_model(tri_json *config, tri_json *comments, const tri_setti
     if (r->head_lr > 0) tri__json_set_new(config, "head_lr", tri__json_real(r->head_lr));
     if (r->layer_lr_decay < 1) tri__json_set_new(config, "layer_lr_decay", tri__json_real(r->layer_lr_decay));
     tri__json_set_new(config, "epochs", tri__json_integer(r->epochs));
-    comment(comments, "lr", "with the keys after it a recipe that was measured (docs/internals/accuracy.md); "
-                            "trident sweep looks for a better one");
+    comment(comments, "lr", "this, the keys after it, pooling, tabular and fusion are the recipe that won on three "
+                            "tasks (docs/guide/recipe.md); trident sweep searches for a better one");
 }
 
 static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {

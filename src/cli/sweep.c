@@ -20,9 +20,9 @@ const tri_option tri__sweep_options[] = {
     ROW(TEXT, space, .help = "JSON file: keys of the configuration, and for each the values to search"),
     ROW(INT, trials, .value = "27", .min = 1, .max = 10000, .help = "configurations to draw and train"),
     ROW(INT, parallel, .value = "1", .min = 1, .max = 1024,
-        .help = "trials that train at a time; they share the cores, or --threads says how many each has"),
+        .help = "trials that train at the same time; they share the cores unless --threads says how many each has"),
     ROW(INT, halving, .value = "3", .min = 1, .max = 1000,
-        .help = "after each rung, one in so many trials goes on, to so many times the epochs; 1: all train to the end"),
+        .help = "N: after each rung one in N trials goes on, to N times the epochs; 1: all train to the end"),
     {0}};
 #undef ROW
 

@@ -243,7 +243,7 @@ static tri_status check_threshold(const tri_settings *s) {
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
         return tri__fail(TRI_USAGE,
                          "--threshold %s: a threshold is of the positive one of two classes, and num_classes is %lld: "
-                         "leave it out, and the likeliest class is said",
+                         "leave it out, and the likeliest class is predicted",
                          s->threshold, (long long)s->model.num_classes);
     return TRI_OK;
 }

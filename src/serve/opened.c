@@ -61,7 +61,7 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     if (given.kind == TRI_THRESHOLD_NUMBER && o->preprocess->n_classes > 2)
         return tri__fail(TRI_USAGE,
                          "--threshold %s: the model has %d classes, and a threshold is of the positive one of two: "
-                         "leave it out, and the likeliest class is said",
+                         "leave it out, and the likeliest class is predicted",
                          asked->threshold, o->preprocess->n_classes);
     o->decision.has_threshold = given.kind == TRI_THRESHOLD_NUMBER;
     o->decision.threshold = (double)(float)given.value; /* as probabilities are: one that was printed means itself */

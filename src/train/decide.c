@@ -9,7 +9,7 @@ static void say_threshold(const tri_session *s, const tri_decision_fit *fit) {
     if (!fit->decision.has_threshold)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--threshold %s: no validation row is of the positive label, %s: there is no threshold, and the "
-                 "likeliest class is said",
+                 "likeliest class is predicted",
                  asked, label);
     else if (!fit->reached)
         tri__say(&s->log, TRI_LOG_WARN,
