@@ -242,7 +242,7 @@ static tri_status check_threshold(const tri_settings *s) {
                          s->threshold);
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
         return tri__fail(TRI_USAGE,
-                         "--threshold %s: a threshold is of the positive one of two classes, and num_classes is %lld: "
+                         "--threshold %s: only models of two classes have a threshold, and num_classes is %lld: "
                          "leave it out, and the likeliest class is predicted",
                          s->threshold, (long long)s->model.num_classes);
     return TRI_OK;

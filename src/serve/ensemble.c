@@ -105,7 +105,7 @@ static int are_same(char *const *a, int n, char *const *b, int m) {
 }
 
 static tri_status other_classes(const tri_ensemble *e, int member) {
-    return tri__fail(TRI_DATA, "%s and %s have other classes or read other rows: they are no members of one ensemble",
+    return tri__fail(TRI_DATA, "%s and %s have different classes or read different rows: they cannot form an ensemble",
                      e->folder[0], e->folder[member]);
 }
 

@@ -60,7 +60,7 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
                          asked->threshold);
     if (given.kind == TRI_THRESHOLD_NUMBER && o->preprocess->n_classes > 2)
         return tri__fail(TRI_USAGE,
-                         "--threshold %s: the model has %d classes, and a threshold is of the positive one of two: "
+                         "--threshold %s: only models of two classes have a threshold, and this one has %d: "
                          "leave it out, and the likeliest class is predicted",
                          asked->threshold, o->preprocess->n_classes);
     o->decision.has_threshold = given.kind == TRI_THRESHOLD_NUMBER;

@@ -70,7 +70,7 @@ tri_status tri__split_parse(const char *text, double share[static 3]) {
     }
     if (n < 2 || *at)
         return tri__fail(TRI_USAGE,
-                         "--split %.60s: expected are shares of the rows for training, validation and, if there is a "
+                         "--split %.60s: expected shares of the rows for training, validation and, if there is a "
                          "third, test, each above 0 and below 1, for example 0.8,0.1,0.1",
                          text);
     if (fabs(sum - 1) > 1e-6)

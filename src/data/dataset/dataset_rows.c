@@ -104,7 +104,7 @@ static tri_status take_parts(const tri_store *store, const tri_row_limits *limit
     if (bytes != (size_t)store->rows) return wrong(store, "it does not say which part a row belongs to");
     TRI_TRY(load(store, TRI_SECTION_PARTS, 1, (void **)&data->part));
     for (size_t i = 0; i < bytes; i++)
-        if (data->part[i] >= TRI_ROWS_PARTS) return wrong(store, "it has rows of no part");
+        if (data->part[i] >= TRI_ROWS_PARTS) return wrong(store, "some rows belong to no part");
     data->memory += (int64_t)bytes;
     return TRI_OK;
 }

@@ -70,7 +70,7 @@ static tri_status read_message(const tri_table *table, uint64_t at, message *m) 
     m->kind = (int)tri__flat_number(&m->flat, root, MESSAGE_HEADER_TYPE, 1, 0);
     m->header = tri__flat_child(&m->flat, root, MESSAGE_HEADER);
     m->body = at + prefix + size;
-    if (m->flat.bad || !m->header || m->kind == HEADER_NONE) return damaged(table, at, "a message is not one");
+    if (m->flat.bad || !m->header || m->kind == HEADER_NONE) return damaged(table, at, "a message cannot be read");
     if (body < 0 || (uint64_t)body > table->source.size - m->body)
         return damaged(table, at, "the file is cut off in a message's body");
     m->end = m->body + (uint64_t)body;
@@ -236,7 +236,7 @@ static tri_status add_dictionary(opening *o, message *m) {
 
 static tri_status take_message(opening *o, message *m, int *schema) {
     if ((m->kind == HEADER_SCHEMA) == *schema)
-        return damaged(o->table, m->body, *schema ? "a second schema" : "the first message is not a schema");
+        return damaged(o->table, m->body, *schema ? "it has a second schema" : "the first message is not a schema");
     if (m->kind == HEADER_SCHEMA) {
         *schema = 1;
         o->arrow->version = version_of(&m->flat, tri__flat_root(&m->flat));
@@ -301,7 +301,7 @@ static tri_status read_file(opening *o) {
     if (memcmp(end.magic, magic, sizeof end.magic))
         return damaged(o->table, size, "an Arrow file ends in ARROW1, this one does not: it is cut off, or is still "
                                        "being written");
-    if (end.size > size - sizeof magic - sizeof end) return damaged(o->table, size, "the size of its footer");
+    if (end.size > size - sizeof magic - sizeof end) return damaged(o->table, size, "the size of its footer is wrong");
     tri_status status = read_bytes(o->table, size - sizeof end - end.size, end.size, &bytes);
     tri_flat flat = {bytes, end.size, 0};
     if (status == TRI_OK) status = take_footer(o, &flat);

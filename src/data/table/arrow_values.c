@@ -52,7 +52,7 @@ static tri_status unpack(const place *p, const struct tri_arrow_buffer *buffer, 
         return TRI_OK;
     }
     if (status == TRI_OK && (size < 0 || (uint64_t)size > LARGEST || (uint64_t)size / RATIO > packed.size))
-        status = damaged(p, "a buffer that unpacks to more than 4 GiB, or than its bytes can");
+        status = damaged(p, "a buffer would unpack to more than 4 GiB, or to more than its bytes can");
     if (status == TRI_OK && !(out->own = malloc((size_t)size + 1))) status = no_memory(p);
     if (status == TRI_OK) {
         out->at = out->own, out->size = (uint64_t)size;
@@ -232,10 +232,10 @@ static tri_status write_texts(const place *p, const tri_arrow_type *type, size_t
     uint64_t base = offset_at(r, 0, type->width), last = base;
     for (int64_t i = 1; i <= r->n; i++) {
         uint64_t next = offset_at(r, i, type->width);
-        if (next < last || next > INT64_MAX) return damaged(p, "the offsets of its texts");
+        if (next < last || next > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
         last = next;
     }
-    if (base > INT64_MAX) return damaged(p, "the offsets of its texts");
+    if (base > INT64_MAX) return damaged(p, "the offsets of its texts are wrong");
     tri_status status = read_part(p, buffer + 1, base, last - base, &data);
     if (status == TRI_OK) status = reserve(p, w, (size_t)(last - base));
     for (int64_t i = 0; i < r->n && status == TRI_OK; i++) {
@@ -369,7 +369,7 @@ static tri_status write_encoded(const place *p, const tri_arrow_column *c, size_
             int64_t index = number_at(r->values.at + width * (uint64_t)i, c->index_width, c->index_signed);
             size_t k = 0;
             while (k < n && index >= list[k].first + list[k].n) k++;
-            if (index < 0 || k == n) return damaged(p, "an index beyond its dictionary");
+            if (index < 0 || k == n) return damaged(p, "an index is beyond its dictionary");
             const tri_column_text *text = list[k].text;
             int64_t at = index - list[k].first;
             uint32_t from = at && text->end ? text->end[at - 1] : 0, size = text->end ? text->end[at] - from : 0;

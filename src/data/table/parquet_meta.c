@@ -368,13 +368,13 @@ static tri_status find_footer(const tri_table *table, uint64_t *begin, size_t *s
     TRI_TRY(tri__source_read(&table->source, table->path, 0, (char *)head, MARK));
     TRI_TRY(tri__source_read(&table->source, table->path, table->source.size - TAIL, (char *)tail, TAIL));
     if (!memcmp(head, "PARE", MARK) || !memcmp(tail + 4, "PARE", MARK))
-        return tri__fail(TRI_DATA, "%s is an encrypted Parquet file, of which not even the footer can be read; write "
-                         "it anew without encryption", table->path);
+        return tri__fail(TRI_DATA, "%s is an encrypted Parquet file whose footer cannot be read either; write it anew "
+                         "without encryption", table->path);
     if (memcmp(head, "PAR1", MARK))
         return tri__fail(TRI_DATA, "%s does not begin as a Parquet file does (PAR1); if it is another kind of table, "
                          "give it the ending of that", table->path);
     if (memcmp(tail + 4, "PAR1", MARK))
-        return tri__parquet_damaged(table, "its end is missing, perhaps because it was not written or copied to it");
+        return tri__parquet_damaged(table, "its end is missing: perhaps it was not written or copied completely");
     uint32_t length = tri__load32(tail);
     if (length > table->source.size - MARK - TAIL)
         return tri__parquet_damaged(table, "its footer would have %u of the file's %llu bytes", length,

@@ -213,7 +213,7 @@ static tri_status unpack(tri_parquet_reader *r, tri_codec codec, const uint8_t *
 }
 
 static tri_status bad_levels(const tri_parquet_reader *r) {
-    return tri__parquet_fail(r, "what says which values are null is damaged; get the file again");
+    return tri__parquet_fail(r, "its definition levels, which say what is null, are damaged; get the file again");
 }
 
 /* Levels in the old form: bits from the highest of each byte on. */
@@ -291,7 +291,7 @@ static tri_status dictionary_page(tri_parquet_reader *r, const page *page, const
                                  page->encoding);
     size_t least = r->column->width ? (size_t)r->column->width : 4;
     if (page->values < 0 || (uint64_t)page->values > (uint64_t)page->unpacked / least)
-        return tri__parquet_fail(r, "a dictionary has less than it claims: the file is damaged; get it again");
+        return tri__parquet_fail(r, "a dictionary has fewer values than it says: the file is damaged; get it again");
     TRI_TRY(unpack(r, page->unpacked ? r->codec : TRI_CODEC_NONE, bytes, page->unpacked ? (size_t)page->packed : 0,
                    (size_t)page->unpacked, &v));
     r->dictionary = malloc(((size_t)page->values + 1) * sizeof *r->dictionary);
