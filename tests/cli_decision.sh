@@ -158,11 +158,11 @@ for part in train valid; do
     awk -F, -v OFS=, 'NR > 1 { $NF = "c" NR % 3 } { print }' data/$part.csv >three/$part.csv
 done
 three=("${train[@]}" --config three.json --data-path three --max-steps 6)
-refuses 2 "--threshold f1: a threshold is of the positive one of two classes, and num_classes is 3" -- "${three[@]}" \
+refuses 2 "--threshold f1: only models of two classes have a threshold, and num_classes is 3" -- "${three[@]}" \
     --output-dir no --quiet --threshold f1
 run "${three[@]}" --output-dir three-run
 expect_code 0
 expect_text "$out" "decision    temperature "
-refuses 2 "the model has 3 classes, and a threshold" -- predict --checkpoint three-run --data-path three --quiet \
+refuses 2 "only models of two classes have a threshold, and this one has 3" -- predict --checkpoint three-run --data-path three --quiet \
     --threshold 0.5
 finish
