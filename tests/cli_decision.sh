@@ -163,6 +163,6 @@ refuses 2 "--threshold f1: only models of two classes have a threshold, and num_
 run "${three[@]}" --output-dir three-run
 expect_code 0
 expect_text "$out" "decision    temperature "
-refuses 2 "only models of two classes have a threshold, and this one has 3" -- predict --checkpoint three-run --data-path three --quiet \
-    --threshold 0.5
+refuses 2 "only models of two classes have a threshold, and this one has 3" -- predict --checkpoint three-run \
+    --data-path three --quiet --threshold 0.5
 finish

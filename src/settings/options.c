@@ -160,8 +160,8 @@ const tri_option tri__run_options[] = {
                 "model; none: they are the model's own"),
     ROW(TEXT, threshold, NOTHING, .commands = "train,eval,predict,serve,explain", .check = check_threshold,
         .help = "two classes: probability from which the positive one is predicted; train chooses it on validation for "
-                "f1, precision=P, recall=R or cost=A:B (of a false positive, of a false negative); eval, predict, serve "
-                "and explain take a number or none instead of the model's"),
+                "f1, precision=P, recall=R or cost=A:B (of a false positive, of a false negative); eval, predict, "
+                "serve and explain take a number or none instead of the model's"),
     ROW(INT, warmup_steps, RUN, .value = "0", FROM(0), .commands = "train,plan,choose,simulate",
         .heading = "optimisation", .help = "steps of linear warm-up"),
     ROW(REAL, warmup_ratio, RUN, .value = "0", .min = 0, .max = 1, .commands = "train,plan,choose,simulate",
