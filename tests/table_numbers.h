@@ -21,6 +21,28 @@ static inline int table_number_agrees(const tri_table *table, int64_t row, int c
     return cell == TRI_CELL_TEXT || (number == TRI_NUMBER_GOOD && !memcmp(&value, &want, sizeof value));
 }
 
+/* Rows at once have the numbers of each, wherever a range begins and ends. */
+static inline void table_ranges_compare(const tri_table *table, int column, const char *name) {
+    int64_t rows = tri__table_rows(table);
+    double *value = malloc((size_t)rows * sizeof *value);
+    assert_non_null(value);
+    for (int64_t size = rows; size > 0; size = size / 3)
+        for (int64_t first = 0; first < rows; first += size) {
+            int64_t n = rows - first < size ? rows - first : size;
+            int given = tri__table_numbers(table, first, n, column, value);
+            for (int64_t i = 0; i < n; i++) {
+                double one = 0;
+                tri_table_cell cell = tri__table_number(table, first + i, column, &one);
+                int same = !given || isinf(value[i]) ? cell == TRI_CELL_TEXT
+                           : isnan(value[i])         ? cell == TRI_CELL_EMPTY
+                                                     : cell == TRI_CELL_NUMBER && !memcmp(&one, &value[i], sizeof one);
+                if (!same) fail_msg("%s: row %d of %d at once", name, (int)(first + i), (int)n);
+            }
+        }
+    tri__table_done(table, 0, rows);
+    free(value);
+}
+
 /* Compares a pass over all fields with those of `texts`. Returns how many have a number. */
 static inline int64_t table_numbers_compare(const tri_table *table, const tri_table *texts, const char *name) {
     int64_t found = 0;
@@ -36,6 +58,7 @@ static inline int64_t table_numbers_compare(const tri_table *table, const tri_ta
         }
         tri__table_done(table, row, 1);
     }
+    for (int c = 0; c < tri__table_columns(table); c++) table_ranges_compare(table, c, name);
     return found;
 }
 

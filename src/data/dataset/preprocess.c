@@ -60,16 +60,32 @@ static tri_status fit_values(const fit *f, tri_column_stats *stats, double *valu
     return TRI_OK;
 }
 
+/* Some rows of a column as numbers. */
+enum { PART = 256 };
+typedef struct numbers {
+    tri_number number[PART];
+    double value[PART];
+} numbers;
+
+/* Reads rows from `first` on, up to `end`. Returns how many. */
+static int64_t read_part(const fit *f, int column, int64_t first, int64_t end, numbers *out) {
+    int64_t n = end - first < PART ? end - first : PART;
+    tri__cell_numbers(f->table, first, n, column, &f->made->reading, out->number, out->value);
+    return n;
+}
+
 static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column) {
     int64_t rows = tri__table_rows(f->table), n = 0;
     double *values = malloc((size_t)rows * sizeof *values), total = 0;
     if (!values) return no_memory(tri__table_path(f->table));
-    for (int64_t row = 0; row < rows; row++) {
-        double value;
-        tri_number number = tri__cell_number(f->table, row, column, &f->made->reading, &value);
-        if (!f->bad[row] && number == TRI_NUMBER_MISSING) stats->missing++;
-        else if (!f->bad[row]) total += values[n++] = value;
-        tri__rows_passed(f->table, row);
+    numbers part;
+    for (int64_t first = 0, some; first < rows; first += some) {
+        some = read_part(f, column, first, rows, &part);
+        for (int64_t i = 0; i < some; i++) {
+            if (!f->bad[first + i] && part.number[i] == TRI_NUMBER_MISSING) stats->missing++;
+            else if (!f->bad[first + i]) total += values[n++] = part.value[i];
+        }
+        tri__rows_passed(f->table, first + some - 1);
     }
     tri_status status;
     stats->width = 1;
@@ -158,21 +174,24 @@ static int is_held_out(const fit *f, int64_t row) { return f->part && f->part[ro
 static tally count_numbers(const fit *f, int column) {
     enum { STRIDE = 4096 };
     const tri_table *table = f->table;
-    int64_t rows = tri__table_rows(table), filled = 0, numbers = 0, wrong = 0;
+    int64_t rows = tri__table_rows(table), filled = 0, good = 0, wrong = 0;
     for (int64_t first = 0; first < rows; first += STRIDE) {
         int64_t end = first + STRIDE < rows ? first + STRIDE : rows;
-#pragma omp parallel for num_threads(f->threads) reduction(+ : filled, numbers, wrong)
-        for (int64_t row = first; row < end; row++) {
-            double value;
-            if (is_held_out(f, row)) continue;
-            tri_number number = tri__cell_number(table, row, column, &f->made->reading, &value);
-            filled += number != TRI_NUMBER_MISSING;
-            numbers += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
-            wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+#pragma omp parallel for num_threads(f->threads) reduction(+ : filled, good, wrong)
+        for (int64_t at = first; at < end; at += PART) {
+            numbers part;
+            int64_t n = read_part(f, column, at, end, &part);
+            for (int64_t i = 0; i < n; i++) {
+                tri_number number = part.number[i];
+                if (is_held_out(f, at + i)) continue;
+                filled += number != TRI_NUMBER_MISSING;
+                good += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
+                wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+            }
         }
         tri__table_done(table, first, end - first);
     }
-    return (tally){filled, numbers, wrong};
+    return (tally){filled, good, wrong};
 }
 
 /* Determines whether a column is categorical. In a numeric column, marks the rows without a valid number. */

@@ -124,13 +124,20 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
     return (tri_field_text){text->text + begin, text->end[at] - begin};
 }
 
-static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
+static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
     const columnar *c = table->state;
-    int64_t at;
-    if (tri__table_unread(table, column)) return TRI_CELL_EMPTY;
-    if (!c->format->has_numbers(c->state, column)) return TRI_CELL_TEXT;
-    const tri_column_text *text = text_of(table, row, column, 1, &at);
-    return text->number ? tri__cell_of(text->number[at], value) : TRI_CELL_EMPTY;
+    if (tri__table_unread(table, column) || !c->format->has_numbers(c->state, column)) return 0;
+    while (count > 0) {
+        const group *g = find(c, first);
+        int64_t at, left;
+        const tri_column_text *text = text_of(table, first, column, 1, &at);
+        left = g->chunk - at < g->first + g->rows - first ? g->chunk - at : g->first + g->rows - first;
+        int64_t n = left < count ? left : count;
+        if (text->number) memcpy(value, text->number + at, (size_t)n * sizeof *value);
+        else tri__numbers_empty(value, n);
+        first += n, count -= n, value += n;
+    }
+    return 1;
 }
 
 static tri_status check(const tri_table *table) {
@@ -178,7 +185,7 @@ static void close_columnar(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, number, check, done, tri__columns_where, tri__columns_place, close_columnar};
+static const tri_table_kind kind = {field, numbers, check, done, tri__columns_where, tri__columns_place, close_columnar};
 
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
     columnar *c = calloc(1, sizeof *c);

@@ -50,11 +50,15 @@ static uint64_t rows_of_word(const tri_parquet_group *group, int64_t word) {
     return rows >= 64 ? UINT64_MAX : ((uint64_t)1 << rows) - 1;
 }
 
-/* Marks a row as in use, and those beside it: a pass takes them next, and ends them too. */
-static inline void hold(tri_parquet_group *group, int64_t at) {
-    _Atomic uint64_t *word = &group->held[at >> 6];
-    uint64_t bit = (uint64_t)1 << (at & 63), seen = atomic_load_explicit(word, memory_order_acquire);
-    if (!(seen & bit)) atomic_fetch_or(word, seen ? bit : rows_of_word(group, at >> 6));
+/* Marks rows [at, at + n) of a group as in use, and those beside them: a pass takes them next, and ends them too. */
+static inline void hold(tri_parquet_group *group, int64_t at, int64_t n) {
+    for (int64_t end = at + n; at < end; at = (at | 63) + 1) {
+        int64_t last = (at | 63) < end ? at | 63 : end - 1;
+        _Atomic uint64_t *word = &group->held[at >> 6];
+        uint64_t bits = UINT64_MAX >> (63 - (last - at)) << (at & 63);
+        uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+        if ((seen & bits) != bits) atomic_fetch_or(word, seen ? bits : rows_of_word(group, at >> 6));
+    }
 }
 
 static int is_held(const tri_parquet_group *group) {
@@ -117,18 +121,16 @@ static tri_parquet_text *load(const tri_table *table, tri_parquet *file, tri_par
     return text;
 }
 
-/* The chunk of a row, as text or as numbers; *at: the row in it. NULL: it cannot be decoded. */
-static inline const tri_parquet_text *text_of(const tri_table *table, int64_t row, int column, int as_numbers,
-                                              int64_t *at) {
+/* A column of a group as text or as numbers, with rows [at, at + n) in use. NULL: it cannot be decoded. */
+static inline const tri_parquet_text *text_of(const tri_table *table, tri_parquet_group *group, int64_t at, int64_t n,
+                                              int column, int as_numbers) {
     tri_parquet *file = table->state;
-    tri_parquet_group *group = find_group(file, row);
-    *at = row - group->first;
     tri_parquet_cell *cell = atomic_load_explicit(&group->cell, memory_order_acquire);
     if (!cell && !(cell = make_cells(file, group))) {
         tri__columns_fail(&file->failure, tri__table_no_memory(table));
         return NULL;
     }
-    hold(group, *at);
+    hold(group, at, n);
     cell += as_numbers * file->columns + column;
     const tri_parquet_text *text = atomic_load(&cell->text);
     if (text || atomic_load_explicit(&cell->failed, memory_order_relaxed)) return text;
@@ -136,24 +138,28 @@ static inline const tri_parquet_text *text_of(const tri_table *table, int64_t ro
 }
 
 static tri_field_text field(const tri_table *table, int64_t row, int column) {
-    const tri_parquet *file = table->state;
-    int64_t at;
-    const tri_parquet_text *text = file->column[column].leaf < 0 ? NULL : text_of(table, row, column, 0, &at);
+    tri_parquet *file = table->state;
+    if (file->column[column].leaf < 0) return (tri_field_text){"", 0};
+    tri_parquet_group *group = find_group(file, row);
+    int64_t at = row - group->first;
+    const tri_parquet_text *text = text_of(table, group, at, 1, column, 0);
     if (!text) return (tri_field_text){"", 0};
     tri_parquet_span span = text->field[at];
     return (tri_field_text){text->text + span.begin, span.length};
 }
 
-static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
-    const tri_parquet *file = table->state;
-    double number;
-    int64_t at;
-    if (file->column[column].leaf < 0) return TRI_CELL_EMPTY;
-    if (!tri__parquet_has_numbers(&file->column[column])) return TRI_CELL_TEXT;
-    const tri_parquet_text *text = text_of(table, row, column, 1, &at);
-    if (!text) return TRI_CELL_EMPTY;
-    memcpy(&number, &text->field[at], sizeof number);
-    return tri__cell_of(number, value);
+static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
+    tri_parquet *file = table->state;
+    if (file->column[column].leaf < 0 || !tri__parquet_has_numbers(&file->column[column])) return 0;
+    while (count > 0) {
+        tri_parquet_group *group = find_group(file, first);
+        int64_t at = first - group->first, n = group->rows - at < count ? group->rows - at : count;
+        const tri_parquet_text *text = text_of(table, group, at, n, column, 1);
+        if (text) memcpy(value, text->field + at, (size_t)n * sizeof *value);
+        else tri__numbers_empty(value, n);
+        first += n, count -= n, value += n;
+    }
+    return 1;
 }
 
 static tri_status check(const tri_table *table) {
@@ -210,7 +216,7 @@ static void close_file(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, number, check, done, tri__columns_where, tri__columns_place, close_file};
+static const tri_table_kind kind = {field, numbers, check, done, tri__columns_where, tri__columns_place, close_file};
 
 /* A column that some row group has in a form that is not read cannot be used. */
 static tri_status refuse_columns(tri_table *table, tri_parquet *file) {

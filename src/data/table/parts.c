@@ -29,10 +29,16 @@ static tri_field_text field(const tri_table *table, int64_t row, int column) {
     return at < 0 ? (tri_field_text){"", 0} : tri__table_field(p->part[i], row - p->first[i], at);
 }
 
-static tri_table_cell number(const tri_table *table, int64_t row, int column, double *value) {
+/* Parts have values of the same kind; where one lacks a column, or another has text, all are asked for their text. */
+static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
     const parts *p = table->state;
-    int i = find(p, row), at = p->at[(int64_t)i * table->columns + column];
-    return at < 0 ? TRI_CELL_EMPTY : tri__table_number(p->part[i], row - p->first[i], at, value);
+    for (int i = find(p, first); count > 0; i++) {
+        int at = p->at[(int64_t)i * table->columns + column];
+        int64_t n = p->first[i + 1] - first < count ? p->first[i + 1] - first : count;
+        if (at < 0 || !tri__table_numbers(p->part[i], first - p->first[i], n, at, value)) return 0;
+        first += n, count -= n, value += n;
+    }
+    return 1;
 }
 
 static tri_status check(const tri_table *table) {
@@ -70,7 +76,7 @@ static void close_parts(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, number, check, done, where, place, close_parts};
+static const tri_table_kind kind = {field, numbers, check, done, where, place, close_parts};
 
 static int place_of(const tri_table *table, const char *name) {
     for (int c = 0; c < table->columns; c++)

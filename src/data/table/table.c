@@ -8,6 +8,7 @@
 #include "data/table/table_parts.h"
 
 #include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,8 +294,16 @@ tri_field_text tri__table_field(const tri_table *table, int64_t row, int column)
 }
 
 tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value) {
-    TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    return table->kind ? table->kind->number(table, row, column, value) : TRI_CELL_TEXT;
+    double number;
+    if (!tri__table_numbers(table, row, 1, column, &number) || isinf(number)) return TRI_CELL_TEXT;
+    if (isnan(number)) return TRI_CELL_EMPTY;
+    *value = number;
+    return TRI_CELL_NUMBER;
+}
+
+int tri__table_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {
+    TRI_ASSERT(first >= 0 && count >= 0 && count <= table->rows - first && column >= 0 && column < table->columns);
+    return table->kind && table->kind->numbers(table, first, count, column, value);
 }
 
 tri_status tri__table_check(const tri_table *table) {

@@ -60,6 +60,9 @@ tri_field_text tri__table_field(const tri_table *table, int64_t row, int column)
 typedef enum tri_table_cell { TRI_CELL_TEXT, TRI_CELL_EMPTY, TRI_CELL_NUMBER } tri_table_cell;
 /* Thread-safe. EMPTY (null, NaN) in the cases in which tri__table_field is empty. tri__table_done is due as for it. */
 tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value);
+/* The same of rows [first, first + count) at once: value [count] is NaN where it is EMPTY, and infinite where it is
+ * TEXT. 0: all are TEXT. */
+int tri__table_numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value);
 /* TRI_IO if the text of some row could not be read again. Call it after a pass over the rows. */
 tri_status tri__table_check(const tri_table *table);
 /* Releases the fields of rows [first, first + count): the text of a large file may be freed. The rows can be read

@@ -147,7 +147,7 @@ typedef struct tri_table_block {
  * Rows and columns were checked by the caller. */
 typedef struct tri_table_kind {
     tri_field_text (*field)(const tri_table *table, int64_t row, int column);
-    tri_table_cell (*number)(const tri_table *table, int64_t row, int column, double *value);
+    int (*numbers)(const tri_table *table, int64_t first, int64_t count, int column, double *value);
     tri_status (*check)(const tri_table *table);
     void (*done)(const tri_table *table, int64_t first, int64_t count);
     void (*where)(const tri_table *table, int64_t row, int column, int64_t *line, int64_t *at);
@@ -192,11 +192,9 @@ tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t siz
                                  tri_table **out);
 /* Finds the rows between begin and end. */
 tri_status tri__table_read(tri_table *table);
-/* What a column's number says: NaN is an empty field, and infinity is only text. */
-static inline tri_table_cell tri__cell_of(double number, double *value) {
-    if (__builtin_isnan(number)) return TRI_CELL_EMPTY;
-    *value = number;
-    return __builtin_isinf(number) ? TRI_CELL_TEXT : TRI_CELL_NUMBER;
+/* Numbers of empty fields: NaN. */
+static inline void tri__numbers_empty(double *value, int64_t count) {
+    for (int64_t i = 0; i < count; i++) value[i] = __builtin_nan("");
 }
 /* The text of a field's decoded span. */
 tri_field_text tri__table_text(const char *text, size_t length);
