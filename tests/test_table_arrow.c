@@ -1,7 +1,7 @@
 /* test_table_arrow.c - Arrow files and streams: every type as text, dictionaries that grow, compression; columns that
  * are not read; numbers; what is damaged. The files come from tools/golden_arrow.py. */
+#include "data/table/columnar.h"
 #include "data/table/packers.h"
-#include "data/table/table_parts.h"
 #include "table_numbers.h"
 
 #include <setjmp.h>
@@ -96,6 +96,38 @@ static void has_the_numbers_of_its_texts(void **state) {
     }
 }
 
+/* A format whose numbers say which row they are of. */
+static tri_status give_numbers(const tri_table *table, void *state, int64_t group, int column, int64_t first,
+                               int64_t rows, tri_column_text *out) {
+    (void)table, (void)state, (void)column;
+    double *number = malloc((size_t)rows * sizeof *number);
+    assert_non_null(number);
+    for (int64_t i = 0; i < rows; i++) number[i] = (double)(10 * group + first + i);
+    *out = (tri_column_text){.number = number, .own = {number}};
+    return TRI_OK;
+}
+static int always(const void *state, int column) { return !state && !column; }
+static void close_nothing(void *state) { assert_null(state); }
+
+static void joins_the_numbers_of_chunks(void **state) {
+    (void)state;
+    static const tri_columnar_format format = {NULL, give_numbers, always, close_nothing};
+    tri_table table = {.path = "t", .columns = 1, .source = {.memory = "", .size = 2}, .options = {.keep = 1}};
+    assert_int_equal(tri__columnar_begin(&table, &format, NULL), TRI_OK);
+    assert_int_equal(tri__columnar_group(&table, 10, 4), TRI_OK);
+    assert_int_equal(tri__columnar_group(&table, 7, 3), TRI_OK);
+    for (int64_t first = 0; first < 17; first++)
+        for (int64_t n = 0; n <= 17 - first; n++) {
+            double value[18] = {[17] = -1};
+            value[n] = -1;
+            assert_true(tri__table_numbers(&table, first, n, 0, value));
+            for (int64_t i = 0; i < n; i++) assert_true(value[i] == (double)(first + i));
+            assert_true(value[n] == -1);
+            tri__table_done(&table, first, n);
+        }
+    table.kind->close(&table);
+}
+
 static void refuses_nested_columns_by_name(void **state) {
     (void)state;
     tri_table *table;
@@ -184,7 +216,7 @@ int main(void) {
         cmocka_unit_test(reads_every_type),      cmocka_unit_test(follows_dictionaries),
         cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
         cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
-        cmocka_unit_test(has_the_numbers_of_its_texts),
+        cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(joins_the_numbers_of_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
