@@ -51,6 +51,7 @@ def texts_table():
 def numbers_table():
     return pa.table({
         "i8": pa.array([1, -128, 127, None, 0, 5, 5, 5, 6], pa.int8()),
+        "i32": pa.array([-2147483648, 2147483647, 0, 1, None, 3, -4, 5, 6], pa.int32()),
         "u32": pa.array([0, 4294967295, 1, 2, 3, 4, None, 6, 7], pa.uint32()),
         "i64": pa.array([-9223372036854775808, 9223372036854775807, 0, 1, 2, 3, 4, 5, None], pa.int64()),
         "u64": pa.array([18446744073709551615, 0, 1, 2, None, 3, 4, 5, 6], pa.uint64()),
