@@ -72,6 +72,25 @@ accuracy=$(json_number accuracy "$out")
 run explain --checkpoint run --data-path data/test.csv --importance --repeats 1 --json --quiet --threshold 0.999999
 expect "importance starts from eval's accuracy" grep -q "\"figures\":{[^}]*\"accuracy\":$accuracy" "$out"
 
+# ---- An ensemble: members are calibrated, the threshold is the mean of theirs; without one in all, there is none ----
+run "${train[@]}" --output-dir both --seeds 2 --threshold f1 --quiet --cache-dir run/cache
+expect_code 0
+run predict --checkpoint both --data-path data/test.csv --quiet
+tail -n +2 "$out" >predicted
+run explain --checkpoint both --data-path data/test.csv --json --quiet
+sed 's/.*"label":"\([^"]*\)".*"probabilities":{"0":\([^,]*\),"1":\([^}]*\)}.*/\1,\2,\3/' "$out" >explained
+expect "a model in memory computes what predict does" awk -F, 'NR == FNR { at[NR] = $1; p[NR] = $3; next }
+    { d = $3 - p[FNR]; if (at[FNR] != $1 || d > 1e-6 || d < -1e-6) exit 1 }' predicted explained
+threshold_of() {
+    "$trident" eval --checkpoint "$1" --data-path data/test.csv --quiet --bootstrap 0 |
+        sed -n 's/^Threshold.*of \([0-9.]*\) .*/\1/p'
+}
+expect "the mean of the thresholds" awk -v a="$(threshold_of both/seed-1)" -v b="$(threshold_of both/seed-2)" \
+    -v mean="$(threshold_of both)" 'BEGIN { exit !(a > 0 && b > 0 && ((a + b) / 2 - mean) ^ 2 < 1e-10) }'
+mkdir -p mixed && cp -r run mixed/a && cp -r plain mixed/b
+echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "a"}, {"folder": "b"}]}' >mixed/ensemble.json
+expect "no threshold that one lacks" test -z "$(threshold_of mixed)"
+
 # ---- predict: probabilities are calibrated, the label flips at the threshold ----
 run predict --checkpoint run --data-path data/test.csv -o with.csv
 expect_code 0

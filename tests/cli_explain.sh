@@ -66,6 +66,33 @@ cp "$out" why.json
 expect "at most 40 rows" is "$(json_number rows_computed why.json)" "<" 41
 expect "its effect is its own" test -n "$(grep -o '{[^{}]*"word":"good"[^{}]*}' why.json | grep -v shared_by)"
 
+shared=$(grep -o '"shared_by":[0-9]*' why.json | head -n 1 | cut -d: -f2)
+expect "the first words were left out together" grep -q '"words":\[{[^}]*"shared_by"' why.json
+each=$(grep -o '"words":\[{[^}]*}' why.json | sed 's/.*"effect":\([-0-9.e]*\).*/\1/')
+before=$(prob long.csv)
+sed "2s/\(shoes \)\{$shared\}//" long.csv >less.csv
+same "words share their effect" "$(awk -v e="$each" -v n="$shared" 'BEGIN { printf "%.9f", e * n }')" \
+    "$(awk -v a="$before" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }')"
+
+# ---- More columns than rows: left out in groups, which share their effect; nothing is computed for what is missing ----
+mkdir -p wide
+awk -F, -v OFS=, '{ for (c = 0; c < 30; c++) $0 = $0 OFS (NR == 1 ? "c" c : (NR * (c + 3)) % 13); print }' \
+    data/valid.csv >wide/train.csv
+columns=$(seq -s ', ' -f '"c%g"' 0 29)
+sed "s/\"size\"/$columns/" c.json >wide.json
+run train --config wide.json --data-path wide --models-dir models --output-dir wide-run --threads 1 --epochs 2 --quiet
+expect_code 0
+{ head -n 2 wide/train.csv; echo ',,,yes,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,'; } >rows.csv
+run explain --checkpoint wide-run --data-path rows.csv --label yes --json
+expect_code 0
+head -n 1 "$out" >why.json
+expect "a row without any input is computed once" test "$(sed -n 2p "$out" | json_number rows_computed -)" = 1
+expect "groups of two" grep -q '"input":"c1","kind":"column","value":"[0-9]*","effect":[-0-9.e]*,"shared_by":2' why.json
+yes() { "$trident" predict --checkpoint wide-run --data-path "$1" --quiet | sed -n 2p | cut -d, -f3; }
+awk -F, -v OFS=, 'NR > 1 { $5 = $6 = "" } { print }' rows.csv >less.csv
+same "columns share their effect" "$(awk -v e="$(effect '"input":"c0"')" 'BEGIN { printf "%.9f", 2 * e }')" \
+    "$(awk -v a="$(yes rows.csv)" -v b="$(yes less.csv)" 'BEGIN { printf "%.9f", a - b }')"
+
 # ---- Rows, importance, pages ----
 run explain --checkpoint run --data-path data --first 3 --rows 2 --json
 expect "two rows, from the third on" test "$(grep -o '"row":[0-9]*' "$out" | tr '\n' ' ')" = '"row":3 "row":4 '

@@ -190,6 +190,21 @@ static void test_class(void **state) {
     assert_int_equal(tri__decision_class(&d, (float[]){0, 1}, 2), 1);
 }
 
+/* Intervals count labels by the threshold, calibration by the likeliest class. */
+static void test_threshold_intervals(void **state) {
+    (void)state;
+    const float probs[] = {0.1f, 0.9f, 0.1f, 0.9f, 0.1f, 0.9f};
+    const int32_t labels[] = {1, 1, 1};
+    const tri_decision d = {.temperature = 1, .has_threshold = 1, .threshold = 0.95, .positive = 1};
+    const tri_label_set classes = {.n = 2, .label = names, .positive = 1, .decision = &d};
+    tri_intervals got;
+    assert_int_equal(tri__bootstrap(probs, labels, 3, &classes, 20, &got), TRI_OK);
+    assert_true(got.of[TRI_FIGURE_ACCURACY].high == 0);
+    assert_float_equal(got.of[TRI_FIGURE_ECE].low, 0.1, 1e-6);
+    assert_float_equal(got.of[TRI_FIGURE_ECE].high, 0.1, 1e-6);
+    tri__intervals_free(&got);
+}
+
 /* Two thresholds with an F1 of 2 / 3, and with a cost of 2: the lower one, which finds more. */
 static void test_ties(void **state) {
     (void)state;
@@ -273,6 +288,7 @@ int main(void) {
         cmocka_unit_test(test_temperature), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_apply),       cmocka_unit_test(test_class),      cmocka_unit_test(test_kept),
         cmocka_unit_test(test_damaged),     cmocka_unit_test(test_forms),      cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_threshold_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
