@@ -45,6 +45,13 @@ run predict --checkpoint periodic-int8 "${common[@]:2}"
 expect_code 0
 expect_text periodic-export/config.json '"tabular": "embedded"' '"numeric_frequencies": 4' '"fusion": "gated"'
 
+# Categories alone, numbers alone: tables of which the other is absent.
+for fields in '"colour"' '"size"'; do
+    make_config alone.json '"tab_field_list": ['"$fields"']' '"tabular": "embedded"' '"column_dim": 6'
+    run $(train alone alone --resume never --quiet)
+    expect_code 0
+done
+
 # A resumed run has the bits of the whole one; another form of columns is another run.
 run $(train piecewise again --save-steps 2 --keep 9)
 whole=$("$trident" digest again)

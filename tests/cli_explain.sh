@@ -74,7 +74,7 @@ sed "2s/\(shoes \)\{$shared\}//" long.csv >less.csv
 same "words share their effect" "$(awk -v e="$each" -v n="$shared" 'BEGIN { printf "%.9f", e * n }')" \
     "$(awk -v a="$before" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }')"
 
-# ---- More columns than rows: left out in groups, which share their effect; nothing is computed for what is missing ----
+# ---- More columns than rows: groups share their effect; nothing is computed for what is missing ----
 mkdir -p wide
 awk -F, -v OFS=, '{ for (c = 0; c < 30; c++) $0 = $0 OFS (NR == 1 ? "c" c : (NR * (c + 3)) % 13); print }' \
     data/valid.csv >wide/train.csv
