@@ -185,7 +185,8 @@ static void close_columnar(tri_table *table) {
     table->state = NULL;
 }
 
-static const tri_table_kind kind = {field, numbers, check, done, tri__columns_where, tri__columns_place, close_columnar};
+static const tri_table_kind kind = {field, numbers, check, done,
+                                    tri__columns_where, tri__columns_place, close_columnar};
 
 tri_status tri__columnar_begin(tri_table *table, const tri_columnar_format *format, void *state) {
     columnar *c = calloc(1, sizeof *c);
