@@ -80,6 +80,13 @@ run "${train[@]}" --output-dir part --best-by accuracy --allow-change max_steps 
 expect_code 0
 expect "a run that went on has the same best" cmp -s part/best_checkpoint.json by/best_checkpoint.json
 refuses 2 'best_by = "accuracy" (now "loss")' -- "${train[@]}" --output-dir by --quiet
+# Another figure from here on: that validation's own value of it is what later ones must beat.
+run "${train[@]}" --data-path named --output-dir other --max-steps 12 --quiet
+cp other/best_checkpoint.json marked
+run "${train[@]}" --data-path named --output-dir other --max-steps 18 --best-by accuracy --quiet \
+    --allow-change best_by,max_steps
+expect_code 0
+expect "an equal accuracy is not better" cmp -s other/best_checkpoint.json marked
 # An area without rows of the class is not defined, and never the best.
 mkdir -p lacking && cp named/train.csv lacking
 grep -v ',fraud$' named/valid.csv >lacking/valid.csv
