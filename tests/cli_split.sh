@@ -51,6 +51,16 @@ refuses 2 "split_seed = 42 (now 5)" -- \
 refuses 65 "not the table that the model's run split" -- \
     eval --checkpoint run --data-path changed.csv --part test --quiet
 
+# Groups: blanks around a value do not count; a row without one is a group of its own.
+awk -v OFS=, 'NR == 1 { print $0, "who"; next }
+    { k = int(NR / 2); print $0, (NR > 101 ? "" : NR % 2 ? k : " " k " ") }' all.csv >groups.csv
+run $(train groups.csv grouped --split 0.5,0.3,0.2 --group-by who --quiet)
+expect_code 0
+run predict --checkpoint grouped --data-path groups.csv --part valid --quiet
+expect "a share of the rows without a value" is "$(awk -F, '$1 > 100' "$out" | wc -l)" "<" 35
+expect "pairs stay together" awk -F, '$1 <= 100 && NR > 1 { n[int(($1 + 1) / 2)]++ } END { for (k in n) { all++
+    if (n[k] == 2) two++ } exit !(two > 3 && two == all) }' "$out"
+
 # What cannot be done is said.
 awk -F, 'NR == 1 || $NF == 0 || n++ < 2' all.csv >rare.csv
 refuses 65 'no row of class "1"' "it has 2 of" "3 parts" -- \
