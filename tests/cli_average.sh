@@ -90,7 +90,8 @@ refuses 2 "with --sync-every 7: copies of the model step alone" -- "${common[@]}
 expect "nothing was made" test ! -e no
 
 # A run that had ended and goes on averages the ends of its new last epochs alone.
-run "${common[@]}" --output-dir whole-last:2 --nproc-per-node 2 --shard zero1 --average-weights last:2 --epochs 6 --quiet
+run "${common[@]}" --output-dir whole-last:2 --nproc-per-node 2 --shard zero1 --average-weights last:2 --epochs 6 \
+    --quiet
 expect_code 0
 expect_text whole-last:2/checkpoint-72/manifest.json '"averaged_epochs": 2'
 finish

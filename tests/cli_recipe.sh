@@ -52,6 +52,15 @@ expect_text better/summary.json '"stopped_early": false' '"steps": 18'
 refuses 2 "--early-stopping 2: named/train.csv has no validation table" -- "${train[@]}" --data-path named/train.csv \
     --output-dir none --early-stopping 2 --quiet
 
+# A better one begins the count anew: losses that rise and fall end the run where two in a row are not better.
+swings=("${train[@]}" --data-path named --lr 2e-2 --lr-schedule constant --seed 3 --quiet)
+run "${swings[@]}" --output-dir swings
+ends=$(grep -o '"best":[a-z]*' swings/metrics.jsonl | awk -F: '{ n = $2 == "true" ? 0 : n + 1 }
+    n == 2 { print NR; exit }')
+run "${swings[@]}" --output-dir counted --early-stopping 2
+expect_code 0
+expect "it ends after epoch ${ends:-8}" test "$(grep -c '"event":"epoch"' counted/metrics.jsonl)" = "${ends:-8}"
+
 # Ranks end together.
 for mesh in "--pp-size 2" "--tp-size 2" "--shard zero3"; do
     run "${train[@]}" --output-dir "ranks$mesh" --early-stopping 2 --nproc-per-node 2 $mesh --quiet
