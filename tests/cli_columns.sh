@@ -63,6 +63,14 @@ expect "resumed: the weights of the whole run" test "$("$trident" digest again)"
 refuses 2 tabular plain -- $(train piecewise again --tabular plain --epochs 2)
 refuses 2 fusion concat -- $(train piecewise again --fusion concat --epochs 2)
 
+# GPUs that are described have kernels of these operations.
+for hardware in h200x8 a100x8; do
+    for precision in fp32 bf16 fp16; do
+        run simulate --config periodic.json --hardware $hardware --world-size 8 --precision $precision --quiet
+        expect_code 0
+    done
+done
+
 # Plans of every kind of mesh are checked; without data columns are assumed to be numbers with all bins.
 for mesh in '--world-size 4 --pp-size 2 --tp-size 2' '--world-size 4 --dp-size 2 --cp-size 2 --shard zero2' \
     '--world-size 2 --dp-size 2 --precision bf16 --shard zero3 --offload optimizer'; do
