@@ -321,8 +321,11 @@ static tri_dataset rows_of(int64_t first, int64_t n) {
         OK(tri__store_append(writer, ids, sizeof ids));
         OK(tri__store_commit(writer, MOST, 0, &store));
     }
-    return (tri_dataset){
-        .n = n, .n_texts = 1, .text = {{start + first, MOST}}, .labels = labels + first, .store = &store};
+    return (tri_dataset){.n = n,
+                         .n_texts = 1,
+                         .text = {{.start = start + first, .vocabulary = MOST}},
+                         .labels = labels + first,
+                         .store = &store};
 }
 
 /* A few thousand hashes say of any table how many of its rows were trained on. */
