@@ -136,7 +136,7 @@ def compare_parquet(options, folder):
     report = table_parquet.compare(options.reviews, folder, options.parquet, options.rounds,
                                    lambda path: trident(options.build, path, 1), python)
     print(json.dumps({"rows": options.parquet, "rounds": options.rounds, "parquet": report}), flush=True)
-    return min(case["ratio_text"] for case in report.values()) >= 1
+    return min(case["ratio"] for case in report.values()) >= 1
 
 
 def main():

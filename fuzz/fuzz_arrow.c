@@ -1,6 +1,6 @@
 /* fuzz_arrow.c - an Arrow file or stream, in memory: what is accepted is clean text, the same whether it is kept or
  * read again; what is damaged is TRI_DATA, when it is opened or when a column is read. */
-#include "fuzz.h"
+#include "fuzz_number.h"
 
 #include "data/table/table_parts.h"
 
@@ -14,6 +14,7 @@ static void same_field(const tri_table *a, const tri_table *b, int64_t row, int 
     tri_field_text x = tri__table_field(a, row, column), y = tri__table_field(b, row, column);
     for (size_t at = 0; at < x.length;) FUZZ_CHECK(tri__utf8_next(x.text, x.length, &at) > 0);
     FUZZ_CHECK(x.length == y.length && !memcmp(x.text, y.text, x.length));
+    fuzz_number(b, row, column);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,6 @@
 /* fuzz_parquet.c - a Parquet file, in memory: every field is clean text, the same when it is asked for again and when
- * chunks are freed in between, and what is damaged is TRI_DATA that names the file. */
-#include "fuzz.h"
+ * chunks are freed in between, its number what its text says, and what is damaged is TRI_DATA that names the file. */
+#include "fuzz_number.h"
 
 #include "base/text.h"
 #include "data/table/table_parts.h"
@@ -14,6 +14,7 @@ static uint64_t read_all(const tri_table *table, int64_t rows, int columns) {
     uint64_t sum = 0;
     for (int64_t row = 0; row < rows; row++) {
         for (int c = 0; c < columns; c++) {
+            fuzz_number(table, row, c);
             tri_field_text field = tri__table_field(table, row, c);
             for (size_t at = 0; at < field.length;) {
                 int32_t code = tri__utf8_next(field.text, field.length, &at);
