@@ -209,6 +209,8 @@ static void close_file(tri_table *table) {
     free(file->group);
     free(file->column_of);
     free(file->column);
+    free(file->scratch.window);
+    free(file->scratch.page.at);
     pthread_cond_destroy(&file->loaded);
     pthread_mutex_destroy(&file->lock);
     tri__columns_failure_free(&file->failure);

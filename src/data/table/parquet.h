@@ -95,6 +95,19 @@ typedef struct tri_parquet_group {
     _Atomic uint64_t *held;  /* [rows / 64, rounded up] a bit for each row whose fields may be in use */
 } tri_parquet_group;
 
+/* Bytes that are appended to. */
+typedef struct tri_parquet_buffer {
+    char *at;
+    size_t used, room;       /* room without TRI_TABLE_PAD, which is always there too */
+} tri_parquet_buffer;
+
+/* Memory that a chunk needs only while it is decoded, kept for the next. */
+typedef struct tri_parquet_scratch {
+    uint8_t *window;         /* [window_room] bytes of the file */
+    size_t window_room;
+    tri_parquet_buffer page; /* an unpacked page */
+} tri_parquet_scratch;
+
 typedef struct tri_parquet {
     int columns;
     tri_parquet_column *column; /* [columns] */
@@ -108,6 +121,7 @@ typedef struct tri_parquet {
     tri_parquet_text *oldest, *newest;
     size_t bytes, budget;    /* of decoded text */
     tri_columns_failure failure;
+    tri_parquet_scratch scratch; /* of no one, or empty */
 } tri_parquet;
 
 /* Reads the footer: columns, names, rows, groups. */
@@ -122,11 +136,6 @@ tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *
 int tri__parquet_refused(const tri_table *table, const tri_parquet_group *group, int column, char *why, size_t size);
 tri_status tri__parquet_damaged(const tri_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Bytes that are appended to. */
-typedef struct tri_parquet_buffer {
-    char *at;
-    size_t used, room;       /* room without TRI_TABLE_PAD, which is always there too */
-} tri_parquet_buffer;
 /* Room for `more` bytes. 0: out of memory. */
 int tri__parquet_reserve(tri_parquet_buffer *buffer, size_t more);
 

@@ -331,15 +331,31 @@ static tri_status decode(tri_parquet_reader *r) {
     return decode_pages(r);
 }
 
+/* Takes the memory that the last chunk left, or gives it back; what another thread has given already is freed. */
+static void exchange_scratch(tri_parquet *file, tri_parquet_scratch *mine) {
+    enum { KEPT = 8 << 20 };
+    if (mine->window_room > KEPT || mine->page.room > KEPT) return;
+    pthread_mutex_lock(&file->lock);
+    tri_parquet_scratch other = file->scratch;
+    file->scratch = *mine;
+    pthread_mutex_unlock(&file->lock);
+    *mine = other;
+}
+
 tri_status tri__parquet_decode(const tri_table *table, const tri_parquet_group *group, int column, int as_numbers,
                                tri_parquet_text *out) {
-    const tri_parquet *file = table->state;
+    tri_parquet *file = table->state;
+    tri_parquet_scratch scratch = {0};
     tri_parquet_reader r = {.table = table, .group = group, .chunk = &group->chunk[column],
                             .column = &file->column[column], .name = table->name[column], .as_numbers = as_numbers,
                             .next = group->chunk[column].begin};
+    exchange_scratch(file, &scratch);
+    r.window = scratch.window, r.window_room = scratch.window_room, r.page = scratch.page;
     tri_status status = decode(&r);
-    free(r.window);
-    free(r.page.at);
+    scratch = (tri_parquet_scratch){r.window, r.window_room, r.page};
+    exchange_scratch(file, &scratch);
+    free(scratch.window);
+    free(scratch.page.at);
     free(r.levels.at);
     free(r.numbers.at);
     free(r.dictionary);
