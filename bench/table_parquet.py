@@ -71,5 +71,6 @@ def compare(reviews, folder, rows, rounds, trident, python):
         theirs = statistics.median(r["cpu"] for r in theirs)
         report[what] = {"trident_ms": round(mine * 1e3, 1), "pyarrow_ms": round(theirs * 1e3, 1),
                         "ratio": round(theirs / mine, 2)}
-        print(f"  {what}: Trident {mine * 1e3:.1f} ms, pyarrow {theirs * 1e3:.1f} ms ({theirs / mine:.2f} x)", flush=True)
+        print(f"  {what}: Trident {mine * 1e3:.1f} ms, pyarrow {theirs * 1e3:.1f} ms ({theirs / mine:.2f} x)",
+              flush=True)
     return report
