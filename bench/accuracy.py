@@ -205,12 +205,16 @@ def trident(table, seed, options, name, random):
 
 
 def stacked(table, seed, options):
-    """Logistic regression of log-probabilities, of models that were not fitted to the validation rows."""
-    from sklearn.linear_model import LogisticRegressionCV
+    """Logistic regression of log-probabilities, fitted to the validation rows, which trained none of the models."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
     parts = [load(options, table.task, row, seed) for row in ("MiniLM", "TF-IDF + LR", "embeddings + LightGBM")]
     logs = {part: np.concatenate([np.log(np.clip(probs[part], 1e-6, 1)) for probs in parts], 1)
             for part in ("valid", "test")}
-    model = LogisticRegressionCV(Cs=[1e-3, 1e-2, 1e-1, 1], cv=5, scoring="neg_log_loss", max_iter=5000)
+    model = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
+                         {"logisticregression__C": [1e-3, 1e-2, 1e-1]}, cv=5, scoring="neg_log_loss")
     model.fit(logs["valid"], table.labels["valid"])
     return {part: model.predict_proba(logs[part]) for part in logs}
 

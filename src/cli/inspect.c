@@ -76,6 +76,9 @@ static tri_status load_model(const tri_cli *cli, const tri_settings *settings, t
     return TRI_OK;
 }
 
+static const char no_weights[] = ", which has no weights: an encoder that starts from random ones is about as good as "
+                                 "TF-IDF with logistic regression; pretrained weights give better answers";
+
 static tri_status open_models(const tri_cli *cli, const tri_settings *settings, tri_inspect_model model[static 2]) {
     const char *const names[] = {settings->model.primary_tokenizer, settings->model.secondary_tokenizer};
     for (int t = 0; t < 2; t++) {
@@ -85,7 +88,8 @@ static tri_status open_models(const tri_cli *cli, const tri_settings *settings, 
         if (model[t].folder[0]) TRI_TRY(load_model(cli, settings, &model[t]));
         if (settings->quiet) continue;
         if (model[t].tokenizer)
-            fprintf(cli->err, "tokenizer: %s, from %s\n", tri__tokenizer_describe(model[t].tokenizer), model[t].folder);
+            fprintf(cli->err, "tokenizer: %s, from %s%s\n", tri__tokenizer_describe(model[t].tokenizer),
+                    model[t].folder, tri__inspect_has_weights(&model[t]) ? "" : no_weights);
         else if (model[t].name[0])
             fprintf(cli->err, "tokenizer: no folder of %s here; lengths are estimated (--models-dir)\n", model[t].name);
     }

@@ -13,6 +13,7 @@ typedef struct tri_inspect_model {
     tri_tokenizer *tokenizer;   /* NULL without a folder, and for the secondary text if it uses the primary's */
 } tri_inspect_model;
 
+int tri__inspect_has_weights(const tri_inspect_model *model); /* whether its folder has an encoder's weights */
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *inspection);
 /* Writes a configuration for `trident train`. model [2]: for the primary and the secondary text. `data`: the path as
  * the user gave it. TRI_DATA if there is no label or no text. */

@@ -22,7 +22,7 @@ static int has_file(const tri_inspect_model *model, const char *name) {
     return model->folder[0] && tri__path_join(path, model->folder, name) == TRI_OK && tri__is_file(path);
 }
 
-static int has_weights(const tri_inspect_model *model) {
+int tri__inspect_has_weights(const tri_inspect_model *model) {
     return has_file(model, "model.safetensors") || has_file(model, "model.safetensors.index.json");
 }
 
@@ -95,7 +95,7 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
         snprintf(key, sizeof key, "%s_tokenizer", names[t]);
         tri__json_set_new(config, key, tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         snprintf(key, sizeof key, "%s_encoder", names[t]);
-        int lacks = model[t].folder[0] && !has_weights(&model[t]);
+        int lacks = model[t].folder[0] && !tri__inspect_has_weights(&model[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (lacks && !(t && shared))
             tri__json_set_new(config, key,

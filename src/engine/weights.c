@@ -398,8 +398,9 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s (%s has no model.safetensors)",
-                     tri__branch_name(branch), positions, folder);
+            tri__say(log, TRI_LOG_INFO,
+                     "%s encoder: random initial weights%s (%s has no model.safetensors); with pretrained ones answers "
+                     "are better", tri__branch_name(branch), positions, folder);
             continue;
         }
         draw_here(engine);
