@@ -107,7 +107,7 @@ static void frequency_gradient(const gradients *g, int64_t c, int64_t k) {
 static void columns_dw(const tri_call *call) {
     OPERANDS(columns_dw);
     gradients g = {call, call->t[ARG(dy)].rows, call->t[ARG(dbias)].rows, call->t[ARG(dbias)].cols};
-    for (int k = ARG(dnumbers); k <= ARG(dfrequency) && !g.N; k++)
+    for (int k = ARG(dbias); k <= ARG(dfrequency) && !g.N; k++)
         if (call->t[k].data) clear(call, k);
     for (int64_t c = 0; c < g.C && g.N; c++) {
         const int32_t *words = i32(call, ARG(words)) + c * TRI_COLUMN_WORDS;
