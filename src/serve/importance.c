@@ -162,7 +162,7 @@ static tri_status importance(const tri_settings *asked, job *j, tri_json **facts
                             "inputs", list);
     if (!*facts) return no_memory(); /* and the list is gone */
     for (int i = 0; i < j->rows.n_inputs; i++) {
-        tri_json *input;
+        tri_json *input = NULL;
         tri__say(j->log, TRI_LOG_INFO, "input %d of %d: \"%s\"", i + 1, j->rows.n_inputs, j->rows.input[i].name);
         TRI_TRY(input_json(j, i, base, &input));
         tri__json_append_new(list, input);
