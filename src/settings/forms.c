@@ -140,8 +140,8 @@ tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
     }
     return tri__fail(TRI_USAGE,
                      "--threshold %s: expected f1, precision=P or recall=R with a share above 0 and up to 1, cost=A:B "
-                     "with the costs of a false positive and of a false negative; eval, predict and serve take a "
-                     "number from 0 to 1, or none",
+                     "with the costs of a false positive and of a false negative; eval, predict, serve and explain "
+                     "take a number from 0 to 1, or none",
                      text);
 }
 
