@@ -111,6 +111,7 @@ static tri_status find_facts(tri_model *m) {
         n_categories[c] = p->column[c].n_categories;
     }
     m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint),
+                                 .members = m->members.n + 1,
                                  .step = tri__checkpoint_step(o->checkpoint),
                                  .precision = tri__settings_products(&o->settings),
                                  .device = o->settings.device,

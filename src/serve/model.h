@@ -36,7 +36,8 @@ void tri__model_close(tri_model *model);
 
 /* Facts for /info and pages. Valid until the model is closed. */
 typedef struct tri_model_facts {
-    const char *path;           /* of the checkpoint */
+    const char *path;           /* of the checkpoint; of an ensemble the first member's */
+    int members;                /* whose probabilities are averaged; 1: no ensemble */
     int64_t step;               /* of training */
     const char *precision;      /* "fp32", "bf16", "fp16", "int8", "fp8" */
     const char *device;

@@ -58,7 +58,9 @@ tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, t
     TRI_TRY(open_table(asked, rows));
     TRI_TRY(tri__model_open(asked, NULL, log, &rows->model));
     rows->facts = tri__model_facts(rows->model);
-    tri__say(log, TRI_LOG_INFO, "%s", rows->facts->path);
+    int members = rows->facts->members;
+    if (members > 1) tri__say(log, TRI_LOG_INFO, "%s: the mean of %d members", asked->checkpoint, members);
+    else tri__say(log, TRI_LOG_INFO, "%s", rows->facts->path);
     TRI_TRY(find_columns(rows));
     return find_inputs(rows);
 }
