@@ -32,7 +32,8 @@ typedef uint64_t tri_request;           /* a posted operation; 0: none */
     X(I64, i64, 8)      \
     X(U8, u8, 1)        \
     X(I8, i8, 1)        \
-    X(F8_E4M3, f8, 1)
+    X(F8_E4M3, f8, 1)   \
+    X(F8_E5M2, f8e5, 1)
 typedef enum tri_dtype {
 #define X(upper, lower, bytes) TRI_##upper,
     TRI_DTYPES(X)

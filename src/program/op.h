@@ -63,7 +63,7 @@ typedef enum tri_access {
     TRI_ACCESS_U      /* read and write */
 } tri_access;
 
-enum { TRI_MAX_ARGS = 11, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2 };
+enum { TRI_MAX_ARGS = 14, TRI_DTYPE_COMPUTE = -1, TRI_DTYPE_ANY = -2 };
 
 typedef struct tri_operand {
     const char *name;
