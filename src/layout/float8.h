@@ -1,5 +1,5 @@
-/* float8.h - e4m3 (OCP FP8, no infinities) as f32 and back, rounded to nearest, ties to even. Values beyond 448 become
- * +-448; NaNs become NaN (0x7F). */
+/* float8.h - e4m3 (OCP FP8, no infinities) and e5m2 as f32 and back, rounded to nearest, ties to even. Values beyond the
+ * largest, 448 and 57344, become that; NaNs become NaN (0x7F). */
 #ifndef TRI_LAYOUT_FLOAT8_H
 #define TRI_LAYOUT_FLOAT8_H
 
@@ -24,6 +24,21 @@ static inline uint8_t tri__to_e4m3(float x) {
     /* Below 2^-6 results are multiples of 2^-9: adding 2^14, whose last bit is 2^-9, rounds to such a multiple, which
      * is then in the low bits. */
     return (uint8_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0x1p14f) - 0x46800000));
+}
+
+/* e5m2 is the upper byte of f16. */
+static inline float tri__from_e5m2(uint8_t code) { return tri__from_f16((uint16_t)(code << 8)); }
+
+static inline uint8_t tri__to_e5m2(float x) {
+    uint32_t bits = tri__bits_of_float(x), sign = bits >> 24 & 0x80, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return 0x7F;
+    if (magnitude >= 0x47600000) return (uint8_t)(sign | 0x7B); /* 57344 and above */
+    if (magnitude >= 0x38800000) { /* 2^-14 and above: normal */
+        uint32_t code = (magnitude - (112u << 23) + 0xFFFFF + (magnitude >> 21 & 1)) >> 21;
+        return (uint8_t)(sign | (code > 0x7B ? 0x7B : code));
+    }
+    /* Below 2^-14 results are multiples of 2^-16, the last bit of 2^7. */
+    return (uint8_t)(sign | (tri__bits_of_float(tri__float_of_bits(magnitude) + 0x1p7f) - 0x43000000));
 }
 
 #endif

@@ -86,6 +86,15 @@
 #define NAN_OF(x) ((x) != (x))
 #include "comm/ops/reduce_body.h"
 
+#define NAME f8e5
+#define ELEMENT uint8_t
+#define WORK float
+#define UNSIGNED float
+#define LOAD tri__from_e5m2
+#define SAVE tri__to_e5m2
+#define NAN_OF(x) ((x) != (x))
+#include "comm/ops/reduce_body.h"
+
 typedef void row(tri_reduction reduction, int n, const void *const *in, int n_out, void *const *out, int64_t first,
                  int64_t count);
 static row *const rows[TRI_DTYPE_COUNT] = {
