@@ -40,6 +40,8 @@ static inline double uniform(uint64_t *state, double low, double high) {
 
 static inline tri_dtype operand_dtype(const kernel_call *k, int arg) {
     int dtype = tri__op_row(k->at.op)->arg[arg].dtype;
+    if (k->at.op == TRI_OP_fp8_cast && arg <= TRI_ARG(fp8_cast, turned))
+        return k->at.dim['G' - 'A'] ? TRI_F8_E5M2 : TRI_F8_E4M3;
     return dtype == TRI_DTYPE_COMPUTE ? k->type : dtype == TRI_DTYPE_ANY ? k->loose : (tri_dtype)dtype;
 }
 static inline int64_t operand_extent(const kernel_case *at, const char *dim) {
@@ -56,6 +58,19 @@ static const struct { const char *name; double low, high; } kernel_ranges[] = {
 };
 
 static inline int is_quantize(tri_op op) { return op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8; }
+
+/* Scales of FP8 training, which are powers of two; what is quantised is of the order of 1, and some of it saturates. */
+static inline float power_of_two(const kernel_call *k, int arg) {
+    static const struct { const char *name; int power; } scales[] = {
+        {"s", 8}, {"sq", 8}, {"sx", 3}, {"sw", -2}, {"sdy", 1}};
+    const tri_operand *operand = &tri__op_row(k->at.op)->arg[arg];
+    if (!kernel_case_fp8(&k->at) || !tri__access_reads(operand->access) || operand->optional) return 0;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        if (strcmp(operand->name, scales[i].name) == 0)
+            return ldexpf(1, scales[i].power + (tri__op_row(k->at.op)->phase == TRI_PHASE_B ? 6 : 0) +
+                                 (int)(k->random % 3));
+    return 0;
+}
 
 /* Scales of quantised factors: the operands s and ws that are read. */
 static inline int is_scale(const kernel_call *k, int arg) {
@@ -99,10 +114,16 @@ static inline void fill_real(kernel_call *k, int arg) {
         case TRI_BF16: ((uint16_t *)data)[i] = tri__to_bf16((float)value); break;
         case TRI_F16: ((uint16_t *)data)[i] = tri__to_f16((float)value); break;
         case TRI_F8_E4M3: ((uint8_t *)data)[i] = tri__to_e4m3((float)value); break;
+        case TRI_F8_E5M2: ((uint8_t *)data)[i] = tri__to_e5m2((float)value); break;
         default: ((float *)data)[i] = (float)value;
         }
         if (is_scale(k, arg)) ((float *)data)[i] = (float)((int)(value * 0x1p20) * 0x1p-20); /* few significant bits */
         if (is_mask(k, arg) && i % 5 == 0) ((float *)data)[i] = 0;
+        if (power_of_two(k, arg) != 0) ((float *)data)[i] = power_of_two(k, arg);
+        if (k->at.op == TRI_OP_fp8_scales && arg == TRI_ARG(fp8_scales, history)) /* of all sizes; some rows are 0 */
+            ((float *)data)[i] = i / k->call.t[arg].cols % 4 == 3
+                                     ? 0
+                                     : ldexpf(fabsf((float)value), (int)(i / k->call.t[arg].cols * 37 % 140) - 70);
     }
 }
 
@@ -449,7 +470,20 @@ static inline double kernel_value(const kernel_call *k, int arg, int64_t i) {
     case TRI_I8: return ((const int8_t *)data)[i];
     case TRI_U8: return ((const uint8_t *)data)[i];
     case TRI_F8_E4M3: return tri__from_e4m3(((const uint8_t *)data)[i]);
+    case TRI_F8_E5M2: return tri__from_e5m2(((const uint8_t *)data)[i]);
     default: return ((const float *)data)[i];
+    }
+}
+
+/* The distance of 8-bit floating-point numbers at `value`, by which results differ where what is rounded differs in its
+ * last bits; 0 for operands of other types. */
+static inline double kernel_step_8_bits(const kernel_call *k, int arg, double value) {
+    int exponent;
+    frexp(value, &exponent);
+    switch (operand_dtype(k, arg)) {
+    case TRI_F8_E4M3: return fmax(ldexp(1, exponent - 4), 0x1p-9);
+    case TRI_F8_E5M2: return fmax(ldexp(1, exponent - 3), 0x1p-16);
+    default: return 0;
     }
 }
 

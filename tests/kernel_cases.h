@@ -14,6 +14,7 @@
  *   F   a code (layout/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
  *   U   of columns: 0 numbers alone, 1 categories alone, 2 both; G 1: numbers are periodic, of K frequencies. They give
  *       P, V and B of C columns
+ *   G   of fp8_cast: 1: e5m2
  * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
  * suitable for timing. */
 #ifndef TESTS_KERNEL_CASES_H
@@ -100,6 +101,8 @@ static inline tri_blocks kernel_blocks(int64_t number) {
     "attention_sparse_part attention_sparse_part_din attention_sparse_first_part " \
     "attention_sparse_first_part_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
+#define SCALED "linear_scaled linear_scaled_din linear_scaled_dw linear_gelu_scaled linear_gelu_scaled_din"
+#define NORMS_SCALED "dropout_add_norm_scaled dropout_add_norm_scaled_din"
 #define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
@@ -123,6 +126,11 @@ static const kernel_grid kernel_grids[] = {
     {QUANTIZED, "T=0,1,2,3,17,63 O=1,3,20,100 I=1,3,20,64"},
     {QUANTIZED, "T=65 O=100 I=384"},
     {QUANTIZED, "T=70 O=130,2 I=530"},
+    {"fp8_cast", "T=0,1,3,16,48 I=1,3,16,100,384 G=0,1"},
+    {"fp8_scales fp8_history", "K=3,6,300 M=1,16"},
+    {"fp8_check", "K=3,6,300"},
+    {SCALED, "T=0,1,16,48 O=1,16,100 I=1,16,64"},
+    {NORMS_SCALED, "T=0,1,16,48 H=1,3,16,100,384"},
     {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
     {ATTENTION, "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
     {ATTENTION, "L=5,6,7 A=2 E=16,20"},
@@ -204,6 +212,11 @@ static inline int kernel_case_rings(const kernel_case *at) {
     return at->op >= TRI_OP_kv_part && at->op <= TRI_OP_attention_sparse_first_part_din;
 }
 
+/* Operations of FP8 training. */
+static inline int kernel_case_fp8(const kernel_case *at) {
+    return at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_dropout_add_norm_scaled_din;
+}
+
 /* Operations of mixtures of experts. */
 static inline int kernel_case_experts(const kernel_case *at) {
     return at->op >= TRI_OP_route && at->op <= TRI_OP_bias_experts_dw;
@@ -262,7 +275,7 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
-    else DIM('M') *= DIM('T');
+    else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');
     at->blocks = NULL;
     if (tri__op_arg(at->op, "blocks") >= 0) {
         tri_blocks blocks = kernel_blocks(DIM('W'));

@@ -5,6 +5,7 @@
 
 #include "kernel_double_attention.h"
 #include "kernel_double_experts.h"
+#include "kernel_double_fp8.h"
 #include "kernel_mask.h"
 
 typedef void double_op(const kernel_call *k, double *const *v);
@@ -420,15 +421,6 @@ static void double_row_max(const kernel_call *k, double *const *v) {
     for (int64_t t = 0; t < extent(k, 'T'); t++) v[0][t] = double_row_largest(k, v[1], t);
 }
 
-/* To `bits` significant bits, or a multiple of `least`; ties to even. */
-static double double_rounded(double x, int bits, double least) {
-    int exponent;
-    if (x == 0) return 0;
-    frexp(x, &exponent);
-    double unit = fmax(ldexp(1, exponent - bits), least);
-    return rint(x / unit) * unit;
-}
-
 /* As ops.def spells it: 1 / s and the product with it are fp32. */
 static void double_quantize(const kernel_call *k, double *const *v, double most, double (*to_element)(double)) {
     int64_t T = extent(k, 'T'), I = extent(k, 'I');
@@ -444,7 +436,6 @@ static void double_quantize(const kernel_call *k, double *const *v, double most,
 }
 
 static double double_to_int8(double x) { return fmax(-127, fmin(127, rint(x))); }
-static double double_to_e4m3(double x) { return fmax(-448, fmin(448, double_rounded(x, 4, 0x1p-9))); }
 
 static void double_quantize_int8(const kernel_call *k, double *const *v) { double_quantize(k, v, 127, double_to_int8); }
 static void double_quantize_fp8(const kernel_call *k, double *const *v) { double_quantize(k, v, 448, double_to_e4m3); }
@@ -489,6 +480,24 @@ static void double_linear_gelu_int8(const kernel_call *k, double *const *v) {
 /* Values of e4m3 and of integers are doubles here. */
 static void double_linear_fp8(const kernel_call *k, double *const *v) { double_linear_int8(k, v); }
 static void double_linear_gelu_fp8(const kernel_call *k, double *const *v) { double_linear_gelu_int8(k, v); }
+
+/* q, turned, most, h, x, w, sx, sw, s, b */
+static void double_linear_gelu_scaled(const kernel_call *k, double *const *v) {
+    double *const linear[] = {v[3], v[4], v[5], v[6], v[7], v[9]};
+    double_linear_scaled(k, linear);
+    double *y = calloc((size_t)operand_count(k, 0) + 1, sizeof *y);
+    assert_non_null(y);
+    for (int64_t i = 0; i < operand_count(k, 0); i++) y[i] = double_gelu_at((double)(float)v[3][i]);
+    double_8_bits(k, 0, y, v[8][0], v[0], v[1], v[2]);
+    free(y);
+}
+
+/* y, q, turned, most, xhat, rstd, x, res, g, b, key, s, sq */
+static void double_dropout_add_norm_scaled(const kernel_call *k, double *const *v) {
+    double *const norm[] = {v[0], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11]};
+    double_dropout_add_norm(k, norm);
+    double_8_bits(k, 1, v[0], v[12][0], v[1], v[2], v[3]);
+}
 
 static double_op *const double_ops[TRI_OP_COUNT] = {
 #define ROW(name) [TRI_OP_##name] = double_##name
@@ -562,6 +571,13 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(linear_fp8),
     ROW(linear_gelu_fp8),
     ROW(embed_int8),
+    ROW(fp8_cast),
+    ROW(fp8_scales),
+    ROW(fp8_check),
+    ROW(fp8_history),
+    ROW(linear_scaled),
+    ROW(linear_gelu_scaled),
+    ROW(dropout_add_norm_scaled),
     ROW(scale),
     ROW(skip),
     ROW(zero),

@@ -58,7 +58,8 @@ static void check_forward(const kernel_call *k, double *const *v) {
         double largest = 0;
         for (int64_t i = 0; i < operand_count(k, a); i++) largest = fmax(largest, fabs(v[a][i]));
         for (int64_t i = 0; i < operand_count(k, a); i++)
-            if (!(fabs(kernel_value(k, a, i) - v[a][i]) <= 1e-6 * (fabs(v[a][i]) + largest)))
+            if (!(fabs(kernel_value(k, a, i) - v[a][i]) <=
+                  1e-6 * (fabs(v[a][i]) + largest) + kernel_step_8_bits(k, a, v[a][i])))
                 kernel_call_fail(k, a, "is not what the formula gives");
     }
 }
@@ -285,6 +286,9 @@ static const kernel_grid fused_grids[] = {
     {"linear_gelu_din linear_gelu_int8 linear_fp8 linear_gelu_fp8",
      "T=0,1,7 O=1,5 I=1,3,9"}, /* gradients of two operations at once, or none */
     {"row_max", "T=0,1,7 I=1,5,33"},
+    {"fp8_cast", "T=0,1,7,16 I=1,5,33 G=0,1"},
+    {"linear_scaled linear_gelu_scaled", "T=0,1,7,16 O=1,5 I=1,3,9"},
+    {"dropout_add_norm_scaled", "T=0,1,7,16 H=1,3,20"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"attention_first_part", "L=0,2,4 J=3 U=0,1,2 A=1,2 E=3"},
     {"attention_sparse_first_part", "L=0,4,6 J=3 U=0,1,2 W=1,4,5 A=1,2 E=3"},
@@ -296,6 +300,8 @@ static const kernel_grid update_grids[] = {
     {"momentum momentum_in momentum_alone adamw_frozen adamw_meet", "K=0,1,9,1000"},
     {"local_delta outer_step outer_take swap commit average", "K=0,1,9,1000"},
     {"clip", "K=1,2,30"},
+    {"fp8_scales fp8_history", "K=3,30 M=1,2,16"},
+    {"fp8_check", "K=3,30"},
     {"balance_none", "C=1"},
     {"cast", "R=0,1,3 C=1,9"}};
 
@@ -372,7 +378,7 @@ static void test_no_rows(void **state) {
     static const kernel_grid grids[] = {
         {"embed_dw", "T=0 H=5 V=6 P=4 Y=2"},
         {"norm_dw dropout_add_norm_din gelu_din_db", "T=0 H=5"},
-        {"linear_dw linear_int8_dw", "T=0 O=5 I=3"},
+        {"linear_dw linear_int8_dw linear_scaled_dw", "T=0 O=5 I=3"},
         {"bias_dw", "T=0 O=5"},
         {"linear_experts_dw bias_experts_dw", "C=2 R=0 O=5 I=3"},
     };

@@ -3,6 +3,7 @@
 #include "kernel_mask.h"
 
 #include "base/random.h"
+#include "device/operands.h"
 
 typedef struct context {
     tri_kernel_table table;
@@ -45,7 +46,7 @@ static void show_norm(context *all, kernel_call *k) {
     kernel_call_run(k, &all->table, 2);
     int64_t H = k->at.dim['H' - 'A'];
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
-        double value = kernel_value(k, TRI_ARG(dropout_add_norm, xhat), i);
+        double value = kernel_value(k, tri__op_arg(k->at.op, "xhat"), i);
         if (fabs(value) > 1e-3) /* a row of one kind is all 0 */
             decide(all, k, mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H), value < 0);
     }
@@ -62,6 +63,19 @@ static void show_norm_din(context *all, kernel_call *k) {
         decide(all, k, mask_drops(k, sample, place, i % H), kernel_value(k, dx, i) == 0);
         double want = s * kernel_value(k, dres, i) * mask_factor(k, sample, place, i % H);
         assert_true(fabs(kernel_value(k, dx, i) - want) <= 1e-6 * fabs(want));
+    }
+}
+
+/* dropout_add_norm_scaled_din: q is 0 where dx is; numbers that are rounded to 0 decide nothing. */
+static void show_norm_scaled_din(context *all, kernel_call *k) {
+    OPERANDS(dropout_add_norm_scaled_din);
+    kernel_call_run(k, &all->table, 2);
+    int64_t H = k->at.dim['H' - 'A'];
+    double s = kernel_value(k, ARG(s), 0), sq = kernel_value(k, ARG(sq), 0);
+    for (int64_t i = 0; i < operand_count(k, ARG(q)); i++) {
+        if (fabs(s * sq * kernel_value(k, ARG(dres), i)) < 0x1p-15) continue;
+        int drops = mask_drops(k, keys(k)[i / H * 2], keys(k)[i / H * 2 + 1], i % H);
+        decide(all, k, drops, kernel_value(k, ARG(q), i) == 0);
     }
 }
 
@@ -220,6 +234,8 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_dropout_din] = show_plain,
         [TRI_OP_dropout_add_norm] = show_norm,
         [TRI_OP_dropout_add_norm_din] = show_norm_din,
+        [TRI_OP_dropout_add_norm_scaled] = show_norm,
+        [TRI_OP_dropout_add_norm_scaled_din] = show_norm_scaled_din,
         [TRI_OP_attention] = show_attention,
         [TRI_OP_attention_din] = show_attention,
         [TRI_OP_attention_din_db] = show_attention,
@@ -253,6 +269,7 @@ static void mask_case(const kernel_case *at, void *opaque) {
 static void test_masks(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
+        {NORMS_SCALED, "T=1,3,64 H=1,7,8,20,100"},
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
         {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
         {SPARSE, "L=1,2,4 W=0 A=1,3 E=17"}, /* two blocks at most, which attend to each other */

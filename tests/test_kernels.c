@@ -4,7 +4,7 @@
  *
  * Tolerance: ||a - b|| <= 1e-5 ||b|| for a tensor, and |a - b| <= 1e-4 |b| + 1e-5 max |b| for each element; ||b|| and
  * max |b| count as at least KERNEL_SMALL, and for a sum of the operation's own outputs as at least the sum of
- * magnitudes. */
+ * magnitudes. Of 8-bit floating-point numbers 1 % may differ by one step. */
 #include "kernel_parts.h"
 
 #include "base/random.h"
@@ -16,11 +16,15 @@ typedef struct tables {
 
 static void compare(const kernel_call *got, const kernel_call *want, int arg) {
     double difference = 0, norm = 0, least = fmax(KERNEL_SMALL, kernel_sum_scale(want, arg)), largest = least;
-    int64_t n = operand_count(want, arg);
+    int64_t n = operand_count(want, arg), steps = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
     for (int64_t i = 0; i < n; i++) {
         double a = kernel_value(got, arg, i), b = kernel_value(want, arg, i), d = fabs(a - b);
         if (!isfinite(b)) kernel_call_fail(want, arg, "the reference did not write all of it");
+        if (d > 0 && d <= kernel_step_8_bits(want, arg, fmax(fabs(a), fabs(b)))) {
+            if (++steps > 1 + n / 100) kernel_call_fail(got, arg, "more than 1 % of it is rounded differently");
+            continue;
+        }
         if (!(d <= 1e-4 * fabs(b) + 1e-5 * largest)) {
             char text[100];
             snprintf(text, sizeof text, "element %lld is %.9g, not %.9g", (long long)i, a, b);
@@ -126,6 +130,9 @@ static void test_left_out(void **state) {
     static const kernel_grid grids[] = {
         {"embed embed_dw", "T=0,1,17,300 H=1,20,100 V=37 P=130 Y=2"}, {"add_din dropout_add_norm_din", "T=0,9,64 H=20"},
         {"norm norm_dw dropout_add_norm", "T=0,9,64 H=3,20,100"},
+        {"fp8_cast", "T=0,1,16 I=3,20 G=0,1"},
+        {"linear_scaled linear_gelu_scaled", "T=0,1,16 O=3,20 I=16"},
+        {NORMS_SCALED, "T=0,1,16 H=3,20"},
         {"linear linear_int8 linear_fp8", "T=0,1,17,65 O=1,20,100 I=3,64"}, {"linear", "T=300 O=530 I=70"},
         {DENSE_EXPERTS, "C=3 R=0,1,17 O=1,20 I=3,64"},
         {"columns_dw", "N=0,9 C=4 U=2 H=5"},

@@ -1,5 +1,5 @@
-/* float8.h - e4m3 (OCP FP8, no infinities) and e5m2 as f32 and back, rounded to nearest, ties to even. Values beyond the
- * largest, 448 and 57344, become that; NaNs become NaN (0x7F). */
+/* float8.h - e4m3 (OCP FP8, no infinities) and e5m2 as f32 and back, rounded to nearest, ties to even. Values beyond
+ * the largest, 448 and 57344, become that; NaNs become NaN (0x7F). */
 #ifndef TRI_LAYOUT_FLOAT8_H
 #define TRI_LAYOUT_FLOAT8_H
 

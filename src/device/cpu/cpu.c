@@ -25,6 +25,7 @@ static void reference_kernels(tri_kernel_table *table) {
     plain_rows(table);
     tri__cpu_half_rows(table);
     tri__cpu_part_rows(table);
+    tri__cpu_fp8_parts(table);
 }
 
 static void cpu_kernels(tri_kernel_table *table) {
@@ -33,6 +34,7 @@ static void cpu_kernels(tri_kernel_table *table) {
     tri__cpu_half_rows(table);
     tri__cpu_fast_half_rows(table);
     tri__cpu_part_rows(table);
+    tri__cpu_fp8_parts(table);
 }
 
 /* The system rejects a mapping of 0 bytes; an empty allocation takes one byte. */

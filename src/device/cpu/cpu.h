@@ -7,7 +7,7 @@
 #define TRI_CPU_FAMILIES(X) \
     X(embed) X(norm) X(dropout) X(linear) X(activation) X(gated) X(rope) X(attention) X(attention_sparse) \
     X(attention_part) X(attention_relative) X(heads) X(pool) X(experts) X(fusion) X(loss) X(update) X(optimizer) \
-    X(outer) X(quantized) X(coded) X(columns)
+    X(outer) X(quantized) X(fp8) X(coded) X(columns)
 
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_reference[];
 TRI_CPU_FAMILIES(X)
@@ -17,6 +17,8 @@ TRI_CPU_FAMILIES(X)
 void tri__cpu_half_rows(tri_kernel_table *table);
 /* Operations composed of other rows of the table, which must be complete. */
 void tri__cpu_part_rows(tri_kernel_table *table);
+/* Those of FP8 training, likewise. reference/fp8.c */
+void tri__cpu_fp8_parts(tri_kernel_table *table);
 /* The row that tri__cpu_half_rows adds for dense layers and their gradients: the fallback of rows that do not handle
  * every call. */
 void tri__cpu_half_linear(const tri_call *call);

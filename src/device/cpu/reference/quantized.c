@@ -1,27 +1,11 @@
 /* quantized.c - 8-bit factors and their products. All rows take every width of the computing type: factors are exact
  * integers or e4m3 numbers whatever surrounds them, and results are rounded once to their own type. */
-#include "device/cpu/reference/reference.h"
+#include "device/cpu/reference/any_width.h"
 #include "device/cpu/reference/gelu.h"
 #include "layout/float8.h"
 #include "layout/quantized.h"
 
 #include <math.h>
-
-/* Element i of an operand of the computing type, or of any float type. */
-static float load(const tri_call *call, int k, int64_t i) {
-    if (call->dtype[k] == TRI_BF16) return tri__from_bf16(((const uint16_t *)call->t[k].data)[i]);
-    if (call->dtype[k] == TRI_F16) return tri__from_f16(((const uint16_t *)call->t[k].data)[i]);
-    return f32(call, k)[i];
-}
-
-/* Writes, or adds to, element i; rounds once. Does nothing if the operand is absent. */
-static void save(const tri_call *call, int k, int64_t i, double value) {
-    if (!call->t[k].data) return;
-    if (adds(call, k)) value += load(call, k, i);
-    if (call->dtype[k] == TRI_BF16) ((uint16_t *)call->t[k].data)[i] = tri__to_bf16((float)value);
-    else if (call->dtype[k] == TRI_F16) ((uint16_t *)call->t[k].data)[i] = tri__to_f16((float)value);
-    else f32(call, k)[i] = (float)value;
-}
 
 /* The largest |x| of row t of operand k; NaN if one is. */
 static float row_largest(const tri_call *call, int k, int64_t t) {

@@ -1,0 +1,225 @@
+/* fp8.c - tensors in 8 bits with one scale each, their products, and the producers that write them (ops_fp8.def). All
+ * rows take every width of the computing type: factors are exact, sums are in double, and each result is rounded once
+ * to its own type. */
+#include "device/cpu/reference/any_width.h"
+#include "device/cpu/reference/gelu.h"
+#include "layout/float8.h"
+#include "layout/quantized.h"
+
+#include <math.h>
+#include <string.h>
+
+static float from_8_bits(int dtype, uint8_t code) {
+    return dtype == TRI_F8_E5M2 ? tri__from_e5m2(code) : tri__from_e4m3(code);
+}
+
+/* The larger of two magnitudes; NaN stays. */
+static float larger(float most, float x) {
+    float a = fabsf(x);
+    return a > most || a != a ? a : most;
+}
+
+/* Writes element (t, c) of an 8-bit tensor [T,I], and of its turned copy: either may be absent. */
+static void put(const tri_call *call, int q, int turned, int64_t t, int64_t c, float scaled) {
+    int there = call->t[q].data ? q : turned;
+    uint8_t code = call->dtype[there] == TRI_F8_E5M2 ? tri__to_e5m2(scaled) : tri__to_e4m3(scaled);
+    int64_t T = call->t[there].rows, I = call->t[there].cols;
+    if (call->t[q].data) ((uint8_t *)call->t[q].data)[t * I + c] = code;
+    if (call->t[turned].data) ((uint8_t *)call->t[turned].data)[c * T + t] = code;
+}
+
+static void fp8_cast(const tri_call *call) {
+    OPERANDS(fp8_cast);
+    float s = *f32(call, ARG(s)), *most = f32(call, ARG(most));
+    int64_t T = call->t[ARG(x)].rows, I = call->t[ARG(x)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t c = 0; c < I; c++) {
+            float x = load(call, ARG(x), t * I + c);
+            put(call, ARG(q), ARG(turned), t, c, x * s);
+            *most = larger(*most, x);
+        }
+}
+
+/* The largest power of two in 2^-60 .. 2^60 that keeps `largest` within `limit`. */
+static float scale_of(float largest, float limit) {
+    int a, b;
+    int fits = frexpf(largest, &a) <= frexpf(limit, &b), power = b - a - !fits;
+    return ldexpf(1, power > 60 ? 60 : power < -60 ? -60 : power);
+}
+
+static void fp8_scales(const tri_call *call) {
+    OPERANDS(fp8_scales);
+    static const float limit[] = {448, 448, 57344}, first[] = {0x1p8f, 0x1p3f, 0x1p20f};
+    const float *history = f32(call, ARG(history)); /* [K,M] */
+    int64_t K = call->t[ARG(history)].rows, M = call->t[ARG(history)].cols;
+    for (int64_t k = 0; k < K; k++) {
+        float largest = 0;
+        for (int64_t i = 0; i < M; i++) largest = larger(largest, history[k * M + i]);
+        f32(call, ARG(s))[k] = largest > 0 ? scale_of(largest, limit[k % 3]) : first[k % 3];
+        f32(call, ARG(most))[k] = 0;
+    }
+}
+
+static void fp8_check(const tri_call *call) {
+    OPERANDS(fp8_check);
+    for (int64_t k = 0; k < call->t[ARG(most)].cols; k++) *f64(call, ARG(sum)) += 0 * (double)f32(call, ARG(most))[k];
+}
+
+static void fp8_history(const tri_call *call) {
+    OPERANDS(fp8_history);
+    float *history = f32(call, ARG(history)); /* [K,M] */
+    int64_t K = call->t[ARG(history)].rows, M = call->t[ARG(history)].cols;
+    for (int64_t k = 0; k < K && *i32(call, ARG(apply)); k++) {
+        memmove(history + k * M + 1, history + k * M, (size_t)(M - 1) * sizeof *history);
+        history[k * M] = f32(call, ARG(most))[k];
+    }
+}
+
+/* Row i of operand a times row j of operand b, both of n bytes, with the scales of both taken out. */
+static double product(const tri_call *call, int a, int64_t i, int b, int64_t j, int64_t n, int sa, int sb) {
+    const uint8_t *x = (const uint8_t *)call->t[a].data + i * n, *y = (const uint8_t *)call->t[b].data + j * n;
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum += (double)from_8_bits(call->dtype[a], x[k]) * from_8_bits(call->dtype[b], y[k]);
+    return sum / ((double)*f32(call, sa) * *f32(call, sb));
+}
+
+static void linear_scaled(const tri_call *call) {
+    OPERANDS(linear_scaled);
+    int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t o = 0; o < O; o++)
+            save(call, ARG(y), t * O + o,
+                 product(call, ARG(x), t, ARG(w), o, I, ARG(sx), ARG(sw)) +
+                     (call->t[ARG(b)].data ? load(call, ARG(b), o) : 0));
+}
+
+static void linear_scaled_din(const tri_call *call) {
+    OPERANDS(linear_scaled_din);
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < I; i++)
+            save(call, ARG(dx), t * I + i, product(call, ARG(dy), t, ARG(w), i, O, ARG(sdy), ARG(sw)));
+}
+
+static void linear_scaled_dw(const tri_call *call) {
+    OPERANDS(linear_scaled_dw);
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(dw)].rows, I = call->t[ARG(dw)].cols;
+    for (int64_t o = 0; o < O; o++)
+        for (int64_t i = 0; i < I; i++)
+            save(call, ARG(dw), o * I + i, product(call, ARG(dy), o, ARG(x), i, T, ARG(sdy), ARG(sx)));
+}
+
+/* h, and what becomes of it, are rounded to the computing type, that of b, as by the operations one by one. */
+static void linear_gelu_scaled(const tri_call *call) {
+    OPERANDS(linear_gelu_scaled);
+    tri_dtype type = (tri_dtype)call->dtype[ARG(b)];
+    float s = *f32(call, ARG(s)), *most = f32(call, ARG(most));
+    int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t o = 0; o < O; o++) {
+            double sum = product(call, ARG(x), t, ARG(w), o, I, ARG(sx), ARG(sw)) + load(call, ARG(b), o);
+            float h = tri__rounded(type, (float)sum), y = tri__rounded(type, (float)gelu_at(h));
+            save(call, ARG(h), t * O + o, h);
+            put(call, ARG(q), ARG(turned), t, o, y * s);
+            *most = larger(*most, y);
+        }
+}
+
+static void linear_gelu_scaled_din(const tri_call *call) {
+    OPERANDS(linear_gelu_scaled_din);
+    tri_dtype type = (tri_dtype)call->dtype[ARG(h)];
+    float s = *f32(call, ARG(s)), *most = f32(call, ARG(most));
+    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
+    for (int64_t i = 0; i < I; i++) {
+        double sum = 0;
+        for (int64_t t = 0; t < T; t++) {
+            double dx = product(call, ARG(dy), t, ARG(w), i, O, ARG(sdy), ARG(sw));
+            double slope = gelu_slope(load(call, ARG(h), t * I + i));
+            float g = tri__rounded(type, (float)(tri__rounded(type, (float)dx) * slope));
+            put(call, ARG(q), ARG(turned), t, i, g * s);
+            *most = larger(*most, g);
+            sum += g;
+        }
+        save(call, ARG(db), i, sum);
+    }
+}
+
+/* ---- Producers that are other rows of the table, then a cast ---- */
+
+#define TAKE(part, op, name)                                                            \
+    ((part)->t[TRI_ARG(op, name)] = call->t[ARG(name)],                                 \
+     (part)->dtype[TRI_ARG(op, name)] = call->dtype[ARG(name)],                         \
+     (part)->acc |= (unsigned)adds(call, ARG(name)) << TRI_ARG(op, name))
+
+static tri_call part_of(const tri_call *call, tri_op op) {
+    tri_call part = *call;
+    part.op = op, part.acc = 0;
+    memset(part.t, 0, sizeof part.t);
+    return part;
+}
+
+/* Casts a tensor of the computing type into operands q, turned, most of the call, with the scale sq. */
+static void cast_by(const tri_call *call, tri_tensor x, int type, int q, int turned, int most, int sq) {
+    OPERANDS(fp8_cast);
+    tri_call cast = part_of(call, TRI_OP_fp8_cast);
+    const int of[] = {q, turned, most, -1, sq};
+    for (int k = 0; k <= ARG(s); k++)
+        if (k != ARG(x)) cast.t[k] = call->t[of[k]], cast.dtype[k] = call->dtype[of[k]];
+    cast.t[ARG(x)] = x, cast.dtype[ARG(x)] = (uint8_t)type;
+    call->table->run[TRI_OP_fp8_cast][type](&cast);
+}
+
+static void dropout_add_norm_scaled(const tri_call *call) {
+    OPERANDS(dropout_add_norm_scaled);
+    tri_call norm = part_of(call, TRI_OP_dropout_add_norm);
+    int type = call->dtype[ARG(y)];
+    TAKE(&norm, dropout_add_norm, y), TAKE(&norm, dropout_add_norm, xhat), TAKE(&norm, dropout_add_norm, rstd);
+    TAKE(&norm, dropout_add_norm, x), TAKE(&norm, dropout_add_norm, res), TAKE(&norm, dropout_add_norm, g);
+    TAKE(&norm, dropout_add_norm, b), TAKE(&norm, dropout_add_norm, key), TAKE(&norm, dropout_add_norm, s);
+    call->table->run[TRI_OP_dropout_add_norm][type](&norm);
+    cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+}
+
+enum { ALIGN = 64 }; /* bytes */
+
+/* Scratch: dx, then that of dropout_add_norm_din. */
+static void dropout_add_norm_scaled_din(const tri_call *call) {
+    OPERANDS(dropout_add_norm_scaled_din);
+    tri_call norm = part_of(call, TRI_OP_dropout_add_norm_din);
+    int type = call->dtype[ARG(dy)];
+    tri_tensor dx = {call->work, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols};
+    size_t bytes = (size_t)(dx.rows * dx.cols) * tri__dtype_bytes((tri_dtype)type);
+    norm.work = (char *)call->work + (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    norm.t[TRI_ARG(dropout_add_norm_din, dx)] = dx;
+    norm.dtype[TRI_ARG(dropout_add_norm_din, dx)] = (uint8_t)type;
+    TAKE(&norm, dropout_add_norm_din, dres), TAKE(&norm, dropout_add_norm_din, dg);
+    TAKE(&norm, dropout_add_norm_din, db), TAKE(&norm, dropout_add_norm_din, dbias);
+    TAKE(&norm, dropout_add_norm_din, dy), TAKE(&norm, dropout_add_norm_din, xhat);
+    TAKE(&norm, dropout_add_norm_din, rstd), TAKE(&norm, dropout_add_norm_din, g);
+    TAKE(&norm, dropout_add_norm_din, key), TAKE(&norm, dropout_add_norm_din, s);
+    call->table->run[TRI_OP_dropout_add_norm_din][type](&norm);
+    cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+}
+
+/* 16-bit rows of the table count fp32 copies of the call's 16-bit operands; dx is none of them. */
+void tri__cpu_fp8_parts(tri_kernel_table *table) {
+    for (int type = TRI_F32; type <= TRI_F16; type++) {
+        tri_workspace *forward = &table->work[TRI_OP_dropout_add_norm_scaled][type],
+                      *backward = &table->work[TRI_OP_dropout_add_norm_scaled_din][type];
+        *forward = table->work[TRI_OP_dropout_add_norm][type];
+        *backward = table->work[TRI_OP_dropout_add_norm_din][type];
+        backward->fixed += ALIGN;
+        backward->row_cols += (int64_t)tri__dtype_bytes((tri_dtype)type) + backward->half;
+    }
+}
+
+#define ROWS(op_) \
+    {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
+    {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
+const tri_kernel_row tri__cpu_fp8_reference[] = {
+    ROWS(fp8_cast), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history), ROWS(linear_scaled), ROWS(linear_scaled_din),
+    ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled), ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled),
+    ROWS(dropout_add_norm_scaled_din),
+    {.run = NULL},
+};

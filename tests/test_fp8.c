@@ -1,0 +1,217 @@
+/* test_fp8.c - 8-bit tensors of training to the bit: the two types, casts and their turned copies, maxima, scales from
+ * a history, and products of them. */
+#include "device/operands.h"
+#include "kernel_call.h"
+
+static const char *const devices[] = {"cpu", "reference"};
+static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16};
+
+static void run(const tri_kernel_table *table, tri_call *call, tri_dtype type) {
+    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, 0);
+    call->table = table, call->threads = 2, call->work = calloc(1, (size_t)work + 64);
+    assert_non_null(call->work);
+    table->run[call->op][type](call);
+    free(call->work);
+}
+
+static void test_e5m2(void **state) {
+    (void)state;
+    for (int code = 0; code < 256; code++) {
+        float value = tri__from_e5m2((uint8_t)code);
+        int magnitude = code & 0x7F, e = magnitude >> 2, fraction = code & 3;
+        if (magnitude >= 0x7C) { /* an infinity, or none */
+            assert_true(magnitude == 0x7C ? isinf(value) : isnan(value));
+            assert_int_equal(tri__to_e5m2(value), magnitude == 0x7C ? (code & 0x80) | 0x7B : 0x7F);
+            continue;
+        }
+        double want = (e ? ldexp(4 + fraction, e - 17) : ldexp(fraction, -16)) * (code & 0x80 ? -1 : 1);
+        assert_true((double)value == want && (signbit(value) != 0) == (code >= 0x80));
+        assert_int_equal(tri__to_e5m2(value), code);
+        if (magnitude == 0x7B) continue;
+        float next = tri__from_e5m2((uint8_t)(code + 1)), middle = (value + next) / 2;
+        assert_int_equal(tri__to_e5m2(middle), code + (code & 1));
+        assert_int_equal(tri__to_e5m2(nextafterf(middle, value)), code);
+        assert_int_equal(tri__to_e5m2(nextafterf(middle, next)), code + 1);
+    }
+    assert_int_equal(tri__to_e5m2(1e9f), 0x7B);
+    assert_int_equal(tri__to_e5m2(61439.9f), 0x7B);
+    assert_int_equal(tri__to_e5m2(-INFINITY), 0xFB);
+}
+
+enum { T = 16, I = 5 };
+
+/* Casts x [T,I], of `type`; q and turned may be NULL. */
+static void cast(const tri_kernel_table *table, tri_dtype type, tri_dtype to, void *x, float s, uint8_t *q,
+                 uint8_t *turned, float *most) {
+    OPERANDS(fp8_cast);
+    tri_call call = {.op = TRI_OP_fp8_cast,
+                     .t = {{q, T, I}, {turned, T, I}, {most, 1, 1}, {x, T, I}, {&s, 1, 1}},
+                     .dtype = {(uint8_t)to, (uint8_t)to, TRI_F32, (uint8_t)type, TRI_F32}};
+    assert_int_equal(ARG(s), 4);
+    run(table, &call, type);
+}
+
+static float narrowed(tri_dtype type, float x) {
+    return type == TRI_BF16 ? tri__from_bf16(tri__to_bf16(x)) : type == TRI_F16 ? tri__from_f16(tri__to_f16(x)) : x;
+}
+
+static void store(tri_dtype type, void *to, int i, float x) {
+    if (type == TRI_BF16) ((uint16_t *)to)[i] = tri__to_bf16(x);
+    else if (type == TRI_F16) ((uint16_t *)to)[i] = tri__to_f16(x);
+    else ((float *)to)[i] = x;
+}
+
+/* Every byte is that of the conversion of x * s, in rows and in columns; most is only ever raised. */
+static void test_cast(void **state) {
+    (void)state;
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < 6; i++) {
+            tri_kernel_table table;
+            tri__device_find(devices[d])->kernels(&table);
+            tri_dtype type = types[i / 2], to = i % 2 ? TRI_F8_E5M2 : TRI_F8_E4M3;
+            float x[T * I], wide[T * I], most = 0.5f, high = 100, largest = 0, s = i % 2 ? 0x1p13f : 0x1p6f;
+            uint8_t q[T * I], turned[T * I], alone[T * I];
+            uint64_t random = 3;
+            for (int k = 0; k < T * I; k++) {
+                wide[k] = narrowed(type, (float)uniform(&random, -9, 9)); /* some saturate */
+                store(type, x, k, wide[k]);
+                largest = fmaxf(largest, fabsf(wide[k]));
+            }
+            cast(&table, type, to, x, s, q, turned, &most);
+            cast(&table, type, to, x, s, NULL, alone, &high);
+            assert_memory_equal(turned, alone, sizeof turned);
+            assert_true(most == largest && high == 100);
+            int saturated = 0;
+            for (int k = 0; k < T * I; k++) {
+                uint8_t want = i % 2 ? tri__to_e5m2(wide[k] * s) : tri__to_e4m3(wide[k] * s);
+                assert_int_equal(q[k], want);
+                assert_int_equal(turned[k % I * T + k / I], want);
+                saturated += (want & 0x7F) == (i % 2 ? 0x7B : 0x7E);
+            }
+            assert_true(saturated > 0 && saturated < T * I);
+        }
+}
+
+/* A tensor of zeros raises nothing. What is not finite shows in most, and stays there. */
+static void test_cast_of_extremes(void **state) {
+    (void)state;
+    for (int d = 0; d < 2; d++) {
+        tri_kernel_table table;
+        tri__device_find(devices[d])->kernels(&table);
+        float x[T * I] = {0}, most = 0;
+        uint8_t q[T * I];
+        cast(&table, TRI_F32, TRI_F8_E4M3, x, 0x1p60f, q, NULL, &most);
+        assert_true(most == 0);
+        for (int k = 0; k < T * I; k++) assert_int_equal(q[k], 0);
+        x[7] = -INFINITY;
+        cast(&table, TRI_F32, TRI_F8_E5M2, x, 1, q, NULL, &most);
+        assert_true(isinf(most) && q[7] == 0xFB && q[8] == 0);
+        x[7] = NAN;
+        most = 0;
+        cast(&table, TRI_F32, TRI_F8_E5M2, x, 1, q, NULL, &most);
+        assert_true(isnan(most) && q[7] == 0x7F && q[8] == 0);
+        x[7] = 3;
+        cast(&table, TRI_F32, TRI_F8_E5M2, x, 1, q, NULL, &most);
+        assert_true(isnan(most));
+    }
+}
+
+enum { K = 6, M = 4 };
+
+static void scales(const tri_kernel_table *table, float *history, float *s, float *most) {
+    tri_call call = {.op = TRI_OP_fp8_scales, .t = {{s, 1, K}, {most, 1, K}, {history, K, M}}};
+    run(table, &call, TRI_F32);
+}
+
+static void keep_history(const tri_kernel_table *table, float *history, float *most, int32_t apply) {
+    tri_call call = {.op = TRI_OP_fp8_history, .t = {{history, K, M}, {most, 1, K}, {&apply, 1, 1}}};
+    run(table, &call, TRI_F32);
+}
+
+/* Before there is a history each kind of tensor has a first scale; after M steps the oldest maximum is forgotten. */
+static void test_history(void **state) {
+    (void)state;
+    for (int d = 0; d < 2; d++) {
+        tri_kernel_table table;
+        tri__device_find(devices[d])->kernels(&table);
+        float history[K * M] = {0}, s[K], most[K] = {1, 2, 3, 4, 5, 6};
+        scales(&table, history, s, most);
+        static const float first[K] = {256, 8, 0x1p20f, 256, 8, 0x1p20f};
+        for (int k = 0; k < K; k++) assert_true(s[k] == first[k] && most[k] == 0);
+        most[0] = 448, most[1] = 448.1f, most[2] = 57344, most[3] = 0, most[4] = 1e-30f, most[5] = 1e30f;
+        keep_history(&table, history, most, 1);
+        scales(&table, history, s, most);
+        static const float then[K] = {1, 0.5f, 1, 256, 0x1p60f, 0x1p-60f};
+        for (int k = 0; k < K; k++) assert_true(s[k] == then[k] && history[k * M + 1] == 0);
+        float before[K * M];
+        memcpy(before, history, sizeof before);
+        most[0] = NAN;
+        keep_history(&table, history, most, 0);
+        assert_memory_equal(history, before, sizeof before);
+        for (int step = 1; step <= M; step++) {
+            for (int k = 0; k < K; k++) most[k] = (float)step;
+            keep_history(&table, history, most, 1);
+            scales(&table, history, s, most);
+            assert_true(s[0] == (step < M ? 1 : 64)); /* 448 / 4 */
+        }
+        static const float row[M] = {4, 3, 2, 1};
+        assert_memory_equal(history, row, sizeof row);
+    }
+}
+
+static void test_check(void **state) {
+    (void)state;
+    static const float last[] = {7, INFINITY, NAN};
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < 3; i++) {
+            tri_kernel_table table;
+            tri__device_find(devices[d])->kernels(&table);
+            float most[] = {0, 1e38f, last[i]};
+            double sum = 2.5;
+            tri_call call = {.op = TRI_OP_fp8_check, .t = {{&sum, 1, 1}, {most, 1, 3}}};
+            run(&table, &call, TRI_F32);
+            assert_true(i ? isnan(sum) : sum == 2.5);
+        }
+}
+
+/* Gradients of a product against sums in double over the numbers that the bytes stand for. */
+static void product_case(const kernel_case *at, void *context) {
+    const tri_kernel_table *table = context;
+    int is_din = at->op == TRI_OP_linear_scaled_din;
+    for (int i = 0; i < 6; i++) {
+        kernel_call k;
+        kernel_call_open_mixed(&k, at, types[i / 2], i % 2 ? TRI_F32 : types[i / 2], 0, i % 2, 0);
+        kernel_call before = k;
+        before.call.t[0].data = k.before[0] + GUARD;
+        kernel_call_run(&k, table, 2);
+        int64_t rows = k.call.t[0].rows, cols = k.call.t[0].cols, n = extent(&k, is_din ? 'O' : 'T');
+        double scale = kernel_value(&k, 3, 0) * kernel_value(&k, 4, 0);
+        for (int64_t e = 0; e < rows * cols; e++) {
+            double sum = 0;
+            for (int64_t j = 0; j < n; j++)
+                sum += kernel_value(&k, 1, e / cols * n + j) * kernel_value(&k, 2, e % cols * n + j);
+            double want = sum / scale + (k.call.acc & 1 ? kernel_value(&before, 0, e) : 0);
+            tri_dtype type = operand_dtype(&k, 0);
+            assert_true(kernel_value(&k, 0, e) == (double)narrowed(type, (float)want));
+        }
+        kernel_call_close(&k);
+    }
+}
+
+static void test_products(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {{"linear_scaled_din linear_scaled_dw", "T=0,1,16,32 O=1,16,48 I=1,16,20"}};
+    for (int d = 0; d < 2; d++) {
+        tri_kernel_table table;
+        tri__device_find(devices[d])->kernels(&table);
+        kernel_cases(grids, 1, product_case, &table);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_e5m2),    cmocka_unit_test(test_cast),  cmocka_unit_test(test_cast_of_extremes),
+        cmocka_unit_test(test_history), cmocka_unit_test(test_check), cmocka_unit_test(test_products),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
