@@ -150,7 +150,7 @@ refuses 2 "--epochs is not an option" -- bench comm --epochs 2
 # ---- step ----
 run bench step --cases tiny --max-steps 7 --precision bf16 --json --quiet
 expect_code 0
-for key in step_ms first_step_seconds samples_per_second mfu ceiling_tflops planned_bytes; do
+for key in step_ms step_ms_mean first_step_seconds samples_per_second mfu ceiling_tflops planned_bytes; do
     expect "$key > 0" is "$(json_number $key "$out")" '>' 0
 done
 expect "128 tokens" test "$(json_number tokens "$out")" = 128

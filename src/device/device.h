@@ -4,6 +4,7 @@
 #define TRI_DEVICE_DEVICE_H
 
 #include "device/async.h"
+#include "device/gauges.h"
 #include "device/kernel.h"
 #include "device/peers.h"
 #include "device/timing.h"
@@ -45,13 +46,14 @@ struct tri_device {
     const char *(*describe)(void *context);
     const tri_async *async;     /* NULL: kernels work in host memory and have completed when they return */
     /* Asynchronous devices only. NULL means, in this order: one lane, no offload copies, every run queued kernel by
-     * kernel, no transfers among ranks, no profiles, no tuning. */
+     * kernel, no transfers among ranks, no profiles, no tuning, no gauges. */
     const tri_queues *queues;
     const tri_offload *offload;
     const tri_graphs *graphs;
     const tri_peers *peers;
     const tri_timing *timing;
     const tri_tuner *tuner;
+    const tri_gauges *gauges;
 };
 
 /* The built-in devices: "cpu"; "reference" (plain kernels only); "null", "timed" (kernels that compute nothing). NULL

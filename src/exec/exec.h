@@ -62,6 +62,8 @@ tri_status tri__exec_tune(tri_exec *exec, tri_wisdom *wisdom);
 void tri__exec_follow(tri_exec *exec, const tri_wisdom *wisdom);
 /* Seconds that an asynchronous device has worked since the last call; 0 for others. */
 double tri__exec_worked(tri_exec *exec);
+/* The device's clock and power now, also while a run is in flight and from another thread; 0: unknown. */
+int tri__exec_gauge(tri_exec *exec, tri_gauge *out);
 /* Bytes in use of the device's own memory, by all processes; 0 if it uses the host's memory. */
 int64_t tri__exec_used(const tri_exec *exec);
 /* Whether a run may still be in flight after tri__exec_run returns. */

@@ -125,6 +125,10 @@ double tri__exec_worked(tri_exec *exec) {
     return exec->device->timing ? exec->device->timing->busy_seconds(exec->context) : 0;
 }
 
+int tri__exec_gauge(tri_exec *exec, tri_gauge *out) {
+    return exec->device->gauges && exec->device->gauges->read(exec->context, out);
+}
+
 int64_t tri__exec_used(const tri_exec *exec) {
     return exec->device->memory_used ? exec->device->memory_used(exec->context) : 0;
 }

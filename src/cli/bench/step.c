@@ -6,6 +6,7 @@
 #include "cli/bench/runs.h"
 #include "engine/ceiling.h"
 #include "cli/bench/step_cases.h"
+#include "cli/bench/step_gauges.h"
 #include "cli/bench/step_predict.h"
 
 #include "base/clock.h"
@@ -21,7 +22,8 @@
 enum { WARMUP = 5, TIMED = 20, BATCHES = 4 /* generated, and used in rotation */ };
 
 typedef struct result {
-    double step, least;              /* seconds: median, minimum */
+    double step, mean, least;        /* seconds: median, mean, minimum */
+    double worked;                   /* seconds per step from the device's first work to its last; 0: it is the host */
     double opened, first;            /* from opening the run to its first batch; to the end of its first step */
     double waited, host;             /* seconds per step: waiting for the batch; until all but the update was queued */
     double flops, rate, mfu;         /* FLOPs of a step and MFU as defined above; rate: samples/s */
@@ -30,6 +32,7 @@ typedef struct result {
     double planned, used; /* bytes: planned; decrease of the device's free memory, 0 if unknown */
     double by_op[TRI_OP_COUNT];      /* seconds in one additional, instrumented step */
     double loss[2];                  /* of the first and the last step */
+    tri_json *each;                  /* {steps_ms, clocks, if they were read} */
     double predicted;                /* seconds: simulated, median of the same steps; 0 without --hardware */
 } result;
 
@@ -88,35 +91,66 @@ static tri_status one_step(tri_session *s, double *host) {
     return tri_update(s);
 }
 
-static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
-    double *times = calloc(2 * (size_t)b->steps, sizeof *times), *simulated = times + b->steps, flops = 0, sum = 0;
-    if (!times) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = TRI_OK;
-    for (int64_t i = 0; i < b->steps && status == TRI_OK; i++) {
+/* {"steps_ms": [...]} of the timed steps when[n] and, where clocks are read, their clocks and what else was read. */
+static tri_json *tell_each(const tri_gauge_watch *watch, const tri_time *when, int64_t n) {
+    tri_json *each = tri__json_object(), *ms = tri__json_array(), *mhz = tri__json_array();
+    for (int64_t i = 0; i < n; i++) {
+        tri__json_append_new(ms, tri__json_real(1e3 * (when[i].end - when[i].begin)));
+        tri__json_append_new(mhz, tri__json_real(tri__gauge_clock(watch, when[i].begin, when[i].end)));
+    }
+    tri__json_set_new(each, "steps_ms", ms);
+    if (watch) tri__json_set_new(each, "steps_mhz", mhz);
+    else tri__json_decref(mhz);
+    tri__gauge_tell(watch, when[0].begin, when[n - 1].end, each);
+    return each;
+}
+
+/* The steps after the warm-up: when[i], and the simulated seconds of each. */
+static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_time *when, double *simulated,
+                             result *r) {
+    for (int64_t i = 0; i < b->steps; i++) {
         double begin = tri__clock(), host = 0;
-        status = one_step(s, &host);
-        if (status != TRI_OK) break;
+        TRI_TRY(one_step(s, &host));
         double end = tri__clock();
         if (i == 0) r->first = end - begun, r->loss[0] = s->last.loss;
         if (i < WARMUP) continue;
-        times[i - WARMUP] = end - begin;
-        if (b->hardware) status = tri__step_predict(s, b->hardware, &simulated[i - WARMUP]);
-        sum += end - begin;
-        flops += s->model_flops;
+        when[i - WARMUP] = (tri_time){begin, end};
+        if (b->hardware) TRI_TRY(tri__step_predict(s, b->hardware, &simulated[i - WARMUP]));
+        r->flops += s->model_flops;
         r->executed += s->last.flops;
         r->tokens += s->last.tokens;
         r->host += host;
         r->waited += s->waited;
+        r->worked += s->worked;
+        r->mean += end - begin;
     }
     r->loss[1] = s->last.loss;
+    return TRI_OK;
+}
+
+static tri_status time_steps(const bench *b, tri_session *s, double begun, result *r) {
+    double *times = calloc(2 * (size_t)b->steps, sizeof *times), *simulated = times + b->steps;
+    tri_time *when = calloc((size_t)b->steps, sizeof *when);
+    tri_gauge_watch *watch = NULL;
     int64_t n = b->steps - WARMUP;
-    r->step = tri__bench_median(times, n);
-    if (b->hardware) r->predicted = tri__bench_median(simulated, n);
-    r->least = times[0];
-    r->tokens /= n, r->host /= (double)n, r->waited /= (double)n, r->flops = flops / (double)n,
-                                                                  r->executed /= (double)n;
-    r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
-    r->mfu = b->ceiling > 0 && sum > 0 ? flops / sum / b->ceiling : 0;
+    tri_status status = times && when ? tri__gauge_watch(s->engine.exec, &watch)
+                                      : tri__fail(TRI_RESOURCE, "out of memory");
+    if (status == TRI_OK) status = take_steps(b, s, begun, when, simulated, r);
+    tri__gauge_stop(watch);
+    if (status == TRI_OK) {
+        for (int64_t i = 0; i < n; i++) times[i] = when[i].end - when[i].begin;
+        double each = 1 / (double)n, sum = r->mean;
+        r->step = tri__bench_median(times, n);
+        r->least = times[0];
+        if (b->hardware) r->predicted = tri__bench_median(simulated, n);
+        r->mfu = b->ceiling > 0 && sum > 0 ? r->flops / sum / b->ceiling : 0;
+        r->rate = sum > 0 ? (double)(n * b->at->samples) / sum : 0;
+        r->tokens /= n, r->host *= each, r->waited *= each, r->flops *= each, r->executed *= each, r->worked *= each,
+            r->mean *= each;
+        r->each = tell_each(watch, when, n);
+    }
+    tri__gauge_free(watch);
+    free(when);
     free(times);
     return status;
 }
@@ -158,13 +192,15 @@ static tri_status run(const bench *b, result *r) {
 
 static tri_status print_json(const bench *b, const result *r) {
     tri_json *o = tri__json_pack(
-        "{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "case",
-        b->at->name, "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_min",
-        1e3 * r->least, "batch_ms", 1e3 * r->waited, "queue_ms", 1e3 * r->host, "open_seconds", r->opened,
-        "first_step_seconds", r->first, "samples_per_second", r->rate, "mfu", r->mfu, "ceiling_tflops",
-        b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop", r->flops / 1e12, "executed_tflop",
-        r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used, "loss_first", r->loss[0], "loss_last",
-        r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
+        "{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
+        "s:o}",
+        "case", b->at->name, "device", b->asked->device, "what", b->at->what, "step_ms", 1e3 * r->step, "step_ms_mean",
+        1e3 * r->mean, "step_ms_min", 1e3 * r->least, "device_ms", 1e3 * r->worked, "batch_ms", 1e3 * r->waited,
+        "queue_ms", 1e3 * r->host, "open_seconds", r->opened, "first_step_seconds", r->first, "samples_per_second",
+        r->rate, "mfu", r->mfu, "ceiling_tflops", b->ceiling / 1e12, "tokens", (tri_json_int)r->tokens, "step_tflop",
+        r->flops / 1e12, "executed_tflop", r->executed / 1e12, "planned_bytes", r->planned, "device_bytes", r->used,
+        "loss_first", r->loss[0], "loss_last", r->loss[1], "operations_ms", tri__bench_operations(r->by_op));
+    tri__json_update(o, r->each);
     if (b->hardware) {
         tri__json_set_new(o, "hardware", tri__json_string(b->hardware->name));
         tri__json_set_new(o, "predicted_ms", tri__json_real(1e3 * r->predicted));
@@ -196,10 +232,11 @@ static tri_status run_case(bench *b, tri_text_table *table) {
     tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);
-    TRI_TRY(status);
-    if (b->asked->json) return print_json(b, &r);
-    add_row(b, &r, table);
-    return TRI_OK;
+    if (status != TRI_OK) return tri__json_decref(r.each), status;
+    if (b->asked->json) status = print_json(b, &r);
+    else add_row(b, &r, table);
+    tri__json_decref(r.each);
+    return status;
 }
 
 static tri_status run_cases(bench *b) {
@@ -221,7 +258,8 @@ static tri_status run_cases(bench *b) {
 }
 
 tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
-    static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
+    static const tri_dtype dtypes[] = {[TRI_PRECISION_FP32] = TRI_F32, [TRI_PRECISION_BF16] = TRI_BF16,
+                                       [TRI_PRECISION_FP16] = TRI_F16, [TRI_PRECISION_FP8] = TRI_BF16};
     bench b = {.cli = cli,
                .asked = settings,
                .options = options,

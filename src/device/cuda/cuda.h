@@ -56,6 +56,7 @@ typedef struct tri_cuda {
     cudaEvent_t *pulse;        /* [n_pulses] points between kernels, created on first use */
     int n_pulses, pulses, reached; /* their number; set since the last idle time; of these, reached */
     uint64_t passed;           /* those reached before the last idle time */
+    struct tri_nvml *nvml;     /* NVML's functions, loaded with the first reading; NULL */
     struct tri_nccl *nccl;     /* NCCL's functions, loaded with the first group; NULL */
     struct {
         cudaEvent_t begin, end;
@@ -80,7 +81,7 @@ static inline tri_cuda *tri__cuda(const tri_call *call) { return (tri_cuda *)cal
  * threads. product.cu: tri_tuner. graph.c: tri_graphs, and dropping all graphs when the choice of kernels changes.
  * device.c: the time from one event to another on the host's clock, relative to the last marks; events that were not
  * recorded leave *time unchanged. And whether events [*n] contain that number, creating events up to it and some more
- * on first use. hold.cu: tri_timing's. nccl.c: tri_peers. */
+ * on first use. hold.cu: tri_timing's. gauges.c: tri_gauges. nccl.c: tri_peers. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -100,6 +101,8 @@ void tri__cuda_clear(void *memory, size_t bytes);
 void tri__cuda_copy_post(void *context, void *to, const void *from, size_t bytes, int out, int number);
 void tri__cuda_copy_wait(void *context, int number);
 void tri__cuda_hold(void *context, double seconds);
+int tri__cuda_gauge(void *context, tri_gauge *out);
+void tri__cuda_gauges_close(tri_cuda *cuda);
 void tri__cuda_time(tri_cuda *cuda, cudaEvent_t begin, cudaEvent_t end, tri_time *time);
 int tri__cuda_has_event(cudaEvent_t **events, int *n, int number, unsigned flags);
 tri_status tri__nccl_name(void *context, char *name);

@@ -68,6 +68,7 @@ static void close_context(void *context) {
     free(c->mark);
     tri__cuda_products_close(c);
     tri__cuda_graphs_close(c);
+    tri__cuda_gauges_close(c);
     if (c->inbox) cudaFree(c->inbox);
     for (int i = 0; i < 2; i++) {
         if (c->stage[i].at) cudaFreeHost(c->stage[i].at);
@@ -356,6 +357,7 @@ static const tri_timing timing = {.mark = mark,
                                   .transfer_time = tri__nccl_time,
                                   .busy_seconds = busy_seconds,
                                   .hold = tri__cuda_hold};
+static const tri_gauges gauges = {.read = tri__cuda_gauge};
 static const tri_tuner tuner = {.kind = kind, .tune = tri__cuda_tune, .follow = tri__cuda_follow};
 
 static const tri_device gpu = {.name = "cuda",
@@ -379,7 +381,8 @@ static const tri_device gpu = {.name = "cuda",
                                .graphs = &graphs,
                                .peers = &peers,
                                .timing = &timing,
-                               .tuner = &tuner};
+                               .tuner = &tuner,
+                               .gauges = &gauges};
 
 extern const tri_cuda_plugin tri_cuda_plugin_table;
 __attribute__((visibility("default"))) const tri_cuda_plugin tri_cuda_plugin_table = {
