@@ -10,7 +10,9 @@ one rank of DDP over gloo, and each rank has its own batch.
 
 minilm, base128, base512, base512real, large512, oneb, and the families' own (bert, modernbert, ...): the cases of
 `trident bench step`, on a GPU: bf16 autocast over fp32 weights, eager or with --compile. --pad 64 pads to a multiple of
-64 tokens, so that batches share a shape and a compilation. MFU counts only real tokens, three times the products of the
+64 tokens, so that batches share a shape and a compilation. --by-layer compiles one layer and uses it for all, in
+seconds instead of a minute or more; what is outside of layers is then eager. --fp8: the dense layers of the encoders'
+layers with 8-bit factors (torch_fp8.py), BERT only. MFU counts only real tokens, three times the products of the
 forward pass, against an 8192^3 product timed here. Prints one JSON object.
 """
 import argparse
@@ -49,6 +51,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=("fixed", "reviews", "modernbert", *GPU_CASES))
     parser.add_argument("--compile", action="store_true", help="GPU cases and modernbert: through torch.compile")
+    parser.add_argument("--by-layer", action="store_true", help="GPU cases of BERT: compile layers, not the model")
+    parser.add_argument("--fp8", action="store_true", help="GPU cases of BERT: dense layers of 8-bit factors")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
@@ -59,7 +63,10 @@ def arguments():
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--config", help="left out: step.json or modernbert.json by case")
     parser.add_argument("--shared", default=SHARED, help="folder with data/reviews and tokenizers")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if (options.fp8 or options.by_layer) and FAMILIES.get(options.case, ("bert",))[0] != "bert":
+        parser.error("--fp8 and --by-layer know BERT's layers only")
+    return options
 
 
 def fixed_rows(count, vocabulary):
@@ -183,7 +190,15 @@ def gpu_case(options):
                                       for length in part))
     model = Trimodal(config).cuda().train()
     optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
-    forward = torch.compile(model) if options.compile else model
+    layers_of = [layer for name in model.branches for layer in getattr(model, name).encoder.layer] \
+        if options.fp8 or options.by_layer else []
+    if options.fp8:
+        import torch_fp8
+        for layer in layers_of:
+            torch_fp8.convert(layer)
+    forward = torch.compile(model) if options.compile and not options.by_layer else model
+    for layer in layers_of if options.compile and options.by_layer else ():
+        layer.compile()
     times, losses, start = [], [], time.perf_counter()
     for step in range(options.warmup + options.steps):
         made, numbers, labels = batches[step % len(batches)]
@@ -205,7 +220,9 @@ def gpu_case(options):
     done = sum(flops[step % len(batches)] for step in range(options.warmup, options.warmup + options.steps))
     print(json.dumps({
         "engine": "pytorch " + torch.__version__, "case": options.case, "compiled": options.compile,
-        "step_ms": round(1000 * statistics.median(timed), 2), "step_ms_min": round(1000 * min(timed), 2),
+        "by_layer": options.by_layer, "fp8": options.fp8, "step_ms": round(1000 * statistics.median(timed), 2),
+        "step_ms_mean": round(1000 * statistics.mean(timed), 2),
+        "step_ms_min": round(1000 * min(timed), 2),
         "first_step_seconds": round(first, 2), "samples_per_second": round(samples * len(timed) / sum(timed), 2),
         "mfu": round(done / sum(timed) / ceiling, 4), "ceiling_tflops": round(ceiling / 1e12, 1),
         "step_tflop": round(done / len(timed) / 1e12, 3), "parameters": parameter_count(model),
