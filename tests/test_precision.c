@@ -162,7 +162,7 @@ static void try_product(const tri_half_product *kernel) {
         for (int i = 0; i < kernel->nr * k; i++) b[i] = tri__to_bf16((float)uniform(&random, -1, 1));
         for (int i = 0; i < 32 * LD; i++) c[i] = (float)i;
         if (kernel->begin) kernel->begin();
-        kernel->run(k / kernel->step, a, b, c, LD);
+        kernel->run(k / kernel->step, a, b, c, LD, 1);
         if (kernel->end) kernel->end();
         for (int i = 0; i < 32; i++)
             for (int j = 0; j < LD; j++) {

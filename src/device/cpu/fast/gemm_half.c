@@ -52,10 +52,12 @@ int64_t tri__half_gemm_work(const tri_half_gemm *g) {
 
 static int64_t listed(const int32_t *list, int64_t i) { return list ? list[i] : i; }
 
-/* Rows of `from` are rows of the panel: from[i,c] with row stride ld, rows [n] says which; n of width exist. */
+/* From k = `begin` on. Rows of `from` are rows of the panel: from[i,c] with row stride ld, rows [n] says which; n of
+ * width exist. */
 static void pack_rows(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, const int32_t *rows,
-                      int64_t ld, int64_t n) {
-    for (int64_t at = 0; at < p->k; at += group)
+                      int64_t ld, int64_t n, int64_t begin) {
+    to += begin * width;
+    for (int64_t at = begin; at < p->k; at += group)
         for (int i = 0; i < width; i++, to += group) {
             const uint16_t *row = from + (i < n ? listed(rows, i) : 0) * ld + at;
             int whole = i < n && at + group <= p->g->k;
@@ -67,10 +69,11 @@ static void pack_rows(const plan *p, uint16_t *to, int width, int group, const u
         }
 }
 
-/* Columns of `from` are rows of the panel: from[c,i] with row stride ld; n of width exist. */
-static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld,
-                         int64_t n) {
-    for (int64_t at = 0; at < p->k; at += group, to += width * group)
+/* The same where columns of `from` are rows of the panel: from[c,i] with row stride ld; n of width exist. */
+static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld, int64_t n,
+                         int64_t begin) {
+    to += begin * width;
+    for (int64_t at = begin; at < p->k; at += group, to += width * group)
         for (int c = 0; c < group; c++) {
             const uint16_t *row = from + (at + c < p->g->k ? listed(p->g->terms, at + c) : 0) * ld;
             int64_t exist = at + c < p->g->k ? n : 0;
@@ -78,14 +81,22 @@ static void pack_columns(const plan *p, uint16_t *to, int width, int group, cons
         }
 }
 
-/* Panel `i` of a matrix with n panel rows, those of `rows` if given; `along`: its k is contiguous. */
-static void pack(const plan *p, uint16_t *panels, int width, int group, const uint16_t *from, const int32_t *rows,
-                 int along, int64_t n, int64_t i) {
-    int64_t begin = i * width, exist = n - begin < width ? n - begin : width;
+/* Panel `i` of a matrix with n panel rows, those of `rows` if given; `along`: its k is contiguous. What is whole and in
+ * order goes the kernel's fast way. */
+static void pack(const plan *p, uint16_t *panels, int is_a, const uint16_t *from, const int32_t *rows, int along,
+                 int64_t n, int64_t i) {
+    const tri_half_product *kernel = p->kernel;
+    int width = is_a ? kernel->mr : kernel->nr, group = is_a ? kernel->a_group : kernel->b_group;
+    int64_t begin = i * width, exist = n - begin < width ? n - begin : width, ld = along ? p->g->k : n, done = 0;
     uint16_t *to = panels + begin * p->k;
-    if (along && rows) pack_rows(p, to, width, group, from, rows + begin, p->g->k, exist);
-    else if (along) pack_rows(p, to, width, group, from + begin * p->g->k, NULL, p->g->k, exist);
-    else pack_columns(p, to, width, group, from + begin, n, exist);
+    const uint16_t *first = rows ? from : along ? from + begin * ld : from + begin;
+    tri_half_pack *fast = is_a ? along ? kernel->a_rows : kernel->a_columns : along ? kernel->b_rows : kernel->b_columns;
+    if (fast && exist == width && !(along ? rows : p->g->terms)) {
+        fast(p->g->k / kernel->step, first, ld, to);
+        done = p->g->k / kernel->step * kernel->step;
+    }
+    if (along) pack_rows(p, to, width, group, first, rows ? rows + begin : NULL, ld, exist, done);
+    else pack_columns(p, to, width, group, first, ld, exist, done);
 }
 
 /* Row `i` of the result, from column j on: n sums. */
@@ -94,13 +105,18 @@ static void finish_row(const plan *p, float *sum, int64_t i, int64_t j, int64_t 
     int64_t at = listed(g->rows, i) * g->n + j;
     float *wide = g->wide ? (float *)g->c + at : NULL;            /* [n] */
     uint16_t *half = g->c && !g->wide ? (uint16_t *)g->c + at : NULL;
-    for (int64_t c = 0; g->add && c < n; c++) sum[c] += wide ? wide[c] : tri__from_bf16(half[c]);
+    uint16_t kept[TILE_COLUMNS];
+    if (g->bias) p->simd->widen_add(n, g->bias + j, sum);
+    if (g->add && half) p->simd->widen_add(n, half, sum);
+    for (int64_t c = 0; g->add && wide && c < n; c++) sum[c] += wide[c];
     if (wide) memcpy(wide, sum, (size_t)n * sizeof *sum);
-    for (int64_t c = 0; half && c < n; c++) half[c] = tri__to_bf16(sum[c]);
+    if (wide) return;
+    if (!half) half = kept;
+    p->simd->narrow(n, sum, half);
     if (!g->activated) return;
-    for (int64_t c = 0; c < n; c++) sum[c] = tri__from_bf16(tri__to_bf16(sum[c]));
+    p->simd->widen(n, half, sum);
     p->simd->gelu(n, sum, sum);
-    for (int64_t c = 0; c < n; c++) g->activated[at + c] = tri__to_bf16(sum[c]);
+    p->simd->narrow(n, sum, g->activated + at);
 }
 
 static void tile(const plan *p, int64_t row, int64_t column) {
@@ -109,18 +125,16 @@ static void tile(const plan *p, int64_t row, int64_t column) {
     float sum[TILE_ROWS * TILE_COLUMNS] __attribute__((aligned(64))); /* [rows, TILE_COLUMNS] */
     int64_t rows = g->m - row < p->tile_rows ? g->m - row : p->tile_rows;
     int64_t columns = g->n - column < p->tile_columns ? g->n - column : p->tile_columns;
-    for (int64_t i = 0; i < tri__round_up(rows, k->mr); i++)
-        for (int64_t j = 0; j < TILE_COLUMNS; j++)
-            sum[i * TILE_COLUMNS + j] = g->bias && j < columns ? tri__from_bf16(g->bias[column + j]) : 0;
     if (k->begin) k->begin();
     for (int64_t at = 0; at < p->k; at += k->k_block) {
         int64_t steps = (p->k - at < k->k_block ? p->k - at : k->k_block) / k->step;
         for (int64_t j = 0; j < columns; j += k->nr)
             for (int64_t i = 0; i < rows; i += k->mr)
                 k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr,
-                       sum + i * TILE_COLUMNS + j, TILE_COLUMNS);
+                       sum + i * TILE_COLUMNS + j, TILE_COLUMNS, at > 0);
     }
     if (k->end) k->end();
+    if (p->k == 0) memset(sum, 0, sizeof sum);
     for (int64_t i = 0; i < rows; i++) finish_row(p, sum + i * TILE_COLUMNS, row + i, column, columns);
 }
 
@@ -133,9 +147,9 @@ void tri__half_gemm(const tri_half_gemm *g) {
     {
 #pragma omp for schedule(static) nowait
         for (int64_t i = 0; i < a_panels; i++)
-            pack(&p, p.a, mr, p.kernel->a_group, g->a, g->rows, !g->a_turned, g->m, i);
+            pack(&p, p.a, 1, g->a, g->rows, !g->a_turned, g->m, i);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < b_panels; i++) pack(&p, p.b, nr, p.kernel->b_group, g->b, NULL, g->b_turned, g->n, i);
+        for (int64_t i = 0; i < b_panels; i++) pack(&p, p.b, 0, g->b, NULL, g->b_turned, g->n, i);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < down * across; i++) tile(&p, i / across * p.tile_rows, i % across * p.tile_columns);
     }

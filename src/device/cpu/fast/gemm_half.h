@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+typedef void tri_half_pack(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to);
+
 /* A kernel in registers. Panels hold k in groups, in the instruction's layout: a [k / a_group, mr, a_group], b [k /
  * b_group, nr, b_group]. */
 typedef struct tri_half_product {
@@ -13,8 +15,11 @@ typedef struct tri_half_product {
     int step;                           /* k is a multiple of it; panels are padded with zeros */
     int k_block;                        /* this much of k at a time: its panels stay in the L1 cache */
     void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */
-    /* c[i,j] += sum a b over `steps` steps of k; rows of c have stride ld floats. */
-    void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld);
+    /* c[i,j] = (add ? c : 0) + sum a b over `steps` steps of k; rows of c have stride ld floats. */
+    void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add);
+    /* Pack `steps` steps of a whole panel: its rows are mr or nr rows of `from`, or columns, and rows of `from` have
+     * stride ld. NULL: there is no fast way. */
+    tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns;
 } tri_half_product;
 
 /* The kernel for this CPU; NULL: none, and products go through fp32. */

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512f"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16")
+#pragma GCC target("amx-tile,amx-bf16,avx512f")
 #endif
+
+#include "device/cpu/fast/pack_half_avx512.h"
 
 enum { ROWS = 16, K = 32, MR = 2 * ROWS, NR = 2 * ROWS, ROW_BYTES = 64 };
 
@@ -39,12 +41,19 @@ void tri__amx_begin(void) { _tile_loadconfig(&shapes); }
 void tri__amx_end(void) { _tile_release(); }
 
 /* a [steps,MR,K], b [steps,K / 2,NR,2]. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. */
-static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
+static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
     int64_t row = ld * (int64_t)sizeof *c;
-    _tile_loadd(0, c, row);
-    _tile_loadd(1, c + ROWS, row);
-    _tile_loadd(2, c + ROWS * ld, row);
-    _tile_loadd(3, c + ROWS * ld + ROWS, row);
+    if (add) {
+        _tile_loadd(0, c, row);
+        _tile_loadd(1, c + ROWS, row);
+        _tile_loadd(2, c + ROWS * ld, row);
+        _tile_loadd(3, c + ROWS * ld + ROWS, row);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (; steps > 0; steps--, a += MR * K, b += NR * K) {
         _tile_loadd(4, a, ROW_BYTES);
         _tile_loadd(6, b, 2 * ROW_BYTES);
@@ -59,6 +68,35 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
     _tile_stored(1, c + ROWS, row);
     _tile_stored(2, c + ROWS * ld, row);
     _tile_stored(3, c + ROWS * ld + ROWS, row);
+}
+
+static void pack_a_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (int i = 0; i < MR; i++)
+        for (int64_t s = 0; s < steps; s++)
+            _mm512_storeu_si512(to + (s * MR + i) * K, _mm512_loadu_si512(from + i * ld + s * K));
+}
+
+static void pack_a_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (; steps > 0; steps--, from += K * ld)
+        for (int half = 0; half < 2; half++, to += ROWS * K) {
+            __m512i r[16];
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) {
+                _mm_prefetch((const char *)(from + (K + 16 * half + i) * ld), _MM_HINT_T0);
+                r[i] = pairs(from + 2 * i * ld + ROWS * half, ld);
+            }
+            transpose16(r);
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) _mm512_storeu_si512(to + i * K, r[i]);
+        }
+}
+
+static void pack_b_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    pack_pairs_of_rows(steps, from, ld, to);
+}
+
+static void pack_b_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    pack_pairs_of_columns(steps * (K / 2), from, ld, to);
 }
 
 #if defined(__clang__)
@@ -76,7 +114,11 @@ const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .k_block = 384,
                                                 .begin = tri__amx_begin,
                                                 .end = tri__amx_end,
-                                                .run = product};
+                                                .run = product,
+                                                .a_rows = pack_a_rows,
+                                                .a_columns = pack_a_columns,
+                                                .b_rows = pack_b_rows,
+                                                .b_columns = pack_b_columns};
 
 /* Bit `kind` of what the CPU says about tiles; 0 also where the system refuses them, which it enables only for
  * processes that request them. */
@@ -89,7 +131,7 @@ static int granted(unsigned kind) {
     return (edx & TILE) && (edx & kind) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
 }
 
-int tri__amx_granted(void) { return granted(1u << 22); }
+int tri__amx_granted(void) { return granted(1u << 22) && __builtin_cpu_supports("avx512f"); }
 int tri__amx_int8_granted(void) { return granted(1u << 25) && __builtin_cpu_supports("avx512bw"); }
 
 #endif

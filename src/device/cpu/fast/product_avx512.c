@@ -13,14 +13,16 @@
 #pragma GCC target("avx512f,avx512bf16")
 #endif
 
+#include "device/cpu/fast/pack_half_avx512.h"
+
 enum { MR = 12, VECTORS = 2, LANES = 16, GROUP = 2 };
 
-static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
+static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
     __m512 sum[MR][VECTORS];
 #pragma GCC unroll 12
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < VECTORS; j++) sum[i][j] = _mm512_loadu_ps(c + i * ld + j * LANES);
+        for (int j = 0; j < VECTORS; j++) sum[i][j] = add ? _mm512_loadu_ps(c + i * ld + j * LANES) : _mm512_setzero_ps();
     for (; groups > 0; groups--, a += MR * GROUP, b += VECTORS * LANES * GROUP) {
         __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES * GROUP);
 #pragma GCC unroll 12
@@ -38,6 +40,38 @@ static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float 
         for (int j = 0; j < VECTORS; j++) _mm512_storeu_ps(c + i * ld + j * LANES, sum[i][j]);
 }
 
+/* Of panels of A 32 of k are transposed at a time; of B's rows, too. What is left of a multiple of 32 follows pair by
+ * pair. */
+static void pack_a_rows(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (; groups >= LANES; groups -= LANES, from += LANES * GROUP) {
+        __m512i r[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) r[i] = i < MR ? _mm512_loadu_si512(from + i * ld) : _mm512_setzero_si512();
+        transpose16(r);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++, to += MR * GROUP) _mm512_mask_storeu_epi32(to, (1 << MR) - 1, r[i]);
+    }
+    for (; groups > 0; groups--, from += GROUP)
+        for (int i = 0; i < MR; i++, to += GROUP) __builtin_memcpy(to, from + i * ld, GROUP * sizeof *to);
+}
+
+static void pack_a_columns(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (; groups > 0; groups--, from += GROUP * ld, to += MR * GROUP)
+        for (int i = 0; i < MR; i++) to[GROUP * i] = from[i], to[GROUP * i + 1] = from[ld + i];
+}
+
+static void pack_b_rows(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
+    int64_t blocks = groups / LANES;
+    pack_pairs_of_rows(blocks, from, ld, to);
+    from += blocks * LANES * GROUP, to += blocks * LANES * GROUP * VECTORS * LANES;
+    for (groups -= blocks * LANES; groups > 0; groups--, from += GROUP)
+        for (int i = 0; i < VECTORS * LANES; i++, to += GROUP) __builtin_memcpy(to, from + i * ld, GROUP * sizeof *to);
+}
+
+static void pack_b_columns(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
+    pack_pairs_of_columns(groups, from, ld, to);
+}
+
 const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
                                                    .mr = MR,
                                                    .nr = VECTORS * LANES,
@@ -45,7 +79,11 @@ const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",
                                                    .b_group = GROUP,
                                                    .step = GROUP,
                                                    .k_block = 384,
-                                                   .run = product};
+                                                   .run = product,
+                                                   .a_rows = pack_a_rows,
+                                                   .a_columns = pack_a_columns,
+                                                   .b_rows = pack_b_rows,
+                                                   .b_columns = pack_b_columns};
 
 #if defined(__clang__)
 #pragma clang attribute pop

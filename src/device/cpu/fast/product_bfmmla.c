@@ -37,18 +37,44 @@ static void blocks(int64_t steps, const uint16_t *a, const uint16_t *b, float *o
                        "v29", "v30", "v31", "cc", "memory");
 }
 
-static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld) {
-    float block[BLOCKS * 4];
-    if (steps == 0) return;
-    blocks(steps, a, b, block);
+static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
+    float block[BLOCKS * 4] = {0};
+    if (steps > 0) blocks(steps, a, b, block);
     for (int i = 0; i < MR; i += 2)
         for (int j = 0; j < NR; j += 4) { /* two adjacent blocks are four columns of two rows */
             float64x2_t left = vreinterpretq_f64_f32(vld1q_f32(block + (j / 2 * 4 + i / 2) * 4));
             float64x2_t right = vreinterpretq_f64_f32(vld1q_f32(block + ((j / 2 + 1) * 4 + i / 2) * 4));
             float *upper = c + i * ld + j, *lower = upper + ld;
-            vst1q_f32(upper, vaddq_f32(vld1q_f32(upper), vreinterpretq_f32_f64(vzip1q_f64(left, right))));
-            vst1q_f32(lower, vaddq_f32(vld1q_f32(lower), vreinterpretq_f32_f64(vzip2q_f64(left, right))));
+            float32x4_t above = vreinterpretq_f32_f64(vzip1q_f64(left, right));
+            float32x4_t below = vreinterpretq_f32_f64(vzip2q_f64(left, right));
+            vst1q_f32(upper, add ? vaddq_f32(vld1q_f32(upper), above) : above);
+            vst1q_f32(lower, add ? vaddq_f32(vld1q_f32(lower), below) : below);
         }
+}
+
+/* to[k / 4,width,4] = from[width,k] */
+static inline void rows(int width, int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (; steps > 0; steps--, from += GROUP)
+        for (int i = 0; i < width; i++, to += GROUP) vst1_u16(to, vld1_u16(from + i * ld));
+}
+
+/* to[k / 4,width,4] = from[k,width] */
+static inline void columns(int width, int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    for (; steps > 0; steps--, from += GROUP * ld)
+        for (int i = 0; i < width; i += 4, to += 4 * GROUP) { /* st4 interleaves */
+            uint16x4x4_t four = {{vld1_u16(from + i), vld1_u16(from + ld + i), vld1_u16(from + 2 * ld + i),
+                                  vld1_u16(from + 3 * ld + i)}};
+            vst4_u16(to, four);
+        }
+}
+
+static void pack_a_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) { rows(MR, steps, from, ld, to); }
+static void pack_b_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) { rows(NR, steps, from, ld, to); }
+static void pack_a_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    columns(MR, steps, from, ld, to);
+}
+static void pack_b_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+    columns(NR, steps, from, ld, to);
 }
 
 const tri_half_product tri__half_product_bfmmla = {.name = "bfmmla",
@@ -58,6 +84,10 @@ const tri_half_product tri__half_product_bfmmla = {.name = "bfmmla",
                                                    .b_group = GROUP,
                                                    .step = GROUP,
                                                    .k_block = 768,
-                                                   .run = product};
+                                                   .run = product,
+                                                   .a_rows = pack_a_rows,
+                                                   .a_columns = pack_a_columns,
+                                                   .b_rows = pack_b_rows,
+                                                   .b_columns = pack_b_columns};
 
 #endif

@@ -198,6 +198,10 @@ typedef struct tri_simd {
     void (*coded_to_half)(int64_t n, const float *x, uint16_t *y, int is_bf16); /* n: a multiple of 256; else f16 */
     void (*coded_from_f16)(int64_t n, const uint16_t *x, float *y);             /* the same */
     void (*coded_replace)(int64_t n, const float *value, float *m); /* as TRI_TO_MOMENTUM */
+    /* bf16 as fp32, the same added to y, and fp32 rounded to bf16. */
+    void (*widen)(int64_t n, const uint16_t *x, float *y);
+    void (*widen_add)(int64_t n, const uint16_t *x, float *y);
+    void (*narrow)(int64_t n, const float *x, uint16_t *y);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
