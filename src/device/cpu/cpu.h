@@ -19,9 +19,8 @@ void tri__cpu_half_rows(tri_kernel_table *table);
 void tri__cpu_part_rows(tri_kernel_table *table);
 /* Those of FP8 training, likewise. reference/fp8.c */
 void tri__cpu_fp8_parts(tri_kernel_table *table);
-/* The row that tri__cpu_half_rows adds for dense layers and their gradients: the fallback of rows that do not handle
- * every call. */
-void tri__cpu_half_linear(const tri_call *call);
+/* The row that tri__cpu_half_rows adds for the call's operation: the fallback of rows that do not handle every call. */
+void tri__cpu_half_row(const tri_call *call);
 
 /* Host memory with the interface of tri_device; also used by devices that compute nothing. The context is NULL. */
 tri_status tri__cpu_open(const tri_core *core, int local, size_t inputs, void **context);

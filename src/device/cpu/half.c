@@ -309,9 +309,15 @@ static void add_as(tri_kernel_table *table, const tri_kernel_row *rows, tri_dtyp
     }
 }
 
-void tri__cpu_half_linear(const tri_call *call) {
-    int activated = call->op == TRI_OP_linear_gelu || call->op == TRI_OP_linear_experts_gelu;
-    (activated ? linear_gelu : through_f32)(call);
+void tri__cpu_half_row(const tri_call *call) {
+    switch (call->op) {
+    case TRI_OP_linear_gelu:
+    case TRI_OP_linear_experts_gelu: linear_gelu(call); return;
+    case TRI_OP_gelu_din_db: gelu_din_db(call); return;
+    case TRI_OP_dropout_add_norm_din: dropout_add_norm_din(call); return;
+    case TRI_OP_adamw_copy: adamw_copy(call); return;
+    default: through_f32(call);
+    }
 }
 
 void tri__cpu_half_rows(tri_kernel_table *table) {

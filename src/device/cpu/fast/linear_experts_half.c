@@ -49,7 +49,7 @@ static void linear_experts(const tri_call *call) {
     tri_half_gemm g = {.n = O, .k = I, .a = call->t[ARG(x)].data, .b = call->t[ARG(w)].data, .b_turned = 1,
                        .bias = call->t[ARG(b)].data, .c = call->t[ARG(y)].data};
     if (!fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
-        tri__cpu_half_linear(call);
+        tri__cpu_half_row(call);
         return;
     }
     tri__expert_rows_clear(call, ARG(y), &of, sizeof(uint16_t));
@@ -64,7 +64,7 @@ static void linear_experts_gelu(const tri_call *call) {
     tri_half_gemm g = {.n = O, .k = I, .a = call->t[ARG(x)].data, .b = call->t[ARG(w)].data, .b_turned = 1,
                        .bias = call->t[ARG(b)].data, .c = call->t[ARG(h)].data, .activated = call->t[ARG(y)].data};
     if (!fits_any(g) || !all_bf16(call, ARG(x), ARG(w), ARG(y))) {
-        tri__cpu_half_linear(call);
+        tri__cpu_half_row(call);
         return;
     }
     tri__expert_rows_clear(call, ARG(y), &of, sizeof(uint16_t));
@@ -80,7 +80,7 @@ static void linear_experts_din(const tri_call *call) {
     tri_half_gemm g = {.n = I, .k = O, .a = call->t[ARG(dy)].data, .b = call->t[ARG(w)].data,
                        .c = call->t[ARG(dx)].data, .add = adds(call, ARG(dx))};
     if (!fits_any(g) || !all_bf16(call, ARG(dy), ARG(w), ARG(dx))) {
-        tri__cpu_half_linear(call);
+        tri__cpu_half_row(call);
         return;
     }
     tri__expert_rows_clear(call, ARG(dx), &of, sizeof(uint16_t));
@@ -97,7 +97,7 @@ static void linear_experts_dw(const tri_call *call) {
     tri_half_gemm g = {.m = O, .n = I, .k = of.groups * of.each, .a = call->t[ARG(dy)].data, .a_turned = 1,
                        .b = call->t[ARG(x)].data, .wide = bytes == sizeof(float), .add = adds(call, ARG(dw))};
     if (list_bytes(&of) + tri__half_gemm_work(&g) > 4 * T * (O + I) || !all_bf16(call, ARG(dy), ARG(x), ARG(x))) {
-        tri__cpu_half_linear(call);
+        tri__cpu_half_row(call);
         return;
     }
     int32_t *list = call->work; /* [rows] */

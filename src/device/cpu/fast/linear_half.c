@@ -29,7 +29,7 @@ static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
     if (g.m == 0 || g.n == 0) return;
     int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
     if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
-        tri__cpu_half_linear(call);
+        tri__cpu_half_row(call);
         return;
     }
     g.a = call->t[a].data, g.b = call->t[b].data;
@@ -92,7 +92,11 @@ static void linear_dw(const tri_call *call) {
 }
 
 void tri__cpu_fast_half_rows(tri_kernel_table *table) {
-    if (!tri__simd() || !tri__half_product()) return;
+    if (!tri__simd()) return;
+    tri__cpu_norm_half(table);
+    tri__cpu_sums_half(table);
+    tri__cpu_optimizer_half(table);
+    if (!tri__half_product()) return;
     table->run[TRI_OP_linear][TRI_BF16] = linear;
     table->run[TRI_OP_linear_gelu][TRI_BF16] = linear_gelu;
     table->run[TRI_OP_linear_din][TRI_BF16] = linear_din;
