@@ -147,8 +147,11 @@ close:
 void tri__file_start(const char *path, char *text, size_t size) {
     size_t used = 0;
     int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
-    for (ssize_t n = 1; fd >= 0 && n > 0 && used < size - 1; used += n > 0 ? (size_t)n : 0)
-        n = read(fd, text + used, size - 1 - used);
+    while (fd >= 0 && used < size - 1) {
+        ssize_t n = read(fd, text + used, size - 1 - used);
+        if (n == 0 || (n < 0 && errno != EINTR)) break;
+        if (n > 0) used += (size_t)n;
+    }
     text[used] = 0;
     if (fd >= 0) close(fd);
 }
@@ -169,6 +172,25 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
     }
     return TRI_OK;
 }
+
+tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, const char *path) {
+    for (size_t done = 0; done < size;) {
+        ssize_t part = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
+        if (part < 0 && errno == EINTR) continue;
+        if (part < 0) return tri__fail_errno("write", path, TRI_IO);
+        done += (size_t)part;
+    }
+    return TRI_OK;
+}
+
+tri_status tri__file_resize(int fd, uint64_t size, const char *path) {
+    int failed;
+    do failed = ftruncate(fd, (off_t)size);
+    while (failed && errno == EINTR);
+    return failed ? tri__fail_errno("write", path, TRI_IO) : TRI_OK;
+}
+
+int tri__close(int fd) { return close(fd) && errno != EINTR ? -1 : 0; }
 
 /* TRI_OK if the name is free or a regular file. */
 static tri_status check_free(int at, const char *name, const char *path) {
@@ -210,7 +232,7 @@ static tri_status write_spot(const tri_spot *spot, const char *path, const void 
     TRI_TRY(make_sibling(spot, path, whole, &fd));
     tri_status status = tri__write_all(fd, data, size, path);
     if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("write", path, TRI_IO);
-    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
+    if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
     if (status == TRI_OK && renameat(spot->at, name, spot->at, spot->name))
         status = tri__fail_errno("write", path, TRI_IO);
     if (status != TRI_OK) unlinkat(spot->at, name, 0);
@@ -243,7 +265,7 @@ static tri_status write_into(const char *path, const void *data, size_t size) {
     int flags = fcntl(fd, F_GETFL);
     tri_status status = flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? tri__fail_errno("write", path, TRI_IO)
                                                                              : tri__write_all(fd, data, size, path);
-    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
+    if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
     return status;
 }
 
@@ -328,20 +350,36 @@ int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
 tri_status tri__path_kind(const char *path, tri_kind *kind) {
     struct stat info;
     *kind = TRI_KIND_NONE;
-    if (stat(path, &info))
-        return errno == ENOENT || errno == ENOTDIR ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
+    if (stat(path, &info)) {
+        int none = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
+        return none ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
+    }
     *kind = S_ISREG(info.st_mode) ? TRI_KIND_FILE : S_ISDIR(info.st_mode) ? TRI_KIND_FOLDER : TRI_KIND_OTHER;
     return TRI_OK;
 }
 
+tri_status tri__file_there(const char *path, int *there) {
+    tri_kind kind;
+    tri_status status = tri__path_kind(path, &kind);
+    *there = kind == TRI_KIND_FILE;
+    return status;
+}
+
+tri_status tri__folder_there(const char *path, int *there) {
+    tri_kind kind;
+    tri_status status = tri__path_kind(path, &kind);
+    *there = kind == TRI_KIND_FOLDER;
+    return status;
+}
+
 int tri__is_file(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    int there;
+    return tri__file_there(path, &there) == TRI_OK && there;
 }
 
 int tri__is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    int there;
+    return tri__folder_there(path, &there) == TRI_OK && there;
 }
 
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name) {

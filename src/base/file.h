@@ -56,6 +56,12 @@ tri_status tri__null_open(int *fd);                         /* /dev/null, for re
 tri_status tri__standard_open(void);
 /* Writes all or fails; continues after signals and short writes. `path` is for the message. */
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path);
+tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, const char *path);
+tri_status tri__file_resize(int fd, uint64_t size, const char *path); /* ftruncate; continues after signals */
+/* 0, or -1 and errno. The descriptor is closed in any case; a signal that came meanwhile is no error. */
+int tri__close(int fd);
+/* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
+tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
 
 /* ---- names ---- */
 
@@ -68,7 +74,10 @@ int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* with lin
 typedef enum tri_kind { TRI_KIND_NONE, TRI_KIND_FILE, TRI_KIND_FOLDER, TRI_KIND_OTHER } tri_kind;
 /* The kind of a path's target, following links. Fails if it cannot be determined, so that "none" is certain. */
 tri_status tri__path_kind(const char *path, tri_kind *kind);
-int tri__is_file(const char *path);                         /* for hints and defaults: 0 also if unknown */
+/* *there: 1 if the path is a file, or a folder; 0 if it is not, which is certain. */
+tri_status tri__file_there(const char *path, int *there);
+tri_status tri__folder_there(const char *path, int *there);
+int tri__is_file(const char *path);                         /* for hints only: 0 also if unknown */
 int tri__is_folder(const char *path);
 
 /* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */

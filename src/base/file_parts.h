@@ -6,8 +6,6 @@
 
 #include <sys/types.h>
 
-/* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
-tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
 /* openat() that retries after signals; close-on-exec. */
 int tri__open_at(int at, const char *name, int flags, mode_t mode);
 

@@ -196,7 +196,7 @@ tri_status tri__folder_probe(const char *path, int who) {
     TRI_TRY(tri__file_own(name, TRI_OWN_FRESH, &fd));
     tri_status status = tri__write_all(fd, block, sizeof block, name);
     if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("bring to disk", name, TRI_IO);
-    if (close(fd) && status == TRI_OK) status = tri__fail_errno("write", name, TRI_IO);
+    if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", name, TRI_IO);
     if (tri__file_remove(name) && status == TRI_OK) status = tri__fail_errno("remove", name, TRI_IO);
     return status;
 }

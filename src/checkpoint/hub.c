@@ -68,8 +68,10 @@ static tri_status only_revision(const char *model, char out[static REVISION_BYTE
 static tri_status read_revision(const char *model, char out[static REVISION_BYTES]) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
+    int there;
     TRI_TRY(tri__path_join(path, model, "refs/main"));
-    if (!tri__is_file(path)) return only_revision(model, out);
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return only_revision(model, out);
     TRI_TRY(tri__file_read(path, REVISION_BYTES - 1, &text, &size));
     text[strcspn(text, " \t\r\n")] = 0;
     int plain = tri__is_plain_name(text);
@@ -83,7 +85,9 @@ static tri_status find_snapshot(const char *model, char out[static TRI_PATH_MAX]
     TRI_TRY(read_revision(model, revision));
     TRI_TRY(tri__path_join(path, model, "snapshots"));
     TRI_TRY(tri__path_join(out, path, revision));
-    if (tri__is_folder(out)) return TRI_OK;
+    int there;
+    TRI_TRY(tri__folder_there(out, &there));
+    if (there) return TRI_OK;
     return tri__fail(TRI_NOINPUT, "%s: no snapshot %s, which refs/main names", model, revision);
 }
 
@@ -91,8 +95,13 @@ tri_status tri__hub_find(const char *cache, const char *name, char out[static TR
     char model[TRI_PATH_MAX];
     out[0] = 0;
     TRI_TRY(tri__hub_place(cache, name, model));
-    if (!tri__is_folder(model) && !strchr(name, '/')) TRI_TRY(find_organisation(cache, name, model));
-    if (!model[0] || !tri__is_folder(model)) return TRI_OK;
+    int there;
+    TRI_TRY(tri__folder_there(model, &there));
+    if (!there && !strchr(name, '/')) {
+        TRI_TRY(find_organisation(cache, name, model));
+        if (model[0]) TRI_TRY(tri__folder_there(model, &there));
+    }
+    if (!model[0] || !there) return TRI_OK;
     tri_status status = find_snapshot(model, out);
     if (status != TRI_NOINPUT) return status;
     char why[MESSAGE_BYTES];

@@ -111,11 +111,14 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 
     char path[TRI_PATH_MAX];
+    int there;
     *found = 1;
     TRI_TRY(tri__path_join(path, hf->folder, single_name));
-    if (tri__is_file(path)) return open_single(hf, path);
+    TRI_TRY(tri__file_there(path, &there));
+    if (there) return open_single(hf, path);
     TRI_TRY(tri__path_join(path, hf->folder, index_name));
-    if (tri__is_file(path)) {
+    TRI_TRY(tri__file_there(path, &there));
+    if (there) {
         tri_json *index;
         TRI_TRY(tri__json_load(path, TRI_DATA, &index));
         tri_status status = open_index(hf, path, index);
@@ -124,7 +127,8 @@ static tri_status open_folder(tri_hf *hf, int *found) {
     }
     for (size_t k = 0; k < sizeof pickles / sizeof *pickles; k++) {
         TRI_TRY(tri__path_join(path, hf->folder, pickles[k]));
-        if (tri__is_file(path)) return refuse_pickle(hf->folder, path);
+        TRI_TRY(tri__file_there(path, &there));
+        if (there) return refuse_pickle(hf->folder, path);
     }
     *found = 0;
     char model[TRI_PATH_MAX];

@@ -87,9 +87,11 @@ static tri_status list_folder(const char *folder, const char *prefix, const tri_
     for (int i = 0; i < found.n && status == TRI_OK; i++) {
         char path[TRI_PATH_MAX], name[TRI_PATH_MAX];
         const char *base = found.name[i];
+        int inner = 0;
         status = tri__path_join(path, folder, base);
         if (status == TRI_OK) status = tri__path_join(name, prefix, base);
-        if (status == TRI_OK && tri__is_folder(path) && !*prefix) status = list_folder(path, base, known, files);
+        if (status == TRI_OK && !*prefix) status = tri__folder_there(path, &inner);
+        if (status == TRI_OK && inner) status = list_folder(path, base, known, files);
         else if (status == TRI_OK) status = list_file(path, name, known, files);
     }
     tri__names_free(&found);

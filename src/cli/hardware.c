@@ -20,7 +20,9 @@ tri_status tri__cli_calibrated(const tri_cli *cli, const char *device, char path
 tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int needs) {
     char path[TRI_PATH_MAX];
     const char *device = strcmp(settings->device, "cuda") == 0 ? "cuda" : "cpu";
-    if (tri__cli_calibrated(cli, device, path) == TRI_OK && tri__is_file(path)) {
+    int there = 0;
+    if (tri__cli_calibrated(cli, device, path) == TRI_OK) TRI_TRY(tri__file_there(path, &there));
+    if (there) {
         settings->calibrated = strdup(path);
         if (!settings->calibrated) return tri__fail(TRI_RESOURCE, "out of memory");
     }

@@ -47,7 +47,9 @@ static tri_status first_model(const char *models_dir, char name[static TRI_PATH_
 /* --tokenizer: a folder by its path, or by its name where models are found. */
 static tri_status given_folder(const tri_settings *settings, tri_inspect_model *model) {
     const char *given = settings->tokenizer;
-    if (tri__is_folder(given)) {
+    int there;
+    TRI_TRY(tri__folder_there(given, &there));
+    if (there) {
         if (!tri__path_real(given, model->name)) /* a configuration may be used from anywhere */
             return tri__fail(TRI_IO, "%s: cannot resolve this path", given);
         return tri__path_join(model->folder, "", model->name);

@@ -327,6 +327,11 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
         if (elastic && *elastic) write_elastic(elastic, status);
         cli->reported = !speaks(launch, world);
     }
+    if (status == TRI_OK && world->link) { /* MPI ends a job by the exit codes of all its ranks */
+        status = tri__world_leave(world);
+        cli->reported = status != TRI_OK; /* by the rank that failed */
+        return status;
+    }
     tri_world_close(world);
     return status;
 }

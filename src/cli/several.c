@@ -28,8 +28,10 @@ int tri__trains_several(const tri_settings *settings) {
 /* One folder, one meaning: eval and predict take its ensemble, or its run. */
 static tri_status refuse_run(const tri_settings *set, const char *option) {
     char path[TRI_PATH_MAX];
+    int there;
     TRI_TRY(tri__path_join(path, set->output_dir, "metrics.jsonl"));
-    if (!tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return TRI_OK;
     return tri__fail(TRI_USAGE, "%s: %s is the folder of one run: give another --output-dir", option, set->output_dir);
 }
 
@@ -39,7 +41,9 @@ tri_status tri__several_refuse(const tri_settings *set) {
     for (int i = 0; i < 2; i++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, set->output_dir, of[i][0]));
-        if (tri__is_file(path) || tri__is_folder(path))
+        tri_kind kind;
+        TRI_TRY(tri__path_kind(path, &kind));
+        if (kind != TRI_KIND_NONE)
             return tri__fail(TRI_USAGE, "%s is the folder of %s: give another --output-dir for one run",
                              set->output_dir, of[i][1]);
     }

@@ -48,7 +48,7 @@ static tri_status accept(const tri_sweep *s) {
         return tri__fail(TRI_USAGE, "--resume %s: trials are resumed from their own checkpoints", set->resume);
     TRI_TRY(tri__trainings_accept(s->cli, "sweep"));
     TRI_TRY(tri__data_files(set->data_path, &files));
-    if (!set->split && !set->folds && (tri__data_is_table(set->data_path) || !files.valid[0]))
+    if (!set->split && !set->folds && (files.one || !files.valid[0]))
         return tri__fail(TRI_USAGE,
                          "%s: has no validation table to rank trials by; give a folder that has a valid table beside "
                          "train, or --split",

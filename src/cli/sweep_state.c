@@ -148,7 +148,9 @@ static void forgive(tri_sweep *s) {
 
 tri_status tri__sweep_load(tri_sweep *s) {
     tri_json *was = NULL, *now = NULL;
-    if (!tri__is_file(s->path)) return TRI_OK;
+    int there;
+    TRI_TRY(tri__file_there(s->path, &there));
+    if (!there) return TRI_OK;
     TRI_TRY(tri__json_load(s->path, TRI_DATA, &was));
     tri_status status = (now = tri__sweep_json(s)) ? compare(s, was, now) : tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < s->n && status == TRI_OK; i++)

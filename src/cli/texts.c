@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "data/table/table.h"
 #include "data/text/utf8.h"
+#include "report/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -123,7 +124,7 @@ static tri_status read_one(const tri_texts_from *from, const char *path, tri_tex
     if (from->column) return read_column(from, path, batch, take, to);
     int fd = STDIN_FILENO;
     if (!standard) TRI_TRY(tri__file_open_any(path, &fd));
-    FILE *in = standard ? stdin : fdopen(fd, "r");
+    FILE *in = standard ? stdin : tri__stream_open(fd, "r");
     if (!in) {
         close(fd);
         return no_memory(path);

@@ -98,7 +98,9 @@ static tri_status tokenize(tri_cli *cli, const tri_settings *settings, const opt
     tri_tokenizer *tokenizer;
     if (!settings->tokenizer)
         return tri__fail(TRI_USAGE, "which tokenizer? e.g. `trident tokenize --tokenizer models/bert-base-cased`");
-    if (tri__is_folder(settings->tokenizer)) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
+    int there;
+    TRI_TRY(tri__folder_there(settings->tokenizer, &there));
+    if (there) TRI_TRY(tri__path_join(folder, "", settings->tokenizer));
     else TRI_TRY(tri__model_folder(settings, settings->tokenizer, "--tokenizer", folder));
     TRI_TRY(tri__tokenizer_load(folder, &tokenizer));
     job j = {.cli = cli, .tokenizer = tokenizer, .settings = settings, .own = own, .threads = from->threads};

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
+#include "report/stream.h"
 #include "report/trace_merge.h"
 
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static tri_status merge(const char *folder, const char *path, tri_json **facts) 
     char sibling[TRI_PATH_MAX];
     int fd;
     TRI_TRY(tri__file_sibling(path, sibling, &fd));
-    FILE *out = fdopen(fd, "w");
+    FILE *out = tri__stream_open(fd, "w");
     if (!out) close(fd);
     tri_status status = out ? tri__traces_merge(folder, out, facts) : tri__fail(TRI_RESOURCE, "out of memory");
     if (out && fclose(out) && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write %s", sibling);
@@ -68,7 +69,9 @@ static tri_status merge(const char *folder, const char *path, tri_json **facts) 
 static tri_status run(const tri_cli *cli, const tri_settings *settings, const char *folder) {
     char path[TRI_PATH_MAX];
     tri_json *facts = NULL;
-    if (!tri__is_folder(folder)) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
+    int there;
+    TRI_TRY(tri__folder_there(folder, &there));
+    if (!there) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
     if (settings->output) snprintf(path, sizeof path, "%s", settings->output);
     else TRI_TRY(tri__path_join(path, folder, "trace.json"));
     tri_status status = merge(folder, path, &facts);

@@ -79,8 +79,7 @@ static const char *held_out_part(const tri_settings *settings) {
 static tri_status print_hint(FILE *out, const tri_settings *settings, const char *model) {
     tri_data_files files;
     const char *part = held_out_part(settings);
-    int held_out = *part || (!tri__data_is_table(settings->data_path) &&
-                             tri__data_files(settings->data_path, &files) == TRI_OK &&
+    int held_out = *part || (tri__data_files(settings->data_path, &files) == TRI_OK && !files.one &&
                              (files.test[0] || files.valid[0]));
     char *folder = tri__text_quoted(model), *data = tri__text_quoted(settings->data_path);
     if (folder && data)

@@ -186,7 +186,9 @@ static tri_status check_texts(const tri_settings *s) {
         if (strcmp(s->offload.at[i], "none") == 0)
             return tri__fail(TRI_USAGE, "--offload: give none, or some of optimizer, gradients, params, activations");
     TRI_TRY(tri__freeze_parse(&s->freeze, &embeddings, &layers));
-    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never") && !tri__is_folder(s->resume))
+    int there = 1;
+    if (strcmp(s->resume, "auto") && strcmp(s->resume, "never")) TRI_TRY(tri__folder_there(s->resume, &there));
+    if (!there)
         return tri__fail(TRI_NOINPUT, "--resume %s: no such folder; give a checkpoint, a run folder, auto or never",
                          s->resume);
     return TRI_OK;

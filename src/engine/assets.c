@@ -13,11 +13,11 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
                                tri_encoder *e, int *fixed) {
     char path[TRI_PATH_MAX] = "";
     const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
-    int known = tri__encoder_preset(base, e);
+    int known = tri__encoder_preset(base, e), has_file = 0;
     *fixed = 0;
     if (!known) tri__encoder_preset("bert-base-uncased", e);
     if (folder[0]) TRI_TRY(tri__path_join(path, folder, "config.json"));
-    int has_file = path[0] && tri__is_file(path);
+    if (path[0]) TRI_TRY(tri__file_there(path, &has_file));
     if (has_file) {
         tri_json *json;
         TRI_TRY(tri__json_load(path, TRI_USAGE, &json));

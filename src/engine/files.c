@@ -43,7 +43,9 @@ static tri_status find_file(search *s, const char *name) {
         char path[TRI_PATH_MAX], file[64];
         snprintf(file, sizeof file, "%s%s", name, endings[i]);
         TRI_TRY(tri__path_join(path, s->folder, file));
-        if (tri__is_file(path)) TRI_TRY(take(s, file));
+        int there;
+        TRI_TRY(tri__file_there(path, &there));
+        if (there) TRI_TRY(take(s, file));
     }
     return TRI_OK;
 }
@@ -87,8 +89,10 @@ static tri_status find_parts(search *s, const char *name, char joint, const char
 static tri_status find_inside(search *s, const char *name) {
     char folder[TRI_PATH_MAX];
     tri_names files;
+    int there;
     TRI_TRY(tri__path_join(folder, s->folder, name));
-    if (!tri__is_folder(folder)) return TRI_OK;
+    TRI_TRY(tri__folder_there(folder, &there));
+    if (!there) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &files));
     tri_status status = TRI_OK;
     for (int e = 0; e < ENDINGS && status == TRI_OK; e++) {
@@ -155,14 +159,16 @@ static tri_status none_found(const char *folder) {
     return tri__fail(TRI_NOINPUT, "%s: has none of train, valid, val, validation, test " ACCEPTED, folder);
 }
 
-int tri__data_is_table(const char *path) { return tri__is_file(path) || tri__parts_named(path); }
-
 tri_status tri__data_files(const char *path, tri_data_files *files) {
     char inside[TRI_PATH_MAX];
+    tri_kind kind;
+    int there;
     *files = (tri_data_files){0};
     if (!path)
         return tri__fail(TRI_USAGE, "no data: give --data-path, a table or a folder of train, valid and test tables");
-    if (tri__data_is_table(path)) {
+    TRI_TRY(tri__path_kind(path, &kind));
+    if (kind == TRI_KIND_FILE || tri__parts_named(path)) {
+        files->one = 1;
         TRI_TRY(tri__path_join(files->train, "", path));
         TRI_TRY(tri__path_join(files->valid, "", path));
         return tri__path_join(files->test, "", path);
@@ -170,14 +176,14 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
     if (strcmp(path, "-") == 0)
         return tri__fail(TRI_USAGE,
                          "--data-path -: a table is read more than once, so not from stdin; save it to a file first");
-    if (!tri__is_folder(path) && access(path, F_OK) == 0)
+    if (kind == TRI_KIND_OTHER)
         return tri__fail(TRI_USAGE, "%s is neither a file nor a folder (--data-path); save the table to a file first",
                          path);
-    if (!tri__is_folder(path)) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
+    if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
     TRI_TRY(find_all(path, files));
     TRI_TRY(tri__path_join(inside, path, "data")); /* as in repositories of Hugging Face */
-    if (!files->train[0] && !files->valid[0] && !files->test[0] && tri__is_folder(inside))
-        TRI_TRY(find_all(inside, files));
+    TRI_TRY(tri__folder_there(inside, &there));
+    if (!files->train[0] && !files->valid[0] && !files->test[0] && there) TRI_TRY(find_all(inside, files));
     return files->train[0] || files->valid[0] || files->test[0] ? TRI_OK : none_found(path);
 }
 
@@ -218,8 +224,8 @@ tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock)
     tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
     tri_status status = result == TRI_LOCK_TAKEN ? TRI_OK : not_locked(result, fd, folder, errno, stop);
-    if (status == TRI_OK && (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n))
-        status = tri__fail(TRI_IO, "%s: cannot write here: %s", path, strerror(errno));
+    if (status == TRI_OK) status = tri__file_resize(fd, 0, path);
+    if (status == TRI_OK) status = tri__write_at(fd, 0, text, (size_t)n, path);
     if (status == TRI_OK) *lock = fd;
     else close(fd);
     return status;

@@ -8,10 +8,9 @@
 /* Paths; "" where there is none. */
 typedef struct tri_data_files {
     char train[TRI_PATH_MAX], valid[TRI_PATH_MAX], test[TRI_PATH_MAX];
+    int one; /* 1: all three are the same table: a file, or a name with an asterisk for several (data/table/parts.h) */
 } tri_data_files;
 
-/* Whether a path is one table: a file, or a name with an asterisk for several (data/table/parts.h). */
-int tri__data_is_table(const char *path);
 /* `path` is a table (used for all three) or a folder of train, valid (or val, validation) and test tables, or one that
  * has them in data/. A table in parts is a path with an asterisk. */
 tri_status tri__data_files(const char *path, tri_data_files *files);

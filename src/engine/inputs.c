@@ -80,7 +80,7 @@ static tri_status check_alone(const tri_settings *s, const tri_data_files *files
     const char *asked = s->folds ? "--folds" : "--split";
     double share[3] = {0};
     if (!s->folds) TRI_TRY(tri__split_parse(s->split, share));
-    if (tri__data_is_table(s->data_path)) return TRI_OK;
+    if (files->one) return TRI_OK;
     const char *other = files->valid[0] ? files->valid : share[2] > 0 ? files->test : "";
     if (!other[0]) return TRI_OK;
     return tri__fail(TRI_USAGE,

@@ -24,10 +24,12 @@ static void note(search *s, const char *place) {
 /* A folder in `place`, unless one was found before. */
 static tri_status try_folder(search *s, const char *place) {
     char path[TRI_PATH_MAX];
+    int there;
     if (s->out[0]) return TRI_OK;
     TRI_TRY(tri__path_join(path, place, s->name));
     note(s, path);
-    return tri__is_folder(path) ? tri__path_join(s->out, "", path) : TRI_OK;
+    TRI_TRY(tri__folder_there(path, &there));
+    return there ? tri__path_join(s->out, "", path) : TRI_OK;
 }
 
 static tri_status try_hub(search *s, const char *cache) {
@@ -90,8 +92,10 @@ tri_status tri__model_folder(const tri_settings *settings, const char *name, con
     search s = {.name = name, .key = key, .out = out};
     out[0] = 0;
     if (name[0] == '/') {
+        int there;
         TRI_TRY(tri__path_join(out, "", name));
-        if (!tri__is_folder(out)) return tri__fail(TRI_NOINPUT, "%s: no folder %s", key, name);
+        TRI_TRY(tri__folder_there(out, &there));
+        if (!there) return tri__fail(TRI_NOINPUT, "%s: no folder %s", key, name);
         return check_links(out, key);
     }
     if (settings->models_dir) TRI_TRY(try_folder(&s, settings->models_dir));

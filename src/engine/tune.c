@@ -15,7 +15,9 @@ _Static_assert(sizeof(tri_wisdom_entry) % sizeof(int64_t) == 0, "entries travel 
 static tri_status read_known(const char *path, const char *kind, tri_wisdom *wisdom, const tri_log *log) {
     char *text;
     size_t size;
-    if (!tri__is_file(path)) return TRI_OK;
+    int there;
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return TRI_OK;
     TRI_TRY(tri__file_read(path, FILE_LIMIT, &text, &size));
     tri_status status = tri__wisdom_parse(text, size, path, wisdom);
     free(text);

@@ -1,6 +1,8 @@
 /* rank_process.c - fork and exec; between the two only calls that are allowed in the child of a threaded process. */
 #include "launch/rank_process.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,19 +15,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int duplicate(int from, int to) {
+    int got;
+    do got = dup2(from, to);
+    while (got < 0 && (errno == EINTR || errno == EBUSY)); /* EBUSY: another thread was opening it when we forked */
+    return got == to;
+}
+
 /* Runs in the child. Reports the cause over `report` if the program cannot be executed. */
 static void become(const tri_rank_start *how, pid_t parent, int report) {
     const int standard[] = {how->in, how->out, how->err};
     int ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent; /* it may have died already */
     setpgid(0, 0);
     for (int fd = 0; fd < 3 && ok; fd++)
-        if (standard[fd] >= 0) ok = dup2(standard[fd], fd) == fd;
+        if (standard[fd] >= 0) ok = duplicate(standard[fd], fd);
     if (ok) ok = fcntl(how->keep, F_SETFD, 0) == 0;
     if (ok && how->cores) ok = sched_setaffinity(0, sizeof *how->cores, how->cores) == 0;
     if (ok) ok = sigprocmask(SIG_SETMASK, how->signals, NULL) == 0;
     if (ok) execve(how->program, how->argv, how->environment);
     int cause = errno;
-    if (write(report, &cause, sizeof cause) < 0) cause = 0; /* the parent is gone: nothing to report to */
+    ssize_t n;
+    do n = write(report, &cause, sizeof cause); /* -1: the parent is gone, there is nothing to report to */
+    while (n < 0 && errno == EINTR);
     _exit(127);
 }
 
@@ -47,9 +58,12 @@ static tri_status await_program(const tri_rank_start *how, int rank, int report)
     ssize_t n;
     do n = read(report, &cause, sizeof cause);
     while (n < 0 && errno == EINTR);
-    if (n <= 0) return TRI_OK;
-    return tri__fail(cause == ENOMEM || cause == EAGAIN ? TRI_RESOURCE : TRI_INTERNAL, "cannot start rank %d: %s: %s",
-                     rank, how->program, strerror(cause));
+    if (n == 0) return TRI_OK;
+    char what[64];
+    snprintf(what, sizeof what, "start rank %d:", rank);
+    errno = n < 0 ? errno : cause;
+    if (errno == EAGAIN) errno = ENOMEM; /* of the system's: no process */
+    return tri__fail_errno(what, how->program, TRI_IO);
 }
 
 tri_status tri__rank_start(const tri_rank_start *how, int rank, pid_t *pid, int *pidfd) {

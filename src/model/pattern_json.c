@@ -235,7 +235,9 @@ tri_status tri__pattern_parse(const tri_json *json, const char *origin, tri_patt
 tri_status tri__pattern_load(const char *name, tri_pattern *pattern) {
     tri_json *json;
     if (tri__pattern_named(name, pattern)) return TRI_OK;
-    if (!tri__is_file(name))
+    int there;
+    TRI_TRY(tri__file_there(name, &there));
+    if (!there)
         return tri__fail(TRI_NOINPUT, "attention: no pattern and no file is called %s; patterns are dense, window, "
                          "longformer, bigbird and fixed", name);
     TRI_TRY(tri__json_load(name, TRI_USAGE, &json));

@@ -132,8 +132,10 @@ static tri_status put_line(log_to *l, log_target *only, const tri_json *line) {
 static tri_status replay(log_to *l, log_target *target, int64_t step) {
     char path[TRI_PATH_MAX], *text;
     size_t size;
+    int there;
     TRI_TRY(tri__path_join(path, l->folder, "metrics.jsonl"));
-    if (!tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return TRI_OK;
     TRI_TRY(tri__file_read(path, SIZE_MAX / 2, &text, &size));
     tri_status status = TRI_OK;
     for (size_t at = 0, length; status == TRI_OK && at < size; at += length + 1) {
@@ -165,8 +167,10 @@ static tri_status begin(log_to *l, log_target *target, const tri_event *event, t
 static tri_status start(log_to *l, const tri_event *event) {
     char path[TRI_PATH_MAX];
     tri_json *names = NULL;
+    int there = 0;
     tri_status status = tri__path_join(path, l->folder, "log-to.json");
-    if (status == TRI_OK && event->step > 0 && tri__is_file(path)) {
+    if (status == TRI_OK && event->step > 0) status = tri__file_there(path, &there);
+    if (status == TRI_OK && there) {
         status = tri__json_load(path, TRI_DATA, &names);
         if (status == TRI_DATA) status = TRI_OK; /* damaged: new names */
     }

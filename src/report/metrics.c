@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "report/numbers.h"
+#include "report/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -147,7 +148,7 @@ static tri_status start(metrics *m, int64_t step) {
     int resumed = step > 0 && kind == TRI_KIND_FILE;
     if (resumed) TRI_TRY(drop_later(m->path, step));
     TRI_TRY(tri__file_own(m->path, resumed ? TRI_OWN_APPEND : TRI_OWN_FRESH, &fd));
-    m->file = fdopen(fd, resumed ? "a" : "w");
+    m->file = tri__stream_open(fd, resumed ? "a" : "w");
     if (!m->file) {
         close(fd);
         return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);

@@ -114,8 +114,10 @@ static tri_status write_meta(const char *folder, tri_buffer *text) {
 static tri_status write_experiment(const char *folder, double time) {
     char path[TRI_PATH_MAX];
     tri_buffer text = {0};
+    int there;
     TRI_TRY(path_in(path, folder, "meta.yaml"));
-    if (tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__file_there(path, &there));
+    if (there) return TRI_OK;
     tri__buffer_put(&text, "artifact_location: ");
     put_uri(&text, folder);
     tri__buffer_put(&text,

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "report/numbers.h"
+#include "report/stream.h"
 #include "report/tfevents_parts.h"
 
 #include <errno.h>
@@ -167,7 +168,7 @@ static tri_status start(tfevents *t, const tri_event *event) {
     snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld.0", (long long)event->time, host, (long)getpid());
     TRI_TRY(tri__path_join(t->path, t->folder, name));
     TRI_TRY(tri__file_own(t->path, TRI_OWN_FRESH, &fd));
-    t->file = fdopen(fd, "wb");
+    t->file = tri__stream_open(fd, "wb");
     if (!t->file) {
         close(fd);
         return tri__fail(TRI_RESOURCE, "no memory for %s", t->path);

@@ -4,10 +4,12 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "report/stream.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct rank_trace {
     int rank, machine, cut;
@@ -83,8 +85,9 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
     snprintf(name, sizeof name, "trace-rank%d.json", m->trace[trace].rank);
     TRI_TRY(tri__path_join(path, m->folder, name));
     TRI_TRY(tri__file_open(path, &fd, &size));
-    FILE *in = fdopen(fd, "r");
+    FILE *in = tri__stream_open(fd, "r");
     tri_status status = in ? TRI_OK : no_memory();
+    if (!in) close(fd);
     while (status == TRI_OK && !ended && getline(&line, &room, in) > 0) {
         int whole = strchr(line, '\n') != NULL;
         number++;
@@ -98,6 +101,7 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
         else if (whole) status = tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number);
     }
     if (status == TRI_OK && ferror(in)) status = tri__fail(TRI_IO, "cannot read %s", path);
+    else if (status == TRI_OK && !ended && !feof(in)) status = no_memory(); /* for the line */
     *cut = !ended;
     free(line);
     if (in) fclose(in);

@@ -47,10 +47,12 @@ static tri_status read_members(const char *folder, const char *path, const tri_j
 tri_status tri__ensemble_read(const char *folder, tri_ensemble *out) {
     char path[TRI_PATH_MAX];
     tri_json *root = NULL;
+    int there;
     *out = (tri_ensemble){0};
     if (!folder) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, "ensemble.json"));
-    if (!tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__file_there(path, &there));
+    if (!there) return TRI_OK;
     tri_status status = tri__json_load(path, TRI_DATA, &root);
     if (status == TRI_OK) status = read_members(folder, path, root, out);
     tri__json_decref(root);

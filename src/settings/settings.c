@@ -171,11 +171,16 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
 
 /* Reads the column_info.json that is named, or the data folder's where no text column is named. */
 static tri_status read_columns(tri_settings *settings) {
-    char path[TRI_PATH_MAX] = "";
-    if (settings->column_info) TRI_TRY(tri__path_join(path, "", settings->column_info));
-    else if (!settings->model.primary_text_name && settings->data_path && tri__is_folder(settings->data_path))
+    char path[TRI_PATH_MAX];
+    int there = 1;
+    if (settings->column_info) {
+        TRI_TRY(tri__path_join(path, "", settings->column_info));
+    } else {
+        if (settings->model.primary_text_name || !settings->data_path) return TRI_OK;
         TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
-    if (!path[0] || (!settings->column_info && !tri__is_file(path))) return TRI_OK;
+        TRI_TRY(tri__file_there(path, &there));
+    }
+    if (!there) return TRI_OK;
     tri_column_info info;
     TRI_TRY(tri__column_info_read(path, &info));
     take_columns(settings, &info);

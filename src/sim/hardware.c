@@ -28,7 +28,9 @@ static tri_status load(const char *text, tri_json **root) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, text) == 0)
             return tri__json_parse(rows[i].text, (size_t)(rows[i].end - rows[i].text), text, TRI_DATA, root);
-    if (!tri__is_file(text))
+    int there;
+    TRI_TRY(tri__file_there(text, &there));
+    if (!there)
         return tri__fail(TRI_USAGE, "--hardware %s: neither a file nor one of %s", text, tri__hardware_names());
     return tri__json_load(text, TRI_DATA, root);
 }

@@ -71,9 +71,9 @@ int64_t tri__rows_steps(const tri_row_source *rows, const tri_settings *s, int64
 tri_status tri__rows_valid(const tri_settings *s, const tri_assets *assets, const tri_log *log, tri_row_source *rows) {
     tri_data_files files;
     tri_inputs inputs;
-    if (!rows->data || rows->valid || tri__data_is_table(s->data_path)) return TRI_OK;
+    if (!rows->data || rows->valid) return TRI_OK;
     TRI_TRY(tri__data_files(s->data_path, &files));
-    if (!files.valid[0]) return TRI_OK;
+    if (files.one || !files.valid[0]) return TRI_OK;
     TRI_TRY(tri__inputs_make(s, assets, log, NULL, &inputs));
     return tri__inputs_open(&inputs, files.valid, rows->preprocess, 1, &rows->valid);
 }

@@ -357,7 +357,8 @@ static tri_status find_summary(const tri_session *s, tri_json **summary, int *en
     if (!tri__session_is_over(s) || s->at.open_epoch) return TRI_OK;
     if (s->lead) {
         TRI_TRY(tri__path_join(path, s->settings->output_dir, "summary.json"));
-        tri_status status = tri__is_file(path) ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
+        TRI_TRY(tri__file_there(path, &there));
+        tri_status status = there ? tri__json_load(path, TRI_DATA, summary) : TRI_OK;
         if (status != TRI_OK && status != TRI_DATA) return status;
         there = *summary && tri__json_integer_value(tri__json_get(*summary, "steps")) == s->at.step;
     }

@@ -69,7 +69,7 @@ static tri_status check_tables(const tri_settings *settings) {
     tri_status status = tri__table_open(files.train, &options, &table);
     if (status == TRI_OK) status = tri__preprocess_fit(table, &fit.spec, options.threads, &preprocess);
     tri__table_close(table);
-    if (status == TRI_OK && files.valid[0] && !tri__data_is_table(settings->data_path))
+    if (status == TRI_OK && files.valid[0] && !files.one)
         status = check_valid(&options, files.valid, preprocess);
     tri__preprocess_free(preprocess);
     tri__fit_spec_free(&fit);

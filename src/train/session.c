@@ -55,7 +55,7 @@ int tri__session_is_over(const tri_session *s) {
 
 static int validates(const tri_session *s, const tri_data_files *files) {
     tri_division parts;
-    return tri__division_asked(s->settings, &parts) || (!tri__data_is_table(s->settings->data_path) && files->valid[0]);
+    return tri__division_asked(s->settings, &parts) || (!files->one && files->valid[0]);
 }
 
 static tri_status find_tables(const tri_session *s, tri_data_files *files) {

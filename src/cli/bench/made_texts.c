@@ -1,6 +1,8 @@
 /* made_texts.c - a vocabulary of one-token words, and texts of any length from them, the same on every run. */
 #include "cli/bench/made_texts.h"
 
+#include "report/stream.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +14,7 @@ tri_status tri__made_open(const char *folder, const char *name, char path[static
     TRI_TRY(tri__path_join(path, folder, name));
     int fd;
     TRI_TRY(tri__file_own(path, TRI_OWN_FRESH, &fd));
-    *out = fdopen(fd, "w");
+    *out = tri__stream_open(fd, "w");
     if (!*out) close(fd);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
 }

@@ -2,6 +2,7 @@
 #include "comm/world/segment.h"
 
 #include "base/machine.h"
+#include "base/read_at.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -90,7 +91,8 @@ static tri_status make_file(uint64_t bytes, uint64_t now, int n, int *out) {
     }
     do failed = posix_fallocate(fd, 0, (off_t)now);
     while (failed == EINTR);
-    if (!failed && ftruncate(fd, (off_t)bytes) != 0) failed = errno;
+    while (!failed && ftruncate(fd, (off_t)bytes) != 0)
+        if (errno != EINTR) failed = errno;
     if (!failed && (fchmod(fd, 0600) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
         failed = errno;
     if (failed) {
@@ -156,14 +158,17 @@ static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
 static tri_status check_file(int fd, tri_segment_header *header) {
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (fstat(fd, &info) != 0 || seals < 0)
+    if (seals >= 0 && fstat(fd, &info) != 0)
+        return tri__fail(TRI_RESOURCE, "cannot look at the shared memory: %s", strerror(errno));
+    if (seals < 0)
         return tri__fail(TRI_DISAGREE,
                          "descriptor %d is not shared memory of Trident (%s): was it inherited from the launcher?", fd,
                          strerror(errno));
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return tri__fail(TRI_DISAGREE, "the shared memory's size is not sealed: it is not what Trident makes");
-    if (pread(fd, (void *)header, sizeof *header, 0) != (ssize_t)sizeof *header ||
-        memcmp(header->magic, MAGIC, sizeof MAGIC) != 0)
+    int fits = (uint64_t)info.st_size >= sizeof *header;
+    if (fits) TRI_TRY(tri__read_at(fd, 0, (void *)header, sizeof *header, "the shared memory"));
+    if (!fits || memcmp(header->magic, MAGIC, sizeof MAGIC) != 0)
         return tri__fail(TRI_DISAGREE, "the shared memory does not begin as Trident's does");
     if (header->version != TRI_SEGMENT_VERSION)
         return tri__fail(

@@ -120,22 +120,28 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     return TRI_OK;
 }
 
-void tri_world_close(tri_world *world) {
-    if (!world || !world->segment.base) return; /* the latter: closed already, and kept for tri_ranks_run */
+tri_status tri__world_leave(tri_world *world) {
+    if (!world->segment.base) return TRI_OK; /* closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
-    int kept = world->kept;
-    tri_words words;
-    tri__words_keep(&words);
+    int kept = world->kept, linked = world->link != NULL;
     tri__requests_close(world);
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     atomic_fetch_add(&control->left, 1);
     tri__control_wake(control, NULL, 0);
     tri__link_close(world); /* before the memory of operations in flight is freed */
+    tri_status status = linked ? tri__world_check(world) : TRI_OK;
     tri__watcher_close(world->watcher);
     release(world);
     if (world->owns_segment) tri__segment_close(&world->segment);
     *world = (tri_world){.kept = kept, .failed = world->failed};
     if (!kept) free(world);
+    return status;
+}
+
+void tri_world_close(tri_world *world) {
+    tri_words words;
+    tri__words_keep(&words);
+    if (world) (void)tri__world_leave(world);
     tri__words_restore(&words);
 }
 

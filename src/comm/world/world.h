@@ -61,6 +61,8 @@ tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
  * caller keeps ownership of the segment unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
                            const struct tri_remote *remote, void *remote_state, tri_world **out);
+/* tri_world_close that returns the failure, if another rank reported one before all had left; for MPI's ranks. */
+tri_status tri__world_leave(tri_world *world);
 /* Memory of an operation in flight, for a tri_message or the offsets of all members' shards (size + 1 int64_t), not
  * cleared; NULL when out of memory. Freed blocks are reused first: after the first step posting allocates nothing. */
 void *tri__block_take(tri_world *world);

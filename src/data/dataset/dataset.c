@@ -37,7 +37,7 @@ typedef struct stamp {
 
 static tri_status add_stamp(const char *path, int fd, stamp *out) {
     struct stat info;
-    if (fstat(fd, &info)) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+    if (fstat(fd, &info)) return tri__fail_errno("read", path, TRI_IO);
     uint64_t file[] = {(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size,
                        (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
     out->hash = XXH3_64bits_withSeed(file, sizeof file, out->hash);
@@ -86,7 +86,7 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out) {
     for (ssize_t n = 1; status == TRI_OK && n != 0;) {
         n = read(fd, buffer, READ_BYTES);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        if (n < 0) status = tri__fail_errno("read", path, TRI_IO);
         else XXH3_128bits_update(hash, buffer, (size_t)n);
     }
     free(buffer);

@@ -272,8 +272,7 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
     w->header.file_bytes = w->at;
     w->header.body_hash = XXH3_64bits_digest(w->hash);
     w->header.header_hash = hash_header(&w->header);
-    if (pwrite(w->fd, &w->header, sizeof w->header, 0) != (ssize_t)sizeof w->header)
-        return fail_errno("write", w->path);
+    TRI_TRY(tri__write_at(w->fd, 0, &w->header, sizeof w->header, w->path[0] ? w->path : "memory"));
     if (!w->path[0]) return TRI_OK;
     if (fsync(w->fd) || tri__path_rename(w->temporary, w->path, 0)) return fail_errno("write", w->path);
     w->temporary[0] = 0;

@@ -75,7 +75,9 @@ static tri_status take_matching(const char *folder, const char *pattern, const t
         if (strlen(name) < start + end || strncmp(name, pattern, start) || !tri__text_ends(name, star + 1)) continue;
         if (name[0] == '.') continue;
         TRI_TRY(tri__path_join(path, folder, name));
-        if (!tri__is_file(path)) continue;
+        int there;
+        TRI_TRY(tri__file_there(path, &there));
+        if (!there) continue;
         if (!(out->name[out->n] = strdup(path))) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
         out->n++;
     }

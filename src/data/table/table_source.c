@@ -12,7 +12,7 @@ tri_status tri__source_open(tri_source *source, const char *path) {
     size_t size;
     TRI_TRY(tri__file_open(path, &source->fd, &size));
     if (fstat(source->fd, &source->info)) {
-        tri_status status = tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        tri_status status = tri__fail_errno("read", path, TRI_IO);
         tri__source_close(source);
         return status;
     }
@@ -36,7 +36,7 @@ tri_status tri__source_read(const tri_source *source, const char *path, uint64_t
     for (size_t got = 0; got < size;) {
         ssize_t part = pread(source->fd, to + got, size - got, (off_t)(at + got));
         if (part < 0 && errno == EINTR) continue;
-        if (part < 0) return tri__fail(TRI_IO, "cannot read %s: %s", path, strerror(errno));
+        if (part < 0) return tri__fail_errno("read", path, TRI_IO);
         if (part == 0)
             return tri__fail(TRI_IO, "%s became shorter while it was read; start again when it is complete", path);
         got += (size_t)part;

@@ -404,15 +404,17 @@ static const struct {
     [TRI_CLASS_FILE] = {{1, 0, 0}, "tokenizer.json"},
 };
 
-/* The file with the vocabulary, in b->path: the first of `names` that exists and that the class reads. Returns its
+/* The file with the vocabulary, in b->path: the first of `names` that exists and that the class reads. *found: its
  * index; 3: none. */
-static int find_vocabulary(builder *b, const char *const names[static 3]) {
-    int found = 0;
-    for (; found < 3; found++) {
-        if (!class_files[b->settings.class].reads[found]) continue;
-        if (tri__path_join(b->path, b->folder, names[found]) == TRI_OK && tri__is_file(b->path)) break;
+static tri_status find_vocabulary(builder *b, const char *const names[static 3], int *found) {
+    int there = 0;
+    for (*found = 0; *found < 3; ++*found) {
+        if (!class_files[b->settings.class].reads[*found]) continue;
+        TRI_TRY(tri__path_join(b->path, b->folder, names[*found]));
+        TRI_TRY(tri__file_there(b->path, &there));
+        if (there) break;
     }
-    return found;
+    return TRI_OK;
 }
 
 /* Why there is no vocabulary to read. */
@@ -451,7 +453,8 @@ static tri_status build_class(builder *b) {
 static tri_status build(builder *b) {
     static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
     TRI_TRY(tri__tokenizer_settings_open(&b->settings, b->folder));
-    int found = find_vocabulary(b, names);
+    int found;
+    TRI_TRY(find_vocabulary(b, names, &found));
     if (found == 3) return refuse_folder(b);
     TRI_TRY(found == 0 ? read_file(b) : found == 1 ? read_lines(b) : read_bpe(b));
     if (b->settings.class == TRI_CLASS_OPEN) b->settings.class = class_by_files(b, found);
@@ -462,8 +465,10 @@ static tri_status build(builder *b) {
 }
 
 tri_status tri__tokenizer_load(const char *folder, tri_tokenizer **out) {
+    int there;
     *out = NULL;
-    if (!tri__is_folder(folder))
+    TRI_TRY(tri__folder_there(folder, &there));
+    if (!there)
         return tri__fail(
             TRI_NOINPUT,
             "%s: no such tokenizer folder; it should hold tokenizer.json, vocab.txt, or vocab.json and merges.txt",

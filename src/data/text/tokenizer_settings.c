@@ -60,9 +60,11 @@ static tri_status load_object(const char *path, tri_json **out) {
 
 /* NULL if there is no such file; `path`: where it was expected. */
 static tri_status load_optional(const char *folder, const char *name, char path[static TRI_PATH_MAX], tri_json **out) {
+    int there;
     *out = NULL;
     TRI_TRY(tri__path_join(path, folder, name));
-    return tri__is_file(path) ? load_object(path, out) : TRI_OK;
+    TRI_TRY(tri__file_there(path, &there));
+    return there ? load_object(path, out) : TRI_OK;
 }
 
 /* For a token given as its text, or as an object with it. */
@@ -126,13 +128,15 @@ static tri_status find_class(tri_tokenizer_settings *s, const char *folder) {
     char path[TRI_PATH_MAX], file[TRI_PATH_MAX];
     tri_json *model;
     const tri_json *name = tri__json_get(s->config, "tokenizer_class");
+    int has_file;
     TRI_TRY(tri__path_join(file, folder, "tokenizer.json"));
+    TRI_TRY(tri__file_there(file, &has_file));
     TRI_TRY(load_optional(folder, "config.json", path, &model));
     int here = name && !tri__json_is_null(name);
     if (!here) name = tri__json_get(model, "tokenizer_class");
     const char *type = tri__json_string_value(tri__json_get(model, "model_type"));
     tri_status status = TRI_OK;
-    if (type && !strcmp(type, "modernbert") && tri__is_file(file)) {
+    if (type && !strcmp(type, "modernbert") && has_file) {
         s->class = TRI_CLASS_FILE;
     } else if (name && !tri__json_is_null(name)) {
         status = class_named(here ? s->path : path, name, s);
