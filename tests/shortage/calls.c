@@ -169,9 +169,12 @@ static const char *full_name(const struct call *call, const long *a) {
     }
 }
 
-/* For ever: is this call hit by the same cause? */
-static int hit_again(const struct call *call, const char *name) {
+/* For ever: is this call hit by the same cause? Files without a name are memory. */
+static int hit_again(const struct call *call, const char *name, const long *a) {
+    struct stat info = {.st_nlink = 1};
     if (!(call->uses & hit)) return !strcmp(name, "openat.create") && (hit & DISK);
+    if (call->uses == DISK) direct(SYS_fstat, a[0], (long)&info, 0, 0, 0, 0);
+    if (!info.st_nlink) return 0;
     return call->uses != DISK || strncmp(name, "write", 5) || !strcmp(name, "write.file"); /* pipes are not full */
 }
 
@@ -187,7 +190,7 @@ static long perform(const struct call *call, const long *a) {
     int saved = errno, fail = 0;
     const char *name = full_name(call, a);
     if (name) {
-        if (hit && hit_again(call, name)) fail = 1;
+        if (hit && hit_again(call, name, a)) fail = 1;
         else if (!atomic_load(&spent)) {
             uint64_t kind = 0;
             for (const char *c = name; *c; c++) kind = mix(kind, (unsigned char)*c);

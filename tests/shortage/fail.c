@@ -50,8 +50,8 @@ int posix_memalign(void **out, size_t alignment, size_t n) {
     return 0;
 }
 void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset) {
+    if (SANITIZED(mmap)) return SANITIZED(mmap)(at, n, protection, flags, fd, offset); /* its own memory too */
     if (fails("mmap")) return MAP_FAILED;
-    if (SANITIZED(mmap)) return SANITIZED(mmap)(at, n, protection, flags, fd, offset);
     long result = direct(SYS_mmap, (long)at, (long)n, protection, flags, fd, offset);
     return result < 0 && result > -4096 ? (errno = (int)-result, MAP_FAILED) : (void *)result;
 }

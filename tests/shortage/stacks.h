@@ -3,6 +3,7 @@
  *                        the process, "-" for one that is no rank; NAME: the call
  *   SHORTAGE_FAIL=HASH   the first call at that stack fails, once in each process
  *   SHORTAGE_WHO=WHO     only in that process; otherwise in all, so that ranks fail together
+ *   SHORTAGE_OURS=1      only calls that Trident itself makes, not those of libraries: of MPI, which crashes
  *   SHORTAGE_TRACE=FILE  the stack that failed is written there
  * A stack is hashed by module and offset, so that a hash means the same place in each run of the same program. */
 #ifndef SHORTAGE_STACKS_H
@@ -21,10 +22,11 @@
 
 enum { FRAMES = 48, MODULES = 256, SEEN = 1 << 16 };
 
-static struct { uintptr_t begin, end; uint64_t name; } module[MODULES];
+enum { LIBC, OURS, OTHER };
+static struct { uintptr_t begin, end; uint64_t name; int whose; } module[MODULES];
 static _Atomic int n_modules;
 static unsigned long long scanned; /* loads of libraries that `module` knows of */
-static int list = -1, ready, foreign; /* foreign: the failing process is another one */
+static int list = -1, ready, only_ours;
 static uint64_t wanted;
 static _Atomic uint64_t seen[SEEN];
 static _Atomic int spent;
@@ -66,9 +68,12 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context) {
         int known = 0;
         for (int m = 0; m < n_modules; m++) known |= module[m].begin == from;
         if (known) continue;
-        const char *slash = strrchr(info->dlpi_name, '/');
+        const char *slash = strrchr(info->dlpi_name, '/'), *base = slash ? slash + 1 : info->dlpi_name;
         uint64_t name = 1;
-        for (const char *c = slash ? slash + 1 : info->dlpi_name; *c; c++) name = mix(name, (unsigned char)*c);
+        for (const char *c = base; *c; c++) name = mix(name, (unsigned char)*c);
+        module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10)                ? OURS
+                                  : !strncmp(base, "libc.so", 7) || !strncmp(base, "ld-", 3) ? LIBC
+                                                                                             : OTHER;
         module[n_modules].begin = from;
         module[n_modules].end = from + part->p_memsz;
         module[n_modules++].name = name;
@@ -89,19 +94,21 @@ static void scan_modules(void) {
     scanned = loads;
 }
 
+/* 0: a call of a library, where only ours are asked for. */
 static uint64_t stack_hash(uint64_t start) {
     void *frame[FRAMES];
-    int n = backtrace(frame, FRAMES);
+    int n = backtrace(frame, FRAMES), caller = LIBC;
     uint64_t hash = mix(1, start);
     for (int i = 0; i < n; i++) {
         uintptr_t at = (uintptr_t)frame[i];
         for (int m = 0; m < n_modules; m++)
             if (at >= module[m].begin && at < module[m].end) {
                 hash = mix(hash, mix(module[m].name, at - module[m].begin));
+                if (caller == LIBC) caller = module[m].whose;
                 break;
             }
     }
-    return hash ? hash : 1;
+    return only_ours && caller != OURS ? 0 : hash | 1;
 }
 
 static void write_trace(void) {
@@ -130,6 +137,7 @@ static int point_fails(uint64_t kind, const char *name) {
     dl_iterate_phdr(count_loads, &loads);
     if (loads != scanned) scan_modules();
     uint64_t hash = stack_hash(kind);
+    if (!hash) return 0;
     if (list >= 0) note(hash, name);
     else if (hash == wanted && !atomic_exchange(&spent, 1)) {
         if (trace) write_trace();
@@ -154,8 +162,8 @@ static int points_begin(void) {
     }
     if (hash) wanted = strtoull(hash, NULL, 16);
     trace = getenv("SHORTAGE_TRACE");
-    foreign = only && strcmp(only, who) != 0;
-    return (path || hash) && !foreign;
+    only_ours = getenv("SHORTAGE_OURS") != NULL;
+    return (path || hash) && !(only && strcmp(only, who));
 }
 
 #endif
