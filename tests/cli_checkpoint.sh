@@ -70,6 +70,13 @@ expect_text "$err" "torn/checkpoint-20 is passed over" "torn/checkpoint-15 is pa
 expect "it ends as the others did" test "$(digest torn)" = "$(digest run)"
 run checkpoint verify torn
 expect_code 0
+# A run that ended between a commit and the mark of the best: the next one makes up for it.
+cp -r run unmarked && rm unmarked/best_checkpoint.json
+best=$(json_number step run/best_checkpoint.json)
+for folder in unmarked/checkpoint-*; do [ "${folder##*-}" -le "$best" ] || rm -r "$folder"; done
+run "${common[@]}" --output-dir unmarked --save-steps 5 --keep 9
+expect_code 0
+expect "the best checkpoint is marked again" cmp -s run/best_checkpoint.json unmarked/best_checkpoint.json
 cp -r run gone
 for folder in gone/checkpoint-*; do damage "$folder/weights-00001.safetensors"; done
 refuses 65 "none of its 6 checkpoints is valid" "--resume never" -- "${common[@]}" --output-dir gone --quiet

@@ -317,13 +317,26 @@ static tri_status try_all(tri_session *s, const candidates *c) {
                      c->folder, c->n, first);
 }
 
+/* A run that ended between a commit and the mark of its best checkpoint: that checkpoint's state says so. */
+static tri_status mend_mark(const tri_session *s) {
+    char path[TRI_PATH_MAX];
+    int64_t marked;
+    if (!s->lead || !s->resumed || s->at.best_step != s->at.step) return TRI_OK;
+    TRI_TRY(tri__checkpoint_name(path, s->settings->output_dir, s->at.step, ""));
+    if (strcmp(path, s->from)) return TRI_OK; /* of another folder */
+    TRI_TRY(tri__checkpoint_best(s->settings->output_dir, &marked));
+    return marked == s->at.step ? TRI_OK : tri__checkpoint_mark_best(s->settings->output_dir, s->at.step);
+}
+
 tri_status tri__session_resume(tri_session *s) {
     const char *resume = s->settings->resume;
     candidates c = {0};
     if (strcmp(resume, "never") == 0) return TRI_OK;
     tri_status status = share(s, &c);
-    if (status == TRI_OK && c.status == TRI_OK) status = try_all(s, &c);
-    else if (status == TRI_OK && !(c.status == TRI_NOINPUT && strcmp(resume, "auto") == 0))
+    if (status == TRI_OK && c.status == TRI_OK) {
+        status = try_all(s, &c);
+        if (status == TRI_OK) status = mend_mark(s);
+    } else if (status == TRI_OK && !(c.status == TRI_NOINPUT && strcmp(resume, "auto") == 0))
         status = tri__fail((tri_status)c.status, "%s", c.words);
     free(c.steps);
     return status;
