@@ -61,7 +61,8 @@ tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *
         tri__words_keep(&why);
         return tri__fail(TRI_DATA, "%s/config.json: %s", path, why.text);
     }
-    if (model->precision > TRI_PRECISION_FP16)
+    if (model->precision == TRI_PRECISION_INT8 ||
+        (model->precision == TRI_PRECISION_FP8 && model->quantize != TRI_QUANTIZE_NONE))
         return tri__fail(TRI_DATA, "%s/config.json: precision names a type of products, not one to compute in", path);
     for (int i = 0; i < model->float_layers.n; i++)
         if (!tri__checkpoint_has(checkpoint, model->float_layers.at[i]))

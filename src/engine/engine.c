@@ -25,7 +25,8 @@ tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, in
 }
 
 /* In the order of the options' choices. */
-static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16}, quantized[] = {TRI_F32, TRI_I8, TRI_F8_E4M3};
+static const tri_dtype dtypes[] = {TRI_F32, TRI_BF16, TRI_F16, [TRI_PRECISION_FP8] = TRI_BF16},
+                       quantized[] = {TRI_F32, TRI_I8, TRI_F8_E4M3};
 
 /* Memory classes by their names in --offload. */
 static unsigned offload_of(const tri_settings *s) {
@@ -153,6 +154,7 @@ tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const
                                   .gamma = s->loss == TRI_LOSS_FOCAL ? s->focal_gamma : 0},
                          .average = train ? averaging_of(s) : TRI_AVERAGE_NONE,
                          .precision = dtypes[s->precision],
+                         .fp8 = train && s->precision == TRI_PRECISION_FP8,
                          .quantize = quantized[s->quantize],
                          .float_layers = s->float_layers,
                          .reduce_dtype = dtypes[s->reduce_dtype],
@@ -185,7 +187,8 @@ static tri_status plan_engine(void *data) {
     const planning *p = data;
     const tri_settings *s = p->settings;
     tri_engine *engine = p->engine;
-    TRI_ASSERT(s->precision <= TRI_PRECISION_FP16); /* tri__engine_accept; of a served model: replaced */
+    /* tri__engine_accept; of a served model: replaced */
+    TRI_ASSERT(s->precision <= TRI_PRECISION_FP16 || (p->train && s->precision == TRI_PRECISION_FP8));
     if (p->place->target) engine->device = tri__device_find(s->device);
     else TRI_TRY(tri__device_get(s->device, &engine->device));
     if (engine->device && engine->device->is_stub && !p->train && !s->stub)

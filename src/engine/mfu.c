@@ -69,12 +69,7 @@ double tri__nominal_batch(const tri_engine *engine, const tri_dataset *data, con
     return flops;
 }
 
-/* ---- Peaks ---- */
-
-static tri_dtype computing_type(const tri_settings *settings) {
-    static const tri_dtype types[] = {TRI_F32, TRI_BF16, TRI_F16}; /* in the order of the option's choices */
-    return types[settings->precision];
-}
+/* ---- Peaks, of the computing type: with --precision fp8 those of bf16 ---- */
 
 static int ranks_here(const tri_place *place) { return place->world ? place->world->segment.n : 1; }
 
@@ -90,7 +85,7 @@ static tri_status from_file(tri_arena *scratch, void *data) {
     const tri_engine *e = job->engine;
     tri_hardware hardware;
     TRI_TRY(tri__hardware_open(scratch, job->settings->hardware, &hardware));
-    double ranks = tri__mesh_world(&e->place.mesh), peak = hardware.peak[computing_type(job->settings)];
+    double ranks = tri__mesh_world(&e->place.mesh), peak = hardware.peak[e->in.precision];
     if (hardware.device && strcmp(hardware.device, e->device->name) != 0) return TRI_OK; /* plans are timed by it */
     if (hardware.cores) {
         double used = (double)ranks_here(&e->place) * e->threads / hardware.cores;
@@ -117,10 +112,10 @@ static tri_status measure(const tri_engine *e, tri_dtype dtype, double *flops) {
 }
 
 /* One rank of each machine measures while the others wait; the sum over machines. */
-static tri_status measure_all(const tri_settings *settings, const tri_engine *e, tri_peak *out) {
+static tri_status measure_all(const tri_engine *e, tri_peak *out) {
     tri_world *world = e->place.world;
     double flops = 0, teams = (double)tri__cores() / e->threads, ranks = ranks_here(&e->place);
-    if (!world || world->local == 0) TRI_TRY(measure(e, computing_type(settings), &flops));
+    if (!world || world->local == 0) TRI_TRY(measure(e, e->in.precision, &flops));
     flops *= ranks < teams ? ranks : teams < 1 ? 1 : teams;
     if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &flops, 1, TRI_F64, TRI_SUM));
     if (flops <= 0) return TRI_OK;
@@ -134,5 +129,5 @@ tri_status tri__peak_find(const tri_settings *settings, const tri_engine *engine
     *out = (tri_peak){0};
     if (settings->hardware) TRI_TRY(tri__arena_scratch(from_file, &job));
     if (out->flops > 0 || strcmp(engine->device->name, "cpu") != 0) return TRI_OK;
-    return measure_all(settings, engine, out);
+    return measure_all(engine, out);
 }

@@ -127,7 +127,7 @@ void tri__outlook_count(const tri_settings *s, tri_outlook *run) {
 static int numbers_of(const tri_planned *train) {
     int n = 0;
     for (int i = 0; i < train->n_states; i++)
-        if (!train->state[i].per_param) n += train->state[i].scope == TRI_STATE_SHARED ? 1 : train->state[i].copies;
+        if (!train->state[i].each.n) n += train->state[i].scope == TRI_STATE_SHARED ? 1 : train->state[i].copies;
     return n;
 }
 

@@ -58,30 +58,30 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
     return n;
 }
 
-/* The same of a state with a number for each parameter that decays. */
+/* The same of a state with numbers for some parameters. */
 static int number_pieces(tri_engine *engine, tri_piece *into, const tri_state *s, const tri_range *want) {
     const tri_network *model = engine->plan.model;
-    const tri_shape one = {.n = 1, .dim = {1}};
+    int64_t each = tri__shape_count(&s->each);
     int n = 0;
     for (int u = 0; u < model->n_units; u++) {
-        if (model->unit[u].frozen) continue;
+        if (s->slot[u] < 0) continue;
         float *numbers = tri__exec_slot(engine->exec, 0, s->slot[u]); /* [held] */
         int64_t at = 0;
         for (int i = model->unit[u].first; i < model->unit[u].first + model->unit[u].n; i++) {
-            if (!model->param[i].decays) continue;
+            if (!s->has[i]) continue;
             if (at >= want[u].begin && at < want[u].end)
                 into[n++] = (tri_piece){
                     .name = tri__arena_print(&engine->arena, "%s%s", s->prefix, model->param[i].name),
-                    .dtype = TRI_F32, .shape = one, .slice = tri__slice_whole(&one),
+                    .dtype = TRI_F32, .shape = s->each, .slice = tri__slice_whole(&s->each),
                     .data = numbers + at - s->held[u].begin, .through = TRI_F32};
-            at++;
+            at += each;
         }
     }
     return n;
 }
 
 static int state_pieces(tri_engine *engine, tri_piece *into, const tri_state *s, const tri_range *want) {
-    if (s->per_param) return number_pieces(engine, into, s, want);
+    if (s->each.n) return number_pieces(engine, into, s, want);
     int n = pieces_of(engine, into, s->slot, s->held, want, s->prefix);
     for (int i = 0; i < n && s->scope != TRI_STATE_SHARED; i++) tri__piece_of_copy(&into[i], s->copy, s->copies);
     return n;

@@ -35,10 +35,15 @@ int tri__add_numbers(tri_pass *pass, tri_builder *build, const char *name, const
     int index = tri__add_state(pass, name, prefix), at = 0;
     int tp = tri__mesh_group_place(&pass->in->mesh, pass->in->rank, TRI_AXIS_SET(TRI_AXIS_TP));
     tri_state *s = &pass->out.state[index];
-    s->per_param = 1;
+    s->each = (tri_shape){.n = 1, .dim = {1}};
+    uint8_t *has = tri__arena_alloc(pass->arena, (size_t)model->n_params);
+    s->has = has;
     s->held = tri__arena_alloc(pass->arena, (size_t)model->n_units * sizeof *s->held);
     s->save = tri__arena_alloc(pass->arena, (size_t)model->n_units * sizeof *s->save);
-    for (int i = 0; i < model->n_params; i++) s->held[model->param[i].unit].end += model->param[i].decays != 0;
+    for (int i = 0; i < model->n_params; i++) {
+        has[i] = model->param[i].decays != 0;
+        s->held[model->param[i].unit].end += has[i];
+    }
     for (int u = 0; u < model->n_units; u++) at += (int)s->held[u].end;
     *slot = tri__build_slot(build, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = 1}, at, "%s", name);
     at = 0;

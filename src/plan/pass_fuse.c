@@ -12,8 +12,8 @@
  * A value inside a run disappears only when nothing else reads it. Runs are consecutive, as the model and the backward
  * pass write them. The last four compute sums over tokens where the values are written. Where the schedule separates
  * gradients of weights from those of inputs, norm_dw and bias_dw are kept and give the same bits (except those of
- * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). linear_gelu_din has no form of 8-bit factors: a
- * layer that is quantised keeps its linear_din. */
+ * attention and of linear_gelu_din on a GPU, docs/internals/cuda.md). linear_gelu_din has no form of quantised factors
+ * (pass_quantize.c): such a layer keeps its linear_din. */
 #include "plan/pipeline/stage.h"
 
 typedef struct fuser {
@@ -197,7 +197,7 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
     tri_instr *kept = f->program->instr + f->n;
     int dy = TRI_SLOT(gelu, gelu_din, dy);
     if (f->n < 2 || kept[-1].op != TRI_OP_linear_dw || kept[-2].op != TRI_OP_linear_din || kept[-2].acc || gelu->acc ||
-        kept[-2].attr.bits || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
+        (kept[-2].attr.bits && !f->pass->in->fp8) || TRI_SLOT(&kept[-2], linear_din, dx) != dy || f->reads[dy] != 1 ||
         !has(f, TRI_OP_linear_gelu_din))
         return 0;
     *din = kept[-2];
@@ -207,7 +207,7 @@ static int take_linear_din(fuser *f, const tri_instr *gelu, tri_instr *din) {
 }
 
 static tri_instr linear_gelu_din(const tri_instr *gelu, const tri_instr *bias, const tri_instr *din) {
-    tri_instr fused = made(TRI_OP_linear_gelu_din, gelu, gelu->attr);
+    tri_instr fused = made(TRI_OP_linear_gelu_din, gelu, din->attr);
     TAKE(&fused, linear_gelu_din, dx, gelu, gelu_din, dx);
     TAKE(&fused, linear_gelu_din, db, bias, bias_dw, db);
     TAKE(&fused, linear_gelu_din, dy, din, linear_din, dy);

@@ -280,7 +280,9 @@ static void place_work(tri_pass *pass) {
         const tri_instr *instr = &program->instr[i];
         if (tri__op_queue(instr->op) != TRI_QUEUE_COMPUTE) continue;
         const tri_workspace *work = &pass->in->target->work[instr->op][tri__instr_dtype(program, instr)];
-        const tri_slot *first = &program->slot[instr->slot[0]];
+        int k0 = 0;
+        while (instr->slot[k0] < 0) k0++;
+        const tri_slot *first = &program->slot[instr->slot[k0]];
         int64_t halves = 0;
         for (int k = 0; k < TRI_MAX_ARGS; k++)
             if (instr->slot[k] >= 0 && tri__dtype_bytes(program->slot[instr->slot[k]].dtype) == 2)

@@ -50,7 +50,7 @@ static int is_exempt(const tri_plan_in *in, const char *name) {
 }
 
 /* Whether a weight is quantised: all parameters that its view spans, such as query, key and value, or none. */
-static int is_quantized(const tri_pass *pass, int view) {
+int tri__is_quantized(const tri_pass *pass, int view) {
     const tri_network *model = pass->in->model;
     const tri_slot *s = &pass->program->slot[view];
     int i = tri__forward_param(pass, pass->program, view);
@@ -65,10 +65,10 @@ void tri__mark_quantized(tri_pass *pass) {
         tri_instr *instr = &program->instr[i];
         int marked = tri__unit_encoder(program, instr->unit) >= 0;
         if (instr->op == TRI_OP_linear) {
-            marked = marked && is_quantized(pass, TRI_SLOT(instr, linear, w));
+            marked = marked && tri__is_quantized(pass, TRI_SLOT(instr, linear, w));
         } else if (instr->op == TRI_OP_embed && pass->in->quantize == TRI_I8) {
             for (int k = TRI_ARG(embed, word); k <= TRI_ARG(embed, type); k++)
-                marked = marked && (instr->slot[k] < 0 || is_quantized(pass, instr->slot[k]));
+                marked = marked && (instr->slot[k] < 0 || tri__is_quantized(pass, instr->slot[k]));
         } else {
             continue;
         }

@@ -42,6 +42,7 @@ static int compresses(const tri_pass *pass) {
 }
 
 static int quantizes(const tri_pass *pass) { return pass->in->quantize != TRI_F32; }
+static int trains_fp8(const tri_pass *pass) { return pass->in->fp8 && pass->training; }
 static int copies_ahead(const tri_pass *pass) { return pass->in->offload && pass->in->target->ahead; }
 
 #define LANES_NEED "two texts on a device with two queues, --pp-size 1, not --recompute full"
@@ -92,6 +93,8 @@ const tri_pass_row tri__passes[] = {
     {PASS(precision, REPLICA), .does = "gives slots their element types; casts, master weights, the loss scale"},
     {PASS(quantize, REPLICA), .does = "puts products of 8-bit factors in the place of the encoders' dense layers",
      .when = quantizes, .needs = "--quantize"},
+    {PASS(fp8, REPLICA), .does = "training: products of 8-bit factors with a scale each, and what scales are made from",
+     .when = trains_fp8, .needs = "training with --precision fp8"},
     {PASS(feed, REPLICA), .does = "a server: inputs come from rank 0, which tells the others how many", .when = is_fed,
      .needs = "prediction by the ranks of a server"},
     {PASS(offload, REPLICA), .does = "copies between the device's memory and the offload memory, ahead of use",

@@ -27,11 +27,18 @@ static int short_granule(const tri_plan_in *in) {
     return in->target->granule * (int)((most + step - 1) / step);
 }
 
+/* A multiple of `granule` with which every rank's products have a multiple of 16 rows (ops_fp8.def). */
+static int fp8_granule(const tri_plan_in *in, int granule) {
+    int rows = 16 * tri__mesh_cp(&in->mesh), all = rows;
+    while (granule > 0 && all % granule) all += rows;
+    return all;
+}
+
 int tri__plan_granule(const tri_plan_in *in) {
     int shared = tri__mesh_cp(&in->mesh) * (in->mesh.tp > 1 && in->sequence_parallel ? in->mesh.tp : 1);
-    if (shared > 1) return shared;
+    if (shared > 1) return in->fp8 ? fp8_granule(in, shared) : shared;
     int granule = in->target->granule > 1 && in->mesh.pp * in->mesh.tp * in->mesh.dp == 1 ? short_granule(in) : 1;
-    return granule > 0 ? granule : 1;
+    return in->fp8 ? fp8_granule(in, granule) : granule > 0 ? granule : 1;
 }
 
 void tri__plan_share_rows(const tri_plan_in *in, tri_counts *counts, int n_mb) {

@@ -113,6 +113,7 @@ typedef struct tri_plan_in {
     tri_loss_form loss;          /* of training; zeroed: cross-entropy */
     tri_averaging average;       /* of training */
     tri_dtype precision;         /* f32, bf16 or f16: of weights, activations and their gradients */
+    int fp8;                     /* 1: the encoders' products in training have 8-bit factors; precision is bf16 */
     tri_dtype quantize;          /* of the encoders' products: f32 (none), i8 or f8_e4m3 */
     tri_texts float_layers;      /* weights whose products are not quantised */
     tri_dtype reduce_dtype;      /* of gradients of weights, as they are summed and kept */
@@ -139,7 +140,8 @@ typedef struct tri_state {
     int *slot;           /* [n_units] flat slots, in fp32; -1: none yet, or the unit is frozen */
     tri_range *held;     /* [n_units] the range of the unit's elements that the slot holds */
     tri_range *save;     /* [n_units] those that this rank writes to a checkpoint */
-    int per_param;       /* 1: a number for each parameter of the unit that decays; these are ranges of such ones */
+    tri_shape each;      /* n > 0: so many numbers for some of the unit's parameters; ranges are of all of these */
+    const uint8_t *has;  /* [n_params] 1: for this one */
     int copy, copies;    /* beyond SHARED: this rank's copy, of how many */
     tri_state_absent absent;
 } tri_state;
@@ -349,6 +351,7 @@ tri_status tri__pass_update(tri_pass *pass);
 tri_status tri__pass_local(tri_pass *pass);
 tri_status tri__pass_precision(tri_pass *pass);
 tri_status tri__pass_quantize(tri_pass *pass);
+tri_status tri__pass_fp8(tri_pass *pass);
 tri_status tri__pass_feed(tri_pass *pass);
 tri_status tri__pass_offload(tri_pass *pass);
 tri_status tri__pass_lanes(tri_pass *pass);
@@ -359,6 +362,10 @@ tri_status tri__pass_waits(tri_pass *pass);
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
 /* For `forward`: marks the operations whose factors are to be quantised (attr.bits). */
 void tri__mark_quantized(tri_pass *pass);
+/* For `forward`: marks those of FP8 training; TRI_USAGE where the model has none. */
+tri_status tri__mark_fp8(tri_pass *pass);
+/* For `forward`: whether a weight may be quantised: none of its parameters is in float_layers. */
+int tri__is_quantized(const tri_pass *pass, int view);
 /* The type of weights as they are kept, and as they are gathered. */
 tri_dtype tri__weights_dtype(const tri_pass *pass);
 /* An 8-bit factor: numbers, and the scale of each row. */

@@ -180,6 +180,13 @@ static tri_status check_apart(tri_checker *c, const tri_instr *instr, int output
     return TRI_OK;
 }
 
+/* Whether an element type suits an operand. `computes`: that of an operation that kernels run. */
+static int suits(tri_op op, const tri_operand *operand, tri_dtype dtype, int computes) {
+    if (operand->dtype >= 0) return dtype == (tri_dtype)operand->dtype;
+    if (op == TRI_OP_fp8_cast && operand->dtype == TRI_DTYPE_ANY) return dtype == TRI_F8_E4M3 || dtype == TRI_F8_E5M2;
+    return (operand->dtype == TRI_DTYPE_ANY && !computes) || dtype == TRI_F32 || dtype == TRI_BF16 || dtype == TRI_F16;
+}
+
 static tri_status check_operand(tri_checker *c, const tri_operand *operand, int slot) {
     const tri_program *p = c->program;
     if (slot >= p->n_slots) return tri__defect(c, "operand %s is not a slot%s", operand->name, "");
@@ -188,11 +195,7 @@ static tri_status check_operand(tri_checker *c, const tri_operand *operand, int 
     if (p->slot[slot].mem == TRI_MEM_HOST && op != TRI_OP_control_post && op != TRI_OP_wait)
         return tri__defect(c, "%s is in host memory, which %s cannot access", p->slot[slot].name,
                       tri__op_row(op)->name);
-    tri_dtype dtype = p->slot[slot].dtype;
-    int computes = operand->dtype == TRI_DTYPE_COMPUTE ||
-                   (operand->dtype == TRI_DTYPE_ANY && tri__op_queue(op) == TRI_QUEUE_COMPUTE);
-    if (computes ? dtype != TRI_F32 && dtype != TRI_BF16 && dtype != TRI_F16
-                 : operand->dtype >= 0 && dtype != (tri_dtype)operand->dtype)
+    if (!suits(op, operand, p->slot[slot].dtype, tri__op_queue(op) == TRI_QUEUE_COMPUTE))
         return tri__defect(c, "%s has the wrong element type for operand %s", p->slot[slot].name, operand->name);
     return TRI_OK;
 }

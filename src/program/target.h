@@ -5,7 +5,7 @@
 #include "program/op.h"
 
 /* Scratch bytes of one call: fixed + rows * row + cols * col + row_cols * rows * cols, with rows and cols of the
- * operation's first operand, and `half` for each element of its 16-bit operands. */
+ * operation's first operand that is there, and `half` for each element of its 16-bit operands. */
 typedef struct tri_workspace {
     int64_t fixed, row, col, row_cols, half;
 } tri_workspace;

@@ -229,12 +229,13 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,serve,plan,simulate,bench,quantize,explain",
         .choices = "fp32|bf16|fp16|int8|fp8|32=fp32|32-true=fp32|float32=fp32|bf16-mixed=bf16|bfloat16=bf16|16=fp16"
                    "|16-mixed=fp16|float16=fp16",
-        .help = "arithmetic; eval, predict: int8, fp8 mean --quantize of it, all else as the model was trained"),
+        .help = "arithmetic; train: fp8 is bf16 with dense layers of the encoders in 8 bits; eval, predict: int8, fp8 "
+                "mean --quantize of it, all else as the model was trained"),
     ROW(CHOICE, quantize, RUN, .value = "none", .commands = "train,eval,predict,serve,plan,simulate,bench,explain",
         .choices = "none|int8|fp8",
         .help = "type of the encoders' matrix products; train: int8, with gradients as if it did not round"),
     ROW(TEXTS, float_layers, RUN, .commands = "train,plan,simulate,bench",
-        .help = "weights whose products --quantize leaves as they are"),
+        .help = "weights whose products --quantize, or --precision fp8, leaves as they are"),
     ROW(CHOICE, reduce_dtype, RUN, .value = "fp32", .commands = "train,plan,choose,simulate",
         .choices = "fp32|bf16|fp16|float32=fp32|bfloat16=bf16|float16=fp16",
         .help = "type in which gradients are kept and summed over replicas"),

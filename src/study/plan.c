@@ -93,8 +93,8 @@ static tri_status choose_inference(tri_settings *s) {
                                                                   : NULL;
     if (trains)
         return tri__fail(TRI_USAGE,
-                         "%s: shows a step of training, and --precision int8 and fp8 are of inference: --print-kind "
-                         "infer, or --quantize int8 for a step that trains for it",
+                         "%s: shows a step of training, and --precision int8 is of inference: --print-kind infer, or "
+                         "--quantize int8 for a step that trains for it",
                          trains);
     if (tri__settings_given(s, &s->quantize) && s->quantize != products)
         return tri__fail(TRI_USAGE, "--precision and --quantize name different types of products: give one of them");
@@ -104,7 +104,9 @@ static tri_status choose_inference(tri_settings *s) {
 }
 
 tri_status tri__study_accept(tri_settings *s, int *serves) {
-    *serves = s->precision > TRI_PRECISION_FP16;
+    int prints = s->print_program != TRI_PRINT_NONE || s->print_after;
+    *serves = s->precision == TRI_PRECISION_INT8 ||
+              (s->precision == TRI_PRECISION_FP8 && prints && s->print_kind == TRI_INFER);
     if (!*serves) return tri__engine_accept(s);
     TRI_TRY(choose_inference(s));
     return tri__infer_accept(s);
