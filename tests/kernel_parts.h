@@ -24,6 +24,8 @@ enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 /* Whether an operand is a sum of values that the operation rounded first: 16-bit numbers may cancel there, so it is
  * compared only with the part. */
 static inline int kernel_sums_rounded(tri_op op, int arg) {
+    if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
+    if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
     for (int i = 0; i < KERNEL_PARTS; i++)
         if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
             return 1;
@@ -33,6 +35,7 @@ static inline int kernel_sums_rounded(tri_op op, int arg) {
 /* The error scale of such a sum: the largest column sum of magnitudes of operand 0. The sum itself may be small, if
  * numbers cancel. So do those of dbias: each is a difference of numbers of the order of 1. 0 for other operands. */
 static inline double kernel_sum_scale(const kernel_call *k, int arg) {
+    if (kernel_case_fp8(&k->at)) return 0; /* operand 0 has a scale; their sums are those of parts: test_fp8.c */
     double most = k->at.op == TRI_OP_attention_biased_din && arg == TRI_ARG(attention_biased_din, dbias);
     int64_t cols = k->call.t[0].cols;
     for (int64_t c = 0; c < cols && kernel_sums_rounded(k->at.op, arg); c++) {

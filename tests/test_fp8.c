@@ -208,10 +208,133 @@ static void test_products(void **state) {
     }
 }
 
+/* ---- Fused operations against the operations one by one, to the bit ---- */
+
+/* Operand `name` of a call, for an operand of another. */
+static void hand_over(tri_call *to, tri_op op, const char *as, const kernel_call *from, const char *name) {
+    int a = tri__op_arg(op, as), b = tri__op_arg(from->at.op, name);
+    assert_true(a >= 0 && b >= 0);
+    to->t[a] = from->call.t[b], to->dtype[a] = from->call.dtype[b];
+}
+
+static void set_operand(tri_call *to, tri_op op, const char *as, tri_tensor t, tri_dtype type) {
+    int a = tri__op_arg(op, as);
+    assert_true(a >= 0);
+    to->t[a] = t, to->dtype[a] = (uint8_t)type;
+}
+
+static void run_with(const tri_kernel_table *table, tri_call *call, tri_dtype type) {
+    int64_t halves = 0;
+    for (int a = 0; a < TRI_MAX_ARGS; a++)
+        if (call->t[a].data && tri__dtype_bytes((tri_dtype)call->dtype[a]) == 2)
+            halves += call->t[a].rows * call->t[a].cols;
+    int64_t work = tri__workspace_bytes(&table->work[call->op][type], call->t[0].rows, call->t[0].cols, halves);
+    call->table = table, call->threads = 2;
+    call->work = aligned_alloc(64, ((size_t)work + 127) / 64 * 64);
+    assert_non_null(call->work);
+    table->run[call->op][type](call);
+    free(call->work);
+}
+
+/* Casts `x` as the fused call did, and expects its bytes. */
+static void expect_cast(const tri_kernel_table *table, const kernel_call *fused, const char *scale_name, void *x) {
+    int q = tri__op_arg(fused->at.op, "q"), t = tri__op_arg(fused->at.op, "turned");
+    int most = tri__op_arg(fused->at.op, "most");
+    size_t n = fused->bytes[q];
+    uint8_t *made[2] = {calloc(n + 1, 1), calloc(n + 1, 1)};
+    float largest = *(const float *)(const void *)(fused->before[most] + GUARD);
+    tri_call cast = {.op = TRI_OP_fp8_cast};
+    tri_tensor of = fused->call.t[q];
+    tri_dtype type = (tri_dtype)fused->call.dtype[q];
+    set_operand(&cast, cast.op, "q", (tri_tensor){made[0], of.rows, of.cols}, type);
+    set_operand(&cast, cast.op, "turned", (tri_tensor){made[1], of.rows, of.cols}, type);
+    set_operand(&cast, cast.op, "most", (tri_tensor){&largest, 1, 1}, TRI_F32);
+    set_operand(&cast, cast.op, "x", (tri_tensor){x, of.rows, of.cols}, fused->type);
+    hand_over(&cast, cast.op, "s", fused, scale_name);
+    run_with(table, &cast, fused->type);
+    assert_memory_equal(made[0], fused->call.t[q].data, n);
+    assert_memory_equal(made[1], fused->call.t[t].data, n);
+    assert_true(largest == *(const float *)fused->call.t[most].data);
+    free(made[0]), free(made[1]);
+}
+
+static void expect_same(const kernel_call *fused, const char *name, const void *made) {
+    int a = tri__op_arg(fused->at.op, name);
+    if (memcmp(made, fused->call.t[a].data, fused->bytes[a]) != 0)
+        kernel_call_fail(fused, a, "is not that of the parts");
+}
+
+typedef struct parts {
+    tri_kernel_table table;
+    tri_dtype type;
+} parts;
+
+static void gelu_case(const kernel_case *at, void *context) {
+    parts *p = context;
+    int back = at->op == TRI_OP_linear_gelu_scaled_din;
+    kernel_call k;
+    kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0, 0, 0);
+    kernel_call_run(&k, &p->table, 2);
+    int64_t rows = k.call.t[0].rows, cols = k.call.t[0].cols;
+    void *h = calloc((size_t)(rows * cols) + 1, 4), *y = calloc((size_t)(rows * cols) + 1, 4);
+    float *db = calloc((size_t)cols, sizeof *db);
+    tri_tensor product = {h, rows, cols}, result = {y, rows, cols};
+    tri_call linear = {.op = back ? TRI_OP_linear_scaled_din : TRI_OP_linear_scaled},
+             gelu = {.op = back ? TRI_OP_gelu_din_db : TRI_OP_gelu};
+    set_operand(&linear, linear.op, back ? "dx" : "y", product, p->type);
+    hand_over(&linear, linear.op, back ? "dy" : "x", &k, back ? "dy" : "x");
+    hand_over(&linear, linear.op, "w", &k, "w");
+    hand_over(&linear, linear.op, back ? "sdy" : "sx", &k, back ? "sdy" : "sx");
+    hand_over(&linear, linear.op, "sw", &k, "sw");
+    if (!back) hand_over(&linear, linear.op, "b", &k, "b");
+    run_with(&p->table, &linear, p->type);
+    set_operand(&gelu, gelu.op, back ? "dx" : "y", result, p->type);
+    set_operand(&gelu, gelu.op, back ? "dy" : "x", product, p->type);
+    if (back) set_operand(&gelu, gelu.op, "db", (tri_tensor){db, 1, cols}, TRI_F32);
+    if (back) hand_over(&gelu, gelu.op, "x", &k, "h");
+    run_with(&p->table, &gelu, p->type);
+    expect_same(&k, back ? "db" : "h", back ? (void *)db : h);
+    expect_cast(&p->table, &k, "s", y);
+    kernel_call_close(&k);
+    free(h), free(y), free(db);
+}
+
+static void norm_case(const kernel_case *at, void *context) {
+    parts *p = context;
+    int back = at->op == TRI_OP_dropout_add_norm_scaled_din;
+    kernel_call k, norm;
+    kernel_case of = *at;
+    of.op = back ? TRI_OP_dropout_add_norm_din : TRI_OP_dropout_add_norm;
+    kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
+    kernel_call_open_mixed(&norm, &of, p->type, TRI_F32, 0.1f, 0, 0);
+    kernel_call_run(&k, &p->table, 2);
+    const tri_op_row *row = tri__op_row(of.op);
+    for (int a = 0; a < row->n_args; a++)
+        if (tri__access_reads(row->arg[a].access)) hand_over(&norm.call, of.op, row->arg[a].name, &k, row->arg[a].name);
+    run_with(&p->table, &norm.call, p->type);
+    for (int a = back; a < row->n_args; a++) /* dx has become q */
+        if (tri__access_writes(row->arg[a].access)) expect_same(&k, row->arg[a].name, norm.call.t[a].data);
+    expect_cast(&p->table, &k, "sq", norm.call.t[0].data);
+    kernel_call_close(&k), kernel_call_close(&norm);
+}
+
+static void test_fused(void **state) {
+    (void)state;
+    static const kernel_grid gelu[] = {{"linear_gelu_scaled linear_gelu_scaled_din", "T=0,1,16,32 O=16,20 I=16,33"}};
+    static const kernel_grid norm[] = {{NORMS_SCALED, "T=0,1,16,32 H=16,20,100"}};
+    for (int i = 0; i < 6; i++) {
+        parts p = {.type = types[i / 2]};
+        tri__device_find(devices[i % 2])->kernels(&p.table);
+        if (i % 2) kernel_cases(gelu, 1, gelu_case, &p); /* device cpu's gelu is another function */
+        kernel_cases(norm, 1, norm_case, &p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_e5m2),    cmocka_unit_test(test_cast),  cmocka_unit_test(test_cast_of_extremes),
         cmocka_unit_test(test_history), cmocka_unit_test(test_check), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

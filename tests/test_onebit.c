@@ -191,7 +191,7 @@ static void keep_state(const tiny *t, const tri_exec *exec, const char *prefix, 
 static void keep_numbers(const tiny *t, const tri_exec *exec, const char *prefix, float *all) {
     const tri_state *s = state_of(t, prefix);
     for (int u = 0; s && u < t->model.n_units; u++) {
-        TRI_ASSERT(s->per_param && tri__range_count(s->held[u]) == t->model.unit[u].n);
+        TRI_ASSERT(s->each.n && tri__range_count(s->held[u]) == t->model.unit[u].n);
         memcpy(all + t->model.unit[u].first, tri__exec_slot(exec, 0, s->slot[u]),
                (size_t)t->model.unit[u].n * sizeof *all);
     }
