@@ -10,7 +10,11 @@
 
 enum { PHASES = 3 }; /* forward, gradients of inputs, of weights */
 
+/* Products of FP8 training. */
+static int is_scaled(tri_op op) { return op >= TRI_OP_linear_scaled && op <= TRI_OP_linear_gelu_scaled_din; }
+
 static double flops_of(const tri_hardware *h, const tri_program *program, const tri_instr *instr) {
+    if (is_scaled((tri_op)instr->op)) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
     int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_din ||
                   instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||

@@ -116,6 +116,13 @@ static const struct sibling {
     {TRI_OP_linear_int8_dw, TRI_OP_linear_dw, 1},
     {TRI_OP_linear_gelu_int8, TRI_OP_linear_int8, 1},
     {TRI_OP_linear_gelu_fp8, TRI_OP_linear_fp8, 1},
+    {TRI_OP_linear_scaled, TRI_OP_linear, TRI_FP8_TIME},
+    {TRI_OP_linear_scaled_din, TRI_OP_linear_din, TRI_FP8_TIME},
+    {TRI_OP_linear_scaled_dw, TRI_OP_linear_dw, TRI_FP8_TIME},
+    {TRI_OP_linear_gelu_scaled, TRI_OP_linear_gelu, TRI_FP8_TIME},
+    {TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_gelu_din, TRI_FP8_TIME},
+    {TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, 1.2}, /* by the bytes that they write */
+    {TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, 1},
     {TRI_OP_attention_din, TRI_OP_attention_din_db, 1},
     {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
     {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */
@@ -171,6 +178,7 @@ double tri__curve_seconds(const tri_hardware *h, const tri_kernel_call *call) {
         if (siblings[i].op == call->op) {
             tri_kernel_call like = *call;
             like.op = siblings[i].like;
+            if (call->op == TRI_OP_linear_scaled_dw) like.dtype = TRI_BF16; /* only its result may be fp32 */
             seconds = siblings[i].times * tri__curve_seconds(h, &like);
         }
     return seconds < 0 ? -1 : seconds;
