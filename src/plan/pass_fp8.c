@@ -30,36 +30,38 @@ typedef enum kind { WEIGHT, INPUT, GRADIENT } kind;
 
 /* ---- Which products, in `forward` ---- */
 
-static int is_layer(const tri_pass *pass, const char *unit) {
-    for (int b = 0; b < pass->model->n_encoders; b++) {
+/* The layer of an encoder that a unit is: 0 for the first and the last, which stay in the computing type, 1 for those
+ * between; -1: none. */
+static int layer_of(const tri_network *model, const char *unit) {
+    for (int b = 0; b < model->n_encoders; b++) {
         const char *name = tri__branch_name(b);
         size_t length = strlen(name);
         long long layer;
         int end = 0;
         if (strncmp(unit, name, length) != 0 || sscanf(unit + length, ".layer.%lld%n", &layer, &end) != 1) continue;
-        return !unit[length + (size_t)end] && layer > 0 && layer < pass->model->encoder[b].num_hidden_layers - 1;
+        if (unit[length + (size_t)end]) return -1; /* its experts */
+        return layer > 0 && layer < model->encoder[b].num_hidden_layers - 1;
     }
-    return 0;
+    return -1;
 }
 
-/* Dims of a rank's share of a weight, which may be several parameters in a row, such as query, key and value. */
-static int fits(const tri_pass *pass, int view) {
-    const tri_slot *s = &pass->program->slot[view];
-    const tri_param *param = &pass->model->param[tri__forward_param(pass, pass->program, view)];
-    int tp = pass->in->mesh.tp;
-    int64_t out = s->rows.add / (param->share == TRI_SHARE_ROWS ? tp : 1),
-            in = s->cols / (param->share == TRI_SHARE_COLS ? tp : 1);
-    return out % UNIT == 0 && in % UNIT == 0;
+tri_fp8_weight tri__fp8_weight(const tri_network *model, int tp, const tri_param *param) {
+    int layer = layer_of(model, model->unit[param->unit].name);
+    int64_t out = param->shape.dim[0] / (param->share == TRI_SHARE_ROWS ? tp : 1),
+            in = param->shape.dim[1] / (param->share == TRI_SHARE_COLS ? tp : 1);
+    if (layer < 0 || !tri__weight_quantizes(param->name, &param->shape) || strstr(param->name, ".router."))
+        return TRI_FP8_NONE;
+    return layer == 0 ? TRI_FP8_AT_END : out % UNIT || in % UNIT ? TRI_FP8_RAGGED : TRI_FP8_TAKEN;
 }
 
+/* A weight may be several parameters in a row, such as query, key and value, which are alike. */
 static int is_marked(const tri_pass *pass, const tri_instr *instr) {
     const tri_program *program = pass->program;
-    if (instr->op != TRI_OP_linear || instr->unit < 0 || !is_layer(pass, program->unit[instr->unit])) return 0;
+    if (instr->op != TRI_OP_linear || tri__unit_encoder(program, instr->unit) < 0) return 0;
     tri_sym rows = program->slot[TRI_SLOT(instr, linear, x)].rows.sym;
-    int w = TRI_SLOT(instr, linear, w);
-    const char *name = pass->model->param[tri__forward_param(pass, program, w)].name;
-    return (rows == TRI_SYM_T0 || rows == TRI_SYM_T1) && !strstr(name, ".router.") && fits(pass, w) &&
-           tri__is_quantized(pass, w);
+    int w = TRI_SLOT(instr, linear, w), param = tri__forward_param(pass, program, w);
+    return (rows == TRI_SYM_T0 || rows == TRI_SYM_T1) && tri__is_quantized(pass, w) &&
+           tri__fp8_weight(pass->model, pass->in->mesh.tp, &pass->model->param[param]) == TRI_FP8_TAKEN;
 }
 
 tri_status tri__mark_fp8(tri_pass *pass) {

@@ -362,6 +362,14 @@ tri_status tri__pass_waits(tri_pass *pass);
 int tri__forward_param(const tri_pass *pass, const tri_program *from, int view);
 /* For `forward`: marks the operations whose factors are to be quantised (attr.bits). */
 void tri__mark_quantized(tri_pass *pass);
+/* What FP8 training does with a parameter, of which `tp` ranks have a share each. */
+typedef enum tri_fp8_weight {
+    TRI_FP8_NONE,    /* not the weight of a dense layer of an encoder */
+    TRI_FP8_AT_END,  /* of the first or the last layer */
+    TRI_FP8_RAGGED,  /* a dim of a rank's share is not a multiple of 16 */
+    TRI_FP8_TAKEN
+} tri_fp8_weight;
+tri_fp8_weight tri__fp8_weight(const tri_network *model, int tp, const tri_param *param);
 /* For `forward`: marks those of FP8 training; TRI_USAGE where the model has none. */
 tri_status tri__mark_fp8(tri_pass *pass);
 /* For `forward`: whether a weight may be quantised: none of its parameters is in float_layers. */

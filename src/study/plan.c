@@ -4,6 +4,7 @@
 #include "engine/coding.h"
 #include "engine/facts.h"
 #include "engine/memory_fit.h"
+#include "engine/products.h"
 #include "engine/staging.h"
 #include "program/text.h"
 #include "study/rows.h"
@@ -147,6 +148,7 @@ tri_status tri__study_open(const tri_settings *settings, const tri_log *log, con
     TRI_TRY(open_planning(settings, log, stop, beside, out));
     TRI_TRY(tri__engine_plan_all(&out->engine, &out->all));
     if (out->engine.train >= 0) tri__coding_say(&out->engine.in, &out->all.of[TRI_TRAIN], log);
+    tri__products_say(&out->engine.in, NULL, log);
     tri__context_say(&out->engine.context_form, &out->engine.in, log);
     if (out->engine.train < 0 || is_simulated(settings, &out->engine)) return TRI_OK; /* the simulation says it */
     return tri__staging_say(settings, &out->engine.in, &out->all.of[TRI_TRAIN], NULL, log);

@@ -8,6 +8,7 @@
 #include "engine/metrics.h"
 #include "engine/mfu.h"
 #include "engine/memory_fit.h"
+#include "engine/products.h"
 #include "engine/staging.h"
 #include "engine/tune.h"
 #include "plan/layer_gates.h"
@@ -157,6 +158,7 @@ static tri_status open_engine(tri_session *s) {
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
+    if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
     if (s->lead && s->engine.plan.train.average)
