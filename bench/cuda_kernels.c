@@ -119,6 +119,26 @@ static const shape shapes[] = {
     {"linear_fp8", "Tt Oh Ii", 0, 0, 0, 0},
     {"linear_int8_din", "Tt Oi Ih", 0, 0, 0, 0},
     {"linear_int8_dw", "Tt Oi Ih", 0, 0, 0, 1},
+    /* of training in 8 bits */
+    {"fp8_cast", "Tt Ih", 0, 0, 0, 0},
+    {"fp8_cast", "Tt Iq", 0, 0, 0, 0},
+    {"fp8_cast", "Tt Ii", 0, 0, 0, 0},
+    {"linear_scaled", "Tt Oq Ih", 0, 0, 0, 0},
+    {"linear_scaled", "Tt Oh Ih", 0, 0, 0, 0},
+    {"linear_scaled", "Tt Oi Ih", 0, 0, 0, 0},
+    {"linear_scaled", "Tt Oh Ii", 0, 0, 0, 0},
+    {"linear_gelu_scaled", "Tt Oi Ih", 0, 0, 0, 0},
+    {"dropout_add_norm_scaled", "Tt Hh", 0, 0, 0, 0},
+    {"dropout_add_norm_scaled_din", "Tt Hh", 0, 0, 0, 1},
+    {"linear_gelu_scaled_din", "Tt Oh Ii", 0, 0, 0, 1},
+    {"linear_scaled_din", "Tt Oh Ii", 0, 0, 0, 0},
+    {"linear_scaled_din", "Tt Oi Ih", 0, 0, 1, 0},
+    {"linear_scaled_din", "Tt Oh Ih", 0, 0, 0, 0},
+    {"linear_scaled_din", "Tt Oq Ih", 0, 0, 1, 0},
+    {"linear_scaled_dw", "Tt Oh Ii", 0, 0, 0, 1},
+    {"linear_scaled_dw", "Tt Oi Ih", 0, 0, 0, 1},
+    {"linear_scaled_dw", "Tt Oh Ih", 0, 0, 0, 1},
+    {"linear_scaled_dw", "Tt Oq Ih", 0, 0, 0, 1},
     /* of other optimizers, and of transfers in fewer bits */
     {"adamw", "K100000000", 0, 0, 0, 1},
     {"adam", "K100000000", 0, 0, 0, 1},
@@ -200,11 +220,11 @@ static void make_noise(bench *b) {
         state = state * 1664525u + 1013904223u;
         wide[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
         half[i] = tri__to_bf16(wide[i]);
-        byte[i] = (uint8_t)(state >> 24 & 0xBF); /* as e4m3: no NaN */
+        byte[i] = (uint8_t)(state >> 24 & 0xBF); /* as e4m3 or e5m2: no NaN */
     }
     b->noise[TRI_F32] = wide;
     b->noise[TRI_BF16] = half;
-    b->noise[TRI_I8] = b->noise[TRI_F8_E4M3] = byte;
+    b->noise[TRI_I8] = b->noise[TRI_F8_E4M3] = b->noise[TRI_F8_E5M2] = byte;
 }
 
 static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
@@ -215,6 +235,11 @@ static void copy_in(bench *b, void *to, const void *from, size_t bytes) {
 static void fill(bench *b, const shape *at, const char *name, tri_dtype dtype, const tri_tensor *t) {
     int ring = strncmp(at->op, "attention_part", 14) == 0;
     int64_t n = t->rows * t->cols, size = (int64_t)tri__dtype_bytes(dtype);
+    if (dtype == TRI_F32 && n == 1 && name[0] == 's') { /* a scale */
+        const float scale = 16;
+        copy_in(b, t->data, &scale, sizeof scale);
+        return;
+    }
     if (dtype != TRI_I32) {
         for (int64_t i = 0; i < n && b->noise[dtype]; i += NOISE)
             copy_in(b, (char *)t->data + i * size, b->noise[dtype], (size_t)((n - i < NOISE ? n - i : NOISE) * size));
@@ -292,6 +317,7 @@ static double time_shape(bench *b, const shape *at) {
         tri_tensor *t = &call.t[k];
         int type = row->arg[k].dtype;
         tri_dtype dtype = type >= 0 ? (tri_dtype)type
+                          : call.op == TRI_OP_fp8_cast && k != TRI_ARG(fp8_cast, x) ? TRI_F8_E4M3
                           : type == TRI_DTYPE_ANY && strcmp(row->arg[k].name, "copy") != 0 && at->wide_sums ? TRI_F32
                                                                                                             : TRI_BF16;
         t->rows = extent(b, at, row->arg[k].dims[0]), t->cols = extent(b, at, strchr(row->arg[k].dims, ',')[1]);

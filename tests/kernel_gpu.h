@@ -1,8 +1,9 @@
 /* kernel_gpu.h - one call of one kernel of the CUDA plug-in, and its results beside those of device "reference".
  *
  * Tolerance, fp32: as test_kernels.c. 16-bit types: a few roundings of the type's mantissa. Operations of integers and
- * codes have one result: the same bits, rounded once to 16-bit types. Sums of e4m3 products have fewer bits than
- * fp32. */
+ * codes have one result: the same bits, rounded once to 16-bit types. Sums of 8-bit products have fewer bits than
+ * fp32. Of 8-bit floating-point numbers as many may differ by one step as the rounding of what they are made from moves
+ * across a boundary: 1 % of fp32, 10 % of 16-bit types. */
 #ifndef TESTS_KERNEL_GPU_H
 #define TESTS_KERNEL_GPU_H
 
@@ -78,7 +79,8 @@ typedef struct tolerance {
 } tolerance;
 
 static inline tolerance tolerance_of(tri_op op, tri_dtype type) {
-    if (type == TRI_F32 && (op == TRI_OP_linear_fp8 || op == TRI_OP_linear_gelu_fp8))
+    if (type == TRI_F32 && (op == TRI_OP_linear_fp8 || op == TRI_OP_linear_gelu_fp8 ||
+                            (op >= TRI_OP_linear_scaled && op <= TRI_OP_linear_gelu_scaled_din)))
         return (tolerance){1e-2, 2e-3, 2e-3};
     if (type == TRI_BF16 && (op == TRI_OP_attention_din || op == TRI_OP_attention_din_db ||
                              op == TRI_OP_attention_sparse_din || op == TRI_OP_attention_part_din ||
@@ -93,11 +95,15 @@ static inline tolerance tolerance_of(tri_op op, tri_dtype type) {
 
 static inline void compare(const kernel_call *got, const kernel_call *want, int arg, tolerance limit) {
     double difference = 0, norm = 0, least = fmax(KERNEL_SMALL, kernel_sum_scale(want, arg)), largest = least;
-    int64_t n = operand_count(want, arg);
+    int64_t n = operand_count(want, arg), steps = 0, most_steps = 1 + n / (got->type == TRI_F32 ? 100 : 10);
     char text[160];
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(kernel_value(want, arg, i)));
     for (int64_t i = 0; i < n; i++) {
         double a = kernel_value(got, arg, i), b = kernel_value(want, arg, i);
+        if (a != b && fabs(a - b) <= kernel_step_8_bits(want, arg, fmax(fabs(a), fabs(b)))) {
+            if (++steps > most_steps) kernel_call_fail(got, arg, "too much of it is rounded differently");
+            continue;
+        }
         if (!(fabs(a - b) <= limit.relative * fabs(b) + limit.of_largest * largest)) {
             snprintf(text, sizeof text, "%s: element %lld is %.9g, not %.9g", tri__dtype_name(got->type), (long long)i,
                      a, b);
@@ -114,7 +120,7 @@ static inline void compare(const kernel_call *got, const kernel_call *want, int 
 static inline int is_exact(tri_op op, int arg) {
     if (op == TRI_OP_pack || op == TRI_OP_unpack || op == TRI_OP_unpack_sum || op == TRI_OP_momentum_out) return 1;
     if (op == TRI_OP_route && (arg == TRI_ARG(route, choice) || arg == TRI_ARG(route, from))) return 1;
-    if (op == TRI_OP_dispatch) return 1;
+    if (op == TRI_OP_dispatch || (op >= TRI_OP_fp8_cast && op <= TRI_OP_fp8_history)) return 1;
     return op == TRI_OP_embed_int8 || op == TRI_OP_row_max || op == TRI_OP_quantize_int8 || op == TRI_OP_quantize_fp8 ||
            op == TRI_OP_linear_int8 || (op == TRI_OP_linear_gelu_int8 && arg == TRI_ARG(linear_gelu_int8, h));
 }
@@ -152,6 +158,30 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
     }
     for (int i = 0; i < 3; i++) kernel_call_close(&got[i]);
     kernel_call_close(&want);
+}
+
+/* All ways of calling one case: dropout off and on, all sums into operands off and on, optional outputs there and left
+ * out; without dropout also keys and a factor. */
+static inline void try_case(const kernel_case *at, void *context) {
+    gpu *g = context;
+    const tri_op_row *row = tri__op_row(at->op);
+    unsigned sums = 0, optional = 0;
+    int loose = 0, key = tri__op_arg(at->op, "key");
+    for (int a = 0; a < row->n_args; a++) {
+        if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
+        if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;
+        if (tri__access_writes(row->arg[a].access) && row->arg[a].optional) optional |= 1u << a;
+    }
+    if (at->op == TRI_OP_concat_din) optional = 0; /* a part that is left out has no columns */
+    for (int on = 0; on <= (key >= 0); on++) {
+        unsigned keys = on ? 0 : kernel_case_spare(at);
+        float p = on ? 0.3f : 0;
+        try_variant(g, at, g->type, p, 0, keys);
+        if (sums) try_variant(g, at, g->type, p, sums, keys);
+        if (optional) try_variant(g, at, g->type, p, 0, keys | optional);
+        if (loose && g->type != TRI_F32) try_variant(g, at, TRI_F32, p, on ? 0 : sums, keys);
+    }
+    g->seen[at->op]++;
 }
 
 static inline int open_gpu(gpu *g) {

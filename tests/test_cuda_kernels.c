@@ -13,30 +13,6 @@
 
 static gpu *the_gpu; /* made by main, before the tests */
 
-/* All ways of calling one case: dropout off and on, all sums into operands off and on, optional outputs there and left
- * out; without dropout also keys and a factor. */
-static void try_case(const kernel_case *at, void *context) {
-    gpu *g = context;
-    const tri_op_row *row = tri__op_row(at->op);
-    unsigned sums = 0, optional = 0;
-    int loose = 0, key = tri__op_arg(at->op, "key");
-    for (int a = 0; a < row->n_args; a++) {
-        if (row->arg[a].access == TRI_ACCESS_A) sums |= 1u << a;
-        if (row->arg[a].access == TRI_ACCESS_A && row->arg[a].dtype == TRI_DTYPE_ANY) loose = 1;
-        if (tri__access_writes(row->arg[a].access) && row->arg[a].optional) optional |= 1u << a;
-    }
-    if (at->op == TRI_OP_concat_din) optional = 0; /* a part that is left out has no columns */
-    for (int on = 0; on <= (key >= 0); on++) {
-        unsigned keys = on ? 0 : kernel_case_spare(at);
-        float p = on ? 0.3f : 0;
-        try_variant(g, at, g->type, p, 0, keys);
-        if (sums) try_variant(g, at, g->type, p, sums, keys);
-        if (optional) try_variant(g, at, g->type, p, 0, keys | optional);
-        if (loose && g->type != TRI_F32) try_variant(g, at, TRI_F32, p, on ? 0 : sums, keys);
-    }
-    g->seen[at->op]++;
-}
-
 /* Sizes that the GPU's kernels have of their own: tiles of 64 and 128 rows, heads of up to 64 and up to 128 columns,
  * rows that warps hold.
  */

@@ -22,7 +22,7 @@ typedef struct tri_product_shape {
     int32_t bias;               /* 1: a vector is added to each column */
     int32_t add;                /* 1: D is added to */
     int32_t align;              /* bytes: the smallest of all operands */
-    int32_t unused;
+    int32_t b_type;             /* of B, where it is not that of A; else 0 */
 } tri_product_shape;
 
 typedef struct tri_wisdom_entry {

@@ -22,6 +22,7 @@ extern "C" {
 typedef __nv_bfloat16 bf16;
 typedef __half f16;
 typedef __nv_fp8_e4m3 e4m3;
+typedef __nv_fp8_e5m2 e5m2;
 
 enum { WARP = 32, WIDE = 8 }; /* threads; elements that a thread moves at a time */
 

@@ -8,7 +8,8 @@
 enum {
     SHAPES = 4096,      /* entries of the table */
     CANDIDATES = 16, ROUNDS = 5, MOST_RUNS = 16,
-    NOISE_THREADS = 256
+    NOISE_THREADS = 256,
+    FAST_GRADIENTS = 0
 };
 #define WORTH_FLOPS 1e9 /* smaller products take microseconds with any algorithm */
 #define WORTH_GAIN 0.98 /* of the first guess's time: smaller differences are noise */
@@ -37,6 +38,7 @@ static cudaDataType_t type_of(int dtype) {
     case TRI_I8: return CUDA_R_8I;
     case TRI_I32: return CUDA_R_32I;
     case TRI_F8_E4M3: return CUDA_R_8F_E4M3;
+    case TRI_F8_E5M2: return CUDA_R_8F_E5M2;
     default: return CUDA_R_16F;
     }
 }
@@ -65,11 +67,17 @@ static void describe_batch(cublasLtMatrixLayoutOpaque_t *layout, int32_t batch, 
 static void describe(const product *p, lt_product *lt) {
     const tri_product_shape *s = &p->shape;
     cublasOperation_t turned = CUBLAS_OP_T;
-    int8_t fast_sums = 1; /* of e4m3, as the matrix instructions make them */
+    int b_type = s->b_type ? s->b_type : s->type;
+    /* of e4m3, as the matrix instructions make them; those of gradients, which meet e5m2: in fp32 */
+    int8_t fast_sums = b_type == TRI_F8_E4M3 || FAST_GRADIENTS;
     if (s->type == TRI_I8) cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I);
     else cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (s->type == TRI_F8_E4M3)
+    if (s->type == TRI_F8_E4M3) {
         cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast_sums, sizeof fast_sums);
+        if (p->factor)
+            cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &p->factor,
+                                           sizeof p->factor);
+    }
     if (s->a_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
     if (s->b_turned) cublasLtMatmulDescSetAttribute(&lt->desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned);
     if (p->bias) {
@@ -79,7 +87,7 @@ static void describe(const product *p, lt_product *lt) {
     }
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
     cublasLtMatrixLayoutInit(&lt->a, type_of(s->type), s->a_turned ? k : m, s->a_turned ? m : k, p->lda);
-    cublasLtMatrixLayoutInit(&lt->b, type_of(s->type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
+    cublasLtMatrixLayoutInit(&lt->b, type_of(b_type), s->b_turned ? n : k, s->b_turned ? k : n, p->ldb);
     cublasLtMatrixLayoutInit(&lt->d, type_of(s->out), m, n, p->ldd);
     if (!p->batch) return;
     describe_batch(&lt->a, p->batch, p->next_a);

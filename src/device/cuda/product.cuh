@@ -12,6 +12,7 @@ typedef struct product {
     tri_product_shape shape;
     const void *a, *b, *bias; /* bias [m] or NULL */
     void *d;
+    const float *factor;      /* [1] on the device: of the product of 8-bit factors; NULL: 1 */
     int64_t lda, ldb, ldd;    /* ldd is m unless set */
     int tokens_in_k;          /* 1: k counts tokens, 0: n does */
     size_t taken;             /* bytes at the end of the library's workspace that hold operands */

@@ -226,6 +226,7 @@ WGMMA_TYPE(bf16, "bf16");
 WGMMA_TYPE(f16, "f16");
 WGMMA_8(int8_t, uint32_t, "+r", "s32.s8.s8", "");
 WGMMA_8(e4m3, float, "+f", "f32.e4m3.e4m3", ", 1, 1");
+WGMMA_8(e5m2, float, "+f", "f32.e5m2.e4m3", ", 1, 1"); /* only A: a gradient by weights */
 #endif
 
 /* Four 8 x 8 matrices of 16-bit values to shared memory; thread 8 i + r gives the address of row r of matrix i. */

@@ -1,0 +1,325 @@
+/* scaled_product.cu - the dense layer before GELU, and the gradient back through both, with 8-bit factors and results,
+ * in one product each. product_tiles.cuh says how it works. Warps that finish results have 32 rows by 64 columns at a
+ * time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both orders. */
+#include "device/cuda/scaled_product.cuh"
+#include "device/cuda/gelu.cuh"
+#include "device/cuda/product.cuh"
+#include "device/cuda/product_tiles.cuh"
+
+/* Registers are per thread: of the groups that multiply, those that finish and the one that fetches. */
+enum {
+    STEP = ROW_BYTES, /* of the summed dimension */
+    GROUPS = 2,       /* that multiply; their rows are finished in turn */
+    END_WARPS = 8,    /* keep up with the products, and leave registers for instructions of 128 columns */
+    HALVES = 2,       /* of a tile's columns, one for each instruction */
+    RUN = 32,                          /* rows that a warp finishes at once, of a box */
+    PARTS = GROUP_ROWS / RUN,          /* of a column's sum over a tile's rows */
+    THREADS = (PRODUCT_WARPS + END_WARPS) * WARP + GROUP,
+    PRODUCT_REGISTERS = 160,
+    END_REGISTERS = 64,
+    FETCH_REGISTERS = 32,
+    TOGETHER = 2, /* rows of h that are read ahead */
+    /* Biases of a tile's columns come with its first step. They are used after its last one, when at most STAGES
+     * further steps, of as many tiles at most, have been fetched. */
+    SIDES = STAGES + 1,
+    SIDES_AT = BARRIERS_AT + ATOM_BYTES,
+    SIDE_BYTES = COLS * 2,
+    SCALED_BYTES = SIDES_AT + SIDES * SIDE_BYTES + ATOM_BYTES
+};
+
+struct scaled_tiles {
+    fp8_tensor to;
+    const void *b;         /* [cols] or NULL */
+    const float *sx, *sw;  /* [1] */
+    void *h;               /* [rows, cols] or NULL */
+    float *part;           /* [PARTS * blocks_for(rows, ROWS), cols] */
+    int64_t rows;
+    int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
+};
+
+static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, ROWS) * PARTS; }
+
+#if TRI_HOPPER
+struct scaled_room : product_room<END_WARPS, GROUPS> {
+    __device__ __forceinline__ uint32_t biases(int side) const {
+        return base + SIDES_AT + (uint32_t)(side * SIDE_BYTES);
+    }
+};
+
+/* One thread fetches all steps of all tiles. */
+static __device__ __forceinline__ void fetch_all(const scaled_tiles &a, const CUtensorMap *x, const CUtensorMap *w,
+                                                 const scaled_room &m) {
+    ring<STAGES> stage = {0, 0};
+    ring<SIDES> side = {0, 0};
+    int rank = (int)cluster_rank();
+    for (int tile = first_tile(); tile < a.tiles; tile += tiles_further(), side.advance()) {
+        tile_place at = place_of(a.across, tile);
+        for (int step = 0; step < a.steps; step++, stage.advance()) {
+            uint32_t full = m.full(stage.slot), half = m.w(stage.slot) + (uint32_t)(rank * (W_BYTES / CLUSTER)),
+                     biases = a.b && step == 0 ? (uint32_t)min((int)COLS, a.cols - at.col) * 2 : 0;
+            wait_for(m.empty(stage.slot), stage.lap ^ 1);
+            expect_bytes(full, STAGE_BYTES + biases);
+            if (biases) fetch_run((const char *)a.b + 2 * (int64_t)at.col, biases, m.biases(side.slot), full);
+            fetch_tile(x, (int)at.row, step * STEP, m.x(stage.slot), full);
+            fetch_tile_for_both(w, at.col + rank * (COLS / CLUSTER), step * STEP, half, full);
+        }
+    }
+}
+
+/* A warp's 16 rows of results, in as many halves as one instruction produces. */
+typedef struct scaled_sums {
+    enum { EACH = COLS / 2 / HALVES };
+    float half[HALVES][EACH];
+    __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
+} scaled_sums;
+
+/* Scales sums, adds the bias and rounds this warp's 16 rows into boxes. A thread has rows g and g + 8 of the warp's, and
+ * pairs of columns, 8 apart. The factor is a power of two: only the addition rounds. */
+template <typename T, bool BIAS>
+static __device__ __forceinline__ void put_results(const scaled_room &m, int side, float factor,
+                                                   const scaled_sums &d) {
+    int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16;
+    uint32_t biases = settled(m.biases(side) + (uint32_t)(lane % 4 * 4));
+#pragma unroll
+    for (int k = 0; k < COLS / 16; k++) {
+        uint32_t four[4];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            uint32_t two = BIAS ? load_4(biases + 32 * k + 16 * j) : 0;
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                float first = d.at(8 * k + 4 * j + 2 * h), second = d.at(8 * k + 4 * j + 2 * h + 1);
+                four[2 * j + h] = BIAS ? pair_of(T(), fmaf(first, factor, wide_half(T(), two, 0)),
+                                                 fmaf(second, factor, wide_half(T(), two, 1)))
+                                       : pair_of(T(), first * factor, second * factor);
+            }
+        }
+        store_matrices(m.results(k / 4) + piece_at(row + lane % 16, k % 4 * 2 + lane / 16), four);
+    }
+}
+
+template <typename F, typename T, bool BIAS>
+static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const scaled_room &m) {
+    ring<STAGES> stage = {0, 0};
+    ring<SIDES> side = {0, 0};
+    int group = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / GROUP, 0); /* warp-uniform for the compiler, too */
+    uint32_t lap = 0;
+    float factor = 1.0f / *a.sx / *a.sw;
+    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
+        scaled_sums d;
+        int before = 0;
+        for (int step = 0; step < a.steps; step++, stage.advance()) {
+            wait_for(m.full(stage.slot), stage.lap);
+            uint32_t x = tile_at(m.x(stage.slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))),
+                     w = tile_at(m.w(stage.slot));
+            wgmma_begin();
+#pragma unroll
+            for (int k = 0; k < ROW_BYTES / 32; k++)
+#pragma unroll
+                for (int i = 0; i < HALVES; i++)
+                    wgmma<F>::template run<0, 0>(d.half[i], tile(x, k * 32), tile(w, i * (W_BYTES / 2) + k * 32),
+                                                 step > 0 || k > 0);
+            wgmma_commit();
+            if (step > 0) {
+                wgmma_wait<1>();
+                m.leave(before);
+            }
+            before = stage.slot;
+        }
+        wgmma_wait<0>();
+#pragma unroll
+        for (int i = 0; i < HALVES; i++) pin(d.half[i]);
+        m.leave(before);
+        wait_for(m.taken(group), lap ^ 1);
+        put_results<T, BIAS>(m, side.slot, factor, d);
+        arrive(m.made(group));
+    }
+}
+
+/* 8 rows by 8 columns of a thread: the first of each in the tensor; the row in the box; whether they exist. */
+typedef struct end_place {
+    int64_t row, col;
+    uint32_t box;
+    int first, there;
+} end_place;
+
+static __device__ __forceinline__ end_place end_of(const scaled_tiles &a, const scaled_room &m, int tile, int group) {
+    int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS, box = warp % BOXES;
+    tile_place place = place_of(a.across, tile);
+    end_place p;
+    p.first = group * GROUP_ROWS + warp / BOXES * RUN + lane / 8 * WIDE;
+    p.row = place.row + p.first, p.col = place.col + box * PANEL + lane % 8 * WIDE, p.box = m.results(box);
+    p.there = p.row < a.rows && p.col < a.cols;
+    return p;
+}
+
+/* Each warp finishes one box's RUN rows of each group. */
+template <typename T>
+static __device__ __forceinline__ void end_forward(const scaled_tiles &a, const scaled_room &m) {
+    uint32_t lap = 0, largest = 0;
+    float s = *a.to.s;
+    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1)
+#pragma unroll 1
+        for (int group = 0; group < GROUPS; group++) {
+            end_place p = end_of(a, m, number, group);
+            pack<T, WIDE> x[WIDE];
+            uint2 row[WIDE];
+            wait_for(m.made(group), lap);
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) x[i] = result_at<T>(p.box, p.first + i, threadIdx.x % 8);
+            arrive(m.taken(group));
+            if (!p.there) continue;
+            T *h = (T *)a.h + p.row * a.cols + p.col;
+#pragma unroll
+            for (int i = 0; i < WIDE; i++) {
+                float of[WIDE];
+                pack<T, WIDE> value;
+                if (a.h) pass_on(h + (int64_t)i * a.cols, x[i]);
+#pragma unroll
+                for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
+                value.set(of);
+                largest = max(largest, largest_of(value));
+                row[i] = eight_bytes<e4m3>(value, s);
+            }
+            put_tile(a.to, p.row, p.col, row);
+        }
+    __syncwarp();
+    raise(a.to.most, largest);
+}
+
+/* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
+ * column. */
+static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part, int there) {
+#pragma unroll
+    for (int k = 0; k < WIDE; k++)
+#pragma unroll
+        for (int other = WIDE; other < WARP; other *= 2) sum[k] += __shfl_xor_sync(0xFFFFFFFFu, sum[k], other);
+    if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
+}
+
+/* The same for one group's rows of a gradient; `sum` [8] of the values before they become bytes, in row order. What lies
+ * beyond the last row or column is 0. */
+template <typename T>
+static __device__ __forceinline__ void end_rows_din(const scaled_tiles &a, const scaled_room &m, const end_place &p,
+                                                    int group, uint32_t lap, float s, float (&sum)[WIDE],
+                                                    uint32_t &largest) {
+    const T *h = (const T *)a.h + p.row * a.cols + p.col;
+    pack<T, WIDE> ahead[TOGETHER] = {};
+    uint2 row[WIDE];
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++)
+        if (p.there) ahead[i] = packed<WIDE>(h + (int64_t)i * a.cols);
+    wait_for(m.made(group), lap);
+#pragma unroll
+    for (int first = 0; first < WIDE; first += TOGETHER) {
+        pack<T, WIDE> x[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) x[i] = ahead[i];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++)
+            if (p.there && first + TOGETHER + i < WIDE)
+                ahead[i] = packed<WIDE>(h + (int64_t)(first + TOGETHER + i) * a.cols);
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            pack<T, WIDE> dy = result_at<T>(p.box, p.first + first + i, threadIdx.x % 8), value;
+            float of[WIDE];
+#pragma unroll
+            for (int k = 0; k < WIDE; k++) of[k] = gelu_din_op<T>::at(dy.at(k), x[i].at(k));
+            value.set(of);
+            largest = max(largest, largest_of(value));
+            row[first + i] = eight_bytes<e5m2>(value, s);
+#pragma unroll
+            for (int k = 0; k < WIDE; k++) sum[k] = __fadd_rn(sum[k], value.at(k)); /* never fused into an FMA */
+        }
+    }
+    arrive(m.taken(group));
+    if (p.there) put_tile(a.to, p.row, p.col, row);
+}
+
+template <typename T>
+static __device__ __forceinline__ void end_gradient(const scaled_tiles &a, const scaled_room &m) {
+    uint32_t lap = 0, largest = 0;
+    int warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
+    float s = *a.to.s;
+    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
+        float sum[WIDE] = {};
+#pragma unroll 1
+        for (int group = 0; group < GROUPS; group++) {
+            end_place p = end_of(a, m, number, group);
+            end_rows_din<T>(a, m, p, group, lap, s, sum, largest);
+        }
+        tile_place place = place_of(a.across, number);
+        int col = (int)end_of(a, m, number, 0).col;
+        put_sums(sum, a.part + (place.row / ROWS * PARTS + warp / BOXES) * a.cols + col,
+                 place.row < a.rows && col < a.cols);
+    }
+    raise(a.to.most, largest);
+}
+#endif
+
+template <typename F, typename T, bool GRADIENT>
+static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
+    scaled_kernel(scaled_tiles a, const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w) {
+#if TRI_HOPPER
+    extern __shared__ char raw[];
+    scaled_room m = {{(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES}};
+    if (threadIdx.x == 0) m.init();
+    cluster_sync();
+    int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARP, 0); /* warp-uniform for the compiler, too */
+    if (warp < PRODUCT_WARPS) {
+        more_registers<PRODUCT_REGISTERS>();
+        multiply_all<F, T, !GRADIENT>(a, m);
+    } else if (warp < PRODUCT_WARPS + END_WARPS) {
+        fewer_registers<END_REGISTERS>();
+        if constexpr (GRADIENT) end_gradient<T>(a, m);
+        else end_forward<T>(a, m);
+    } else {
+        fewer_registers<FETCH_REGISTERS>();
+        if (threadIdx.x == (PRODUCT_WARPS + END_WARPS) * WARP) fetch_all(a, &x, &w, m);
+    }
+    __syncwarp();
+    cluster_sync(); /* the other block may still copy to this one */
+#endif
+}
+
+template <typename F, typename T, bool GRADIENT>
+static void launch(const tri_call *call, const scaled_tiles &a, const CUtensorMap &x, const CUtensorMap &w,
+                   const char *where) {
+    auto *kernel = scaled_kernel<F, T, GRADIENT>;
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SCALED_BYTES), where);
+    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, SCALED_BYTES, stream(call)>>>(
+        a, x, w);
+    launched(call, where);
+}
+
+/* Whether shapes, types, alignment and the GPU suit; fills `a` and the maps then. */
+static int fits(const tri_call *call, const gelu_layer *of, int x_type, scaled_tiles *a, CUtensorMap *x,
+                CUtensorMap *w) {
+    a->to = of->to, a->b = of->b, a->sx = of->sx, a->sw = of->sw, a->h = of->h, a->rows = of->to.rows;
+    a->cols = (int)of->to.cols, a->steps = (int)blocks_for(of->in, STEP), a->across = (int)blocks_for(a->cols, COLS);
+    a->tiles = (int)blocks_for(a->rows, ROWS * CLUSTER) * a->across;
+    return of->type != TRI_F32 && is_hopper(call) && of->in > 0 && of->in % 16 == 0 && a->cols % 16 == 0 &&
+           a->cols >= COLS / 2 && a->rows >= LEAST_ROWS && fp8_wide(of->to) && aligned(of->b) && aligned(of->h) &&
+           aligned(of->x) && aligned(of->w) &&
+           tri__cuda_describe_tiles(tri__cuda(call), x, x_type, of->x, a->rows, of->in, ROWS) &&
+           tri__cuda_describe_tiles(tri__cuda(call), w, TRI_F8_E4M3, of->w, a->cols, of->in, COLS / CLUSTER);
+}
+
+int scaled_gelu_product(const tri_call *call, const gelu_layer *of, const char *where) {
+    scaled_tiles a = {};
+    CUtensorMap x, w;
+    if (!fits(call, of, TRI_F8_E4M3, &a, &x, &w)) return 0;
+    if (of->type == TRI_BF16) launch<e4m3, bf16, false>(call, a, x, w, where);
+    else launch<e4m3, f16, false>(call, a, x, w, where);
+    return 1;
+}
+
+int scaled_gelu_din_product(const tri_call *call, const gelu_layer *of, float *part, const char *where) {
+    scaled_tiles a = {};
+    CUtensorMap x, w;
+    if (parts_of(of->to.rows) > GELU_MOST_PARTS || !fits(call, of, TRI_F8_E5M2, &a, &x, &w)) return 0;
+    a.part = part;
+    if (of->type == TRI_BF16) launch<e5m2, bf16, true>(call, a, x, w, where);
+    else launch<e5m2, f16, true>(call, a, x, w, where);
+    return parts_of(a.rows);
+}
