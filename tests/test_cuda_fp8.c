@@ -63,7 +63,6 @@ static void extreme_numbers(void **state) {
 
 /* ---- Sizes of training ---- */
 
-static double byte_value(const kernel_call *k, int arg, int64_t i) { return kernel_value(k, arg, i); }
 static double scale(const kernel_call *k, int arg) { return kernel_value(k, arg, 0); }
 
 /* Row i of operand a times row j of operand b, both of n bytes; `size`: the sum of sizes. */
@@ -71,7 +70,7 @@ static double dot(const kernel_call *k, int a, int64_t i, int b, int64_t j, int6
     double sum = 0;
     *size = 0;
     for (int64_t c = 0; c < n; c++) {
-        double term = byte_value(k, a, i * n + c) * byte_value(k, b, j * n + c);
+        double term = kernel_value(k, a, i * n + c) * kernel_value(k, b, j * n + c);
         sum += term, *size += fabs(term);
     }
     return sum;
@@ -82,7 +81,8 @@ static const struct product_row {
     tri_op op;
     int y, x, w, sx, sw, b; /* operands; b: the bias, or -1 */
 } products[] = {
-#define OF(op, y, x, w, sx, sw) TRI_OP_##op, TRI_ARG(op, y), TRI_ARG(op, x), TRI_ARG(op, w), TRI_ARG(op, sx), TRI_ARG(op, sw)
+#define OF(op, y, x, w, sx, sw) \
+    TRI_OP_##op, TRI_ARG(op, y), TRI_ARG(op, x), TRI_ARG(op, w), TRI_ARG(op, sx), TRI_ARG(op, sw)
     {OF(linear_scaled, y, x, w, sx, sw), TRI_ARG(linear_scaled, b)},
     {OF(linear_scaled_din, dx, dy, w, sdy, sw), -1},
     {OF(linear_scaled_dw, dw, dy, x, sdy, sx), -1},
@@ -102,9 +102,9 @@ static void check_products(const kernel_call *k, const struct product_row *row, 
         sum /= factor, size /= factor;
         if (row->b >= 0) sum += kernel_value(k, row->b, i % y->cols);
         if (acc) {
-            const char *before = k->before[row->y] + GUARD;
-            sum += operand_dtype(k, row->y) == TRI_F32 ? (double)((const float *)(const void *)before)[i]
-                                                       : (double)tri__from_bf16(((const uint16_t *)(const void *)before)[i]);
+            const void *before = k->before[row->y] + GUARD;
+            sum += operand_dtype(k, row->y) == TRI_F32 ? ((const float *)before)[i]
+                                                       : tri__from_bf16(((const uint16_t *)before)[i]);
         }
         double got = kernel_value(k, row->y, i);
         if (!(fabs(got - sum) <= 0x1p-8 * fabs(sum) + 4e-4 * size)) {

@@ -65,6 +65,17 @@ static __device__ __forceinline__ void put_tile(const fp8_tensor &to, int64_t t,
     for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.turned + (c + i) * to.between + t) = row[i];
 }
 
+/* `turned` of rows t .. t + 7 and columns c .. c + 7, from rows of bytes in shared memory, `pitch` apart. */
+static __device__ __forceinline__ void put_turned(const fp8_tensor &to, int64_t t, int64_t c, const uint8_t *bytes,
+                                                  int pitch) {
+    uint2 row[WIDE];
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) row[i] = *reinterpret_cast<const uint2 *>(bytes + i * pitch);
+    turn_8(row);
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) *reinterpret_cast<uint2 *>(to.turned + (c + i) * to.between + t) = row[i];
+}
+
 /* Operands of a call as its destination, with the shape of operand `like`. */
 static inline fp8_tensor fp8_operands(const tri_call *call, int like, int q, int turned, int most, int s) {
     int64_t rows = call->t[like].rows, cols = call->t[like].cols;

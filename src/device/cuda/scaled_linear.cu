@@ -1,7 +1,7 @@
-/* scaled_linear.cu - dense layers of training in 8 bits and their gradients (ops_fp8.def). Both factors of every product
- * are contiguous along the summed dimension, as Hopper's tensor cores want them. Products are cuBLASLt's; those that
- * GELU follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the library does not
- * take there is a plain kernel. */
+/* scaled_linear.cu - dense layers of training in 8 bits and their gradients (ops_fp8.def). Both factors of every
+ * product are contiguous along the summed dimension, as Hopper's tensor cores want them. Products are cuBLASLt's; those
+ * that GELU follows are our own (scaled_product.cu) where shapes suit. For widths and alignments that the library does
+ * not take there is a plain kernel. */
 #include "device/cuda/product.cuh"
 #include "device/cuda/scaled_product.cuh"
 
@@ -63,8 +63,7 @@ static void multiply_scaled(const tri_call *call, const scaled_layer &a, const c
     launched(call, where);
 }
 
-/* The layer of three operands [rows, cols], [rows, in] and [cols, in], and their scales; `flipped`: both factors are
- * turned, so that their columns are what a layer's rows are. */
+/* The layer of three operands and their scales, without its shape and bias. */
 static scaled_layer layer_of(const tri_call *call, int y, int x, int w, int sx, int sw) {
     scaled_layer a = {};
     a.x = call->t[x].data, a.w = call->t[w].data, a.y = call->t[y].data;
@@ -154,7 +153,8 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
         gelu.acc = (unsigned)(adds(call, ARG(db)) || first > 0) << TRI_ARG(gelu_din_db, db);
         gelu.work = work;
         put_rows(&gelu, TRI_ARG(gelu_din_db, x), call, ARG(h), first, a.rows);
-        gelu.t[TRI_ARG(gelu_din_db, db)] = call->t[ARG(db)], gelu.dtype[TRI_ARG(gelu_din_db, db)] = call->dtype[ARG(db)];
+        gelu.t[TRI_ARG(gelu_din_db, db)] = call->t[ARG(db)];
+        gelu.dtype[TRI_ARG(gelu_din_db, db)] = call->dtype[ARG(db)];
         for (int k : {TRI_ARG(gelu_din_db, dx), TRI_ARG(gelu_din_db, dy)})
             gelu.t[k] = tri_tensor{run.at, a.rows, a.cols}, gelu.dtype[k] = call->dtype[ARG(h)];
         call->table->run[TRI_OP_gelu_din_db][call->dtype[ARG(h)]](&gelu);

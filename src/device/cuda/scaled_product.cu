@@ -73,8 +73,8 @@ typedef struct scaled_sums {
     __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
 } scaled_sums;
 
-/* Scales sums, adds the bias and rounds this warp's 16 rows into boxes. A thread has rows g and g + 8 of the warp's, and
- * pairs of columns, 8 apart. The factor is a power of two: only the addition rounds. */
+/* Scales sums, adds the bias and rounds this warp's 16 rows into boxes. A thread has rows g and g + 8 of the warp's,
+ * and pairs of columns, 8 apart. The factor is a power of two: only the addition rounds. */
 template <typename T, bool BIAS>
 static __device__ __forceinline__ void put_results(const scaled_room &m, int side, float factor,
                                                    const scaled_sums &d) {
@@ -197,8 +197,8 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part,
     if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
 }
 
-/* The same for one group's rows of a gradient; `sum` [8] of the values before they become bytes, in row order. What lies
- * beyond the last row or column is 0. */
+/* The same for one group's rows of a gradient; `sum` [8] of the values before they become bytes, in row order. What
+ * lies beyond the last row or column is 0. */
 template <typename T>
 static __device__ __forceinline__ void end_rows_din(const scaled_tiles &a, const scaled_room &m, const end_place &p,
                                                     int group, uint32_t lap, float s, float (&sum)[WIDE],

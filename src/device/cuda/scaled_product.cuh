@@ -5,8 +5,8 @@
 #include "device/cuda/columns.cuh"
 #include "device/cuda/fp8.cuh"
 
-/* v [rows, cols] = x [rows, in] w [cols, in]^T / (sx * sw) + b, rounded. Forward: h = v, `to` is gelu(v). Gradient: `to`
- * is v * gelu'(h). */
+/* v [rows, cols] = x [rows, in] w [cols, in]^T / (sx * sw) + b, rounded. Forward: h = v, `to` is gelu(v). Gradient:
+ * `to` is v * gelu'(h). */
 typedef struct gelu_layer {
     fp8_tensor to;
     const void *x, *w, *b; /* b [cols]; NULL in the gradient */
