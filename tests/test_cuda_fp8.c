@@ -167,7 +167,7 @@ static void check_gelu_din(const kernel_call *k) {
     }
     for (int s = 0; s < 8; s++) { /* sums of whole columns */
         int64_t c = s == 0 ? 0 : s == 1 ? q->cols - 1 : (int64_t)(next_random(&random) % (uint64_t)q->cols);
-        double sum = (double)((float *)(void *)(k->before[ARG(db)] + GUARD))[c] * (k->call.acc != 0), sizes = fabs(sum);
+        double sum = k->call.acc ? (double)((float *)(void *)(k->before[ARG(db)] + GUARD))[c] : 0, sizes = fabs(sum);
         for (int64_t t = 0; t < q->rows; t++) {
             double g = gelu_slope(kernel_value(k, ARG(h), t * q->cols + c)) *
                        dot(k, ARG(dy), t, ARG(w), c, in, &size) / factor;

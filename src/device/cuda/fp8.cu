@@ -21,7 +21,7 @@ static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, con
     int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     int64_t t = (int64_t)(blockIdx.x / across) * TILE + warp / 2 * WARP_ROWS + lane / 8 * WIDE,
             c = (int64_t)(blockIdx.x % across) * TILE + warp % 2 * WARP_COLS + lane % 8 * WIDE;
-    uint32_t largest = 0;
+    fp8_largest<T> largest;
     if (t < to.rows && c < to.cols) {
         pack<T, WIDE> from[WIDE];
         uint2 row[WIDE];
@@ -31,12 +31,12 @@ static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, con
 #pragma unroll
         for (int i = 0; i < WIDE; i++) {
             pack<T, WIDE> value = value_of<T, GELU>(from[i]);
-            largest = max(largest, largest_of(value));
+            largest.see(value);
             row[i] = eight_bytes<Q>(value, s);
         }
         put_tile(to, t, c, row);
     }
-    raise(to.most, largest);
+    raise(to.most, largest.word());
 }
 
 /* Any shape, any alignment: an element each. */

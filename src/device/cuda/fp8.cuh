@@ -20,6 +20,25 @@ static inline int fp8_wide(const fp8_tensor &to) {
            (uintptr_t)to.turned % WIDE == 0;
 }
 
+/* The largest |x| that a thread has met; NaN if one was. `word`: as size_of. */
+template <typename T> struct fp8_largest {
+    uint32_t size = 0;
+    __device__ __forceinline__ void see(const pack<T, WIDE> &x) { size = max(size, largest_of(x)); }
+    __device__ __forceinline__ uint32_t word() const { return size; }
+};
+/* The same of 16-bit types, two at a time. */
+template <typename Pair> struct fp8_largest_pair {
+    Pair most = {};
+    template <typename T> __device__ __forceinline__ void see(const pack<T, WIDE> &x) {
+#pragma unroll
+        for (int i = 0; i < WIDE / 2; i++)
+            most = __hmax2_nan(most, __habs2(*reinterpret_cast<const Pair *>(&x.word[i])));
+    }
+    __device__ __forceinline__ uint32_t word() const { return max(size_of(wide(most.x)), size_of(wide(most.y))); }
+};
+template <> struct fp8_largest<bf16> : fp8_largest_pair<__nv_bfloat162> {};
+template <> struct fp8_largest<f16> : fp8_largest_pair<__half2> {};
+
 /* Raises `most` to the largest of a warp's sizes, words of size_of. Most warps only read it: it grows, so one that was
  * read late is too small at worst. */
 static __device__ __forceinline__ void raise(float *most, uint32_t size) {

@@ -8,8 +8,7 @@
 enum {
     SHAPES = 4096,      /* entries of the table */
     CANDIDATES = 16, ROUNDS = 5, MOST_RUNS = 16,
-    NOISE_THREADS = 256,
-    FAST_GRADIENTS = 0
+    NOISE_THREADS = 256
 };
 #define WORTH_FLOPS 1e9 /* smaller products take microseconds with any algorithm */
 #define WORTH_GAIN 0.98 /* of the first guess's time: smaller differences are noise */
@@ -68,8 +67,7 @@ static void describe(const product *p, lt_product *lt) {
     const tri_product_shape *s = &p->shape;
     cublasOperation_t turned = CUBLAS_OP_T;
     int b_type = s->b_type ? s->b_type : s->type;
-    /* of e4m3, as the matrix instructions make them; those of gradients, which meet e5m2: in fp32 */
-    int8_t fast_sums = b_type == TRI_F8_E4M3 || FAST_GRADIENTS;
+    int8_t fast_sums = !p->tokens_in_k; /* of 8 bits, as the matrix instructions make them; over tokens in fp32 */
     if (s->type == TRI_I8) cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I);
     else cublasLtMatmulDescInit(&lt->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (s->type == TRI_F8_E4M3) {

@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(TILES *W *WARP) norm_scaled_kernel(norm
     extern __shared__ uint8_t bytes[]; /* [GATHERED, pitch] */
     int tile = threadIdx.x / (W * WARP), pitch = (int)a.cols + PAD;
     int64_t first = (int64_t)blockIdx.x * GATHERED;
-    uint32_t largest = 0;
+    fp8_largest<T> largest;
     float s = *to.s;
 #pragma unroll 1
     for (int row = tile * WIDE; row < tile * WIDE + WIDE; row++)
@@ -43,11 +43,11 @@ static __global__ void __launch_bounds__(TILES *W *WARP) norm_scaled_kernel(norm
             [](float x, int turn) { return tile_sum<W>(x, turn); },
             [&](int c, const pack<T, WIDE> &y) {
                 uint2 eight = eight_bytes<e4m3>(y, s);
-                largest = max(largest, largest_of(y));
+                largest.see(y);
                 *reinterpret_cast<uint2 *>(to.q + (first + row) * to.cols + c) = eight;
                 *reinterpret_cast<uint2 *>(bytes + row * pitch + c) = eight;
             });
-    raise(to.most, largest);
+    raise(to.most, largest.word());
     if (!to.turned) return;
     __syncthreads();
     for (int i = threadIdx.x; i < (int)a.cols / WIDE * TILES; i += TILES * W * WARP) {
@@ -119,13 +119,13 @@ template <typename T> struct bytes_end {
     uint8_t *bytes; /* [GATHERED, DIN_PITCH] of the warp */
     int64_t begin;  /* the run's first row */
     float s;
-    uint32_t largest;
+    fp8_largest<T> largest;
     int64_t last;   /* the row after the run's */
     __device__ __forceinline__ pack<T, WIDE> put(int64_t t, int c, const float (&value)[WIDE]) {
         pack<T, WIDE> dx;
         dx.set(value);
         uint2 eight = eight_bytes<e5m2>(dx, s);
-        largest = max(largest, largest_of(dx));
+        largest.see(dx);
         *reinterpret_cast<uint2 *>(to.q + t * to.cols + c) = eight;
         *reinterpret_cast<uint2 *>(bytes + (int)(t % GATHERED) * DIN_PITCH + threadIdx.x % WARP * WIDE) = eight;
         return dx;
@@ -151,9 +151,9 @@ static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2)
     norm_scaled_din_kernel(norm_din_args a, fp8_tensor to, int64_t size) {
     extern __shared__ uint8_t bytes[];
     int64_t begin = blockIdx.x * size, last = min(begin + size, a.rows);
-    bytes_end<T> end = {to, bytes + threadIdx.x / WARP * (GATHERED * DIN_PITCH), begin, *to.s, 0, last};
+    bytes_end<T> end = {to, bytes + threadIdx.x / WARP * (GATHERED * DIN_PITCH), begin, *to.s, {}, last};
     norm_din_run<T>(a, run_of_rows{begin, last}, end);
-    raise(to.most, end.largest);
+    raise(to.most, end.largest.word());
 }
 
 /* 0: nothing was done, since shapes or types are not supported. */

@@ -6,19 +6,16 @@
 #include "device/cuda/product.cuh"
 #include "device/cuda/product_tiles.cuh"
 
-/* Registers are per thread: of the groups that multiply, those that finish and the one that fetches. */
 enum {
     STEP = ROW_BYTES, /* of the summed dimension */
     GROUPS = 2,       /* that multiply; their rows are finished in turn */
-    END_WARPS = 8,    /* keep up with the products, and leave registers for instructions of 128 columns */
+    END_WARPS = 7,    /* that finish; another one fetches */
     HALVES = 2,       /* of a tile's columns, one for each instruction */
-    RUN = 32,                          /* rows that a warp finishes at once, of a box */
-    PARTS = GROUP_ROWS / RUN,          /* of a column's sum over a tile's rows */
-    THREADS = (PRODUCT_WARPS + END_WARPS) * WARP + GROUP,
-    PRODUCT_REGISTERS = 160,
-    END_REGISTERS = 64,
-    FETCH_REGISTERS = 32,
-    TOGETHER = 2, /* rows of h that are read ahead */
+    RUN = 32,         /* rows that a warp finishes at once, of a box */
+    RUNS = BOXES * GROUP_ROWS / RUN, /* of a group's rows */
+    THREADS = (PRODUCT_WARPS + END_WARPS + 1) * WARP,
+    PRODUCT_REGISTERS = 160, /* of a thread that multiplies; of the others */
+    OTHER_REGISTERS = 96,
     /* Biases of a tile's columns come with its first step. They are used after its last one, when at most STAGES
      * further steps, of as many tiles at most, have been fetched. */
     SIDES = STAGES + 1,
@@ -32,12 +29,12 @@ struct scaled_tiles {
     const void *b;         /* [cols] or NULL */
     const float *sx, *sw;  /* [1] */
     void *h;               /* [rows, cols] or NULL */
-    float *part;           /* [PARTS * blocks_for(rows, ROWS), cols] */
+    float *part;           /* [blocks_for(rows, RUN), cols] */
     int64_t rows;
     int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
 };
 
-static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, ROWS) * PARTS; }
+static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, RUN); }
 
 #if TRI_HOPPER
 struct scaled_room : product_room<END_WARPS, GROUPS> {
@@ -98,6 +95,11 @@ static __device__ __forceinline__ void put_results(const scaled_room &m, int sid
     }
 }
 
+/* The second group begins when the first has multiplied for a step: so one rounds its results while the other
+ * multiplies. */
+static __device__ __forceinline__ void start_later() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+static __device__ __forceinline__ void start_other() { asm volatile("bar.arrive 1, 256;" ::: "memory"); }
+
 template <typename F, typename T, bool BIAS>
 static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const scaled_room &m) {
     ring<STAGES> stage = {0, 0};
@@ -105,6 +107,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     int group = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / GROUP, 0); /* warp-uniform for the compiler, too */
     uint32_t lap = 0;
     float factor = 1.0f / *a.sx / *a.sw;
+    if (group) start_later();
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
         scaled_sums d;
         int before = 0;
@@ -124,6 +127,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
                 wgmma_wait<1>();
                 m.leave(before);
             }
+            if (!group && number == first_tile() && step == min(1, a.steps - 1)) start_other();
             before = stage.slot;
         }
         wgmma_wait<0>();
@@ -136,6 +140,20 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     }
 }
 
+/* Runs of RUN rows of a box, which the warps that finish take in turn: a group's rows have RUNS of them. Since RUNS is
+ * no multiple of the number of warps, another warp has one more each time. */
+typedef struct end_turn {
+    int turn; /* the first run's warp */
+    __device__ __forceinline__ int first() const {
+        int warp = (int)threadIdx.x / WARP - PRODUCT_WARPS - turn;
+        return warp < 0 ? warp + END_WARPS : warp;
+    }
+    __device__ __forceinline__ void advance() {
+        turn += RUNS % END_WARPS;
+        if (turn >= END_WARPS) turn -= END_WARPS;
+    }
+} end_turn;
+
 /* 8 rows by 8 columns of a thread: the first of each in the tensor; the row in the box; whether they exist. */
 typedef struct end_place {
     int64_t row, col;
@@ -143,49 +161,43 @@ typedef struct end_place {
     int first, there;
 } end_place;
 
-static __device__ __forceinline__ end_place end_of(const scaled_tiles &a, const scaled_room &m, int tile, int group) {
-    int lane = threadIdx.x % WARP, warp = (int)threadIdx.x / WARP - PRODUCT_WARPS, box = warp % BOXES;
+static __device__ __forceinline__ end_place end_of(const scaled_tiles &a, const scaled_room &m, int tile, int group,
+                                                   int run) {
+    int lane = threadIdx.x % WARP;
     tile_place place = place_of(a.across, tile);
     end_place p;
-    p.first = group * GROUP_ROWS + warp / BOXES * RUN + lane / 8 * WIDE;
-    p.row = place.row + p.first, p.col = place.col + box * PANEL + lane % 8 * WIDE, p.box = m.results(box);
+    p.first = group * GROUP_ROWS + run / BOXES * RUN + lane / 8 * WIDE;
+    p.row = place.row + p.first, p.col = place.col + run % BOXES * PANEL + lane % 8 * WIDE, p.box = m.results(run % BOXES);
     p.there = p.row < a.rows && p.col < a.cols;
     return p;
 }
 
-/* Each warp finishes one box's RUN rows of each group. */
-template <typename T>
-static __device__ __forceinline__ void end_forward(const scaled_tiles &a, const scaled_room &m) {
-    uint32_t lap = 0, largest = 0;
-    float s = *a.to.s;
-    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1)
-#pragma unroll 1
-        for (int group = 0; group < GROUPS; group++) {
-            end_place p = end_of(a, m, number, group);
-            pack<T, WIDE> x[WIDE];
-            uint2 row[WIDE];
-            wait_for(m.made(group), lap);
+/* h, and GELU of it. */
+template <typename T> struct end_forward {
+    fp8_largest<T> largest;
+    __device__ __forceinline__ void run(const scaled_tiles &a, const scaled_room &m, const end_place &p, int group,
+                                        uint32_t lap, float s, float *) {
+        pack<T, WIDE> x[WIDE];
+        uint2 row[WIDE];
+        wait_for(m.made(group), lap);
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) x[i] = result_at<T>(p.box, p.first + i, threadIdx.x % 8);
-            arrive(m.taken(group));
-            if (!p.there) continue;
-            T *h = (T *)a.h + p.row * a.cols + p.col;
+        for (int i = 0; i < WIDE; i++) x[i] = result_at<T>(p.box, p.first + i, threadIdx.x % 8);
+        if (!p.there) return;
+        T *h = (T *)a.h + p.row * a.cols + p.col;
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) {
-                float of[WIDE];
-                pack<T, WIDE> value;
-                if (a.h) pass_on(h + (int64_t)i * a.cols, x[i]);
+        for (int i = 0; i < WIDE; i++) {
+            float of[WIDE];
+            pack<T, WIDE> value;
+            if (a.h) pass_on(h + (int64_t)i * a.cols, x[i]);
 #pragma unroll
-                for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
-                value.set(of);
-                largest = max(largest, largest_of(value));
-                row[i] = eight_bytes<e4m3>(value, s);
-            }
-            put_tile(a.to, p.row, p.col, row);
+            for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
+            value.set(of);
+            largest.see(value);
+            row[i] = eight_bytes<e4m3>(value, s);
         }
-    __syncwarp();
-    raise(a.to.most, largest);
-}
+        put_tile(a.to, p.row, p.col, row);
+    }
+};
 
 /* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
  * column. */
@@ -197,63 +209,55 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part,
     if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
 }
 
-/* The same for one group's rows of a gradient; `sum` [8] of the values before they become bytes, in row order. What
- * lies beyond the last row or column is 0. */
-template <typename T>
-static __device__ __forceinline__ void end_rows_din(const scaled_tiles &a, const scaled_room &m, const end_place &p,
-                                                    int group, uint32_t lap, float s, float (&sum)[WIDE],
-                                                    uint32_t &largest) {
-    const T *h = (const T *)a.h + p.row * a.cols + p.col;
-    pack<T, WIDE> ahead[TOGETHER] = {};
-    uint2 row[WIDE];
+/* The product times GELU's slope, and its sums over the run's rows, in their order. h is read before the product is
+ * there. What lies beyond the last row or column is 0. */
+template <typename T> struct end_gradient {
+    fp8_largest<T> largest;
+    __device__ __forceinline__ void run(const scaled_tiles &a, const scaled_room &m, const end_place &p, int group,
+                                        uint32_t lap, float s, float *part) {
+        const T *h = (const T *)a.h + p.row * a.cols + p.col;
+        pack<T, WIDE> x[WIDE] = {};
+        float sum[WIDE] = {};
+        uint2 row[WIDE];
+        if (p.there)
 #pragma unroll
-    for (int i = 0; i < TOGETHER; i++)
-        if (p.there) ahead[i] = packed<WIDE>(h + (int64_t)i * a.cols);
-    wait_for(m.made(group), lap);
+            for (int i = 0; i < WIDE; i++) x[i] = packed<WIDE>(h + (int64_t)i * a.cols);
+        wait_for(m.made(group), lap);
 #pragma unroll
-    for (int first = 0; first < WIDE; first += TOGETHER) {
-        pack<T, WIDE> x[TOGETHER];
-#pragma unroll
-        for (int i = 0; i < TOGETHER; i++) x[i] = ahead[i];
-#pragma unroll
-        for (int i = 0; i < TOGETHER; i++)
-            if (p.there && first + TOGETHER + i < WIDE)
-                ahead[i] = packed<WIDE>(h + (int64_t)(first + TOGETHER + i) * a.cols);
-#pragma unroll
-        for (int i = 0; i < TOGETHER; i++) {
-            pack<T, WIDE> dy = result_at<T>(p.box, p.first + first + i, threadIdx.x % 8), value;
+        for (int i = 0; i < WIDE; i++) {
+            pack<T, WIDE> dy = result_at<T>(p.box, p.first + i, threadIdx.x % 8), value;
             float of[WIDE];
 #pragma unroll
             for (int k = 0; k < WIDE; k++) of[k] = gelu_din_op<T>::at(dy.at(k), x[i].at(k));
             value.set(of);
-            largest = max(largest, largest_of(value));
-            row[first + i] = eight_bytes<e5m2>(value, s);
+            largest.see(value);
+            row[i] = eight_bytes<e5m2>(value, s);
 #pragma unroll
             for (int k = 0; k < WIDE; k++) sum[k] = __fadd_rn(sum[k], value.at(k)); /* never fused into an FMA */
         }
+        if (p.there) put_tile(a.to, p.row, p.col, row);
+        put_sums(sum, part + p.col, p.row - threadIdx.x % WARP / 8 * WIDE < a.rows && p.col < a.cols);
     }
-    arrive(m.taken(group));
-    if (p.there) put_tile(a.to, p.row, p.col, row);
-}
+};
 
-template <typename T>
-static __device__ __forceinline__ void end_gradient(const scaled_tiles &a, const scaled_room &m) {
-    uint32_t lap = 0, largest = 0;
-    int warp = (int)threadIdx.x / WARP - PRODUCT_WARPS;
+template <class End> static __device__ __forceinline__ void end_all(const scaled_tiles &a, const scaled_room &m) {
+    uint32_t lap = 0;
+    end_turn turn = {0};
+    End end;
     float s = *a.to.s;
-    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
-        float sum[WIDE] = {};
+    for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1)
 #pragma unroll 1
-        for (int group = 0; group < GROUPS; group++) {
-            end_place p = end_of(a, m, number, group);
-            end_rows_din<T>(a, m, p, group, lap, s, sum, largest);
+        for (int group = 0; group < GROUPS; group++, turn.advance()) {
+#pragma unroll 1
+            for (int run = turn.first(); run < RUNS; run += END_WARPS) {
+                int64_t part = place_of(a.across, number).row / RUN + (group * GROUP_ROWS / RUN + run / BOXES);
+                end.run(a, m, end_of(a, m, number, group, run), group, lap, s, a.part + part * a.cols);
+            }
+            wait_for(m.made(group), lap); /* a warp without a run must not be a lap ahead */
+            arrive(m.taken(group));
         }
-        tile_place place = place_of(a.across, number);
-        int col = (int)end_of(a, m, number, 0).col;
-        put_sums(sum, a.part + (place.row / ROWS * PARTS + warp / BOXES) * a.cols + col,
-                 place.row < a.rows && col < a.cols);
-    }
-    raise(a.to.most, largest);
+    __syncwarp();
+    raise(a.to.most, end.largest.word());
 }
 #endif
 
@@ -269,13 +273,11 @@ static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
     if (warp < PRODUCT_WARPS) {
         more_registers<PRODUCT_REGISTERS>();
         multiply_all<F, T, !GRADIENT>(a, m);
-    } else if (warp < PRODUCT_WARPS + END_WARPS) {
-        fewer_registers<END_REGISTERS>();
-        if constexpr (GRADIENT) end_gradient<T>(a, m);
-        else end_forward<T>(a, m);
     } else {
-        fewer_registers<FETCH_REGISTERS>();
+        fewer_registers<OTHER_REGISTERS>();
         if (threadIdx.x == (PRODUCT_WARPS + END_WARPS) * WARP) fetch_all(a, &x, &w, m);
+        else if (warp < PRODUCT_WARPS + END_WARPS)
+            end_all<typename std::conditional<GRADIENT, end_gradient<T>, end_forward<T>>::type>(a, m);
     }
     __syncwarp();
     cluster_sync(); /* the other block may still copy to this one */

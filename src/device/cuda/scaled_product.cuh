@@ -17,7 +17,7 @@ typedef struct gelu_layer {
 } gelu_layer;
 
 enum {
-    GELU_PART_SUMS = 3,
+    GELU_PART_SUMS = 4,
     GELU_MOST_PARTS = GELU_PART_SUMS * COLUMN_SMS * COLUMN_EACH
 }; /* in COLUMN_WORK(GELU_PART_SUMS) bytes of scratch */
 
