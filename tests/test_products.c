@@ -132,6 +132,7 @@ static void test_tiles_and_blocks(void **state) {
     try_variants(137, 400, 20);
     try_variants(17, 100, 772);
     try_variants(16, 48, 1161);
+    try_variants(270, 801, 36); /* of AVX-512's tiles 24, in 3 columns: taken column by column */
 }
 
 int main(void) {

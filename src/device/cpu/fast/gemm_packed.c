@@ -1,14 +1,16 @@
 /* gemm_packed.c - products by packed panels and a kernel in registers (Goto and van de Geijn, 2008). For each block of
  * k, threads pack both matrices, synchronise, and take tiles of the result. In a tile one panel, of A or of B, stays in
- * the L1 cache and the tile's panels of the other in L2. Rows of A that are contiguous in k need no packing if the
- * kernel can read them in place, which saves up to a fifth of the time when the result is narrow. A panel of B that
- * only one tile uses is packed by that tile, into the L1 cache, just before its use: with few rows, reading B once is
- * most of the work. Rows that do not take part are left out when panels are packed; where the rows of a panel of A are
- * not consecutive, they are gathered first, and its results distributed from a buffer. */
+ * the L1 cache and the tile's panels of the other in L2. If those are B's, consecutive tiles are below one another, so
+ * that a thread's next tile finds them there.
+ * Rows of A that are contiguous in k need no packing if the kernel can read them in place, which saves up to a fifth of
+ * the time when the result is narrow. A panel of B that only one tile uses is packed by that tile, into the L1 cache,
+ * just before its use: with few rows, reading B once is most of the work. Rows that do not take part are left out when
+ * panels are packed; where the rows of a panel of A are not consecutive, they are gathered first, and its results
+ * distributed from a buffer. */
 #include "device/cpu/fast/gemm.h"
 #include "device/cpu/fast/pack.h"
 
-/* Floats of a kernel's tile; panels packed together; number of tiles that balances the threads; minimum rows of a
+/* Floats of a kernel's tile; most panels packed together; number of tiles that balances the threads; minimum rows of a
  * tile. */
 enum { MAX_ROWS = 8, MAX_TILE = MAX_ROWS * 48, GROUP = 8, ENOUGH_TILES = 24, FEW_ROWS = 32,
        LINE = 16 /* floats of a cache line */ };
@@ -74,11 +76,10 @@ static void pack_rows_of_a(const plan *p, int64_t i, int64_t n, int64_t k0, int6
     tri__pack_rows(to, g->simd->mr, from, ld, n, size, tri__round_up(size, TRI_KERNEL_STEP), 1);
 }
 
-/* Panels i to i + GROUP - 1, if they exist, of A for k from k0. */
-static void pack_a(const plan *p, int64_t i, int64_t k0, int64_t size) {
+/* Rows `begin`, where a panel begins, to `end` - 1 of A for k from k0. */
+static void pack_a(const plan *p, int64_t begin, int64_t end, int64_t k0, int64_t size) {
     const tri_gemm *g = p->g;
     int mr = g->simd->mr;
-    int64_t begin = i * mr, end = g->m - begin < GROUP * mr ? g->m : begin + GROUP * mr;
     int64_t ld = g->ld_a ? g->ld_a : g->m;
     if (g->a_turned)
         tri__pack_columns(p->a + begin * p->block, mr, mr * p->block, g->a + begin + (g->terms ? 0 : k0 * ld), ld,
@@ -87,11 +88,10 @@ static void pack_a(const plan *p, int64_t i, int64_t k0, int64_t size) {
         if (!in_place(p, at)) pack_rows_of_a(p, at, end - at < mr ? end - at : mr, k0, size);
 }
 
-/* The same of B. */
-static void pack_b(const plan *p, int64_t i, int64_t k0, int64_t size) {
+/* The same of columns of B. */
+static void pack_b(const plan *p, int64_t begin, int64_t end, int64_t k0, int64_t size) {
     const tri_gemm *g = p->g;
     int nr = g->simd->nr;
-    int64_t begin = i * nr, end = g->n - begin < GROUP * nr ? g->n : begin + GROUP * nr;
     int64_t padded = tri__round_up(size, TRI_KERNEL_STEP);
     if (!g->b_turned)
         tri__pack_columns(p->b + begin * p->block, nr, nr * p->block, g->b + begin + (g->terms ? 0 : k0 * g->n), g->n,
@@ -178,7 +178,9 @@ static void by_rows(const plan *p, int64_t k0, int64_t size, int64_t row0, int64
 
 static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
     const tri_gemm *g = p->g;
-    int64_t row0 = index / p->tiles_across * p->tile_rows, column0 = index % p->tiles_across * p->tile_columns;
+    int64_t down = g->simd->a_stays ? index % p->tiles_down : index / p->tiles_across;
+    int64_t across = g->simd->a_stays ? index / p->tiles_down : index % p->tiles_across;
+    int64_t row0 = down * p->tile_rows, column0 = across * p->tile_columns;
     int64_t row1 = row0 + p->tile_rows < g->m ? row0 + p->tile_rows : g->m;
     int64_t column1 = column0 + p->tile_columns < g->n ? column0 + p->tile_columns : g->n;
     (g->simd->a_stays ? by_rows : by_columns)(p, k0, tri__round_up(size, TRI_KERNEL_STEP), row0, row1, column0,
@@ -190,18 +192,25 @@ static void tile(const plan *p, int64_t index, int64_t k0, int64_t size) {
         }
 }
 
+/* Rows or columns that a thread packs at a time, in panels of `width`: as many for each thread. */
+static int64_t group_of(int64_t n, int width, int threads) {
+    int64_t panels = blocks_of(n, width), turns = blocks_of(panels, (int64_t)GROUP * threads) * threads;
+    return (panels + turns - 1) / turns * width;
+}
+
 void tri__gemm_packed(const tri_gemm *g) {
     plan p = make_plan(g);
-    int mr = g->simd->mr, nr = g->simd->nr;
-    int64_t panels_a = (g->m + mr - 1) / mr, panels_b = (g->n + nr - 1) / nr, tiles = p.tiles_down * p.tiles_across;
-    int64_t blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
+    int64_t tiles = p.tiles_down * p.tiles_across, blocks = blocks_of(g->k, TRI_GEMM_BLOCK);
+    int64_t first = g->rows ? 0 : p.rows_in_place, rows = group_of(g->m - first, g->simd->mr, g->threads);
+    int64_t columns = group_of(g->n, g->simd->nr, g->threads);
 #pragma omp parallel num_threads(g->threads)
     for (int64_t block = 0; block < blocks; block++) {
         int64_t k0 = block * p.block, size = g->k - k0 < p.block ? g->k - k0 : p.block;
 #pragma omp for schedule(static) nowait
-        for (int64_t i = g->rows ? 0 : p.rows_in_place / mr; i < panels_a; i += GROUP) pack_a(&p, i, k0, size);
+        for (int64_t i = first; i < g->m; i += rows) pack_a(&p, i, i + rows < g->m ? i + rows : g->m, k0, size);
 #pragma omp for schedule(static)
-        for (int64_t i = p.packs_b ? panels_b : 0; i < panels_b; i += GROUP) pack_b(&p, i, k0, size);
+        for (int64_t i = p.packs_b ? g->n : 0; i < g->n; i += columns)
+            pack_b(&p, i, i + columns < g->n ? i + columns : g->n, k0, size);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < tiles; i++) tile(&p, i, k0, size);
     }
