@@ -51,6 +51,7 @@ typedef struct tri_ranks {
     int forks;                  /* 0: threads of this process; 1: forks of it (call before starting any thread) */
     size_t heap_bytes;          /* limit of a rank's shared heap; 0: the machine's memory */
     double progress_timeout;    /* seconds without progress after which a rank counts as hung; 0: 30; at least 0.25 */
+    double io_timeout;          /* seconds that one file call may take instead; 0: 600; at least 0.25 */
 } tri_ranks;
 typedef tri_status tri_rank_main(tri_world *world, void *argument);
 /* Runs main on n ranks and waits for all of them. Returns TRI_OK if all did, else the first failure, with its text in

@@ -391,6 +391,34 @@ static void a_busy_rank_is_no_failure(void **state) {
     free(job);
 }
 
+/* Rank 3 works on files, and answers nobody for several timeouts. */
+static tri_status act_load(tri_world *world, job *job) {
+    float data[2] = {1, 2};
+    (void)job;
+    if (tri_world_rank(world) == 3) {
+        tri__world_doing(world, TRI_DOING_LOAD, -1);
+        for (double begun = tri__clock(); tri__clock() - begun < 2;) usleep(1000);
+        tri__world_doing(world, TRI_DOING_FORWARD, 0);
+    }
+    return all_reduce(world, 2, TRI_F32, data);
+}
+
+static void a_rank_that_loads_has_the_io_timeout(void **state) {
+    (void)state;
+    job *job = run_job(act_load, 0, 0.4);
+    for (int r = 0; r < RANKS; r++)
+        if (job->status[r] != TRI_OK) fail_msg("rank %d: %s", r, job->words[r]);
+    free(job);
+    job = make_job(act_load, 0, 0.4);
+    for (int m = 0; m < 2; m++) job->segment[m].control->io_timeout = 0.8;
+    run_made(job);
+    assert_int_equal(job->status[0], TRI_DISAGREE);
+    assert_non_null(strstr(job->words[0], "rank 3"));
+    assert_non_null(strstr(job->words[0], "--io-timeout: it loads or saves files"));
+    assert_true(job->took[0] > 0.9);
+    free(job);
+}
+
 /* Rank 0 has ended while rank 3 still waits for it. */
 static tri_status act_left(tri_world *world, job *job) {
     float data[2];
@@ -514,6 +542,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_error_is_known_on_all_machines),
         cmocka_unit_test(a_machine_that_is_silent_is_reported),
         cmocka_unit_test(a_busy_rank_is_no_failure),
+        cmocka_unit_test(a_rank_that_loads_has_the_io_timeout),
         cmocka_unit_test(waiting_for_a_rank_that_left_is_an_error),
         cmocka_unit_test(short_shared_memory_is_refused),
     };

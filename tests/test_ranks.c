@@ -319,7 +319,8 @@ static void stopped_fork_is_found_and_ended(void **state) {
         board->random = (uint64_t)working;
         assert_int_equal(tri_ranks_run(&spec, stop_another, board), TRI_DISAGREE);
         assert_non_null(strstr(tri_error(), "rank 3: hangs"));
-        assert_true((strstr(tri_error(), "stopped inside a wait") == NULL) == working);
+        assert_true((strstr(tri_error(), "(inside a wait)") == NULL) == working);
+        assert_non_null(strstr(tri_error(), "its process is stopped (SIGSTOP"));
         expect_hang_found(board, 0.5);
         munmap(board, sizeof *board);
     }
@@ -428,13 +429,13 @@ static void standstill_of_all_is_no_hang(void **state) {
     assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
     for (int i = 0; i < 2; i++) tri__control_join(segment.control, i);
     atomic_store(&segment.control->line[0].waiting, 1);
-    tri__control_watch(segment.control, seen);
+    tri__control_watch(segment.control, seen, NULL, -1);
     pause_seconds(0.7);
-    tri__control_watch(segment.control, seen);
+    tri__control_watch(segment.control, seen, NULL, -1);
     assert_int_equal(tri__control_status(segment.control), TRI_OK);
     for (int i = 0; i < 10 && !atomic_load(&segment.control->abort); i++) {
         pause_seconds(0.1);
-        tri__control_watch(segment.control, seen);
+        tri__control_watch(segment.control, seen, NULL, -1);
     }
     assert_int_equal(tri__control_status(segment.control), TRI_DISAGREE);
     tri__segment_close(&segment);

@@ -350,7 +350,7 @@ static void reads_a_page_that_lies(void **state) {
         assert_true(status == TRI_OK || (status > 0 && status < 256));
         if (tri__control_failure(segment.control, &first)) assert_true(memchr(first.text, 0, TRI_FAILURE_TEXT) != NULL);
         tri__control_second(segment.control, second);
-        tri__control_watch(segment.control, seen);
+        tri__control_watch(segment.control, seen, NULL, -1);
         tri__control_wake(segment.control, NULL, 0);
     }
     assert_int_equal(how, 0);
@@ -371,7 +371,7 @@ static void believes_no_count_of_ranks(void **state) {
         assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
         segment.control->n = lies[i];
         atomic_store(&segment.control->asleep, 1);
-        tri__control_watch(segment.control, seen);
+        tri__control_watch(segment.control, seen, NULL, -1);
         tri__control_wake(segment.control, NULL, 0);
         tri__control_fail(segment.control, 1, TRI_DATA, "one");
         assert_int_equal(tri__control_status(segment.control), TRI_DATA);

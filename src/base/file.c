@@ -3,6 +3,8 @@
  * is used. */
 #include "base/file_parts.h"
 
+#include "base/file_call.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +23,10 @@ tri_status tri__fail_errno(const char *verb, const char *path, tri_status missin
 
 int tri__open_at(int at, const char *name, int flags, mode_t mode) {
     int fd;
+    tri__call_begin(TRI_CALL_OPEN, name);
     do fd = openat(at, name, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
+    tri__call_end();
     return fd;
 }
 
@@ -128,7 +132,9 @@ tri_status tri__file_read(const char *path, size_t limit, char **text, size_t *s
         goto close;
     }
     while (got < expected) {
+        tri__call_begin(TRI_CALL_READ, path);
         ssize_t part = read(fd, data + got, expected - got);
+        tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) status = tri__fail_errno("read", path, TRI_IO);
         if (part == 0) status = tri__fail(TRI_IO, "%s became shorter while it was read", path);
@@ -165,7 +171,9 @@ uint64_t tri__file_number(const char *path) {
 
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
+        tri__call_begin(TRI_CALL_WRITE, path);
         ssize_t part = write(fd, (const char *)data + done, size - done);
+        tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);
         done += (size_t)part;
@@ -175,7 +183,9 @@ tri_status tri__write_all(int fd, const void *data, size_t size, const char *pat
 
 tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, const char *path) {
     for (size_t done = 0; done < size;) {
+        tri__call_begin(TRI_CALL_WRITE, path);
         ssize_t part = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
+        tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("write", path, TRI_IO);
         done += (size_t)part;
@@ -191,6 +201,13 @@ tri_status tri__file_resize(int fd, uint64_t size, const char *path) {
 }
 
 int tri__close(int fd) { return close(fd) && errno != EINTR ? -1 : 0; }
+
+int tri__file_sync(int fd, const char *path) {
+    tri__call_begin(TRI_CALL_SYNC, path);
+    int failed = fsync(fd);
+    tri__call_end();
+    return failed;
+}
 
 /* TRI_OK if the name is free or a regular file. */
 static tri_status check_free(int at, const char *name, const char *path) {
@@ -231,10 +248,12 @@ static tri_status write_spot(const tri_spot *spot, const char *path, const void 
     TRI_TRY(check_free(spot->at, spot->name, path));
     TRI_TRY(make_sibling(spot, path, whole, &fd));
     tri_status status = tri__write_all(fd, data, size, path);
-    if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("write", path, TRI_IO);
+    if (status == TRI_OK && tri__file_sync(fd, path)) status = tri__fail_errno("write", path, TRI_IO);
     if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
+    tri__call_begin(TRI_CALL_RENAME, path);
     if (status == TRI_OK && renameat(spot->at, name, spot->at, spot->name))
         status = tri__fail_errno("write", path, TRI_IO);
+    tri__call_end();
     if (status != TRI_OK) unlinkat(spot->at, name, 0);
     return status;
 }
@@ -333,10 +352,18 @@ tri_status tri__standard_open(void) {
 
 /* ---- names ---- */
 
-int tri__file_remove(const char *path) { return unlinkat(AT_FDCWD, path, 0) && errno != ENOENT ? -1 : 0; }
+int tri__file_remove(const char *path) {
+    tri__call_begin(TRI_CALL_REMOVE, path);
+    int failed = unlinkat(AT_FDCWD, path, 0) && errno != ENOENT ? -1 : 0;
+    tri__call_end();
+    return failed;
+}
 
 int tri__path_rename(const char *from, const char *to, int exchange) {
-    return renameat2(AT_FDCWD, from, AT_FDCWD, to, exchange ? RENAME_EXCHANGE : 0);
+    tri__call_begin(TRI_CALL_RENAME, to);
+    int failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, exchange ? RENAME_EXCHANGE : 0);
+    tri__call_end();
+    return failed;
 }
 
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
@@ -347,10 +374,18 @@ int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
     return fits;
 }
 
+/* stat(), announced. */
+static int look_at(const char *path, struct stat *info) {
+    tri__call_begin(TRI_CALL_LOOK, path);
+    int failed = stat(path, info);
+    tri__call_end();
+    return failed;
+}
+
 tri_status tri__path_kind(const char *path, tri_kind *kind) {
     struct stat info;
     *kind = TRI_KIND_NONE;
-    if (stat(path, &info)) {
+    if (look_at(path, &info)) {
         int none = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG;
         return none ? TRI_OK : tri__fail_errno("look at", path, TRI_IO);
     }

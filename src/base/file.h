@@ -62,6 +62,7 @@ tri_status tri__file_resize(int fd, uint64_t size, const char *path); /* ftrunca
 int tri__close(int fd);
 /* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
 tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
+int tri__file_sync(int fd, const char *path); /* fsync: 0, or -1 and errno; `path` is for who watches (file_call.h) */
 
 /* ---- names ---- */
 

@@ -2,6 +2,8 @@
  * without following them: nothing outside is ever touched, even if the content changes concurrently. */
 #include "base/file_parts.h"
 
+#include "base/file_call.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +59,9 @@ static tri_status list_open(int fd, const char *path, tri_names *names) {
     if (!folder && own >= 0) close(own);
     while (status == TRI_OK) {
         errno = 0;
+        tri__call_begin(TRI_CALL_LIST, path);
         const struct dirent *entry = readdir(folder);
+        tri__call_end();
         if (!entry && errno)
             status = tri__fail_errno("list", path, TRI_IO); /* else the rest would be missed silently */
         if (!entry) break;
@@ -87,6 +91,13 @@ void tri__names_free(tri_names *names) {
 
 /* ---- making ---- */
 
+static int make_at(const char *path) {
+    tri__call_begin(TRI_CALL_MAKE, path);
+    int failed = mkdirat(AT_FDCWD, path, 0777);
+    tri__call_end();
+    return failed;
+}
+
 tri_status tri__folder_make(const char *path) {
     char part[TRI_PATH_MAX];
     size_t length = strlen(path);
@@ -96,7 +107,7 @@ tri_status tri__folder_make(const char *path) {
     for (size_t i = 1; i <= length; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        if (mkdirat(AT_FDCWD, part, 0777) && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        if (make_at(part) && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
         if (i < length) part[i] = '/';
     }
     tri_kind kind;
@@ -108,7 +119,7 @@ tri_status tri__folder_make(const char *path) {
 }
 
 tri_status tri__folder_create(const char *path) {
-    return mkdirat(AT_FDCWD, path, 0777) ? tri__fail_errno("create the folder", path, TRI_IO) : TRI_OK;
+    return make_at(path) ? tri__fail_errno("create the folder", path, TRI_IO) : TRI_OK;
 }
 
 tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]) {
@@ -121,18 +132,25 @@ enum { DEPTH_MAX = 16, ATTEMPTS = 4 };
 
 static tri_status empty_open(int fd, const char *path, int depth);
 
+static int unlink_at(int at, const char *name, int flags, const char *path) {
+    tri__call_begin(TRI_CALL_REMOVE, path);
+    int failed = unlinkat(at, name, flags);
+    tri__call_end();
+    return failed;
+}
+
 /* Removes `name` in the open folder `at` and its content, `depth` levels deep. `path`: the full path, for messages. A
  * missing entry was removed concurrently: not an error. */
 static tri_status remove_at(int at, const char *name, const char *path, int depth) {
     int fd = tri__open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) /* a file, or the link itself */
-        return unlinkat(at, name, 0) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
+        return unlink_at(at, name, 0, path) && errno != ENOENT ? tri__fail_errno("remove", path, TRI_IO) : TRI_OK;
     if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open the folder", path, TRI_IO);
     tri_status status = TRI_OK;
     int gone = 0;
     for (int attempt = 0; attempt < ATTEMPTS && status == TRI_OK && !gone; attempt++) { /* others may still add files */
         status = empty_open(fd, path, depth);
-        gone = status == TRI_OK && (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
+        gone = status == TRI_OK && (unlink_at(at, name, AT_REMOVEDIR, path) == 0 || errno == ENOENT);
         if (status == TRI_OK && !gone && errno != ENOTEMPTY) break;
     }
     if (status == TRI_OK && !gone) status = tri__fail_errno("remove the folder", path, TRI_IO);
@@ -149,7 +167,8 @@ static tri_status empty_open(int fd, const char *path, int depth) {
         status = tri__path_join(inner, path, names.name[i]);
         if (status != TRI_OK) break;
         if (depth > 0) status = remove_at(fd, names.name[i], inner, depth - 1);
-        else if (unlinkat(fd, names.name[i], 0) && errno != ENOENT) status = tri__fail_errno("remove", inner, TRI_IO);
+        else if (unlink_at(fd, names.name[i], 0, inner) && errno != ENOENT)
+            status = tri__fail_errno("remove", inner, TRI_IO);
     }
     tri__names_free(&names);
     return status;
@@ -181,7 +200,7 @@ tri_status tri__folder_sync(const char *path) {
     if (fd < 0) return tri__fail_errno("open the folder", path, TRI_NOINPUT);
     tri_status status = TRI_OK;
     /* EINVAL: this file system cannot sync folders. */
-    if (fsync(fd) && errno != EINVAL) status = tri__fail_errno("synchronise the folder", path, TRI_IO);
+    if (tri__file_sync(fd, path) && errno != EINVAL) status = tri__fail_errno("synchronise the folder", path, TRI_IO);
     close(fd);
     return status;
 }
@@ -195,7 +214,7 @@ tri_status tri__folder_probe(const char *path, int who) {
     TRI_TRY(tri__path_join(name, path, file));
     TRI_TRY(tri__file_own(name, TRI_OWN_FRESH, &fd));
     tri_status status = tri__write_all(fd, block, sizeof block, name);
-    if (status == TRI_OK && fsync(fd)) status = tri__fail_errno("bring to disk", name, TRI_IO);
+    if (status == TRI_OK && tri__file_sync(fd, name)) status = tri__fail_errno("bring to disk", name, TRI_IO);
     if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", name, TRI_IO);
     if (tri__file_remove(name) && status == TRI_OK) status = tri__fail_errno("remove", name, TRI_IO);
     return status;

@@ -54,13 +54,26 @@ int64_t tri__memory_total(void) {
     return bytes <= 0 ? gib : (bytes + gib - 1) / gib * gib;
 }
 
-uint64_t tri__process_ticks(int pid) {
-    char path[64], text[1024];
-    unsigned long long user, system;
+/* What follows the name in /proc/PID/stat; NULL if there is no such process. */
+static const char *process_figures(int pid, char *text, size_t size) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    tri__file_start(path, text, sizeof text);
+    tri__file_start(path, text, size);
     const char *at = strrchr(text, ')'); /* the process name before it may contain anything */
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
+    return at ? at + 1 : NULL;
+}
+
+char tri__process_state(int pid) {
+    char text[1024], state = 0;
+    const char *at = process_figures(pid, text, sizeof text);
+    return at && sscanf(at, " %c", &state) == 1 ? state : 0;
+}
+
+uint64_t tri__process_ticks(int pid) {
+    char text[1024];
+    unsigned long long user, system;
+    const char *at = process_figures(pid, text, sizeof text);
+    if (!at || sscanf(at, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) return 0;
     return user + system;
 }
 

@@ -15,6 +15,8 @@ int64_t tri__oom_kills(void);
 int64_t tri__memory_total(void); /* bytes of the machine's memory, rounded up to GiB; the same for all its processes */
 /* CPU time of a process so far, in clock ticks; 0 if unknown. */
 uint64_t tri__process_ticks(int pid);
+/* R running, S sleeping, D in the kernel, T stopped, t held by a debugger, Z ended; 0 if unknown. */
+char tri__process_state(int pid);
 /* Cores that this process may use. */
 int tri__cores(void);
 /* NVIDIA GPUs that this machine has device files for. */

@@ -2,6 +2,7 @@
 #include "base/read_at.h"
 
 #include "base/file.h"
+#include "base/file_call.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 
 tri_status tri__read_at(int fd, uint64_t at, void *out, size_t bytes, const char *path) {
     for (size_t done = 0; done < bytes;) {
+        tri__call_begin(TRI_CALL_READ, path);
         ssize_t part = pread(fd, (char *)out + done, bytes - done, (off_t)(at + done));
+        tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("read", path, TRI_IO);
         if (part == 0)

@@ -2,6 +2,7 @@
  * so that data stays aligned; the header is padded with spaces to a multiple of 8. */
 #include "checkpoint/safetensors.h"
 
+#include "base/file_call.h"
 #include "checkpoint/hash.h"
 
 #include <errno.h>
@@ -79,8 +80,10 @@ static tri_status put(output *out, const char *data, size_t size, tri_hasher *pi
         TRI_TRY(tri__write_all(out->fd, data + at, part, out->path));
         at += part, out->bytes += (int64_t)part;
         if (out->bytes - out->told >= STRETCH) {
+            tri__call_begin(TRI_CALL_WRITE, out->path); /* it blocks while the disk's queue is full */
             sync_file_range(out->fd, out->told, out->bytes - out->told,
                             SYNC_FILE_RANGE_WRITE); /* a hint: only fsync guarantees */
+            tri__call_end();
             out->told = out->bytes;
         }
     }
@@ -119,7 +122,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
     }
     /* After a failed fsync the kernel marks the pages clean, and a second fsync would succeed without writing them: the
      * file is abandoned. */
-    if (status == TRI_OK && fsync(out.fd))
+    if (status == TRI_OK && tri__file_sync(out.fd, path))
         status = tri__fail(TRI_IO, "%s: cannot sync to disk: %s", path, strerror(errno));
     if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
     if (status != TRI_OK) (void)tri__file_remove(path);

@@ -214,7 +214,7 @@ static tri_status write_results(const tri_cli *cli, const calibrating *c) {
 static tri_status calibrate(tri_cli *cli, calibrating *c, const tri_log *log) {
     tri_world *world = NULL;
     int joins = c->launch.launcher != TRI_LAUNCHER_NONE;
-    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout};
+    const tri_ranks how = {.progress_timeout = c->settings.progress_timeout, .io_timeout = c->settings.io_timeout};
     TRI_TRY(choose_path(cli, c));
     TRI_TRY(begin_with(c));
     if (joins) TRI_TRY(tri__world_join_launch(&how, &c->launch, &world));

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- who starts ---- */
@@ -60,10 +61,17 @@ static tri_status check_transport(const tri_settings *settings, const tri_launch
     return TRI_OK;
 }
 
+static void say(void *context, tri_log_level level, const char *text) {
+    tri_cli *cli = context;
+    const char *kind = level == TRI_LOG_WARN ? "warning: " : "";
+    fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", kind, text);
+}
+
 tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch *launch) {
     tri_status status = tri__launch_detect(cli->lookup, launch);
     int starts_here = tri__settings_given(settings, &settings->nproc_per_node) && settings->nproc_per_node > 1;
     launch->stop = cli->stop;
+    launch->log = (tri_log){.say = say, .context = cli};
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
     /* A launcher started a single process, and that one starts the ranks. */
     if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
@@ -84,12 +92,6 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
 }
 
 /* ---- starting ---- */
-
-static void say(void *context, tri_log_level level, const char *text) {
-    tri_cli *cli = context;
-    const char *kind = level == TRI_LOG_WARN ? "warning: " : "";
-    fprintf(cli->err, "%strident: %s%s\n", cli->err_terminal ? "\r\033[K" : "", kind, text);
-}
 
 static tri_status read_logs(const tri_settings *s, const char *folder, char path[static TRI_PATH_MAX],
                             tri_rank_logs *logs) {
@@ -115,6 +117,22 @@ static void write_error(const char *folder, const tri_verdict *verdict) {
     tri__json_decref(object);
 }
 
+/* The disk that does not answer may be the run's own: a child writes there, and is waited for no longer than this. */
+static void write_error_beside(const char *folder, const tri_verdict *verdict) {
+    static const double SECONDS = 2;
+    pid_t child = fork(), ended = 0;
+    if (child < 0) return;
+    if (child == 0) {
+        write_error(folder, verdict);
+        _exit(0);
+    }
+    for (double begin = tri__clock(); ended == 0 && tri__clock() - begin < SECONDS;) {
+        ended = waitpid(child, NULL, WNOHANG);
+        if (ended == 0) tri__clock_sleep(tri__clock() + 0.01);
+    }
+    if (ended == 0) kill(child, SIGKILL);
+}
+
 static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     if (!v->failed) {
         const char *name = v->stopped ? sigabbrev_np(v->stopped) : NULL;
@@ -130,7 +148,8 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     fprintf(cli->err, cli->err_color ? "%s\033[31mtrident:\033[0m %s\n" : "%strident: %s\n", erase,
             text ? text : v->failure.text);
     free(text);
-    write_error(folder, v);
+    if (v->hung && v->code == TRI_IO) write_error_beside(folder, v);
+    else write_error(folder, v);
     cli->reported = 1;
     return tri__fail((tri_status)v->code, "%s", v->failure.text);
 }
@@ -160,6 +179,7 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .n = (int)settings->nproc_per_node,
                            .heap_bytes = heap_bytes,
                            .progress_timeout = settings->progress_timeout,
+                           .io_timeout = settings->io_timeout,
                            .bind_cores = settings->bind_cores,
                            .out = fileno(cli->out),
                            .err = fileno(cli->err),
@@ -278,7 +298,9 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
         snprintf(name, sizeof name, "trident:%d", launch->rank);
         prctl(PR_SET_NAME, name);
     }
-    tri_ranks how = {.heap_bytes = heap_bytes, .progress_timeout = settings->progress_timeout};
+    tri_ranks how = {.heap_bytes = heap_bytes,
+                     .progress_timeout = settings->progress_timeout,
+                     .io_timeout = settings->io_timeout};
     tri_status status = tri__world_join_launch(&how, launch, world);
     if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
     else if (page >= 0) close(page);
@@ -308,13 +330,22 @@ static void write_elastic(const char *path, tri_status status) {
     free(text);
 }
 
+/* Whether a rank is inside a file call and cannot print; 1 if it is on another machine. */
+static int is_blocked(const tri_world *world, int rank) {
+    const tri_control *control = world->segment.control;
+    for (int i = 0; i < world->segment.n; i++)
+        if (control->rank_of[i] == rank) return tri__calls_now(&control->line[i].calls, NULL);
+    return 1;
+}
+
 /* Whether this rank prints the failure. Under our supervisor none does: the supervisor prints it. Otherwise the rank
  * that failed does, and a peer as well for a rank that crashed or hangs. */
 static int speaks(const tri_launch *launch, const tri_world *world) {
     tri_failure failure;
     if (launch->launcher == TRI_LAUNCHER_OWN) return 0;
     if (!tri__control_failure(world->segment.control, &failure) || world->rank == failure.rank) return 1;
-    int silent = failure.rank < 0 || failure.code > 128 || failure.code == TRI_DISAGREE;
+    int silent = failure.rank < 0 || failure.code > 128 || failure.code == TRI_DISAGREE ||
+                 (failure.code == TRI_IO && is_blocked(world, failure.rank));
     return silent && world->rank == (failure.rank == 0 ? 1 : 0);
 }
 

@@ -221,7 +221,7 @@ static void look(supervisor *s) {
     s->watched = now;
     tri_control *control = s->segment.control;
     if (atomic_load(&control->abort)) return;
-    tri__control_watch(control, s->seen);
+    tri__control_watch(control, s->seen, s->what->log, -1);
     s->verdict->hung = atomic_load(&control->abort) != 0;
 }
 
@@ -355,7 +355,8 @@ static tri_status prepare(supervisor *s) {
     tri_segment_spec spec = {.n = what->n,
                              .world = what->n,
                              .heap_bytes = what->heap_bytes,
-                             .progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30};
+                             .progress_timeout = what->progress_timeout > 0 ? what->progress_timeout : 30,
+                             .io_timeout = what->io_timeout};
     TRI_TRY(tri__segment_create(&spec, &s->segment));
     TRI_TRY(tri__streams_open(&what->logs, what->n, what->out, what->err, what->log, &s->streams));
     snprintf(s->verdict->logs, sizeof s->verdict->logs, "%s", s->streams.folder);

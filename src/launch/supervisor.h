@@ -19,6 +19,7 @@ typedef struct tri_supervised {
     int n;                       /* ranks, all on this machine */
     size_t heap_bytes;           /* shared heap of each rank; 0: up to the machine's memory */
     double progress_timeout;     /* seconds without progress after which a rank counts as hung; 0: 30 */
+    double io_timeout;           /* seconds that one file call may take instead; 0: 600 */
     int bind_cores;              /* 1: each rank is bound to its share of this process's cores */
     int out, err;                /* the console */
     tri_rank_logs logs;

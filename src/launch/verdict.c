@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { DEFECT = -1, HUNG = -2 }; /* keys of `advice` that are not exit codes */
+enum { DEFECT = -1, HUNG = -2, BLOCKED = -3 }; /* keys of `advice` that are not exit codes */
 enum { STORY = 512 };            /* bytes of one rank's description */
 
 /* Advice by the failure's code. */
@@ -19,6 +19,8 @@ static const struct {
     int code;
     const char *text;
 } advice[] = {
+    {BLOCKED, "see whether that disk answers (`df`, `dmesg`, its server); --io-timeout sets how long one file call may "
+              "take"},
     {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how "
            "long it may make no progress"},
     {DEFECT,
@@ -89,7 +91,7 @@ static const char *advice_for(const tri_verdict *v) {
     int code = v->failure.code, signal = code - 128;
     int defect = code == TRI_INTERNAL || signal == SIGSEGV || signal == SIGBUS || signal == SIGILL ||
                  signal == SIGFPE || signal == SIGABRT;
-    int key = v->hung ? HUNG : defect ? DEFECT : code;
+    int key = v->hung && code == TRI_IO ? BLOCKED : v->hung ? HUNG : defect ? DEFECT : code;
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
         if (advice[i].code == key) return advice[i].text;
     return NULL;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_call.h"
 #include "report/numbers.h"
 #include "report/stream.h"
 
@@ -159,7 +160,10 @@ static tri_status start(metrics *m, int64_t step) {
 }
 
 static tri_status flush(metrics *m) {
-    if (fflush(m->file) || ferror(m->file)) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
+    tri__call_begin(TRI_CALL_WRITE, m->path);
+    int failed = fflush(m->file);
+    tri__call_end();
+    if (failed || ferror(m->file)) return tri__fail(TRI_IO, "cannot write %s: %s", m->path, strerror(errno));
     m->flushed = tri__clock();
     return TRI_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_call.h"
 #include "base/text.h"
 #include "report/numbers.h"
 #include "report/stream.h"
@@ -189,7 +190,10 @@ static tri_status start(tfevents *t, const tri_event *event) {
 
 static tri_status flush(tfevents *t) {
     if (t->failed) return tri__fail(TRI_RESOURCE, "no memory for %s", t->path);
-    if (fflush(t->file) || ferror(t->file)) return tri__fail(TRI_IO, "cannot write %s: %s", t->path, strerror(errno));
+    tri__call_begin(TRI_CALL_WRITE, t->path);
+    int failed = fflush(t->file);
+    tri__call_end();
+    if (failed || ferror(t->file)) return tri__fail(TRI_IO, "cannot write %s: %s", t->path, strerror(errno));
     t->flushed = tri__clock();
     return TRI_OK;
 }

@@ -299,6 +299,9 @@ const tri_option tri__run_options[] = {
     ROW(REAL, progress_timeout, NOTHING, .value = "30", .min = 0.25, .max = 1e9,
         .commands = "train,eval,predict,serve,bench,calibrate",
         .help = "seconds without progress after which a rank counts as hung"),
+    ROW(REAL, io_timeout, NOTHING, .value = "600", .min = 0.25, .max = 1e9,
+        .commands = "train,eval,predict,serve,bench,calibrate",
+        .help = "seconds that one file call of a rank may take before it counts as hung: a slow disk is no hang"),
     ROW(CHOICE, bind_cores, NOTHING, .value = "none", .choices = "none|core", .commands = "train,eval,predict,serve",
         .help = "core: each rank is pinned to its share of the cores"),
 

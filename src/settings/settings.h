@@ -54,7 +54,7 @@ typedef struct tri_settings {
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
     /* how ranks start and communicate */
     int transport, bind_cores, rdzv_backend, standalone;   /* choices: indices of their rows' */
-    double progress_timeout;       /* seconds */
+    double progress_timeout, io_timeout; /* seconds */
     int64_t node_rank, master_port;
     char *rdzv_endpoint, *rdzv_id, *rdzv_conf, *master_addr, *log_dir, *redirects, *tee, *local_ranks_filter;
     int precision, quantize, shard, schedule, recompute; /* indices of their rows' choices */

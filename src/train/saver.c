@@ -5,9 +5,11 @@
 #include "train/saver.h"
 
 #include "base/copy.h"
+#include "base/file_call.h"
 #include "base/machine.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,12 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 typedef enum stage { IDLE, WRITING, COMMITTING } stage;
 enum { PENDING = -1 }; /* as a status: not ended yet */
+enum { JOIN_NANOSECONDS = 50 * 1000 * 1000 };
 
 struct tri_saver {
     tri_world *world;
+    tri_calls *calls;            /* of this rank: where its threads announce their file calls */
     int rank, lead, background;
     const tri_piece *piece[2];   /* of training: weights, optimizer */
     tri_piece *copy[2];          /* [n] the same in `memory`; background only */
@@ -43,6 +48,7 @@ struct tri_saver {
         pthread_t thread;
         int running;             /* 1: to be joined */
         atomic_int ended;
+        tri_calls *calls;
         char folder[TRI_PATH_MAX];
         int keep;
         int64_t last;
@@ -94,6 +100,13 @@ static void *run_job(void *context) {
     return NULL;
 }
 
+static void *run_job_beside(void *context) {
+    tri__calls_help(((tri_saver *)context)->calls);
+    run_job(context);
+    tri__calls_leave();
+    return NULL;
+}
+
 /* Signals go to the training thread. */
 static int start_thread(pthread_t *thread, void *(*main)(void *), void *context) {
     sigset_t all, before;
@@ -104,6 +117,19 @@ static int start_thread(pthread_t *thread, void *(*main)(void *), void *context)
     return failed;
 }
 
+/* Its file calls are this rank's meanwhile, which still answers other machines. */
+static void join_thread(pthread_t thread) {
+    struct timespec until;
+    tri__helpers_begin();
+    do {
+        tri__helpers_poll();
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += JOIN_NANOSECONDS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    } while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
+    tri__helpers_end();
+}
+
 static void *clean(void *context) {
     struct cleaner *c = context;
     c->warning[0] = 0;
@@ -112,13 +138,21 @@ static void *clean(void *context) {
     return NULL;
 }
 
+static void *clean_beside(void *context) {
+    tri__calls_help(((struct cleaner *)context)->calls);
+    clean(context);
+    tri__calls_leave();
+    return NULL;
+}
+
 static void start_cleaner(tri_saver *saver) {
     struct cleaner *c = &saver->cleaner;
+    c->calls = saver->calls;
     c->keep = saver->what.keep, c->last = saver->what.step;
     tri__proven_add(&c->proven, c->last);
     snprintf(c->folder, sizeof c->folder, "%s", saver->what.folder);
     atomic_store(&c->ended, 0);
-    c->running = !start_thread(&c->thread, clean, c);
+    c->running = !start_thread(&c->thread, clean_beside, c);
     if (!c->running) clean(c);
 }
 
@@ -126,7 +160,7 @@ static void start_cleaner(tri_saver *saver) {
 static void end_cleaner(tri_saver *saver, int wait, char words[static 1024]) {
     struct cleaner *c = &saver->cleaner;
     if (!wait && !atomic_load(&c->ended)) return;
-    if (c->running) pthread_join(c->thread, NULL);
+    if (c->running) join_thread(c->thread);
     c->running = 0;
     if (c->warning[0]) memcpy(words, c->warning, sizeof c->warning);
     c->warning[0] = 0;
@@ -139,7 +173,7 @@ static void start_job(tri_saver *saver, stage stage) {
         run_job(saver);
         return;
     }
-    int failed = start_thread(&saver->thread, run_job, saver);
+    int failed = start_thread(&saver->thread, run_job_beside, saver);
     saver->running = !failed;
     if (!failed) return;
     saver->status = TRI_RESOURCE;
@@ -150,7 +184,7 @@ static void start_job(tri_saver *saver, stage stage) {
 /* The job's status; without `wait`, PENDING until it has ended. */
 static int32_t job_status(tri_saver *saver, int wait) {
     if (!wait && !atomic_load(&saver->ended)) return PENDING;
-    if (saver->running) pthread_join(saver->thread, NULL);
+    if (saver->running) join_thread(saver->thread);
     saver->running = 0;
     return (int32_t)saver->status;
 }
@@ -355,8 +389,8 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
     tri_saver *saver = calloc(1, sizeof *saver);
     *out = NULL;
     if (!saver) return tri__fail(TRI_RESOURCE, "out of memory for a saver");
-    *saver = (tri_saver){.world = world, .rank = world ? tri_world_rank(world) : 0, .background = background,
-                         .piece = {weights, optimizer}, .n = {n_weights, n_optimizer}};
+    *saver = (tri_saver){.world = world, .calls = tri__calls_mine(), .rank = world ? tri_world_rank(world) : 0,
+                         .background = background, .piece = {weights, optimizer}, .n = {n_weights, n_optimizer}};
     saver->lead = saver->rank == 0;
     atomic_store(&saver->cleaner.ended, 1);
     for (int k = 0; k < 2; k++)
@@ -370,7 +404,7 @@ tri_status tri__saver_open(tri_world *world, const tri_piece *weights, int n_wei
 void tri__saver_close(tri_saver *saver) {
     if (!saver) return;
     char unused[1024];
-    if (saver->running) pthread_join(saver->thread, NULL);
+    if (saver->running) join_thread(saver->thread);
     end_cleaner(saver, 1, unused);
     if (saver->lead && saver->stage != IDLE && saver->made[0])
         tri__checkpoint_drop(saver->made); /* the run ends during a save */

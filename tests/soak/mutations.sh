@@ -71,20 +71,30 @@ mutant F05 "forks die with their parent" src/comm/start/forks.c \
     's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
 mutant F05 "ranks die with their supervisor" src/launch/rank_process.c \
     's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
-mutant F06 "a rank that does not get on is reported" src/comm/world/control.c \
-    's/^    if (culprit >= 0 && now - oldest > limit) report_hung/    if (culprit >= n) report_hung/' \
+mutant F06 "a rank that does not get on is reported" src/comm/world/hang.c \
+    's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found
-mutant F06 "ranks that wait for one another are reported" src/comm/world/control.c \
+mutant F06 "a file call has its own limit" src/comm/world/hang.c \
+    's/^    if (who.in_call && !is_stopped(who.state)) who.over = who.silent - io;/    if (io < 0) return who;/' \
+    test_hangs a_file_call_has_its_own_limit
+mutant F06 "a process that is stopped in a file call is told apart" src/comm/world/hang.c \
+    "s/return state == 'T' || state == 't';/return state == 'X';/" test_hangs a_pipe_that_nobody_opens_is_named
+mutant F08 "a file call that ended is progress" src/comm/world/hang.c \
+    's/^    if (calls != seen->calls) seen->calls = calls, seen->beat = now;/    seen->calls = calls;/' \
+    test_hangs a_slow_disk_is_no_hang
+mutant F06 "ranks that wait for one another are reported" src/comm/world/hang.c \
     's/^    else if (unfinished && waiting == unfinished/    else if (unfinished < 0 \&\& waiting == unfinished/' \
     test_ranks deadlock_is_found
 mutant F06 "the supervisor watches" src/launch/supervisor.c \
-    's/^    tri__control_watch(control, s->seen);/    (void)s->seen;/' test_supervisor a_hanging_rank_is_named
+    's/^    tri__control_watch(control, s->seen, s->what->log, -1);/    (void)s->seen;/' \
+    test_supervisor a_hanging_rank_is_named
 mutant F06 "ranks watch each other without a supervisor" src/comm/world/watcher.c \
-    's/^        tri__control_watch(watcher->control, watcher->seen);//' test_join hang_is_seen_without_a_supervisor
+    's/^        tri__control_watch(watcher->control, watcher->seen, &watcher->log, watcher->local);//' \
+    test_join hang_is_seen_without_a_supervisor
 mutant F06 "ranks watch those of other machines" src/comm/link/link_alive.c \
-    's/now - far->sign > limit \* SILENCE)/now - far->sign > 1e9 * limit * SILENCE)/' \
+    's/now - far->sign > most \* SILENCE)/now - far->sign > 1e9 * most * SILENCE)/' \
     test_exchange a_machine_that_is_silent_is_reported
-mutant F08 "a watcher's own standstill does not count" src/comm/world/control.c \
+mutant F08 "a watcher's own standstill does not count" src/comm/world/hang.c \
     's/^    else if (stood > 0) seen->beat += stood, seen->look += stood;/    else if (stood > 1e9)'\
 ' seen->beat += stood;/' test_ranks standstill_of_all_is_no_hang
 mutant F09 "an error of one becomes everyone's" src/comm/start/ranks.c \

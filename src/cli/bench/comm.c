@@ -350,6 +350,7 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
     TRI_TRY(tri__bench_ranks(settings, &here));
     if (launch.launcher != TRI_LAUNCHER_NONE) here = launch.size;
     tri_ranks how = {.progress_timeout = settings->progress_timeout,
+                     .io_timeout = settings->io_timeout,
                      .heap_bytes = (needs_out(p) ? 2 : 1) * (buffer_bytes(p, here) + 4096) + HEAP_SLACK};
     if (launch.launcher == TRI_LAUNCHER_NONE) {
         settings->nproc_per_node = here;

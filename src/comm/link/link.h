@@ -21,6 +21,8 @@ tri_status tri__link_open(tri_world *world);
 void tri__link_close(tri_world *world);
 /* A message to or from a rank of another machine. */
 tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved);
+/* Tells the ranks of other machines that this rank begins or ends work on files, in which it may not answer them. */
+void tri__link_files(tri_link *link, int begins);
 void tri__link_release(tri_group *group, int peer, int tag); /* as tri__message_release */
 /* Called at every poll of a wait if there are other machines, and now and then by a computing rank: receives notes,
  * answers liveness queries, queries ranks that this one waits for, and forwards a failure from this machine to the

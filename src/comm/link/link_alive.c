@@ -3,7 +3,8 @@
  * A rank that waits for one of another machine periodically asks for its progress. Ranks answer whenever they poll: in
  * waits, and between instructions. An answer that shows progress counts as this rank's own, so that a machine whose
  * ranks all wait for a busy remote rank is not reported as deadlocked; an answer without progress leaves the report to
- * that machine's watcher; a missing answer is reported here. */
+ * that machine's watcher; a missing answer is reported here. A rank inside a file call cannot answer: before it loads
+ * or saves, it says so, and then has the I/O timeout. */
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
@@ -21,6 +22,14 @@ static int elsewhere(const tri_world *world, int rank) {
     return world->nodes.node_of[rank] != world->nodes.node_of[world->rank];
 }
 
+static void beat(tri_rank_line *line) { atomic_fetch_add_explicit(&line->beats, 1, memory_order_relaxed); }
+
+void tri__link_files(tri_link *link, int begins) {
+    tri_note note = {.kind = TRI_NOTE_FILES, .code = begins};
+    for (int r = 0; r < link->world->size && !link->dropped; r++)
+        if (elsewhere(link->world, r)) link->remote->note(link->state, r, &note, sizeof note);
+}
+
 void tri__link_take(tri_link *link, int from, const tri_note *note, const char *text) {
     tri_control *control = link->world->segment.control;
     tri_rank_line *own = &control->line[link->world->local];
@@ -28,12 +37,15 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
     if (note->kind == TRI_NOTE_FAILURE) {
         tri__control_fail(control, note->rank, note->code, "%s", text);
     } else if (note->kind == TRI_NOTE_ASK) {
-        tri_note answer = {.kind = TRI_NOTE_ANSWER, .code = link->leaving, .number = atomic_load(&own->beats)};
+        tri_note answer = {.kind = TRI_NOTE_ANSWER, .code = link->leaving, .follow = tri__calls_now(&own->calls, NULL),
+                           .number = atomic_load(&own->beats)};
         link->remote->note(link->state, from, &answer, sizeof answer);
     } else if (note->kind == TRI_NOTE_ANSWER) {
         far->left = note->code ? tri__clock() : 0;
-        if (note->number != far->beats) atomic_fetch_add_explicit(&own->beats, 1, memory_order_relaxed);
+        if (note->number != far->beats || note->follow) beat(own);
         far->beats = note->number;
+    } else if (note->kind == TRI_NOTE_FILES) {
+        far->files = note->code == 1;
     }
 }
 
@@ -58,14 +70,15 @@ static tri_status report(tri_link *link, int rank, double silent) {
         tri__control_fail(control, rank, TRI_DISAGREE,
                           "gave no sign of life for %.2f s, and rank %d on another machine waits for it in %s. It "
                           "hangs, died, or its "
-                          "machine cannot be reached; or raise --progress-timeout",
-                          silent, link->world->rank, what);
+                          "machine cannot be reached; or raise %s",
+                          silent, link->world->rank, what,
+                          link->far[rank].files ? "--io-timeout: it loads or saves files" : "--progress-timeout");
     return tri__world_check(link->world);
 }
 
 tri_status tri__link_watch(tri_link *link) {
-    double now = tri__clock(), limit = link->world->segment.control->progress_timeout,
-           stood = now - link->looked - 10 * LOOK_SECONDS;
+    const tri_control *control = link->world->segment.control;
+    double now = tri__clock(), limit = control->progress_timeout, stood = now - link->looked - 10 * LOOK_SECONDS;
     if (now - link->looked < LOOK_SECONDS) return TRI_OK;
     for (int r = 0; r < link->world->size; r++) {
         tri_far *far = &link->far[r];
@@ -73,10 +86,13 @@ tri_status tri__link_watch(tri_link *link) {
         if (link->looked > 0 && stood > 0) far->sign += stood; /* this rank itself did not poll */
         int gone = far->left &&
                    far->waited > far->left; /* all its messages arrived before its answer, and have been polled since */
-        if (gone || now - far->sign > limit * SILENCE) return report(link, r, now - far->sign);
+        double most = far->files && control->io_timeout > limit ? control->io_timeout : limit;
+        if (gone || now - far->sign > most * SILENCE) return report(link, r, now - far->sign);
         if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
         tri_note ask = {.kind = TRI_NOTE_ASK};
         far->asked = now;
+        if (far->files) beat(&link->world->segment.control->line[link->world->local]); /* else all here seem to wait
+                                                                                          for nothing */
         TRI_TRY(tri__link_try(link, link->remote->note(link->state, r, &ask, sizeof ask), r));
     }
     link->looked = now;

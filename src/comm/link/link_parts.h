@@ -4,14 +4,21 @@
 
 #include "comm/link/link.h"
 
-typedef enum tri_note_kind { TRI_NOTE_MESSAGE = 1, TRI_NOTE_FAILURE, TRI_NOTE_ASK, TRI_NOTE_ANSWER } tri_note_kind;
+typedef enum tri_note_kind {
+    TRI_NOTE_MESSAGE = 1,
+    TRI_NOTE_FAILURE,
+    TRI_NOTE_ASK,
+    TRI_NOTE_ANSWER,
+    TRI_NOTE_FILES
+} tri_note_kind;
 
 /* The header of every note; a message's data or a failure's text follows. */
 typedef struct tri_note {
     int32_t kind;           /* tri_note_kind */
     int32_t channel, tag;   /* MESSAGE. tag -1: the data is in this note */
-    int32_t rank, code;     /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world */
-    int32_t follow;         /* MESSAGE: a tag for later messages; -1: none */
+    int32_t rank, code;     /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world; FILES: 1 when
+                             * work on files begins, in which it may not answer, 0 when it ends */
+    int32_t follow;         /* MESSAGE: a tag for later messages; -1: none. ANSWER: 1 inside a file call */
     uint64_t number;        /* MESSAGE; ANSWER: the rank's beats */
     int64_t bytes;          /* of the data, in this note or under the tag */
     tri_descriptor what;    /* MESSAGE */
@@ -32,6 +39,7 @@ typedef struct tri_far {
     double waited;                /* tri__clock() of this rank's last poll while waiting for it; 0: never */
     double sign, asked;           /* last sign of life (or when the wait began); last query */
     uint64_t beats;               /* as last answered */
+    int files;                    /* 1: it works on files, and may not answer for as long as a file call may take */
     double left;                  /* when it reported that it closed its world; 0: not yet */
     tri_descriptor what;          /* the operation waited for, in a group of `members` */
     int members;

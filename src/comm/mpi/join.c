@@ -100,7 +100,7 @@ static void find_machines(joining *join) {
         if (nodes->node_of[r] == nodes->node_of[join->rank]) join->here[join->n_here++] = r;
 }
 
-static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop, tri_segment *segment) {
+static tri_status meet(joining *join, const tri_ranks *how, const tri_launch *launch, tri_segment *segment) {
     char key[64];
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
@@ -110,12 +110,13 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_stop *stop
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
                            .seconds = MEET_SECONDS,
-                           .stop = stop};
+                           .stop = launch->stop};
     tri_segment_spec spec = {.n = join->n_here,
                              .world = join->size,
                              .world_rank = join->here,
                              .heap_bytes = how->heap_bytes,
-                             .progress_timeout = how->progress_timeout};
+                             .progress_timeout = how->progress_timeout,
+                             .io_timeout = how->io_timeout};
     return tri__rendezvous(&meeting, &spec, segment);
 }
 
@@ -153,7 +154,7 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
         return wrong_launcher(join, launch);
     TRI_TRY(exchange_cards(join));
     find_machines(join);
-    tri_status status = agree(join, meet(join, how, launch->stop, &segment));
+    tri_status status = agree(join, meet(join, how, launch, &segment));
     int local = join->nodes.local_of[join->rank];
     if (status == TRI_OK)
         status = tri__world_open(&segment, local, &join->nodes, &join->plugin->remote, join->state, world);
@@ -163,7 +164,7 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
     }
     (*world)->owns_segment = 1;
     join->opened = 1;
-    status = tri__watcher_open(*world);
+    status = tri__watcher_open(*world, &launch->log);
     if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS, launch->stop);
     if (status == TRI_OK) return TRI_OK;
     if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());

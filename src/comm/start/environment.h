@@ -4,6 +4,7 @@
 #ifndef TRI_COMM_START_ENVIRONMENT_H
 #define TRI_COMM_START_ENVIRONMENT_H
 
+#include "base/log.h"
 #include "base/stop.h"
 
 typedef enum tri_launcher {
@@ -33,7 +34,9 @@ typedef struct tri_launch {
     int batch;                    /* a Slurm batch script or salloc shell: no tasks have been started yet */
     char host[256]; /* MASTER_ADDR; 127.0.0.1 on one machine, Slurm's first machine otherwise; "": unknown */
     char run[TRI_RUN_ID_BYTES + 1]; /* run id: TORCHELASTIC_RUN_ID, job and step id; "" */
-    const tri_stop *stop; /* ends the wait for other ranks early; NULL: none. Set by the caller, not by the launcher */
+    /* Set by the caller, not by the launcher: */
+    const tri_stop *stop; /* ends the wait for other ranks early; NULL: none */
+    tri_log log;          /* told of a file call that takes long, where this rank watches its machine */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */

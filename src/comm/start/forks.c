@@ -88,7 +88,7 @@ static void supervise(family *family) {
             if (family->pid[i] && family->poll[i].fd < 0) wait_ms = POLL_MS;
         poll(family->poll, (nfds_t)family->n, wait_ms);
         reap(family);
-        tri__control_watch(family->control, family->seen);
+        tri__control_watch(family->control, family->seen, NULL, -1);
         if (!atomic_load(&family->control->abort) || family->ended) continue;
         if (!failed_at) failed_at = tri__clock();
         if (tri__clock() - failed_at < GRACE_SECONDS) continue;

@@ -35,8 +35,12 @@ static tri_status go_on(tri_status status, const tri_ranks *how, const tri_launc
 
 static tri_status join_alone(const tri_ranks *how, tri_world **world) {
     tri_segment segment;
-    tri_segment_spec spec = {
-        .n = 1, .world = 1, .heap_bytes = how->heap_bytes, .progress_timeout = how->progress_timeout, .flat = 1};
+    tri_segment_spec spec = {.n = 1,
+                             .world = 1,
+                             .heap_bytes = how->heap_bytes,
+                             .progress_timeout = how->progress_timeout,
+                             .io_timeout = how->io_timeout,
+                             .flat = 1};
     TRI_TRY(tri__segment_create(&spec, &segment));
     return open_owned(&segment, 0, world);
 }
@@ -75,10 +79,11 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
     tri_segment_spec spec = {.n = launch->size,
                              .world = launch->size,
                              .heap_bytes = how->heap_bytes,
-                             .progress_timeout = how->progress_timeout};
+                             .progress_timeout = how->progress_timeout,
+                             .io_timeout = how->io_timeout};
     TRI_TRY(tri__rendezvous(&meeting, &spec, &segment));
     TRI_TRY(open_owned(&segment, launch->rank, world));
-    return go_on(tri__watcher_open(*world), how, launch, world);
+    return go_on(tri__watcher_open(*world, &launch->log), how, launch, world);
 }
 
 tri_status tri__world_join_launch(const tri_ranks *how, const tri_launch *launch, tri_world **world) {

@@ -57,7 +57,7 @@ tri_status tri__ranks_threads(tri_ranks_job *job) {
     }
     uint32_t never = (uint32_t)(n - started);
     for (uint32_t left; seen && (left = atomic_load(&running)) > never;) {
-        tri__control_watch(control, seen);
+        tri__control_watch(control, seen, NULL, -1);
         tri__futex_wait(&running, left, WATCH_SECONDS);
     }
     for (int i = 0; i < started; i++) pthread_join(ranks[i].thread, NULL);
@@ -75,6 +75,7 @@ tri_status tri_ranks_run(const tri_ranks *how, tri_rank_main *main, void *argume
                              .world = resolved.n,
                              .heap_bytes = resolved.heap_bytes,
                              .progress_timeout = resolved.progress_timeout,
+                             .io_timeout = resolved.io_timeout,
                              .flat = !resolved.forks};
     TRI_TRY(tri__segment_create(&spec, &job.segment));
     tri_status status = resolved.forks ? tri__ranks_forks(&job) : tri__ranks_threads(&job);

@@ -1,10 +1,8 @@
-/* control.c - the control page's records: joined ranks, the first failure, and detection of hung ranks. */
+/* control.c - the control page's records: joined ranks and the first failure. */
 #include "comm/world/control.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/machine.h"
-#include "comm/ops/transport.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -14,10 +12,8 @@
 #include <unistd.h>
 
 static const double WRITER_SECONDS = 0.1; /* for the writer of a record to finish it */
-static const double WATCH_GAP = 0.25;     /* longest time between two polls of a watcher that counts in full */
 
-/* A peer could have written anything: at most the size of the rank table, which the segment always exceeds. */
-static int lines(const tri_control *control) {
+int tri__control_lines(const tri_control *control) {
     int n = *(const volatile int32_t *)&control->n; /* read once */
     return n < 0 ? 0 : n > TRI_RANKS_PER_NODE ? TRI_RANKS_PER_NODE : n;
 }
@@ -33,10 +29,11 @@ const char *tri__doing_text(uint32_t phase) {
 
 size_t tri__control_bytes(int n) { return sizeof(tri_control) + (size_t)n * sizeof(tri_rank_line); }
 
-void tri__control_init(tri_control *control, int n, const int *world_ranks, int world, double progress_timeout) {
+void tri__control_init(tri_control *control, int n, const int *world_ranks, int world, double progress_timeout,
+                       double io_timeout) {
     TRI_ASSERT(n > 0 && n <= TRI_RANKS_PER_NODE && world >= n);
     control->n = n, control->world = world;
-    control->progress_timeout = progress_timeout;
+    control->progress_timeout = progress_timeout, control->io_timeout = io_timeout;
     for (int i = 0; i < n; i++) {
         control->rank_of[i] = world_ranks ? world_ranks[i] : i;
         atomic_store(&control->line[i].step, -1);
@@ -74,7 +71,7 @@ static void write_record(tri_control *control, tri_failure *record, int rank, in
     record->code = code;
     record->step = -1;
     record->phase = TRI_DOING_COUNT;
-    for (int i = 0, n = lines(control); i < n; i++)
+    for (int i = 0, n = tri__control_lines(control); i < n; i++)
         if (control->rank_of[i] == rank) {
             record->phase = atomic_load(&control->line[i].phase);
             record->step = atomic_load(&control->line[i].step);
@@ -148,86 +145,4 @@ tri_status tri__control_status(const tri_control *control) {
     else if (failure.phase < TRI_DOING_COUNT)
         snprintf(where, sizeof where, " (%s)", tri__doing_text(failure.phase));
     return tri__fail((tri_status)failure.code, "%s%s%s", who, failure.text, where);
-}
-
-/* When the rank last showed activity, as seen by this watcher: progress or, inside a wait, a poll. */
-static double last_sign(const tri_rank_line *line, const tri_seen *seen) {
-    return atomic_load(&line->waiting) && seen->look > seen->beat ? seen->look : seen->beat;
-}
-
-static void see(const tri_rank_line *line, tri_seen *seen, double now) {
-    uint64_t beats = atomic_load(&line->beats), looks = atomic_load(&line->looks);
-    double stood = now - seen->now - WATCH_GAP; /* time in which the watcher itself did not run */
-    if (seen->now == 0) seen->beat = seen->look = now;
-    else if (stood > 0) seen->beat += stood, seen->look += stood;
-    if (beats != seen->beats) seen->beats = beats, seen->beat = now;
-    if (looks != seen->looks) seen->looks = looks, seen->look = now;
-    uint32_t doing = atomic_load(&line->phase);
-    if (doing == TRI_DOING_LOAD ||
-        doing == TRI_DOING_SAVE) { /* long work without beats: CPU time counts as activity */
-        uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
-        if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
-    }
-    seen->now = now;
-}
-
-/* A rank's last posted operation: "its last operation is all_reduce sum f32 x 1024 (number 17)". */
-static void describe_last(const tri_rank_line *line, char *out, size_t size) {
-    char what[96];
-    uint64_t posted = atomic_load(&line->posted);
-    tri__describe_unpack(atomic_load(&line->last), what, sizeof what);
-    if (!posted) snprintf(out, size, "it posted no operation yet");
-    else snprintf(out, size, "its last operation is %s (number %llu)", what, (unsigned long long)posted);
-}
-
-static void report_hung(tri_control *control, int local, int waiter, double seconds) {
-    const tri_rank_line *line = &control->line[local];
-    char last[160];
-    describe_last(line, last, sizeof last);
-    if (atomic_load(&line->life) == TRI_LIFE_NONE)
-        tri__control_fail(control, control->rank_of[local], TRI_DISAGREE,
-                          "did not start within %.2f s, and rank %d waits", seconds, control->rank_of[waiter]);
-    else
-        tri__control_fail(control, control->rank_of[local], TRI_DISAGREE,
-                          "hangs: no progress for %.2f s%s, and rank %d waits; %s. See what process %d does, or raise "
-                          "--progress-timeout",
-                          seconds, atomic_load(&line->waiting) ? " (stopped inside a wait)" : "",
-                          control->rank_of[waiter], last, (int)atomic_load(&line->pid));
-}
-
-/* All ranks wait: the message lists each one's last posted operation and blames none. */
-static void report_deadlock(tri_control *control, double seconds) {
-    char text[TRI_FAILURE_TEXT], last[160];
-    int used = snprintf(text, sizeof text,
-                        "deadlock: all ranks wait for one another, and none made progress for %.2f s:", seconds);
-    for (int i = 0, n = lines(control); i < n && used < (int)sizeof text; i++) {
-        if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
-        describe_last(&control->line[i], last, sizeof last);
-        used += snprintf(text + used, sizeof text - (size_t)used, " rank %d: %s;", control->rank_of[i], last);
-    }
-    tri__control_fail(control, -1, TRI_DISAGREE, "%s", text);
-}
-
-void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]) {
-    double now = tri__clock(), limit = control->progress_timeout, oldest = now, latest_beat = 0;
-    int n = lines(control), culprit = -1, waiter[2] = {-1, -1}, waiting = 0,
-        unfinished = 0; /* two waiters: one is not the culprit */
-    if (atomic_load(&control->abort)) return;
-    for (int i = 0; i < n; i++) {
-        see(&control->line[i], &seen[i], now);
-        if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
-        unfinished++;
-        if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
-        if (atomic_load(&control->line[i].waiting)) waiter[waiting++ != 0] = i;
-    }
-    for (int i = 0; i < n; i++) {
-        double sign = last_sign(&control->line[i], &seen[i]);
-        int waited_for = waiter[0] >= 0 && (waiter[0] != i || waiter[1] >= 0);
-        if (waited_for && atomic_load(&control->line[i].life) != TRI_LIFE_LEFT && sign < oldest)
-            oldest = sign, culprit = i;
-    }
-    if (culprit >= 0 && now - oldest > limit) report_hung(control, culprit, waiter[waiter[0] == culprit], now - oldest);
-    else if (unfinished && waiting == unfinished && now - latest_beat > (control->world == n ? limit : 2 * limit))
-        report_deadlock(control, now - latest_beat); /* across machines: progress of a rank waited for counts too, but
-                                                        arrives late */
 }

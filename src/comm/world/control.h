@@ -7,7 +7,9 @@
 #ifndef TRI_COMM_WORLD_CONTROL_H
 #define TRI_COMM_WORLD_CONTROL_H
 
+#include "base/file_call.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -39,6 +41,7 @@ typedef struct tri_rank_line {
     _Atomic uint64_t last;                 /* the last one posted: tri__describe_pack() of it */
     _Alignas(128) _Atomic uint32_t event;  /* futex: grows to wake this rank */
     _Atomic uint32_t asleep;               /* 1 from before it sleeps on event until another process wakes it */
+    tri_call_board calls;                  /* the file calls that its threads are in */
 } tri_rank_line;
 
 /* What a rank is doing, for messages about a rank that hangs or died. */
@@ -74,7 +77,7 @@ typedef struct tri_control {
     _Atomic uint32_t joined;                 /* ranks that joined so far */
     _Atomic uint32_t left;                   /* ranks that closed their world */
     int32_t n, world;                        /* ranks of this machine; of the world */
-    double progress_timeout;                 /* seconds */
+    double progress_timeout, io_timeout;     /* seconds */
     _Alignas(128) _Atomic uint32_t asleep;   /* number of lines with asleep 1 */
     _Alignas(128) _Atomic uint64_t cores[TRI_CORE_WORDS]; /* bit k: some rank that joined may run on core k */
     int32_t rank_of[TRI_RANKS_PER_NODE];     /* world rank of each local rank */
@@ -84,8 +87,12 @@ typedef struct tri_control {
 } tri_control;
 
 size_t tri__control_bytes(int n);
+/* Lines of the page. A peer could have written anything: at most the size of the rank table, which the segment always
+ * exceeds. */
+int tri__control_lines(const tri_control *control);
 /* On zeroed memory. world_ranks [n]; NULL: 0..n-1. */
-void tri__control_init(tri_control *control, int n, const int *world_ranks, int world, double progress_timeout);
+void tri__control_init(tri_control *control, int n, const int *world_ranks, int world, double progress_timeout,
+                       double io_timeout);
 /* A rank joins, with its process and cores, and wakes the ranks that wait for it. */
 void tri__control_join(tri_control *control, int local);
 
@@ -101,16 +108,21 @@ int tri__control_failure(const tri_control *control, tri_failure *out);
 /* Validated copies of up to TRI_SECOND_FAILURES later ones; returns their number. */
 int tri__control_second(const tri_control *control, tri_failure *out);
 
-/* Looks for ranks without activity for the progress timeout while another rank waits; records it as the failure, naming
- * rank, phase and last operation. A rank inside a wait counts as active while it polls; when all remaining ranks wait
- * and none makes progress, the failure is a deadlock, listing each rank's operation. Time in which the watcher itself
- * did not run is not counted. `seen` is the watcher's state, zeroed at first: sized for the maximum, as the page's n is
- * not trusted. Called every 100 ms or so. */
+/* hang.c. Looks for ranks without activity; the first one found is recorded as the failure, naming rank, phase, last
+ * operation, and what its process does:
+ *   - for the progress timeout while another rank waits: TRI_DISAGREE. A rank inside a wait counts as active while it
+ *     polls; when all remaining ranks wait and none makes progress, it is a deadlock, listing each rank's operation;
+ *   - for the I/O timeout inside one file call, whether another rank waits or not: TRI_IO with the call and its file.
+ *     After the progress timeout `log` is told once. A process that is stopped gets the progress timeout everywhere.
+ * Time in which the watcher itself did not run is not counted. `seen` is the watcher's state, zeroed at first: sized
+ * for the maximum, as the page's n is not trusted. Called every 100 ms or so. log: NULL for none; `only`: the local
+ * rank whose calls it is told of, -1: all. */
 typedef struct tri_seen {
-    uint64_t beats, looks, ticks;
+    uint64_t beats, looks, ticks, calls;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
+    uint64_t told;          /* `calls` of the last file call that the log was told of */
 } tri_seen;
-void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE]);
+void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE], const tri_log *log, int only);
 
 /* For waiting. Called when there is nothing to do: spins, then yields, then sleeps until tri__control_wake or for a few
  * milliseconds. tri_idle is the waiter's state, zeroed at first. The waiter must poll again after every call: the call

@@ -16,6 +16,7 @@
 static const char MAGIC[8] = "TRIDENT";
 enum { PAGE = 4096 };
 static const size_t MIB = 1 << 20;
+static const double IO_SECONDS = 600;
 
 static int add_part(uint64_t *at, uint64_t *part, uint64_t each, uint64_t n) {
     uint64_t bytes;
@@ -139,7 +140,8 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
         return no_memory(header.bytes, spec->n, "a rank's heap alone is larger than this machine's memory");
     if (!spec->flat) TRI_TRY(make_file(header.bytes, header.heap, spec->n, &fd));
     TRI_TRY(map(fd, &header, segment));
-    tri__control_init(segment->control, spec->n, spec->world_rank, spec->world, spec->progress_timeout);
+    tri__control_init(segment->control, spec->n, spec->world_rank, spec->world, spec->progress_timeout,
+                      spec->io_timeout > 0 ? spec->io_timeout : IO_SECONDS);
     memcpy((void *)segment->header, (void *)&header, sizeof header);
     return TRI_OK;
 }

@@ -11,7 +11,7 @@
 #include "comm/world/control.h"
 
 enum {
-    TRI_SEGMENT_VERSION = 1,
+    TRI_SEGMENT_VERSION = 2,
     TRI_SEGMENT_GROUPS = 1024,           /* entries of the table of groups */
     TRI_SEGMENT_GROUP_BYTES = 64,        /* of an entry; its contents are private to comm/shm */
     TRI_SEGMENT_PAIR_ENTRIES = 32,       /* of the ring of an ordered pair of local ranks */
@@ -49,7 +49,7 @@ typedef struct tri_segment_spec {
     int n, world;           /* local ranks; ranks of the world */
     const int *world_rank;  /* [n]; NULL: 0..n-1 */
     size_t heap_bytes; /* per rank: address space, not yet memory; rounded up to whole pages; 0: the machine's memory */
-    double progress_timeout;
+    double progress_timeout, io_timeout; /* seconds; an io_timeout of 0: 600 */
     int flat;               /* threads: no file */
 } tri_segment_spec;
 

@@ -16,6 +16,7 @@ enum { PERIOD_MS = 100, JOINING_MS = 5 /* while some have not joined */ };
 struct tri_watcher {
     pthread_t thread;
     tri_control *control;
+    tri_log log;
     int n, local;              /* ranks of the machine; this one */
     char found[TRI_RANKS_PER_NODE]; /* 1: has joined, and is watched if its pid can be */
     struct pollfd poll[TRI_RANKS_PER_NODE +
@@ -61,7 +62,7 @@ static void *watch(void *context) {
                     watcher->poll[i] = (struct pollfd){.fd = -1};
                     ended(watcher, i);
                 }
-        tri__control_watch(watcher->control, watcher->seen);
+        tri__control_watch(watcher->control, watcher->seen, &watcher->log, watcher->local);
     }
     return NULL;
 }
@@ -76,10 +77,11 @@ static int start(struct tri_watcher *watcher) {
     return failed;
 }
 
-tri_status tri__watcher_open(tri_world *world) {
+tri_status tri__watcher_open(tri_world *world, const tri_log *log) {
     struct tri_watcher *watcher = calloc(1, sizeof *watcher);
     if (!watcher) return tri__fail(TRI_RESOURCE, "out of memory for the watcher of local ranks");
     watcher->control = world->segment.control;
+    if (log) watcher->log = *log;
     watcher->n = world->segment.n, watcher->local = world->local;
     watcher->found[world->local] = 1;
     for (int i = 0; i < watcher->n; i++) watcher->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};

@@ -13,14 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double PROGRESS_SECONDS = 30, PROGRESS_LEAST = 0.25;
+static const double PROGRESS_SECONDS = 30, IO_SECONDS = 600, TIMEOUT_LEAST = 0.25;
 
 tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out) {
     *out = how ? *how : (tri_ranks){0};
     if (out->progress_timeout == 0) out->progress_timeout = PROGRESS_SECONDS;
-    if (!(out->progress_timeout >= PROGRESS_LEAST))
+    if (out->io_timeout == 0) out->io_timeout = IO_SECONDS;
+    if (!(out->progress_timeout >= TIMEOUT_LEAST))
         return tri__fail(TRI_USAGE, "a progress timeout of %g s is too short: give at least %g", out->progress_timeout,
-                         PROGRESS_LEAST);
+                         TIMEOUT_LEAST);
+    if (!(out->io_timeout >= TIMEOUT_LEAST))
+        return tri__fail(TRI_USAGE, "an I/O timeout of %g s is too short: give at least %g", out->io_timeout,
+                         TIMEOUT_LEAST);
     return TRI_OK;
 }
 
@@ -89,6 +93,9 @@ static tri_status make_all(tri_world *world) {
     return status;
 }
 
+/* While this rank's thread waits for its helpers: other machines may ask whether it lives. */
+static void poll_meanwhile(void *world) { tri__remote_poll(world); }
+
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
                            const struct tri_remote *remote, void *remote_state, tri_world **out) {
     *out = NULL;
@@ -115,6 +122,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
         free(world);
         return status;
     }
+    tri__calls_open(&segment->control->line[local].calls, poll_meanwhile, world);
     tri__control_join(segment->control, local);
     *out = world;
     return TRI_OK;
@@ -128,6 +136,7 @@ tri_status tri__world_leave(tri_world *world) {
     atomic_store(&control->line[world->local].life, TRI_LIFE_LEFT);
     atomic_fetch_add(&control->left, 1);
     tri__control_wake(control, NULL, 0);
+    tri__calls_close(&control->line[world->local].calls);
     tri__link_close(world); /* before the memory of operations in flight is freed */
     tri_status status = linked ? tri__world_check(world) : TRI_OK;
     tri__watcher_close(world->watcher);
@@ -174,7 +183,11 @@ void tri__world_beat(tri_world *world) {
     if (world->link) tri__remote_poll(world); /* a failure is returned by the next wait */
 }
 
+static int on_files(uint32_t phase) { return phase == TRI_DOING_LOAD || phase == TRI_DOING_SAVE; }
+
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
+    int before = on_files(atomic_load_explicit(&own_line(world)->phase, memory_order_relaxed));
+    if (world->link && on_files(phase) != before) tri__link_files(world->link, on_files(phase));
     atomic_store_explicit(&own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
     atomic_store_explicit(&own_line(world)->step, step, memory_order_relaxed);
     tri__world_beat(world);

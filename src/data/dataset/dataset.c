@@ -4,6 +4,7 @@
 #include "data/dataset/dataset.h"
 
 #include "base/clock.h"
+#include "base/file_call.h"
 #include "base/text.h"
 #include "data/dataset/dataset_build.h"
 #include "data/dataset/dataset_rows.h"
@@ -84,7 +85,9 @@ static tri_status hash_file(XXH3_state_t *hash, const char *path, stamp *out) {
     char *buffer = malloc(READ_BYTES);
     tri_status status = buffer ? add_stamp(path, fd, out) : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
     for (ssize_t n = 1; status == TRI_OK && n != 0;) {
+        tri__call_begin(TRI_CALL_READ, path);
         n = read(fd, buffer, READ_BYTES);
+        tri__call_end();
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) status = tri__fail_errno("read", path, TRI_IO);
         else XXH3_128bits_update(hash, buffer, (size_t)n);

@@ -5,12 +5,15 @@
 #include "data/dataset/loader.h"
 
 #include "base/clock.h"
+#include "base/file_call.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef enum stage { EMPTY, TAKEN, FULL } stage; /* TAKEN: a worker is filling it; FULL: the user may read it */
 
@@ -25,6 +28,7 @@ typedef struct buffer {
 struct tri_loader {
     tri_loader_spec spec;
     tri_micro_spec micro;  /* of each part */
+    tri_calls *calls;      /* of the thread that opened it: where workers announce their file calls */
     char *block;           /* holds the arrays of all buffers */
     buffer *buffers;       /* [n_buffers] batch i of the run is in buffer i % n_buffers */
     int n_buffers;         /* workers + 1: the caller uses one */
@@ -151,6 +155,7 @@ static buffer *take(tri_loader *loader) {
 static void *work(void *context) {
     tri_loader *loader = context;
     tri_status status = TRI_OK;
+    tri__calls_help(loader->calls);
     for (buffer *into; status == TRI_OK && (into = take(loader));) {
         status = fill(loader, into);
         pthread_mutex_lock(&loader->lock);
@@ -162,6 +167,7 @@ static void *work(void *context) {
         pthread_cond_broadcast(&loader->changed);
         pthread_mutex_unlock(&loader->lock);
     }
+    tri__calls_leave();
     return NULL;
 }
 
@@ -186,6 +192,7 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     tri_loader *loader = calloc(1, sizeof *loader);
     if (!loader) return tri__fail(TRI_RESOURCE, "out of memory for the loader");
     loader->spec = *spec;
+    loader->calls = tri__calls_mine();
     if (!spec->parts) loader->spec.parts = spec->sampler->parts;
     if (!spec->sharers) loader->spec.sharers = 1;
     TRI_ASSERT(spec->first_part >= 0 && spec->first_part + loader->spec.parts <= spec->sampler->parts);
@@ -237,6 +244,20 @@ void tri__loader_close(tri_loader *loader) {
     free(loader);
 }
 
+/* Until a worker has changed something, or POLL_NANOSECONDS; the lock is held before and after. Workers' file calls are
+ * this rank's meanwhile, which still answers other machines. */
+static void await_change(tri_loader *loader) {
+    enum { POLL_NANOSECONDS = 50 * 1000 * 1000, SECOND = 1000 * 1000 * 1000 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += POLL_NANOSECONDS;
+    if (until.tv_nsec >= SECOND) until.tv_sec++, until.tv_nsec -= SECOND;
+    if (pthread_cond_timedwait(&loader->changed, &loader->lock, &until) != ETIMEDOUT) return;
+    pthread_mutex_unlock(&loader->lock);
+    tri__helpers_poll();
+    pthread_mutex_lock(&loader->lock);
+}
+
 tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double *waited) {
     double begin = tri__clock();
     buffer *from = &loader->buffers[loader->given % loader->n_buffers];
@@ -247,8 +268,9 @@ tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double 
         loader->held = 0;
         pthread_cond_broadcast(&loader->changed);
     }
-    while (from->stage != FULL && loader->last != loader->given && loader->failed == TRI_OK)
-        pthread_cond_wait(&loader->changed, &loader->lock);
+    tri__helpers_begin();
+    while (from->stage != FULL && loader->last != loader->given && loader->failed == TRI_OK) await_change(loader);
+    tri__helpers_end();
     tri_status status = TRI_OK;
     if (from->stage == FULL) loader->held = 1, loader->given++, *batch = &from->batch;
     else if (loader->last != loader->given) status = tri__fail(loader->failed, "%s", loader->why);

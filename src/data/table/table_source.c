@@ -3,6 +3,8 @@
  * must not install handlers. */
 #include "data/table/table_parts.h"
 
+#include "base/file_call.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,9 @@ tri_status tri__source_read(const tri_source *source, const char *path, uint64_t
         return TRI_OK;
     }
     for (size_t got = 0; got < size;) {
+        tri__call_begin(TRI_CALL_READ, path);
         ssize_t part = pread(source->fd, to + got, size - got, (off_t)(at + got));
+        tri__call_end();
         if (part < 0 && errno == EINTR) continue;
         if (part < 0) return tri__fail_errno("read", path, TRI_IO);
         if (part == 0)
