@@ -1,5 +1,6 @@
 /* test_segment.c - the shared memory segment, its heaps, damaged or hostile segments, and the rendezvous of ranks. */
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/machine.h"
 #include "comm/world/heap.h"
 #include "comm/start/rendezvous.h"
@@ -496,14 +497,72 @@ static void two_jobs_do_not_mix(void **state) {
     assert_int_equal(end_of(first), TRI_RESOURCE);
 }
 
-/* Another user holds the name that we meet under, or knocks at our door. Only root can try. */
+/* The abstract name of a key. */
+static socklen_t name_of(const char *key, struct sockaddr_un *name) {
+    uint64_t low = tri__hash64(0, key, strlen(key)), high = tri__hash64(low, key, strlen(key));
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int used = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "trident.%u.%016llx%016llx",
+                        (unsigned)geteuid(), (unsigned long long)high, (unsigned long long)low);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+}
+
+/* Knocks as `user` at the ranks that meet, says `bytes` of nonsense, and expects an answer with `words`. */
+static pid_t start_intruder(const char *key, uid_t user, size_t bytes, const char *words) {
+    pid_t child = fork();
+    if (child) return child;
+    struct sockaddr_un name;
+    socklen_t length = name_of(key, &name);
+    char said[64], heard[600] = "";
+    memset(said, 'x', sizeof said);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (user && setuid(user) != 0) _exit(97);
+    for (int i = 0; i < 5000 && connect(fd, (struct sockaddr *)&name, length) != 0; i++) usleep(1000);
+    if (send(fd, said, bytes, MSG_NOSIGNAL) < 0 && errno != EPIPE) _exit(95); /* EPIPE: refused already */
+    ssize_t got = recv(fd, heard, sizeof heard - 1, 0);
+    _exit(got > 4 && strstr(heard + 4, words) ? 0 : 94);
+}
+
+static void count_refusal(void *context, tri_log_level level, const char *text) {
+    (void)level;
+    if (strstr(text, "wanted to join the ranks of this run: refused")) ++*(int *)context;
+}
+
+/* Local rank 0 of two, which refuses two processes and then meets its rank 1. */
+static pid_t start_host(const char *key) {
+    pid_t child = fork();
+    if (child) return child;
+    int refused = 0;
+    tri_segment segment;
+    tri_log log = {.say = count_refusal, .context = &refused};
+    tri_rendezvous meeting = {.key = key, .local = 0, .n = 2, .seconds = 10, .log = &log};
+    tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 30};
+    tri_status status = tri__rendezvous(&meeting, &spec, &segment);
+    _exit(status != TRI_OK ? (int)status : refused == 2 ? 0 : 93);
+}
+
+/* Another process of this user, or of another one (only root can try), finds the name: it is refused in words, and the
+ * ranks meet all the same. */
 static void strangers_are_refused(void **state) {
+    (void)state;
+    const char *key = meeting_key();
+    int root = geteuid() == 0;
+    pid_t host = start_host(key);
+    assert_int_equal(end_of(start_intruder(key, 0, 60, "refused: the ranks that meet here are of another run")), 0);
+    if (root)
+        assert_int_equal(end_of(start_intruder(key, 65534, 60, "refused: the ranks that meet here belong to")), 0);
+    else assert_int_equal(end_of(start_intruder(key, 0, 1, "refused: the ranks that meet here are of another run")), 0);
+    if (!root) print_message("not root: processes of another user were left out\n");
+    assert_int_equal(end_of(start_guest(key, (guest){1, 2, 2, 4096, 0}, 10, NULL)), TRI_OK);
+    assert_int_equal(end_of(host), TRI_OK);
+}
+
+/* Another user holds the name that we would meet under. */
+static void a_name_of_another_user_is_not_used(void **state) {
     (void)state;
     if (geteuid() != 0) skip();
     const char *key = meeting_key();
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "trident.0.%s", key);
-    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+    struct sockaddr_un name;
+    socklen_t length = name_of(key, &name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     pid_t squatter = fork();
     if (squatter == 0) {
@@ -516,17 +575,6 @@ static void strangers_are_refused(void **state) {
     kill(squatter, SIGKILL);
     assert_int_equal(end_of(squatter), 128 + SIGKILL);
     close(fd);
-    pid_t host = start_guest(key, (guest){0, 2, 2, 4096, 0}, 0.4, "missing: local rank 1");
-    pid_t intruder = fork();
-    if (intruder == 0) {
-        char byte;
-        fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-        if (setuid(65534) != 0) _exit(97);
-        for (int i = 0; i < 5000 && connect(fd, (struct sockaddr *)&name, length) != 0; i++) usleep(1000);
-        _exit(recv(fd, &byte, 1, 0) == 0 ? 0 : 96); /* shown the door without a word */
-    }
-    assert_int_equal(end_of(intruder), 0);
-    assert_int_equal(end_of(host), TRI_RESOURCE);
 }
 
 int main(int argc, char **argv) {
@@ -542,6 +590,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_meet_in_any_order),     cmocka_unit_test(missing_ranks_are_named),
         cmocka_unit_test(different_ranks_are_refused), cmocka_unit_test(shortage_is_told_to_all),
         cmocka_unit_test(two_jobs_do_not_mix),         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(a_name_of_another_user_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

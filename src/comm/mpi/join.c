@@ -110,7 +110,8 @@ static tri_status meet(joining *join, const tri_ranks *how, const tri_launch *la
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
                            .seconds = MEET_SECONDS,
-                           .stop = launch->stop};
+                           .stop = launch->stop,
+                           .log = &launch->log};
     tri_segment_spec spec = {.n = join->n_here,
                              .world = join->size,
                              .world_rank = join->here,

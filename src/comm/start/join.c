@@ -75,7 +75,7 @@ static tri_status join_torchrun(const tri_ranks *how, const tri_launch *launch, 
             launch->size, launch->local_size, launch->size, launch->size);
     snprintf(key, sizeof key, "%d.%s", launch->port, launch->run);
     tri_rendezvous meeting = {.key = key, .local = launch->rank, .n = launch->size, .seconds = meet_seconds(how),
-                           .stop = launch->stop};
+                           .stop = launch->stop, .log = &launch->log};
     tri_segment_spec spec = {.n = launch->size,
                              .world = launch->size,
                              .heap_bytes = how->heap_bytes,

@@ -27,12 +27,21 @@ typedef struct hello {
     uint32_t version;
     int32_t local, n, world;
     uint64_t heap_bytes;
+    uint64_t run[2]; /* proves that the sender knows the key */
 } hello;
 
 typedef struct answer {
     int32_t status; /* TRI_OK: a descriptor is attached */
     char text[512];
 } answer;
+
+enum { NAME, PROOF }; /* seeds */
+
+static void hash_key(const tri_rendezvous *meeting, uint64_t seed, uint64_t out[static 2]) {
+    size_t length = strlen(meeting->key);
+    out[0] = tri__hash64(seed, meeting->key, length);
+    out[1] = tri__hash64(out[0], meeting->key, length);
+}
 
 static hello own_hello(const tri_rendezvous *meeting, const tri_segment_spec *spec) {
     hello said = {.version = TRI_SEGMENT_VERSION,
@@ -41,20 +50,17 @@ static hello own_hello(const tri_rendezvous *meeting, const tri_segment_spec *sp
                   .world = spec->world,
                   .heap_bytes = spec->heap_bytes};
     memcpy(said.magic, MAGIC, sizeof MAGIC);
+    hash_key(meeting, PROOF, said.run);
     return said;
 }
 
-/* A key that is too long for a socket's name is replaced by its hash. */
+/* Names are listed for everybody (/proc/net/unix): it has a hash of the key, and not the one that proves it. */
 static socklen_t name_socket(const tri_rendezvous *meeting, struct sockaddr_un *name) {
-    char *text = name->sun_path + 1;
-    size_t room = sizeof name->sun_path - 1, length = strlen(meeting->key);
+    uint64_t hash[2];
+    hash_key(meeting, NAME, hash);
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* sun_path[0] = 0: abstract, without a file */
-    int used = snprintf(text, room, "trident.%u.%s", (unsigned)geteuid(), meeting->key);
-    if (used >= (int)room) {
-        uint64_t low = tri__hash64(0, meeting->key, length), high = tri__hash64(low, meeting->key, length);
-        used = snprintf(text, room, "trident.%u.%016llx%016llx", (unsigned)geteuid(), (unsigned long long)high,
-                        (unsigned long long)low);
-    }
+    int used = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "trident.%u.%016llx%016llx",
+                        (unsigned)geteuid(), (unsigned long long)hash[1], (unsigned long long)hash[0]);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
 
@@ -70,11 +76,15 @@ static tri_status check_stop(const tri_rendezvous *meeting) {
     return tri__stop_check(meeting->stop, "the %d ranks of this machine met", meeting->n);
 }
 
-static int same_user(int fd) {
-    struct ucred peer;
+/* The process at the other end; its user is -1 if that is not known, which is nobody's. */
+static struct ucred peer_of(int fd) {
+    struct ucred peer = {.uid = (uid_t)-1};
     socklen_t size = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer = (struct ucred){.uid = (uid_t)-1};
+    return peer;
 }
+
+static int same_user(int fd) { return peer_of(fd).uid == geteuid(); }
 
 /* Waits until the descriptor is readable; 0 at the deadline, or when a signal asked to stop. A signal may reach another
  * thread, so the wait is in short intervals. */
@@ -146,16 +156,34 @@ static tri_status compare(const hello *theirs, const hello *own) {
     return TRI_OK;
 }
 
-/* Handles one connection. Foreign processes are dropped silently; *place is the index of its socket, 0: none. */
+static void say(int fd, const answer *words, int segment_fd);
+
+/* A process that is no rank of this run: it is told so, and the ranks go on meeting. */
+static void refuse(int fd, const tri_rendezvous *meeting, int user) {
+    struct ucred peer = peer_of(fd);
+    answer words = {.status = TRI_USAGE};
+    snprintf(words.text, sizeof words.text, "refused: %s",
+             user ? "the ranks that meet here are of another run; give each run its own MASTER_PORT or run id"
+                  : "the ranks that meet here belong to another user");
+    say(fd, &words, -1);
+    tri__say(meeting->log, TRI_LOG_WARN, "process %d of %s user %u wanted to join the ranks of this run: refused",
+             (int)peer.pid, user ? "the same" : "another", (unsigned)peer.uid);
+}
+
+/* Handles one connection. *place is the index of its socket; 0: it was refused. */
 static tri_status greet(int fd, const tri_rendezvous *meeting, const hello *own, const int *fds, double deadline,
                         int *place) {
-    hello theirs;
+    hello theirs = {0};
     double soon = tri__clock() + HELLO_SECONDS;
+    int user = same_user(fd);
     *place = 0;
-    if (!same_user(fd) || !readable(fd, soon < deadline ? soon : deadline, meeting->stop) ||
-        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) != (ssize_t)sizeof theirs ||
-        memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0)
+    if (!user || !readable(fd, soon < deadline ? soon : deadline, meeting->stop) ||
+        recv(fd, &theirs, sizeof theirs, MSG_DONTWAIT) < (ssize_t)offsetof(hello, local) ||
+        memcmp(theirs.magic, MAGIC, sizeof MAGIC) != 0 ||
+        (theirs.version == own->version && memcmp(theirs.run, own->run, sizeof own->run) != 0)) {
+        refuse(fd, meeting, user);
         return TRI_OK;
+    }
     TRI_TRY(compare(&theirs, own));
     if (fds[theirs.local] >= 0)
         return tri__fail(TRI_DISAGREE, "two ranks say that they are local rank %d", theirs.local);
