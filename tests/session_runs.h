@@ -76,7 +76,7 @@ static inline void run_copy(float *whole, const tri_piece *piece) {
 static inline int run_is_more(const char *name) {
     static const char *const prefix[] = {"gradient_error.",   "error.",             "error_sum.",   "momentum_error",
                                          "exp_avg_sq_fresh.", "lamb_coeff_freeze.", "last_factor.", "local.",
-                                         "live."};
+                                         "live.",             "fp8_history."};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return 1;
     return 0;

@@ -12,6 +12,7 @@ typedef struct job {
     tri_mesh mesh;
     tri_shard_kind kind;
     int half;                  /* 16 bits and full recomputation */
+    int fp8;                   /* FP8 training */
     int64_t wrap;              /* parameters of a block; 0: a unit each */
     unsigned offload;
 } job;
@@ -20,6 +21,10 @@ static void open_job(tiny *t, const job *j) {
     tiny_open(t, "cpu", 2, 3, 0.1, 2);
     static char *no_decay[] = {"bias", "LayerNorm.weight", "norm.weight"};
     t->encoder[1].num_attention_heads = 4; /* two ranks share a layer */
+    for (int b = 0; b < 2 && j->fp8; b++) {
+        tri_encoder *e = &t->encoder[b];
+        e->hidden_size = e->intermediate_size = 64, e->num_attention_heads = 4, e->num_hidden_layers = 4;
+    }
     t->config.windows = 1 + j->half;
     for (int b = 0; b < 2 && j->half; b++) t->in.max.of[TRI_SYM_W0 + b] = 2 * t->in.max.of[TRI_SYM_N];
     t->in.max_infer = t->in.max;
@@ -33,7 +38,7 @@ static void open_job(tiny *t, const job *j) {
                                     .wrap = j->wrap ? TRI_WRAP_SIZE : TRI_WRAP_LAYER,
                                     .wrap_min_params = j->wrap};
     t->in.sequence_parallel = j->mesh.tp > 1;
-    t->in.precision = j->half ? TRI_BF16 : TRI_F32;
+    t->in.precision = j->half || j->fp8 ? TRI_BF16 : TRI_F32, t->in.fp8 = j->fp8;
     t->in.recompute = j->half ? TRI_RECOMPUTE_FULL : TRI_RECOMPUTE_NONE;
     t->in.offload = j->offload;
     t->in.fed = j->half;
@@ -151,6 +156,22 @@ static void large_meshes(void **state) {
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
 }
 
+static void fp8_training(void **state) {
+    (void)state;
+    static const job jobs[] = {
+        {.mesh = {.pp = 1, .tp = 1, .dp = 1}, .fp8 = 1, .wrap = 1000},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 3}, .fp8 = 1, .kind = TRI_SHARD_ZERO3},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 8}, .fp8 = 1, .kind = TRI_SHARD_HYBRID, .half = 1},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 12}, .fp8 = 1, .kind = TRI_SHARD_ZERO2, .wrap = 3000},
+        {.mesh = {.pp = 2, .tp = 2, .dp = 2}, .fp8 = 1, .kind = TRI_SHARD_ZERO1},
+        {.mesh = {.pp = 3, .tp = 1, .dp = 2}, .fp8 = 1, .kind = TRI_SHARD_ZERO3, .half = 1},
+        {.mesh = {.pp = 1, .tp = 4, .dp = 2}, .fp8 = 1, .kind = TRI_SHARD_NONE, .half = 1},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 2}, .fp8 = 1, .kind = TRI_SHARD_ZERO1,
+         .offload = 1u << TRI_MEM_STATE | 1u << TRI_MEM_GRAD | 1u << TRI_MEM_ACT},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) compare(&jobs[i]);
+}
+
 /* Of a thousand ranks, some of each class. */
 static void a_thousand(void **state) {
     (void)state;
@@ -214,6 +235,7 @@ static void grows_with_classes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(together_as_one_by_one), cmocka_unit_test(large_meshes),
+                                       cmocka_unit_test(fp8_training),
                                        cmocka_unit_test(a_thousand), cmocka_unit_test(grows_with_classes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

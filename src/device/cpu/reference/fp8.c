@@ -2,9 +2,7 @@
  * rows take every width of the computing type: factors are exact, sums are in double, and each result is rounded once
  * to its own type. */
 #include "device/cpu/reference/any_width.h"
-#include "device/cpu/reference/gelu.h"
 #include "layout/float8.h"
-#include "layout/quantized.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,41 +108,6 @@ static void linear_scaled_dw(const tri_call *call) {
             save(call, ARG(dw), o * I + i, product(call, ARG(dy), o, ARG(x), i, T, ARG(sdy), ARG(sx)));
 }
 
-/* h, and what becomes of it, are rounded to the computing type, that of b, as by the operations one by one. */
-static void linear_gelu_scaled(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled);
-    tri_dtype type = (tri_dtype)call->dtype[ARG(b)];
-    float s = *f32(call, ARG(s)), *most = f32(call, ARG(most));
-    int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
-    for (int64_t t = 0; t < T; t++)
-        for (int64_t o = 0; o < O; o++) {
-            double sum = product(call, ARG(x), t, ARG(w), o, I, ARG(sx), ARG(sw)) + load(call, ARG(b), o);
-            float h = tri__rounded(type, (float)sum), y = tri__rounded(type, (float)gelu_at(h));
-            save(call, ARG(h), t * O + o, h);
-            put(call, ARG(q), ARG(turned), t, o, y * s);
-            *most = larger(*most, y);
-        }
-}
-
-static void linear_gelu_scaled_din(const tri_call *call) {
-    OPERANDS(linear_gelu_scaled_din);
-    tri_dtype type = (tri_dtype)call->dtype[ARG(h)];
-    float s = *f32(call, ARG(s)), *most = f32(call, ARG(most));
-    int64_t T = call->t[ARG(dy)].rows, O = call->t[ARG(w)].rows, I = call->t[ARG(w)].cols;
-    for (int64_t i = 0; i < I; i++) {
-        double sum = 0;
-        for (int64_t t = 0; t < T; t++) {
-            double dx = product(call, ARG(dy), t, ARG(w), i, O, ARG(sdy), ARG(sw));
-            double slope = gelu_slope(load(call, ARG(h), t * I + i));
-            float g = tri__rounded(type, (float)(tri__rounded(type, (float)dx) * slope));
-            put(call, ARG(q), ARG(turned), t, i, g * s);
-            *most = larger(*most, g);
-            sum += g;
-        }
-        save(call, ARG(db), i, sum);
-    }
-}
-
 /* ---- Producers that are other rows of the table, then a cast ---- */
 
 #define TAKE(part, op, name)                                                            \
@@ -170,6 +133,55 @@ static void cast_by(const tri_call *call, tri_tensor x, int type, int q, int tur
     call->table->run[TRI_OP_fp8_cast][type](&cast);
 }
 
+enum { ALIGN = 64 }; /* bytes */
+
+/* Takes a tensor of the computing type from the scratch space. */
+static tri_tensor take_scratch(char **scratch, int64_t rows, int64_t cols, int type) {
+    tri_tensor taken = {*scratch, rows, cols};
+    *scratch += ((size_t)(rows * cols) * tri__dtype_bytes((tri_dtype)type) + ALIGN - 1) / ALIGN * ALIGN;
+    return taken;
+}
+
+static void give(tri_call *part, int k, tri_tensor t, int type) { part->t[k] = t, part->dtype[k] = (uint8_t)type; }
+
+/* Scratch: y and, if it is absent, h; then gelu's. */
+static void linear_gelu_scaled(const tri_call *call) {
+    OPERANDS(linear_gelu_scaled);
+    tri_call linear = part_of(call, TRI_OP_linear_scaled), gelu = part_of(call, TRI_OP_gelu);
+    int type = call->dtype[ARG(b)];
+    char *scratch = call->work;
+    int64_t T = call->t[ARG(x)].rows, O = call->t[ARG(w)].rows;
+    tri_tensor y = take_scratch(&scratch, T, O, type);
+    tri_tensor h = call->t[ARG(h)].data ? call->t[ARG(h)] : take_scratch(&scratch, T, O, type);
+    TAKE(&linear, linear_scaled, x), TAKE(&linear, linear_scaled, w), TAKE(&linear, linear_scaled, sx);
+    TAKE(&linear, linear_scaled, sw), TAKE(&linear, linear_scaled, b);
+    give(&linear, TRI_ARG(linear_scaled, y), h, type);
+    give(&gelu, TRI_ARG(gelu, y), y, type), give(&gelu, TRI_ARG(gelu, x), h, type);
+    gelu.work = scratch;
+    call->table->run[TRI_OP_linear_scaled][type](&linear);
+    call->table->run[TRI_OP_gelu][type](&gelu);
+    cast_by(call, y, type, ARG(q), ARG(turned), ARG(most), ARG(s));
+}
+
+/* Scratch: the gradient of y, which becomes that of h; then gelu_din_db's. */
+static void linear_gelu_scaled_din(const tri_call *call) {
+    OPERANDS(linear_gelu_scaled_din);
+    tri_call linear = part_of(call, TRI_OP_linear_scaled_din), gelu = part_of(call, TRI_OP_gelu_din_db);
+    int type = call->dtype[ARG(h)];
+    char *scratch = call->work;
+    tri_tensor g = take_scratch(&scratch, call->t[ARG(h)].rows, call->t[ARG(h)].cols, type);
+    TAKE(&linear, linear_scaled_din, dy), TAKE(&linear, linear_scaled_din, w);
+    TAKE(&linear, linear_scaled_din, sdy), TAKE(&linear, linear_scaled_din, sw);
+    give(&linear, TRI_ARG(linear_scaled_din, dx), g, type);
+    TAKE(&gelu, gelu_din_db, db);
+    give(&gelu, TRI_ARG(gelu_din_db, dx), g, type), give(&gelu, TRI_ARG(gelu_din_db, dy), g, type);
+    give(&gelu, TRI_ARG(gelu_din_db, x), call->t[ARG(h)], type);
+    gelu.work = scratch;
+    call->table->run[TRI_OP_linear_scaled_din][type](&linear);
+    call->table->run[TRI_OP_gelu_din_db][type](&gelu);
+    cast_by(call, g, type, ARG(q), ARG(turned), ARG(most), ARG(s));
+}
+
 static void dropout_add_norm_scaled(const tri_call *call) {
     OPERANDS(dropout_add_norm_scaled);
     tri_call norm = part_of(call, TRI_OP_dropout_add_norm);
@@ -181,18 +193,15 @@ static void dropout_add_norm_scaled(const tri_call *call) {
     cast_by(call, call->t[ARG(y)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
-enum { ALIGN = 64 }; /* bytes */
-
 /* Scratch: dx, then that of dropout_add_norm_din. */
 static void dropout_add_norm_scaled_din(const tri_call *call) {
     OPERANDS(dropout_add_norm_scaled_din);
     tri_call norm = part_of(call, TRI_OP_dropout_add_norm_din);
     int type = call->dtype[ARG(dy)];
-    tri_tensor dx = {call->work, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols};
-    size_t bytes = (size_t)(dx.rows * dx.cols) * tri__dtype_bytes((tri_dtype)type);
-    norm.work = (char *)call->work + (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    norm.t[TRI_ARG(dropout_add_norm_din, dx)] = dx;
-    norm.dtype[TRI_ARG(dropout_add_norm_din, dx)] = (uint8_t)type;
+    char *scratch = call->work;
+    tri_tensor dx = take_scratch(&scratch, call->t[ARG(dy)].rows, call->t[ARG(dy)].cols, type);
+    norm.work = scratch;
+    give(&norm, TRI_ARG(dropout_add_norm_din, dx), dx, type);
     TAKE(&norm, dropout_add_norm_din, dres), TAKE(&norm, dropout_add_norm_din, dg);
     TAKE(&norm, dropout_add_norm_din, db), TAKE(&norm, dropout_add_norm_din, dbias);
     TAKE(&norm, dropout_add_norm_din, dy), TAKE(&norm, dropout_add_norm_din, xhat);
@@ -202,15 +211,21 @@ static void dropout_add_norm_scaled_din(const tri_call *call) {
     cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
-/* 16-bit rows of the table count fp32 copies of the call's 16-bit operands; dx is none of them. */
+/* The scratch space of `part`, and of tensors beside it. Rows of 16 bits ask for fp32 copies of a call's operands;
+ * `copied`: how often such tensors are operands of the part. */
+static void set_work(tri_kernel_table *table, tri_op op, tri_op part, int type, int tensors, int copied) {
+    tri_workspace *work = &table->work[op][type];
+    *work = table->work[part][type];
+    work->fixed += (int64_t)tensors * ALIGN;
+    work->row_cols += tensors * (int64_t)tri__dtype_bytes((tri_dtype)type) + copied * work->half;
+}
+
 void tri__cpu_fp8_parts(tri_kernel_table *table) {
     for (int type = TRI_F32; type <= TRI_F16; type++) {
-        tri_workspace *forward = &table->work[TRI_OP_dropout_add_norm_scaled][type],
-                      *backward = &table->work[TRI_OP_dropout_add_norm_scaled_din][type];
-        *forward = table->work[TRI_OP_dropout_add_norm][type];
-        *backward = table->work[TRI_OP_dropout_add_norm_din][type];
-        backward->fixed += ALIGN;
-        backward->row_cols += (int64_t)tri__dtype_bytes((tri_dtype)type) + backward->half;
+        set_work(table, TRI_OP_linear_gelu_scaled, TRI_OP_gelu, type, 2, 2);
+        set_work(table, TRI_OP_linear_gelu_scaled_din, TRI_OP_gelu_din_db, type, 1, 2);
+        set_work(table, TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, type, 0, 0);
+        set_work(table, TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, type, 1, 1);
     }
 }
 
