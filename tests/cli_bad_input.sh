@@ -12,7 +12,7 @@ refuses 2 "unknown option --zzzzzz" -- $(train) --zzzzzz 4
 refuses 2 "--epochs needs a value" -- train --epochs
 refuses 2 "whole number" many -- $(train) --epochs many
 refuses 2 "out of range" -- $(train) --batch-size 0
-refuses 2 "--precision" "fp32, bf16 or fp16" -- $(train) --precision fp8
+refuses 2 "--precision" "fp32, bf16, fp16 or fp8" -- $(train) --precision int8
 refuses 2 "--print-program" "trident train" -- $(train) --print-program 0
 refuses 2 "unexpected word" -- $(train) surplus
 refuses 2 -- train --data-path data

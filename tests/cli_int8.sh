@@ -62,7 +62,7 @@ run train "${resumed[@]}"
 expect_code 0
 expect "a resumed run has the same weights" test "$("$trident" digest again)" = "$whole"
 
-# Another type of products is another run; fp8 is not trained for.
+# Another type of products is another run; --quantize fp8 is not trained for.
 refuses 2 quantize -- train "${common[@]}" --output-dir fp32 --precision fp32
 refuses 2 "--quantize fp8" -- train "${common[@]}" --output-dir new --quantize fp8
 refuses 2 "--float-layers" "primary.encoder.layer.0.output.dense.weight" -- train "${common[@]}" --output-dir new \
@@ -101,6 +101,6 @@ expect_code 0
 run plan --config wide.json --quiet
 expect_code 0
 refuses 2 "different types of products" -- plan --config config.json --precision int8 --quantize fp8
-refuses 2 "--timeline" -- plan --config config.json --precision fp8 --timeline
+refuses 2 "--timeline" -- plan --config config.json --precision int8 --timeline
 
 finish

@@ -51,7 +51,7 @@ static const struct {
     {"{\"a\":3}", 4, "no dtype"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
-    {TENSOR("F8_E5M2", "[4]", "[0,4]"), 4, "F8_E5M2"},
+    {TENSOR("F8_E8M0", "[4]", "[0,4]"), 4, "F8_E8M0"},
     {TENSOR("f32", "[1]", "[0,4]"), 4, "dtype f32"},
     {TENSOR("F32", "[1]", "[4,8]"), 8, "a hole"},
     {TENSOR("F32", "[1]", "[4,0]"), 4, "do not fit"},

@@ -19,7 +19,7 @@ static void test_dtypes(void **state) {
     } cases[] = {{TRI_F32, "f32", "F32", 4}, {TRI_F64, "f64", "F64", 8}, {TRI_BF16, "bf16", "BF16", 2},
                  {TRI_F16, "f16", "F16", 2}, {TRI_I32, "i32", "I32", 4}, {TRI_I64, "i64", "I64", 8},
                  {TRI_U8, "u8", "U8", 1},   {TRI_I8, "i8", "I8", 1},
-                 {TRI_F8_E4M3, "f8", "F8_E4M3", 1}};
+                 {TRI_F8_E4M3, "f8", "F8_E4M3", 1}, {TRI_F8_E5M2, "f8e5", "F8_E5M2", 1}};
     assert_int_equal(sizeof cases / sizeof *cases, TRI_DTYPE_COUNT);
     for (size_t i = 0; i < TRI_DTYPE_COUNT; i++) {
         assert_string_equal(tri__dtype_name(cases[i].dtype), cases[i].name);

@@ -42,6 +42,20 @@ static void golden_program(void **state) {
     tiny_close(&t);
 }
 
+/* Of FP8 training: one text, three layers, of which the second is in 8 bits. */
+static void golden_fp8(void **state) {
+    (void)state;
+    tiny t;
+    tiny_open(&t, "cpu", 1, 0, 0.1, 1);
+    t.encoder[0].num_hidden_layers = 3, t.encoder[0].intermediate_size = 32;
+    tri__model_make(&t.arena, &t.config, t.encoder, (tri_columns){0}, (tri_texts){0}, &t.model);
+    t.in.fp8 = 1, t.in.precision = TRI_BF16;
+    tiny_plan(&t);
+    assert_int_equal(t.program[TRI_TRAIN]->max.of[TRI_SYM_T0] % 16, 0);
+    program_text_check("tests/programs/fp8.txt", t.program, 1);
+    tiny_close(&t);
+}
+
 static int count_of(const tri_program *p, tri_op op) {
     int n = 0;
     for (int i = 0; i < p->n_instrs; i++) n += p->instr[i].op == op;
@@ -291,6 +305,7 @@ static void bad_numbers_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_round_trip),         cmocka_unit_test(golden_program),
+        cmocka_unit_test(golden_fp8),
         cmocka_unit_test(last_layer_makes_what_is_read),
         cmocka_unit_test(mutations_are_caught),    cmocka_unit_test(plan_is_the_memory_used),
         cmocka_unit_test(gradient_of_the_whole),   cmocka_unit_test(microbatches_do_not_matter),

@@ -13,8 +13,8 @@
 
 /* Position in the reference's list of dtypes; higher ones are written first. */
 static const int dtype_order[TRI_DTYPE_COUNT] = {
-    [TRI_U8] = 4, [TRI_I8] = 5, [TRI_F8_E4M3] = 9, [TRI_F16] = 13, [TRI_BF16] = 14, [TRI_I32] = 15, [TRI_F32] = 17,
-    [TRI_F64] = 19, [TRI_I64] = 20,
+    [TRI_U8] = 4, [TRI_I8] = 5, [TRI_F8_E5M2] = 6, [TRI_F8_E4M3] = 7, [TRI_F16] = 13, [TRI_BF16] = 14, [TRI_I32] = 15,
+    [TRI_F32] = 17, [TRI_F64] = 19, [TRI_I64] = 20,
 };
 
 static int by_dtype_and_name(const void *a, const void *b) {

@@ -107,7 +107,7 @@ static tri_status choose_inference(tri_settings *s) {
 tri_status tri__study_accept(tri_settings *s, int *serves) {
     int prints = s->print_program != TRI_PRINT_NONE || s->print_after;
     *serves = s->precision == TRI_PRECISION_INT8 ||
-              (s->precision == TRI_PRECISION_FP8 && prints && s->print_kind == TRI_INFER);
+              (s->precision == TRI_PRECISION_FP8 && prints && s->print_kind != TRI_TRAIN);
     if (!*serves) return tri__engine_accept(s);
     TRI_TRY(choose_inference(s));
     return tri__infer_accept(s);
