@@ -29,7 +29,7 @@ static inline tri_drop drop_of(const tri_call *call, int key) {
 #define TRI_FAST_FAMILIES(X) \
     X(linear) X(linear_experts) X(experts) X(activation) X(gated) X(rope) X(norm) X(sums) X(embed) X(attention) \
     X(attention_part) X(heads) X(update) X(optimizer) X(outer) X(coded) X(quantize) X(linear_int8) X(linear_int8_din) \
-    X(columns)
+    X(linear_scaled) X(columns)
 #define X(family) extern const tri_kernel_row tri__cpu_##family##_fast[];
 TRI_FAST_FAMILIES(X)
 #undef X

@@ -144,7 +144,7 @@ static tri_tensor take_scratch(char **scratch, int64_t rows, int64_t cols, int t
 
 static void give(tri_call *part, int k, tri_tensor t, int type) { part->t[k] = t, part->dtype[k] = (uint8_t)type; }
 
-/* Scratch: y and, if it is absent, h; then gelu's. */
+/* Scratch: y and, if it is absent, h; then that of a part. */
 static void linear_gelu_scaled(const tri_call *call) {
     OPERANDS(linear_gelu_scaled);
     tri_call linear = part_of(call, TRI_OP_linear_scaled), gelu = part_of(call, TRI_OP_gelu);
@@ -157,13 +157,13 @@ static void linear_gelu_scaled(const tri_call *call) {
     TAKE(&linear, linear_scaled, sw), TAKE(&linear, linear_scaled, b);
     give(&linear, TRI_ARG(linear_scaled, y), h, type);
     give(&gelu, TRI_ARG(gelu, y), y, type), give(&gelu, TRI_ARG(gelu, x), h, type);
-    gelu.work = scratch;
+    linear.work = gelu.work = scratch;
     call->table->run[TRI_OP_linear_scaled][type](&linear);
     call->table->run[TRI_OP_gelu][type](&gelu);
     cast_by(call, y, type, ARG(q), ARG(turned), ARG(most), ARG(s));
 }
 
-/* Scratch: the gradient of y, which becomes that of h; then gelu_din_db's. */
+/* Scratch: the gradient of y, which becomes that of h; then that of a part. */
 static void linear_gelu_scaled_din(const tri_call *call) {
     OPERANDS(linear_gelu_scaled_din);
     tri_call linear = part_of(call, TRI_OP_linear_scaled_din), gelu = part_of(call, TRI_OP_gelu_din_db);
@@ -176,7 +176,7 @@ static void linear_gelu_scaled_din(const tri_call *call) {
     TAKE(&gelu, gelu_din_db, db);
     give(&gelu, TRI_ARG(gelu_din_db, dx), g, type), give(&gelu, TRI_ARG(gelu_din_db, dy), g, type);
     give(&gelu, TRI_ARG(gelu_din_db, x), call->t[ARG(h)], type);
-    gelu.work = scratch;
+    linear.work = gelu.work = scratch;
     call->table->run[TRI_OP_linear_scaled_din][type](&linear);
     call->table->run[TRI_OP_gelu_din_db][type](&gelu);
     cast_by(call, g, type, ARG(q), ARG(turned), ARG(most), ARG(s));
@@ -211,21 +211,25 @@ static void dropout_add_norm_scaled_din(const tri_call *call) {
     cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
-/* The scratch space of `part`, and of tensors beside it. Rows of 16 bits ask for fp32 copies of a call's operands;
- * `copied`: how often such tensors are operands of the part. */
-static void set_work(tri_kernel_table *table, tri_op op, tri_op part, int type, int tensors, int copied) {
-    tri_workspace *work = &table->work[op][type];
-    *work = table->work[part][type];
-    work->fixed += (int64_t)tensors * ALIGN;
-    work->row_cols += tensors * (int64_t)tri__dtype_bytes((tri_dtype)type) + copied * work->half;
+static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The scratch space of two parts, one after the other, and of tensors beside it. Rows of 16 bits ask for fp32 copies of
+ * a call's operands; `copied`: how often such tensors are operands of a part. */
+static void set_work(tri_kernel_table *table, tri_op op, tri_op first, tri_op second, int type, int tensors,
+                     int copied) {
+    const tri_workspace *a = &table->work[first][type], *b = &table->work[second][type];
+    int64_t half = more(a->half, b->half);
+    int64_t beside = tensors * (int64_t)tri__dtype_bytes((tri_dtype)type) + copied * half;
+    table->work[op][type] = (tri_workspace){more(a->fixed, b->fixed) + (int64_t)tensors * ALIGN, more(a->row, b->row),
+                                            more(a->col, b->col), more(a->row_cols, b->row_cols) + beside, half};
 }
 
 void tri__cpu_fp8_parts(tri_kernel_table *table) {
     for (int type = TRI_F32; type <= TRI_F16; type++) {
-        set_work(table, TRI_OP_linear_gelu_scaled, TRI_OP_gelu, type, 2, 2);
-        set_work(table, TRI_OP_linear_gelu_scaled_din, TRI_OP_gelu_din_db, type, 1, 2);
-        set_work(table, TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, type, 0, 0);
-        set_work(table, TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, type, 1, 1);
+        set_work(table, TRI_OP_linear_gelu_scaled, TRI_OP_linear_scaled, TRI_OP_gelu, type, 2, 2);
+        set_work(table, TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_scaled_din, TRI_OP_gelu_din_db, type, 1, 2);
+        set_work(table, TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, TRI_OP_fp8_cast, type, 0, 0);
+        set_work(table, TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, TRI_OP_fp8_cast, type, 1, 1);
     }
 }
 
