@@ -14,17 +14,6 @@ enum {
 /* 1 / (a * b), exact: both are powers of two. */
 static __global__ void factor_kernel(float *factor, const float *a, const float *b) { *factor = 1.0f / *a / *b; }
 
-/* y [rows, cols] (+)= x [rows, in] w [cols, in]^T * factor + b; two operands and their scales. */
-typedef struct scaled_layer {
-    const void *x, *w, *b;   /* b [cols] or NULL */
-    const float *sx, *sw;    /* [1] */
-    void *y;
-    int64_t rows, cols, in;
-    int x_type, w_type, y_type, add;
-    int tokens_in_sum;       /* 1: `in` counts tokens, else `rows` does */
-    size_t taken;            /* bytes of the library's workspace that hold y */
-} scaled_layer;
-
 static __device__ __forceinline__ float wide_byte(const void *x, int64_t i, int type) {
     if (type == TRI_F8_E4M3) return (float)((const e4m3 *)x)[i];
     return (float)((const e5m2 *)x)[i];
@@ -56,7 +45,7 @@ static int by_library(const tri_call *call, const scaled_layer &a) {
 
 static void multiply_scaled(const tri_call *call, const scaled_layer &a, const char *where) {
     if (a.rows * a.cols == 0) return;
-    if (!by_library(call, a))
+    if (!scaled_product(call, &a, where) && !by_library(call, a))
         plain_kernel<<<dim3(blocks_for(a.rows, PLAIN_ROWS), blocks_for(a.cols, PLAIN_COLS)),
                        dim3(PLAIN_COLS, PLAIN_ROWS), 0, stream(call)>>>(a, loose{a.y, a.y_type},
                                                                       loose{const_cast<void *>(a.b), a.y_type});
@@ -114,8 +103,8 @@ template <typename T> static void linear_gelu_scaled(const tri_call *call) {
     a.b = call->t[ARG(b)].data, a.cols = to.cols, a.in = call->t[ARG(w)].cols, a.add = 0;
     a.y_type = call->dtype[ARG(b)];
     if (rows * a.cols == 0) return;
-    gelu_layer of = {to, a.x, a.w, a.b, a.sx, a.sw, h, a.in, a.y_type};
-    if (scaled_gelu_product(call, &of, "linear_gelu_scaled")) return;
+    a.rows = rows;
+    if (scaled_gelu_product(call, &a, to, "linear_gelu_scaled")) return;
     fp8_run run = fp8_run_of<T>(call, a.cols);
     int64_t most = h ? rows : run.most;
     for (int64_t first = 0; first < rows; first += most) {
@@ -135,9 +124,8 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
     scaled_layer a = layer_of(call, ARG(h), ARG(dy), ARG(w), ARG(sdy), ARG(sw));
     int64_t first = 0, rows = to.rows;
     char *work = static_cast<char *>(call->work) + FACTOR_BYTES;
-    a.cols = to.cols, a.in = call->t[ARG(w)].rows, a.add = 0, a.y = run.at, a.taken = run.taken;
-    gelu_layer of = {to, a.x, a.w, NULL, a.sx, a.sw, call->t[ARG(h)].data, a.in, a.y_type};
-    int parts = scaled_gelu_din_product(call, &of, (float *)work, "linear_gelu_scaled_din");
+    a.rows = rows, a.cols = to.cols, a.in = call->t[ARG(w)].rows, a.add = 0;
+    int parts = scaled_gelu_din_product(call, &a, to, (float *)work, "linear_gelu_scaled_din");
     if (parts) {
         tri_call sums = *call;
         sums.work = work;
@@ -145,6 +133,7 @@ template <typename T> static void linear_gelu_scaled_din(const tri_call *call) {
         launched(call, "linear_gelu_scaled_din");
         return;
     }
+    a.y = run.at, a.taken = run.taken;
     do {
         tri_call gelu = *call;
         a.rows = rows - first < run.most ? rows - first : run.most;

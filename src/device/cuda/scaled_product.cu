@@ -1,6 +1,7 @@
-/* scaled_product.cu - the dense layer before GELU, and the gradient back through both, with 8-bit factors and results,
- * in one product each. product_tiles.cuh says how it works. Warps that finish results have 32 rows by 64 columns at a
- * time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both orders. */
+/* scaled_product.cu - dense layers with 8-bit factors; the one before GELU, and the gradient back through both, with
+ * results of 8 bits, in one product each. product_tiles.cuh says how it works. Warps that finish results have 32 rows
+ * by 64 columns at a time, a thread 8 by 8: it turns its bytes in registers, and a warp writes whole sectors in both
+ * orders. */
 #include "device/cuda/scaled_product.cuh"
 #include "device/cuda/gelu.cuh"
 #include "device/cuda/product.cuh"
@@ -9,13 +10,10 @@
 enum {
     STEP = ROW_BYTES, /* of the summed dimension */
     GROUPS = 2,       /* that multiply; their rows are finished in turn */
-    END_WARPS = 7,    /* that finish; another one fetches */
-    HALVES = 2,       /* of a tile's columns, one for each instruction */
     RUN = 32,         /* rows that a warp finishes at once, of a box */
     RUNS = BOXES * GROUP_ROWS / RUN, /* of a group's rows */
-    THREADS = (PRODUCT_WARPS + END_WARPS + 1) * WARP,
-    PRODUCT_REGISTERS = 160, /* of a thread that multiplies; of the others */
-    OTHER_REGISTERS = 96,
+    OTHER_REGISTERS = 96, /* of a thread that does not multiply */
+    LONG_STEPS = 12, /* from so many on, products take longer than what follows them */
     /* Biases of a tile's columns come with its first step. They are used after its last one, when at most STAGES
      * further steps, of as many tiles at most, have been fetched. */
     SIDES = STAGES + 1,
@@ -24,28 +22,47 @@ enum {
     SCALED_BYTES = SIDES_AT + SIDES * SIDE_BYTES + ATOM_BYTES
 };
 
+/* How warps share the work. Instructions of 256 columns read shared memory least, but need 154 registers of every
+ * thread in the block, which leaves three warps for what follows the product, beside one that fetches. */
+template <int ENDS, int INSTRUCTIONS, int REGISTERS> struct share {
+    enum {
+        END_WARPS = ENDS,
+        HALVES = INSTRUCTIONS, /* for a tile's columns */
+        PRODUCT_REGISTERS = REGISTERS,
+        THREADS = (PRODUCT_WARPS + ENDS + 1) * WARP
+    };
+};
+typedef share<3, 1, 200> end_by_three;
+typedef share<7, 2, 160> end_by_seven;
+
 struct scaled_tiles {
     fp8_tensor to;
     const void *b;         /* [cols] or NULL */
     const float *sx, *sw;  /* [1] */
-    void *h;               /* [rows, cols] or NULL */
+    void *y;               /* [rows, cols] or NULL */
     float *part;           /* [blocks_for(rows, RUN), cols] */
     int64_t rows;
     int cols, across, tiles, steps; /* across: tiles per row of tiles; tiles: per cluster */
 };
 
+/* What follows a product. */
+template <typename T> struct end_plain;
+template <typename T> struct end_gelu;
+template <typename T> struct end_gelu_din;
+
 static inline int parts_of(int64_t rows) { return (int)blocks_for(rows, RUN); }
 
 #if TRI_HOPPER
-struct scaled_room : product_room<END_WARPS, GROUPS> {
+template <class Share> struct scaled_room : product_room<Share::END_WARPS, GROUPS> {
     __device__ __forceinline__ uint32_t biases(int side) const {
-        return base + SIDES_AT + (uint32_t)(side * SIDE_BYTES);
+        return this->base + SIDES_AT + (uint32_t)(side * SIDE_BYTES);
     }
 };
 
 /* One thread fetches all steps of all tiles. */
+template <class Room>
 static __device__ __forceinline__ void fetch_all(const scaled_tiles &a, const CUtensorMap *x, const CUtensorMap *w,
-                                                 const scaled_room &m) {
+                                                 const Room &m) {
     ring<STAGES> stage = {0, 0};
     ring<SIDES> side = {0, 0};
     int rank = (int)cluster_rank();
@@ -64,17 +81,17 @@ static __device__ __forceinline__ void fetch_all(const scaled_tiles &a, const CU
 }
 
 /* A warp's 16 rows of results, in as many halves as one instruction produces. */
-typedef struct scaled_sums {
+template <int HALVES> struct scaled_sums {
     enum { EACH = COLS / 2 / HALVES };
     float half[HALVES][EACH];
     __device__ __forceinline__ float at(int i) const { return half[i / EACH][i % EACH]; }
-} scaled_sums;
+};
 
 /* Scales sums, adds the bias and rounds this warp's 16 rows into boxes. A thread has rows g and g + 8 of the warp's,
  * and pairs of columns, 8 apart. The factor is a power of two: only the addition rounds. */
-template <typename T, bool BIAS>
-static __device__ __forceinline__ void put_results(const scaled_room &m, int side, float factor,
-                                                   const scaled_sums &d) {
+template <typename T, bool BIAS, class Room, int HALVES>
+static __device__ __forceinline__ void put_results(const Room &m, int side, float factor,
+                                                   const scaled_sums<HALVES> &d) {
     int lane = threadIdx.x % WARP, row = (int)threadIdx.x / WARP * 16;
     uint32_t biases = settled(m.biases(side) + (uint32_t)(lane % 4 * 4));
 #pragma unroll
@@ -100,8 +117,9 @@ static __device__ __forceinline__ void put_results(const scaled_room &m, int sid
 static __device__ __forceinline__ void start_later() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 static __device__ __forceinline__ void start_other() { asm volatile("bar.arrive 1, 256;" ::: "memory"); }
 
-template <typename F, typename T, bool BIAS>
-static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const scaled_room &m) {
+template <typename F, typename T, bool BIAS, class Share>
+static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const scaled_room<Share> &m) {
+    enum { HALVES = Share::HALVES };
     ring<STAGES> stage = {0, 0};
     ring<SIDES> side = {0, 0};
     int group = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / GROUP, 0); /* warp-uniform for the compiler, too */
@@ -109,7 +127,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     float factor = 1.0f / *a.sx / *a.sw;
     if (group) start_later();
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
-        scaled_sums d;
+        scaled_sums<HALVES> d;
         int before = 0;
         for (int step = 0; step < a.steps; step++, stage.advance()) {
             wait_for(m.full(stage.slot), stage.lap);
@@ -120,7 +138,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
             for (int k = 0; k < ROW_BYTES / 32; k++)
 #pragma unroll
                 for (int i = 0; i < HALVES; i++)
-                    wgmma<F>::template run<0, 0>(d.half[i], tile(x, k * 32), tile(w, i * (W_BYTES / 2) + k * 32),
+                    wgmma<F>::template run<0, 0>(d.half[i], tile(x, k * 32), tile(w, i * (W_BYTES / HALVES) + k * 32),
                                                  step > 0 || k > 0);
             wgmma_commit();
             if (step > 0) {
@@ -142,7 +160,7 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
 
 /* Runs of RUN rows of a box, which the warps that finish take in turn: a group's rows have RUNS of them. Since RUNS is
  * no multiple of the number of warps, another warp has one more each time. */
-typedef struct end_turn {
+template <int END_WARPS> struct end_turn {
     int turn; /* the first run's warp */
     __device__ __forceinline__ int first() const {
         int warp = (int)threadIdx.x / WARP - PRODUCT_WARPS - turn;
@@ -152,7 +170,7 @@ typedef struct end_turn {
         turn += RUNS % END_WARPS;
         if (turn >= END_WARPS) turn -= END_WARPS;
     }
-} end_turn;
+};
 
 /* 8 rows by 8 columns of a thread: the first of each in the tensor; the row in the box; whether they exist. */
 typedef struct end_place {
@@ -161,21 +179,41 @@ typedef struct end_place {
     int first, there;
 } end_place;
 
-static __device__ __forceinline__ end_place end_of(const scaled_tiles &a, const scaled_room &m, int tile, int group,
+template <class Room>
+static __device__ __forceinline__ end_place end_of(const scaled_tiles &a, const Room &m, int tile, int group,
                                                    int run) {
     int lane = threadIdx.x % WARP;
     tile_place place = place_of(a.across, tile);
     end_place p;
     p.first = group * GROUP_ROWS + run / BOXES * RUN + lane / 8 * WIDE;
-    p.row = place.row + p.first, p.col = place.col + run % BOXES * PANEL + lane % 8 * WIDE, p.box = m.results(run % BOXES);
+    p.row = place.row + p.first, p.col = place.col + run % BOXES * PANEL + lane % 8 * WIDE;
+    p.box = m.results(run % BOXES);
     p.there = p.row < a.rows && p.col < a.cols;
     return p;
 }
 
-/* h, and GELU of it. */
-template <typename T> struct end_forward {
+/* The results alone. */
+template <typename T> struct end_plain {
+    template <class Room>
+    __device__ __forceinline__ void run(const scaled_tiles &a, const Room &m, const end_place &p, int group,
+                                        uint32_t lap, float, float *) {
+        pack<T, WIDE> x[WIDE];
+        wait_for(m.made(group), lap);
+#pragma unroll
+        for (int i = 0; i < WIDE; i++) x[i] = result_at<T>(p.box, p.first + i, threadIdx.x % 8);
+        T *y = (T *)a.y + p.row * a.cols + p.col;
+#pragma unroll
+        for (int i = 0; i < WIDE; i++)
+            if (p.there) pass_on(y + (int64_t)i * a.cols, x[i]);
+    }
+    __device__ __forceinline__ void finish(const scaled_tiles &) const {}
+};
+
+/* The results, and GELU of them. */
+template <typename T> struct end_gelu {
     fp8_largest<T> largest;
-    __device__ __forceinline__ void run(const scaled_tiles &a, const scaled_room &m, const end_place &p, int group,
+    template <class Room>
+    __device__ __forceinline__ void run(const scaled_tiles &a, const Room &m, const end_place &p, int group,
                                         uint32_t lap, float s, float *) {
         pack<T, WIDE> x[WIDE];
         uint2 row[WIDE];
@@ -183,12 +221,12 @@ template <typename T> struct end_forward {
 #pragma unroll
         for (int i = 0; i < WIDE; i++) x[i] = result_at<T>(p.box, p.first + i, threadIdx.x % 8);
         if (!p.there) return;
-        T *h = (T *)a.h + p.row * a.cols + p.col;
+        T *y = (T *)a.y + p.row * a.cols + p.col;
 #pragma unroll
         for (int i = 0; i < WIDE; i++) {
             float of[WIDE];
             pack<T, WIDE> value;
-            if (a.h) pass_on(h + (int64_t)i * a.cols, x[i]);
+            if (a.y) pass_on(y + (int64_t)i * a.cols, x[i]);
 #pragma unroll
             for (int k = 0; k < WIDE; k++) of[k] = gelu_op<T>::at(x[i].at(k));
             value.set(of);
@@ -197,6 +235,7 @@ template <typename T> struct end_forward {
         }
         put_tile(a.to, p.row, p.col, row);
     }
+    __device__ __forceinline__ void finish(const scaled_tiles &a) const { raise(a.to.most, largest.word()); }
 };
 
 /* Adds the parts of a warp's threads that have the same columns, and writes them; `part` is the thread's first
@@ -209,19 +248,20 @@ static __device__ __forceinline__ void put_sums(float (&sum)[WIDE], float *part,
     if (threadIdx.x % WARP < WIDE && there) store<WIDE>(part, sum);
 }
 
-/* The product times GELU's slope, and its sums over the run's rows, in their order. h is read before the product is
- * there. What lies beyond the last row or column is 0. */
-template <typename T> struct end_gradient {
+/* The results times GELU's slope at y, and their sums over the run's rows, in their order. y is read before the product
+ * is there. What lies beyond the last row or column is 0. */
+template <typename T> struct end_gelu_din {
     fp8_largest<T> largest;
-    __device__ __forceinline__ void run(const scaled_tiles &a, const scaled_room &m, const end_place &p, int group,
+    template <class Room>
+    __device__ __forceinline__ void run(const scaled_tiles &a, const Room &m, const end_place &p, int group,
                                         uint32_t lap, float s, float *part) {
-        const T *h = (const T *)a.h + p.row * a.cols + p.col;
+        const T *y = (const T *)a.y + p.row * a.cols + p.col;
         pack<T, WIDE> x[WIDE] = {};
         float sum[WIDE] = {};
         uint2 row[WIDE];
         if (p.there)
 #pragma unroll
-            for (int i = 0; i < WIDE; i++) x[i] = packed<WIDE>(h + (int64_t)i * a.cols);
+            for (int i = 0; i < WIDE; i++) x[i] = packed<WIDE>(y + (int64_t)i * a.cols);
         wait_for(m.made(group), lap);
 #pragma unroll
         for (int i = 0; i < WIDE; i++) {
@@ -238,18 +278,20 @@ template <typename T> struct end_gradient {
         if (p.there) put_tile(a.to, p.row, p.col, row);
         put_sums(sum, part + p.col, p.row - threadIdx.x % WARP / 8 * WIDE < a.rows && p.col < a.cols);
     }
+    __device__ __forceinline__ void finish(const scaled_tiles &a) const { raise(a.to.most, largest.word()); }
 };
 
-template <class End> static __device__ __forceinline__ void end_all(const scaled_tiles &a, const scaled_room &m) {
+template <class End, class Share>
+static __device__ __forceinline__ void end_all(const scaled_tiles &a, const scaled_room<Share> &m) {
     uint32_t lap = 0;
-    end_turn turn = {0};
+    end_turn<Share::END_WARPS> turn = {0};
     End end;
-    float s = *a.to.s;
+    float s = a.to.s ? *a.to.s : 1.0f;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1)
 #pragma unroll 1
         for (int group = 0; group < GROUPS; group++, turn.advance()) {
 #pragma unroll 1
-            for (int run = turn.first(); run < RUNS; run += END_WARPS) {
+            for (int run = turn.first(); run < RUNS; run += Share::END_WARPS) {
                 int64_t part = place_of(a.across, number).row / RUN + (group * GROUP_ROWS / RUN + run / BOXES);
                 end.run(a, m, end_of(a, m, number, group, run), group, lap, s, a.part + part * a.cols);
             }
@@ -257,71 +299,90 @@ template <class End> static __device__ __forceinline__ void end_all(const scaled
             arrive(m.taken(group));
         }
     __syncwarp();
-    raise(a.to.most, end.largest.word());
+    end.finish(a);
 }
 #endif
 
-template <typename F, typename T, bool GRADIENT>
-static __global__ void IN_CLUSTERS __launch_bounds__(THREADS, 1)
+template <typename F, typename T, bool BIAS, class End, class Share>
+static __global__ void IN_CLUSTERS __launch_bounds__(Share::THREADS, 1)
     scaled_kernel(scaled_tiles a, const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w) {
 #if TRI_HOPPER
     extern __shared__ char raw[];
-    scaled_room m = {{(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES}};
+    scaled_room<Share> m = {{(shared_address(raw) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES}};
     if (threadIdx.x == 0) m.init();
     cluster_sync();
     int warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARP, 0); /* warp-uniform for the compiler, too */
     if (warp < PRODUCT_WARPS) {
-        more_registers<PRODUCT_REGISTERS>();
-        multiply_all<F, T, !GRADIENT>(a, m);
+        more_registers<Share::PRODUCT_REGISTERS>();
+        multiply_all<F, T, BIAS>(a, m);
     } else {
         fewer_registers<OTHER_REGISTERS>();
-        if (threadIdx.x == (PRODUCT_WARPS + END_WARPS) * WARP) fetch_all(a, &x, &w, m);
-        else if (warp < PRODUCT_WARPS + END_WARPS)
-            end_all<typename std::conditional<GRADIENT, end_gradient<T>, end_forward<T>>::type>(a, m);
+        if (threadIdx.x == Share::THREADS - WARP) fetch_all(a, &x, &w, m);
+        else if (warp < PRODUCT_WARPS + Share::END_WARPS) end_all<End>(a, m);
     }
     __syncwarp();
     cluster_sync(); /* the other block may still copy to this one */
 #endif
 }
 
-template <typename F, typename T, bool GRADIENT>
-static void launch(const tri_call *call, const scaled_tiles &a, const CUtensorMap &x, const CUtensorMap &w,
-                   const char *where) {
-    auto *kernel = scaled_kernel<F, T, GRADIENT>;
+template <typename F, typename T, bool BIAS, class End, class Share>
+static void launch_as(const tri_call *call, const scaled_tiles &a, const CUtensorMap &x, const CUtensorMap &w,
+                      const char *where) {
+    auto *kernel = scaled_kernel<F, T, BIAS, End, Share>;
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SCALED_BYTES), where);
-    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, THREADS, SCALED_BYTES, stream(call)>>>(
-        a, x, w);
+    kernel<<<(unsigned)min(processors_of(call) / CLUSTER, a.tiles) * CLUSTER, Share::THREADS, SCALED_BYTES,
+             stream(call)>>>(a, x, w);
     launched(call, where);
 }
 
-/* Whether shapes, types, alignment and the GPU suit; fills `a` and the maps then. */
-static int fits(const tri_call *call, const gelu_layer *of, int x_type, scaled_tiles *a, CUtensorMap *x,
-                CUtensorMap *w) {
-    a->to = of->to, a->b = of->b, a->sx = of->sx, a->sw = of->sw, a->h = of->h, a->rows = of->to.rows;
-    a->cols = (int)of->to.cols, a->steps = (int)blocks_for(of->in, STEP), a->across = (int)blocks_for(a->cols, COLS);
-    a->tiles = (int)blocks_for(a->rows, ROWS * CLUSTER) * a->across;
-    return of->type != TRI_F32 && is_hopper(call) && of->in > 0 && of->in % 16 == 0 && a->cols % 16 == 0 &&
-           a->cols >= COLS / 2 && a->rows >= LEAST_ROWS && fp8_wide(of->to) && aligned(of->b) && aligned(of->h) &&
-           aligned(of->x) && aligned(of->w) &&
-           tri__cuda_describe_tiles(tri__cuda(call), x, x_type, of->x, a->rows, of->in, ROWS) &&
-           tri__cuda_describe_tiles(tri__cuda(call), w, TRI_F8_E4M3, of->w, a->cols, of->in, COLS / CLUSTER);
+/* F: of x. */
+template <typename F, bool BIAS, template <typename> class End>
+static void launch(const tri_call *call, const scaled_tiles &a, int type, const CUtensorMap &x, const CUtensorMap &w,
+                   const char *where) {
+    int by_three = a.steps >= LONG_STEPS || !a.to.q;
+    if (type == TRI_BF16 && by_three) launch_as<F, bf16, BIAS, End<bf16>, end_by_three>(call, a, x, w, where);
+    else if (type == TRI_BF16) launch_as<F, bf16, BIAS, End<bf16>, end_by_seven>(call, a, x, w, where);
+    else if (by_three) launch_as<F, f16, BIAS, End<f16>, end_by_three>(call, a, x, w, where);
+    else launch_as<F, f16, BIAS, End<f16>, end_by_seven>(call, a, x, w, where);
 }
 
-int scaled_gelu_product(const tri_call *call, const gelu_layer *of, const char *where) {
+/* Whether shapes, types, alignment and the GPU suit; fills `a` and the maps then. */
+static int fits(const tri_call *call, const scaled_layer *of, scaled_tiles *a, CUtensorMap *x, CUtensorMap *w) {
+    a->b = of->b, a->sx = of->sx, a->sw = of->sw, a->y = of->y, a->rows = of->rows;
+    a->cols = (int)of->cols, a->steps = (int)blocks_for(of->in, STEP), a->across = (int)blocks_for(a->cols, COLS);
+    a->tiles = (int)blocks_for(a->rows, ROWS * CLUSTER) * a->across;
+    return of->y_type != TRI_F32 && is_hopper(call) && of->in > 0 && of->in % 16 == 0 && a->cols % 16 == 0 &&
+           a->rows % WIDE == 0 && a->cols >= COLS / 2 && a->rows >= LEAST_ROWS && aligned(of->b) && aligned(of->y) &&
+           aligned(of->x) && aligned(of->w) &&
+           tri__cuda_describe_tiles(tri__cuda(call), x, of->x_type, of->x, a->rows, of->in, ROWS) &&
+           tri__cuda_describe_tiles(tri__cuda(call), w, of->w_type, of->w, a->cols, of->in, COLS / CLUSTER);
+}
+
+int scaled_product(const tri_call *call, const scaled_layer *of, const char *where) {
     scaled_tiles a = {};
     CUtensorMap x, w;
-    if (!fits(call, of, TRI_F8_E4M3, &a, &x, &w)) return 0;
-    if (of->type == TRI_BF16) launch<e4m3, bf16, false>(call, a, x, w, where);
-    else launch<e4m3, f16, false>(call, a, x, w, where);
+    if (of->add || of->tokens_in_sum || !fits(call, of, &a, &x, &w)) return 0;
+    if (of->x_type == TRI_F8_E5M2) launch<e5m2, false, end_plain>(call, a, of->y_type, x, w, where);
+    else if (of->b) launch<e4m3, true, end_plain>(call, a, of->y_type, x, w, where);
+    else launch<e4m3, false, end_plain>(call, a, of->y_type, x, w, where);
     return 1;
 }
 
-int scaled_gelu_din_product(const tri_call *call, const gelu_layer *of, float *part, const char *where) {
+int scaled_gelu_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, const char *where) {
     scaled_tiles a = {};
     CUtensorMap x, w;
-    if (parts_of(of->to.rows) > GELU_MOST_PARTS || !fits(call, of, TRI_F8_E5M2, &a, &x, &w)) return 0;
-    a.part = part;
-    if (of->type == TRI_BF16) launch<e5m2, bf16, true>(call, a, x, w, where);
-    else launch<e5m2, f16, true>(call, a, x, w, where);
+    a.to = to;
+    if (!fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
+    launch<e4m3, true, end_gelu>(call, a, of->y_type, x, w, where);
+    return 1;
+}
+
+int scaled_gelu_din_product(const tri_call *call, const scaled_layer *of, const fp8_tensor &to, float *part,
+                            const char *where) {
+    scaled_tiles a = {};
+    CUtensorMap x, w;
+    a.to = to, a.part = part;
+    if (parts_of(of->rows) > GELU_MOST_PARTS || !fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
+    launch<e5m2, false, end_gelu_din>(call, a, of->y_type, x, w, where);
     return parts_of(a.rows);
 }
