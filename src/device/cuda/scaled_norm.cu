@@ -28,9 +28,9 @@ template <int W> static __device__ __forceinline__ float tile_sum(float x, int t
     return x;
 }
 
-/* W warps have 8 rows, one after the other. */
+/* W warps have 8 rows, one after the other; as many blocks run at once as take all rows of base512. */
 template <typename T, int W, int PACKS>
-static __global__ void __launch_bounds__(TILES *W *WARP) norm_scaled_kernel(norm_args a, fp8_tensor to) {
+static __global__ void __launch_bounds__(TILES *W *WARP, 8 / W) norm_scaled_kernel(norm_args a, fp8_tensor to) {
     extern __shared__ uint8_t bytes[]; /* [GATHERED, pitch] */
     int tile = threadIdx.x / (W * WARP), pitch = (int)a.cols + PAD;
     int64_t first = (int64_t)blockIdx.x * GATHERED;

@@ -13,7 +13,6 @@ enum {
     RUN = 32,         /* rows that a warp finishes at once, of a box */
     RUNS = BOXES * GROUP_ROWS / RUN, /* of a group's rows */
     OTHER_REGISTERS = 96, /* of a thread that does not multiply */
-    LONG_STEPS = 12, /* from so many on, products take longer than what follows them */
     /* Biases of a tile's columns come with its first step. They are used after its last one, when at most STAGES
      * further steps, of as many tiles at most, have been fetched. */
     SIDES = STAGES + 1,
@@ -112,11 +111,6 @@ static __device__ __forceinline__ void put_results(const Room &m, int side, floa
     }
 }
 
-/* The second group begins when the first has multiplied for a step: so one rounds its results while the other
- * multiplies. */
-static __device__ __forceinline__ void start_later() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-static __device__ __forceinline__ void start_other() { asm volatile("bar.arrive 1, 256;" ::: "memory"); }
-
 template <typename F, typename T, bool BIAS, class Share>
 static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const scaled_room<Share> &m) {
     enum { HALVES = Share::HALVES };
@@ -125,7 +119,6 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     int group = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / GROUP, 0); /* warp-uniform for the compiler, too */
     uint32_t lap = 0;
     float factor = 1.0f / *a.sx / *a.sw;
-    if (group) start_later();
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
         scaled_sums<HALVES> d;
         int before = 0;
@@ -145,7 +138,6 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
                 wgmma_wait<1>();
                 m.leave(before);
             }
-            if (!group && number == first_tile() && step == min(1, a.steps - 1)) start_other();
             before = stage.slot;
         }
         wgmma_wait<0>();
@@ -336,14 +328,11 @@ static void launch_as(const tri_call *call, const scaled_tiles &a, const CUtenso
 }
 
 /* F: of x. */
-template <typename F, bool BIAS, template <typename> class End>
+template <typename F, bool BIAS, template <typename> class End, class Share>
 static void launch(const tri_call *call, const scaled_tiles &a, int type, const CUtensorMap &x, const CUtensorMap &w,
                    const char *where) {
-    int by_three = a.steps >= LONG_STEPS || !a.to.q;
-    if (type == TRI_BF16 && by_three) launch_as<F, bf16, BIAS, End<bf16>, end_by_three>(call, a, x, w, where);
-    else if (type == TRI_BF16) launch_as<F, bf16, BIAS, End<bf16>, end_by_seven>(call, a, x, w, where);
-    else if (by_three) launch_as<F, f16, BIAS, End<f16>, end_by_three>(call, a, x, w, where);
-    else launch_as<F, f16, BIAS, End<f16>, end_by_seven>(call, a, x, w, where);
+    if (type == TRI_BF16) launch_as<F, bf16, BIAS, End<bf16>, Share>(call, a, x, w, where);
+    else launch_as<F, f16, BIAS, End<f16>, Share>(call, a, x, w, where);
 }
 
 /* Whether shapes, types, alignment and the GPU suit; fills `a` and the maps then. */
@@ -362,9 +351,9 @@ int scaled_product(const tri_call *call, const scaled_layer *of, const char *whe
     scaled_tiles a = {};
     CUtensorMap x, w;
     if (of->add || of->tokens_in_sum || !fits(call, of, &a, &x, &w)) return 0;
-    if (of->x_type == TRI_F8_E5M2) launch<e5m2, false, end_plain>(call, a, of->y_type, x, w, where);
-    else if (of->b) launch<e4m3, true, end_plain>(call, a, of->y_type, x, w, where);
-    else launch<e4m3, false, end_plain>(call, a, of->y_type, x, w, where);
+    if (of->x_type == TRI_F8_E5M2) launch<e5m2, false, end_plain, end_by_three>(call, a, of->y_type, x, w, where);
+    else if (of->b) launch<e4m3, true, end_plain, end_by_three>(call, a, of->y_type, x, w, where);
+    else launch<e4m3, false, end_plain, end_by_three>(call, a, of->y_type, x, w, where);
     return 1;
 }
 
@@ -373,7 +362,7 @@ int scaled_gelu_product(const tri_call *call, const scaled_layer *of, const fp8_
     CUtensorMap x, w;
     a.to = to;
     if (!fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
-    launch<e4m3, true, end_gelu>(call, a, of->y_type, x, w, where);
+    launch<e4m3, true, end_gelu, end_by_seven>(call, a, of->y_type, x, w, where);
     return 1;
 }
 
@@ -383,6 +372,6 @@ int scaled_gelu_din_product(const tri_call *call, const scaled_layer *of, const 
     CUtensorMap x, w;
     a.to = to, a.part = part;
     if (parts_of(of->rows) > GELU_MOST_PARTS || !fp8_wide(to) || !fits(call, of, &a, &x, &w)) return 0;
-    launch<e5m2, false, end_gelu_din>(call, a, of->y_type, x, w, where);
+    launch<e5m2, false, end_gelu_din, end_by_seven>(call, a, of->y_type, x, w, where);
     return parts_of(a.rows);
 }
