@@ -7,8 +7,9 @@
 
 void tri__cpu_fast_rows(tri_kernel_table *table);      /* fp32 */
 void tri__cpu_fast_half_rows(tri_kernel_table *table); /* bf16: override rows of half.c, whose scratch space they use */
-/* Of these, the dense layers of experts, and those that need no instructions for bf16. */
+/* Of these, the dense layers of experts and attention, and those that need no instructions for bf16. */
 void tri__cpu_linear_experts_half(tri_kernel_table *table);
+void tri__cpu_attention_half(tri_kernel_table *table);
 void tri__cpu_norm_half(tri_kernel_table *table);
 void tri__cpu_sums_half(tri_kernel_table *table);
 void tri__cpu_optimizer_half(tri_kernel_table *table);

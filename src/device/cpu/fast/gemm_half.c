@@ -52,51 +52,15 @@ int64_t tri__half_gemm_work(const tri_half_gemm *g) {
 
 static int64_t listed(const int32_t *list, int64_t i) { return list ? list[i] : i; }
 
-/* From k = `begin` on. Rows of `from` are rows of the panel: from[i,c] with row stride ld, rows [n] says which; n of
- * width exist. */
-static void pack_rows(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, const int32_t *rows,
-                      int64_t ld, int64_t n, int64_t begin) {
-    to += begin * width;
-    for (int64_t at = begin; at < p->k; at += group)
-        for (int i = 0; i < width; i++, to += group) {
-            const uint16_t *row = from + (i < n ? listed(rows, i) : 0) * ld + at;
-            int whole = i < n && at + group <= p->g->k;
-            if (whole && group == 2) memcpy(to, row, 4);
-            else if (whole && group == 4) memcpy(to, row, 8);
-            else if (whole) memcpy(to, row, (size_t)group * sizeof *to);
-            else
-                for (int c = 0; c < group; c++) to[c] = i < n && at + c < p->g->k ? row[c] : 0;
-        }
-}
-
-/* The same where columns of `from` are rows of the panel: from[c,i] with row stride ld; n of width exist. */
-static void pack_columns(const plan *p, uint16_t *to, int width, int group, const uint16_t *from, int64_t ld, int64_t n,
-                         int64_t begin) {
-    to += begin * width;
-    for (int64_t at = begin; at < p->k; at += group, to += width * group)
-        for (int c = 0; c < group; c++) {
-            const uint16_t *row = from + (at + c < p->g->k ? listed(p->g->terms, at + c) : 0) * ld;
-            int64_t exist = at + c < p->g->k ? n : 0;
-            for (int i = 0; i < width; i++) to[i * group + c] = i < exist ? row[i] : 0;
-        }
-}
-
-/* Panel `i` of a matrix with n panel rows, those of `rows` if given; `along`: its k is contiguous. What is whole and in
- * order goes the kernel's fast way. */
-static void pack(const plan *p, uint16_t *panels, int is_a, const uint16_t *from, const int32_t *rows, int along,
-                 int64_t n, int64_t i) {
-    const tri_half_product *kernel = p->kernel;
-    int width = is_a ? kernel->mr : kernel->nr, group = is_a ? kernel->a_group : kernel->b_group;
-    int64_t begin = i * width, exist = n - begin < width ? n - begin : width, ld = along ? p->g->k : n, done = 0;
-    uint16_t *to = panels + begin * p->k;
-    const uint16_t *first = rows ? from : along ? from + begin * ld : from + begin;
-    tri_half_pack *fast = is_a ? along ? kernel->a_rows : kernel->a_columns : along ? kernel->b_rows : kernel->b_columns;
-    if (fast && exist == width && !(along ? rows : p->g->terms)) {
-        fast(p->g->k / kernel->step, first, ld, to);
-        done = p->g->k / kernel->step * kernel->step;
-    }
-    if (along) pack_rows(p, to, width, group, first, rows ? rows + begin : NULL, ld, exist, done);
-    else pack_columns(p, to, width, group, first, ld, exist, done);
+/* Panel `i` of A or B, with n panel rows, those of `rows` if given; `along`: its k is contiguous. */
+static void pack(const plan *p, int is_b, const uint16_t *from, const int32_t *rows, int along, int64_t n, int64_t i) {
+    int width = is_b ? p->kernel->nr : p->kernel->mr;
+    int64_t begin = i * width, ld = along ? p->g->k : n;
+    tri_half_panel panel = {.is_b = is_b, .turned = !along, .ld = ld, .n = n - begin < width ? n - begin : width,
+                            .k = p->g->k, .padded = p->k};
+    panel.list = !along ? p->g->terms : rows ? rows + begin : NULL;
+    panel.from = !along ? from + begin : rows ? from : from + begin * ld;
+    tri__half_pack(p->kernel, &panel, (is_b ? p->b : p->a) + begin * p->k);
 }
 
 /* Row `i` of the result, from column j on: n sums. */
@@ -147,9 +111,9 @@ void tri__half_gemm(const tri_half_gemm *g) {
     {
 #pragma omp for schedule(static) nowait
         for (int64_t i = 0; i < a_panels; i++)
-            pack(&p, p.a, 1, g->a, g->rows, !g->a_turned, g->m, i);
+            pack(&p, 0, g->a, g->rows, !g->a_turned, g->m, i);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < b_panels; i++) pack(&p, p.b, 0, g->b, NULL, g->b_turned, g->n, i);
+        for (int64_t i = 0; i < b_panels; i++) pack(&p, 1, g->b, NULL, g->b_turned, g->n, i);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < down * across; i++) tile(&p, i / across * p.tile_rows, i % across * p.tile_columns);
     }

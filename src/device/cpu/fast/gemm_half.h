@@ -9,7 +9,8 @@ typedef void tri_half_pack(int64_t steps, const uint16_t *from, int64_t ld, uint
 
 /* A kernel in registers. Panels hold k in groups, in the instruction's layout: a [k / a_group, mr, a_group], b [k /
  * b_group, nr, b_group]. */
-typedef struct tri_half_product {
+typedef struct tri_half_product tri_half_product;
+struct tri_half_product {
     const char *name;
     int mr, nr, a_group, b_group;
     int step;                           /* k is a multiple of it; panels are padded with zeros */
@@ -20,7 +21,18 @@ typedef struct tri_half_product {
     /* Pack `steps` steps of a whole panel: its rows are mr or nr rows of `from`, or columns, and rows of `from` have
      * stride ld. NULL: there is no fast way. */
     tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns;
-} tri_half_product;
+};
+
+/* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is turned. */
+typedef struct tri_half_panel {
+    int is_b, turned;
+    const uint16_t *from;
+    int64_t ld;                         /* row stride of `from` */
+    const int32_t *list;                /* the rows of `from`, one after the other; NULL: all */
+    int64_t n, k, padded;               /* what exists; `padded` of k are written, and rows up to mr or nr, with zeros */
+} tri_half_panel;
+
+void tri__half_pack(const tri_half_product *kernel, const tri_half_panel *panel, uint16_t *to);
 
 /* The kernel for this CPU; NULL: none, and products go through fp32. */
 const tri_half_product *tri__half_product(void);

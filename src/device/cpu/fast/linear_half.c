@@ -102,4 +102,5 @@ void tri__cpu_fast_half_rows(tri_kernel_table *table) {
     table->run[TRI_OP_linear_din][TRI_BF16] = linear_din;
     table->run[TRI_OP_linear_dw][TRI_BF16] = linear_dw;
     tri__cpu_linear_experts_half(table);
+    tri__cpu_attention_half(table);
 }

@@ -103,6 +103,23 @@ typedef struct tri_head {
     int64_t ld_slope;
 } tri_head;
 
+struct tri_half_product;
+
+/* The same in bf16, by instructions that multiply bf16; queries attend to all keys of their own sequence. */
+typedef struct tri_head_half {
+    const struct tri_half_product *product; /* nr is head_columns, b_group head_group (tri_simd) */
+    tri_drop drop;
+    int64_t len, d, feature0;
+    int64_t ld, ld_ctx, ld_lse;
+    const uint16_t *q, *k, *v;   /* [len,d], ld */
+    uint16_t *ctx;               /* [len,d], ld_ctx */
+    float *lse;                  /* [len], ld_lse, may be NULL in the forward */
+    const uint16_t *dctx;
+    uint16_t *dq, *dk, *dv;
+    int acc;
+    float *work;
+} tri_head_half;
+
 /* What the scores of a head have beside q_i k_j, by the distance i - j: bias, or the products of q_i and k_j with a
  * distance's own key and query. */
 typedef struct tri_relative {
@@ -206,6 +223,11 @@ typedef struct tri_simd {
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */
     void (*head_din)(const tri_head *head);
+    int head_columns, head_group; /* keys or queries of a panel; rows of one that are interleaved in bf16 */
+    int64_t (*head_half_work)(const struct tri_half_product *product, int64_t len, int64_t d); /* floats */
+    void (*head_half)(const tri_head_half *head);
+    int64_t (*head_half_din_work)(const struct tri_half_product *product, int64_t len, int64_t d);
+    void (*head_half_din)(const tri_head_half *head);
     /* The same with scores that depend on distances; the gradients of their table are added to. */
     int64_t (*head_relative_work)(int64_t len, int64_t d);
     void (*head_relative)(const tri_head *head, const tri_relative *relative);

@@ -66,9 +66,9 @@ INLINE void turn_back(const float *from, int64_t n, int64_t d, const float *fact
         }
 }
 
-/* One or two rows of scores become 2^(score - max), added to sum. */
-INLINE void soften_rows(const float *s, const vf *max, vf *sum, int rows, vf *out) {
-    EACH(j, rows * HV) out[j] = load(s + j * VEC) - max[j % HV];
+/* One or two rows of scores become 2^(scale * score - max), added to sum. */
+INLINE void soften_rows(const float *s, float scale, const vf *max, vf *sum, int rows, vf *out) {
+    EACH(j, rows * HV) out[j] = load(s + j * VEC) * scale - max[j % HV];
     vec_exp2(out, rows * HV);
     EACH(j, rows * HV) sum[j % HV] += out[j];
 }
@@ -91,9 +91,10 @@ static void start_queries(const tri_drop *drop, int64_t q0, int64_t n, query_sta
 }
 
 /* One or two rows, the first of which is number `place` of the 8 that one Philox call decides. */
-INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, int place, int rows, const vf *max, vf *sum) {
+INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, float scale, int place, int rows, const vf *max,
+                      vf *sum) {
     vf e[MANY];
-    soften_rows(s, max, sum, rows, e);
+    soften_rows(s, scale, max, sum, rows, e);
     EACH(j, rows * HV) {
         int at = place + j / HV;
         vu decision = at & 1 ? word[j % HV][at / 2] >> 16 : word[j % HV][at / 2] & 0xFFFFu;
@@ -101,13 +102,13 @@ INLINE void drop_rows(const vu word[HV][4], vi threshold, float *s, int place, i
     }
 }
 
-/* `len` rows of scores, the first of which is of the key with feature `feature0`. */
-INLINE void soften_dropped(const tri_head *h, float *s, int64_t feature0, int64_t len, int64_t q0, int64_t n,
-                           const vf *max, vf *sum) {
+/* `len` rows of scores, the first of which is of the key with feature `feature0`; of n queries from q0. */
+INLINE void soften_dropped(const tri_drop *drop, float *s, float scale, int64_t feature0, int64_t len, int64_t q0,
+                           int64_t n, const vf *max, vf *sum) {
     query_starts starts;
-    philox_keys keys = keys_of(&h->drop);
-    vi threshold = (vi)all_u(h->drop.threshold);
-    start_queries(&h->drop, q0, n, &starts);
+    philox_keys keys = keys_of(drop);
+    vi threshold = (vi)all_u(drop->threshold);
+    start_queries(drop, q0, n, &starts);
     for (int64_t group = feature0 / 8; group * 8 < feature0 + len; group++) {
         uint64_t wide = (uint64_t)factor_b * ((uint32_t)group ^ keys.group);
         int64_t first = group * 8 - feature0; /* row of decision 0 */
@@ -115,22 +116,23 @@ INLINE void soften_dropped(const tri_head *h, float *s, int64_t feature0, int64_
         EACH(j, HV) high[j] = all_u((uint32_t)(wide >> 32)), low[j] = all_u((uint32_t)wide);
         philox(word, high, low, starts.a, starts.b, starts.c, starts.word, HV, &keys);
         if (first >= 0 && first + 8 <= len)
-            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * HR, 2 * i, 2, max, sum);
+            EACH(i, 4) drop_rows(word, threshold, s + (first + 2 * i) * HR, scale, 2 * i, 2, max, sum);
         else
             for (int i = 0; i < 8; i++)
-                if (first + i >= 0 && first + i < len) drop_rows(word, threshold, s + (first + i) * HR, i, 1, max, sum);
+                if (first + i >= 0 && first + i < len)
+                    drop_rows(word, threshold, s + (first + i) * HR, scale, i, 1, max, sum);
     }
 }
 
-INLINE void soften_all(float *s, int64_t len, const vf *max, vf *sum) {
+INLINE void soften_all(float *s, float scale, int64_t len, const vf *max, vf *sum) {
     vf e[MANY];
     int64_t i = 0;
     for (; i + 2 <= len; i += 2) {
-        soften_rows(s + i * HR, max, sum, 2, e);
+        soften_rows(s + i * HR, scale, max, sum, 2, e);
         EACH(j, 2 * HV) store(s + i * HR + j * VEC, e[j]);
     }
     for (; i < len; i++) {
-        soften_rows(s + i * HR, max, sum, 1, e);
+        soften_rows(s + i * HR, scale, max, sum, 1, e);
         EACH(j, HV) store(s + i * HR + j * VEC, e[j]);
     }
 }
@@ -182,8 +184,8 @@ static void soften(const tri_head *h, float *s, int64_t q0, float factor[HR]) {
     }
     largest_scores(s, h->keys, max);
     if (h->window) EACH(j, HV) max[j] = vec_max(all(no_keys), max[j]); /* finite: -inf less itself is not a number */
-    if (h->drop.threshold) soften_dropped(h, s, h->feature0, h->keys, q0, n, max, sum);
-    else soften_all(s, h->keys, max, sum);
+    if (h->drop.threshold) soften_dropped(&h->drop, s, 1, h->feature0, h->keys, q0, n, max, sum);
+    else soften_all(s, 1, h->keys, max, sum);
     end_softmax(h, q0, n, max, sum, factor);
 }
 

@@ -114,8 +114,9 @@ static void soften_sparse(const tri_head *h, const panel_list *list, float *s, f
     largest_scores(s, list->tokens, max);
     if (h->drop.threshold)
         for (block_run run = {0}; next_run(list, &run);)
-            soften_dropped(h, s + run.row * HR, h->feature0 + run.begin, run.n, list->p0, list->n, max, sum);
-    else soften_all(s, list->tokens, max, sum);
+            soften_dropped(&h->drop, s + run.row * HR, 1, h->feature0 + run.begin, run.n, list->p0, list->n, max,
+                           sum);
+    else soften_all(s, 1, list->tokens, max, sum);
     end_softmax(h, list->p0, list->n, max, sum, factor);
 }
 

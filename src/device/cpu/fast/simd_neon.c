@@ -7,6 +7,7 @@
 
 #define VEC 4
 #define MR 8
+#define HEAD_GROUP 4
 #define TRI_SIMD_OWN_PRODUCT
 /* The load names x as an input, so that compilers neither share it nor move it out of a loop. */
 #define STEP_OF(p, x, c)                                                                                \

@@ -13,6 +13,10 @@
 #ifndef HEAD_VECTORS
 #define HEAD_VECTORS 3
 #endif
+/* Rows of a bf16 panel whose numbers stand side by side: b_group of this CPU's product (gemm_half.h). */
+#ifndef HEAD_GROUP
+#define HEAD_GROUP 2
+#endif
 enum { NV = 3, NR = NV * VEC, HV = HEAD_VECTORS, HR = HV * VEC };
 
 typedef float vf __attribute__((vector_size(4 * VEC)));
