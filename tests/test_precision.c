@@ -101,6 +101,8 @@ static const kernel_grid grids[] = {
     {SCALED, "T=0,1,16 O=1,20 I=3,20,64"},
     {NORMS_SCALED, "T=0,1,16,64 H=3,20,100"},
     {ATTENTION, "L=0,1,2,4 A=1,3 E=4,20"},
+    {ATTENTION, "L=5,7 A=2 E=20,32"}, /* several panels and stretches of keys */
+    {ATTENTION, "L=4,5 X=3 A=1 E=64,128"},
     {SPARSE, "L=0,4,6 W=1,5 A=3 E=20"},
     {"gated gated_din", "T=0,1,17 H=3,20 Y=0,1,2,3"},
     {"rope rope_din", "T=0,1,17 A=3 E=20 P=100"},

@@ -32,8 +32,8 @@ static void cpu_kernels(tri_kernel_table *table) {
     plain_rows(table);
     tri__cpu_fast_rows(table);
     tri__cpu_half_rows(table);
-    tri__cpu_fast_half_rows(table);
     tri__cpu_part_rows(table);
+    tri__cpu_fast_half_rows(table);
     tri__cpu_fp8_parts(table);
 }
 

@@ -314,6 +314,7 @@ void tri__cpu_half_row(const tri_call *call) {
     case TRI_OP_linear_gelu:
     case TRI_OP_linear_experts_gelu: linear_gelu(call); return;
     case TRI_OP_gelu_din_db: gelu_din_db(call); return;
+    case TRI_OP_linear_gelu_din: linear_gelu_din(call); return;
     case TRI_OP_dropout_add_norm_din: dropout_add_norm_din(call); return;
     case TRI_OP_adamw_copy: adamw_copy(call); return;
     default: through_f32(call);

@@ -16,11 +16,12 @@ typedef struct span {
     int64_t sequences, heads, d, h;
     int64_t longest, need;         /* tokens; scratch floats per thread */
     int threads, key;
+    const tri_half_product *product;
 } span;
 
 static span span_of(const tri_call *call, int seq, int key, int64_t h) {
     span s = {.call = call, .seq = i32(call, seq), .sequences = call->t[seq].rows - 1, .heads = call->attr->heads,
-              .h = h, .key = key};
+              .h = h, .key = key, .product = tri__half_product()};
     s.d = h / s.heads;
     s.threads = threads_for(call, s.seq[s.sequences] * h, ENOUGH);
     for (int64_t i = 0; i < s.sequences; i++)
@@ -49,7 +50,7 @@ static int fits_product(const tri_half_product *product) {
 /* The fields of work item i that both directions use. */
 static tri_head_half head_of(const span *s, int64_t i, int qkv) {
     int64_t t0 = s->seq[i / s->heads], head = i % s->heads, number = s->call->attr->head0 + head;
-    tri_head_half out = {.product = tri__half_product(), .drop = drop_of(s->call, s->key),
+    tri_head_half out = {.product = s->product, .drop = drop_of(s->call, s->key),
                          .len = s->seq[i / s->heads + 1] - t0, .d = s->d, .ld = 3 * s->h, .ld_ctx = s->h,
                          .ld_lse = s->heads, .work = (float *)s->call->work + s->need * omp_get_thread_num()};
     out.q = bf16(s->call, qkv) + t0 * 3 * s->h + head * s->d;
@@ -76,7 +77,7 @@ static void attention(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(ctx)].cols;
     span s = span_of(call, ARG(seq), ARG(key), h);
-    if (!fit_threads(&s, simd->head_half_work(tri__half_product(), s.longest, s.d))) {
+    if (!fit_threads(&s, simd->head_half_work(s.product, s.longest, s.d))) {
         tri__cpu_half_row(call);
         return;
     }
@@ -97,7 +98,7 @@ static void attention_din(const tri_call *call) {
     const tri_simd *simd = tri__simd();
     int64_t h = call->t[ARG(dctx)].cols;
     span s = span_of(call, ARG(seq), ARG(key), h);
-    if (!fit_threads(&s, simd->head_half_din_work(tri__half_product(), s.longest, s.d))) {
+    if (!fit_threads(&s, simd->head_half_din_work(s.product, s.longest, s.d))) {
         tri__cpu_half_row(call);
         return;
     }

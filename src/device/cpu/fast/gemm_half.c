@@ -12,12 +12,14 @@
 enum { HAS_BF16 = 1 << 14 }; /* of AT_HWCAP2 */
 #endif
 
-enum { TILE_ROWS = 96, TILE_COLUMNS = 128 };
+/* Tiles whose sums are rounded at the end have a buffer; fp32 results are summed in place, in larger tiles, as their k is
+ * long: panels of a block of k stay in the L2 cache. Each element is summed in the same order in tiles of any size. */
+enum { TILE_ROWS = 96, TILE_COLUMNS = 128, WIDE_ROWS = 192, WIDE_COLUMNS = 384, KERNEL_MOST = 32 };
 
 const tri_half_product *tri__half_product(void) {
 #if defined(__x86_64__)
     if (tri__amx_granted()) return &tri__half_product_amx;
-    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f")) return &tri__half_product_avx512;
+    if (__builtin_cpu_supports("avx512bf16") && tri__half_vectors()) return &tri__half_product_avx512;
 #elif defined(__aarch64__)
     if (getauxval(AT_HWCAP2) & HAS_BF16) return &tri__half_product_bfmmla;
 #endif
@@ -35,11 +37,18 @@ typedef struct plan {
 
 static int64_t panel_elements(const plan *p, int64_t n, int width) { return tri__round_up(n, width) * p->k; }
 
+static int64_t tiles_of(const tri_half_gemm *g, int64_t rows, int64_t columns) {
+    return ((g->m + rows - 1) / rows) * ((g->n + columns - 1) / columns);
+}
+
 static plan make_plan(const tri_half_gemm *g) {
     plan p = {.g = g, .kernel = tri__half_product(), .simd = tri__simd()};
     p.k = tri__round_up(g->k, p.kernel->step);
-    p.tile_rows = TILE_ROWS / p.kernel->mr * p.kernel->mr;
-    p.tile_columns = TILE_COLUMNS / p.kernel->nr * p.kernel->nr;
+    int64_t rows = g->wide ? WIDE_ROWS : TILE_ROWS, columns = g->wide ? WIDE_COLUMNS : TILE_COLUMNS;
+    if (tiles_of(g, rows, columns) < 2 * g->threads) columns = TILE_COLUMNS;
+    if (tiles_of(g, rows, columns) < 2 * g->threads) rows = TILE_ROWS;
+    p.tile_rows = rows / p.kernel->mr * p.kernel->mr;
+    p.tile_columns = columns / p.kernel->nr * p.kernel->nr;
     p.a = g->work;
     p.b = p.a + tri__round_up(panel_elements(&p, g->m, p.kernel->mr), 32);
     return p;
@@ -63,43 +72,74 @@ static void pack(const plan *p, int is_b, const uint16_t *from, const int32_t *r
     tri__half_pack(p->kernel, &panel, (is_b ? p->b : p->a) + begin * p->k);
 }
 
-/* Row `i` of the result, from column j on: n sums. */
+/* Row `i` of a bf16 result, from column j on: n sums. */
 static void finish_row(const plan *p, float *sum, int64_t i, int64_t j, int64_t n) {
     const tri_half_gemm *g = p->g;
     int64_t at = listed(g->rows, i) * g->n + j;
-    float *wide = g->wide ? (float *)g->c + at : NULL;            /* [n] */
-    uint16_t *half = g->c && !g->wide ? (uint16_t *)g->c + at : NULL;
-    uint16_t kept[TILE_COLUMNS];
+    uint16_t kept[TILE_COLUMNS], *half = g->c ? (uint16_t *)g->c + at : kept; /* [n] */
+    float x[TILE_COLUMNS];
     if (g->bias) p->simd->widen_add(n, g->bias + j, sum);
-    if (g->add && half) p->simd->widen_add(n, half, sum);
-    for (int64_t c = 0; g->add && wide && c < n; c++) sum[c] += wide[c];
-    if (wide) memcpy(wide, sum, (size_t)n * sizeof *sum);
-    if (wide) return;
-    if (!half) half = kept;
+    if (g->add) p->simd->widen_add(n, half, sum);
     p->simd->narrow(n, sum, half);
-    if (!g->activated) return;
-    p->simd->widen(n, half, sum);
-    p->simd->gelu(n, sum, sum);
-    p->simd->narrow(n, sum, g->activated + at);
+    if (g->activated || g->slope_at) p->simd->widen(n, half, sum);
+    if (g->activated) {
+        p->simd->gelu(n, sum, sum);
+        p->simd->narrow(n, sum, g->activated + at);
+    }
+    if (g->slope_at) {
+        p->simd->widen(n, g->slope_at + at, x);
+        p->simd->gelu_din(n, sum, x, sum, 0);
+        p->simd->narrow(n, sum, half);
+    }
 }
 
-static void tile(const plan *p, int64_t row, int64_t column) {
-    const tri_half_gemm *g = p->g;
+/* Blocks of k, of A's rows and of B's columns of a tile into c, with row stride ld; c is added to after the first block
+ * of k, or from the first. */
+static void tile_sums(const plan *p, int64_t row, int64_t column, int64_t rows, int64_t columns, float *c, int64_t ld,
+                      int add) {
     const tri_half_product *k = p->kernel;
-    float sum[TILE_ROWS * TILE_COLUMNS] __attribute__((aligned(64))); /* [rows, TILE_COLUMNS] */
-    int64_t rows = g->m - row < p->tile_rows ? g->m - row : p->tile_rows;
-    int64_t columns = g->n - column < p->tile_columns ? g->n - column : p->tile_columns;
     if (k->begin) k->begin();
     for (int64_t at = 0; at < p->k; at += k->k_block) {
         int64_t steps = (p->k - at < k->k_block ? p->k - at : k->k_block) / k->step;
         for (int64_t j = 0; j < columns; j += k->nr)
             for (int64_t i = 0; i < rows; i += k->mr)
                 k->run(steps, p->a + (row + i) * p->k + at * k->mr, p->b + (column + j) * p->k + at * k->nr,
-                       sum + i * TILE_COLUMNS + j, TILE_COLUMNS, at > 0);
+                       c + i * ld + j, ld, add || at > 0);
     }
     if (k->end) k->end();
+}
+
+static void half_tile(const plan *p, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+    float sum[TILE_ROWS * TILE_COLUMNS] __attribute__((aligned(64))); /* [rows, TILE_COLUMNS] */
     if (p->k == 0) memset(sum, 0, sizeof sum);
+    tile_sums(p, row, column, rows, columns, sum, TILE_COLUMNS, 0);
     for (int64_t i = 0; i < rows; i++) finish_row(p, sum + i * TILE_COLUMNS, row + i, column, columns);
+}
+
+/* Part of an fp32 tile at the result's edge, by one kernel tile in a buffer. */
+static void wide_edge(const plan *p, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+    const tri_half_gemm *g = p->g;
+    float sum[KERNEL_MOST * KERNEL_MOST] = {0}, *c = (float *)g->c + row * g->n + column;
+    for (int64_t i = 0; g->add && i < rows; i++)
+        memcpy(sum + i * KERNEL_MOST, c + i * g->n, (size_t)columns * sizeof *c);
+    tile_sums(p, row, column, rows, columns, sum, KERNEL_MOST, 1);
+    for (int64_t i = 0; i < rows; i++) memcpy(c + i * g->n, sum + i * KERNEL_MOST, (size_t)columns * sizeof *c);
+}
+
+static void wide_tile(const plan *p, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+    const tri_half_gemm *g = p->g;
+    int mr = p->kernel->mr, nr = p->kernel->nr;
+    int64_t whole_rows = p->k ? rows / mr * mr : 0, whole_columns = p->k ? columns / nr * nr : 0;
+    tile_sums(p, row, column, whole_rows, whole_columns, (float *)g->c + row * g->n + column, g->n, g->add);
+    for (int64_t i = 0; i < rows; i += mr)
+        for (int64_t j = i < whole_rows ? whole_columns : 0; j < columns; j += nr)
+            wide_edge(p, row + i, column + j, rows - i < mr ? rows - i : mr, columns - j < nr ? columns - j : nr);
+}
+
+static void tile(const plan *p, int64_t row, int64_t column) {
+    int64_t rows = p->g->m - row < p->tile_rows ? p->g->m - row : p->tile_rows;
+    int64_t columns = p->g->n - column < p->tile_columns ? p->g->n - column : p->tile_columns;
+    (p->g->wide ? wide_tile : half_tile)(p, row, column, rows, columns);
 }
 
 void tri__half_gemm(const tri_half_gemm *g) {

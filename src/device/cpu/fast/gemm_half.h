@@ -5,7 +5,16 @@
 
 #include <stdint.h>
 
-typedef void tri_half_pack(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to);
+/* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is turned. */
+typedef struct tri_half_panel {
+    int is_b, turned;
+    const uint16_t *from;
+    int64_t ld;                         /* row stride of `from` */
+    const int32_t *list;                /* the rows of `from`, one after the other; NULL: all */
+    int64_t n, k, padded;               /* what exists; `padded` of k are written, and rows up to mr or nr, with zeros */
+} tri_half_panel;
+
+typedef void tri_half_pack(const tri_half_panel *panel, uint16_t *to);
 
 /* A kernel in registers. Panels hold k in groups, in the instruction's layout: a [k / a_group, mr, a_group], b [k /
  * b_group, nr, b_group]. */
@@ -18,19 +27,8 @@ struct tri_half_product {
     void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */
     /* c[i,j] = (add ? c : 0) + sum a b over `steps` steps of k; rows of c have stride ld floats. */
     void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add);
-    /* Pack `steps` steps of a whole panel: its rows are mr or nr rows of `from`, or columns, and rows of `from` have
-     * stride ld. NULL: there is no fast way. */
-    tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns;
+    tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns; /* of panels without a list; columns: turned */
 };
-
-/* A panel of A or of B: its rows are n rows of `from`, along which k runs, or columns, if it is turned. */
-typedef struct tri_half_panel {
-    int is_b, turned;
-    const uint16_t *from;
-    int64_t ld;                         /* row stride of `from` */
-    const int32_t *list;                /* the rows of `from`, one after the other; NULL: all */
-    int64_t n, k, padded;               /* what exists; `padded` of k are written, and rows up to mr or nr, with zeros */
-} tri_half_panel;
 
 void tri__half_pack(const tri_half_product *kernel, const tri_half_panel *panel, uint16_t *to);
 
@@ -39,6 +37,7 @@ const tri_half_product *tri__half_product(void);
 
 #if defined(__x86_64__)
 extern const tri_half_product tri__half_product_avx512, tri__half_product_amx;
+int tri__half_vectors(void); /* what both kernels pack with: AVX-512 F, BW and VL */
 int tri__amx_granted(void);
 /* Configure and release the calling thread's tiles: 16 rows of 64 bytes each. */
 void tri__amx_begin(void);
@@ -47,7 +46,7 @@ void tri__amx_end(void);
 extern const tri_half_product tri__half_product_bfmmla;
 #endif
 
-/* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias, rounded once */
+/* c[m,n] = (add ? c : 0) + a[m,k] b[k,n] + bias, rounded once; an fp32 c has neither a bias nor what follows it */
 typedef struct tri_half_gemm {
     int64_t m, n, k;
     const uint16_t *a, *b;     /* bf16, stored [m,k] and [k,n]; or [k,m], [n,k] if transposed */
@@ -58,6 +57,7 @@ typedef struct tri_half_gemm {
     void *c;                   /* [m,n], bf16, or fp32 if `wide`; may be NULL with `activated` */
     int wide, add;
     uint16_t *activated;       /* bf16 [m,n]: GELU of the rounded result; NULL: none */
+    const uint16_t *slope_at;  /* bf16 [m,n]: c becomes the rounded result times the slope of GELU here; NULL: none */
     int threads;
     void *work;                /* tri__half_gemm_work bytes */
 } tri_half_gemm;

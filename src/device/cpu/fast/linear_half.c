@@ -25,17 +25,19 @@ static int fits_any(tri_half_gemm g) {
            2 * tri__round_up(g.k, tri__half_product()->step) <= of_row;
 }
 
-static void gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
-    if (g.m == 0 || g.n == 0) return;
+/* 0: the fallback has computed the whole operation. */
+static int gemm(const tri_call *call, tri_half_gemm g, int a, int b) {
+    if (g.m == 0 || g.n == 0) return 1;
     int forward = tri__op_row(call->op)->phase == TRI_PHASE_F;
     if (call->dtype[a] != TRI_BF16 || call->dtype[b] != TRI_BF16 || !(forward ? fits_any(g) : fits(call, &g))) {
         tri__cpu_half_row(call);
-        return;
+        return 0;
     }
     g.a = call->t[a].data, g.b = call->t[b].data;
     g.threads = threads_for(call, g.m * g.n * (g.k + 1), ENOUGH);
     g.work = call->work;
     tri__half_gemm(&g);
+    return 1;
 }
 
 /* y[T,O] = x[T,I] w[O,I]^T + b */
@@ -77,6 +79,23 @@ static void linear_din(const tri_call *call) {
          ARG(dy), ARG(w));
 }
 
+/* dx[T,I] = gelu_din(dy[T,O] w[O,I], x); db = bias_dw(dx) */
+static void linear_gelu_din(const tri_call *call) {
+    OPERANDS(linear_gelu_din);
+    if (!gemm(call,
+              (tri_half_gemm){.m = call->t[ARG(dy)].rows,
+                              .n = call->t[ARG(w)].cols,
+                              .k = call->t[ARG(dy)].cols,
+                              .c = call->t[ARG(dx)].data,
+                              .slope_at = call->t[ARG(x)].data},
+              ARG(dy), ARG(w)))
+        return;
+    tri_call sums = {.t = {call->t[ARG(db)], call->t[ARG(dx)]}, .dtype = {call->dtype[ARG(db)], call->dtype[ARG(dx)]},
+                     .op = TRI_OP_bias_dw, .table = call->table, .acc = (unsigned)adds(call, ARG(db)),
+                     .attr = call->attr, .threads = call->threads, .work = call->work};
+    call->table->run[TRI_OP_bias_dw][TRI_BF16](&sums);
+}
+
 /* dw[O,I] = dy[T,O]^T x[T,I] */
 static void linear_dw(const tri_call *call) {
     OPERANDS(linear_dw);
@@ -101,6 +120,7 @@ void tri__cpu_fast_half_rows(tri_kernel_table *table) {
     table->run[TRI_OP_linear_gelu][TRI_BF16] = linear_gelu;
     table->run[TRI_OP_linear_din][TRI_BF16] = linear_din;
     table->run[TRI_OP_linear_dw][TRI_BF16] = linear_dw;
+    table->run[TRI_OP_linear_gelu_din][TRI_BF16] = linear_gelu_din;
     tri__cpu_linear_experts_half(table);
     tri__cpu_attention_half(table);
 }

@@ -3,6 +3,8 @@
 #ifndef TRI_DEVICE_CPU_FAST_PACK_HALF_AVX512_H
 #define TRI_DEVICE_CPU_FAST_PACK_HALF_AVX512_H
 
+#include "device/cpu/fast/gemm_half.h"
+
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -31,34 +33,49 @@ static inline __attribute__((always_inline)) void transpose16(__m512i r[16]) {
     }
 }
 
-/* 16 columns of two rows, as pairs. */
-static inline __attribute__((always_inline)) __m512i pairs(const uint16_t *row, int64_t ld) {
-    __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)(const void *)row));
-    __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)(const void *)(row + ld)));
-    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+/* The first n of some lanes. */
+static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1); }
+static inline __mmask32 first_halves(int64_t n) {
+    return n >= 32 ? 0xFFFFFFFFu : n <= 0 ? 0 : (__mmask32)((1u << n) - 1);
 }
 
-/* to[k / 2,32,2] = from[32,k], k = 32 blocks */
-static inline void pack_pairs_of_rows(int64_t blocks, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; blocks > 0; blocks--, from += 32)
+/* 16 of k from `at` on as pairs, of 16 columns from i on: lanes and rows that do not exist are 0. */
+static inline __attribute__((always_inline)) __m512i pairs(const tri_half_panel *p, int64_t at, int64_t i) {
+    const uint16_t *row = p->from + at * p->ld + i;
+    __mmask16 low = first_lanes(at < p->k ? p->n - i : 0), high = first_lanes(at + 1 < p->k ? p->n - i : 0);
+    __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(low, row));
+    __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(high, row + p->ld));
+    return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+}
+
+/* 32 of k from `at` on of 16 rows from i on, of which `width` are wanted, transposed: rows r of pairs. */
+static inline __attribute__((always_inline)) void turn_rows(const tri_half_panel *p, int64_t at, int64_t i, int width,
+                                                            __m512i r[16]) {
+    __mmask32 exist = first_halves(p->k - at);
+#pragma GCC unroll 16
+    for (int u = 0; u < 16; u++)
+        r[u] = u < width && i + u < p->n ? _mm512_maskz_loadu_epi16(exist, p->from + (i + u) * p->ld + at)
+                                         : _mm512_setzero_si512();
+    transpose16(r);
+}
+
+/* to[padded / 2,32,2], rows */
+static inline void pack_pairs_of_rows(const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += 32, to += 16 * 64)
         for (int half = 0; half < 2; half++) {
             __m512i r[16];
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) r[i] = _mm512_loadu_si512(from + (16 * half + i) * ld);
-            transpose16(r);
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) _mm512_storeu_si512(to + i * 64 + 32 * half, r[i]);
-            if (half) to += 16 * 64;
+            turn_rows(p, at, 16 * half, 16, r);
+            for (int u = 0; u < 16 && at + 2 * u < p->padded; u++) _mm512_storeu_si512(to + u * 64 + 32 * half, r[u]);
         }
 }
 
-/* to[k / 2,32,2] = from[k,32], k = 2 pairs */
-static inline void pack_pairs_of_columns(int64_t pairs_, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; pairs_ > 0; pairs_--, from += 2 * ld, to += 64) {
-        _mm_prefetch((const char *)(from + PACK_AHEAD * ld), _MM_HINT_T0);
-        _mm_prefetch((const char *)(from + (PACK_AHEAD + 1) * ld), _MM_HINT_T0);
-        _mm512_storeu_si512(to, pairs(from, ld));
-        _mm512_storeu_si512(to + 32, pairs(from + 16, ld));
+/* to[padded / 2,32,2], columns */
+static inline void pack_pairs_of_columns(const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += 2, to += 64) {
+        _mm_prefetch((const char *)(p->from + (at + PACK_AHEAD) * p->ld), _MM_HINT_T0);
+        _mm_prefetch((const char *)(p->from + (at + PACK_AHEAD + 1) * p->ld), _MM_HINT_T0);
+        _mm512_storeu_si512(to, pairs(p, at, 0));
+        _mm512_storeu_si512(to + 32, pairs(p, at, 16));
     }
 }
 

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512f"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16,avx512f")
+#pragma GCC target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl")
 #endif
 
 #include "device/cpu/fast/pack_half_avx512.h"
@@ -70,34 +70,31 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
     _tile_stored(3, c + ROWS * ld + ROWS, row);
 }
 
-static void pack_a_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
+static void pack_a_rows(const tri_half_panel *p, uint16_t *to) {
     for (int i = 0; i < MR; i++)
-        for (int64_t s = 0; s < steps; s++)
-            _mm512_storeu_si512(to + (s * MR + i) * K, _mm512_loadu_si512(from + i * ld + s * K));
-}
-
-static void pack_a_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; steps > 0; steps--, from += K * ld)
-        for (int half = 0; half < 2; half++, to += ROWS * K) {
-            __m512i r[16];
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) {
-                _mm_prefetch((const char *)(from + (K + 16 * half + i) * ld), _MM_HINT_T0);
-                r[i] = pairs(from + 2 * i * ld + ROWS * half, ld);
-            }
-            transpose16(r);
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) _mm512_storeu_si512(to + i * K, r[i]);
+        for (int64_t at = 0; at < p->padded; at += K) {
+            __mmask32 exist = first_halves(i < p->n ? p->k - at : 0);
+            _mm512_storeu_si512(to + at * MR + i * K, _mm512_maskz_loadu_epi16(exist, p->from + i * p->ld + at));
         }
 }
 
-static void pack_b_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    pack_pairs_of_rows(steps, from, ld, to);
+static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += K)
+        for (int half = 0; half < 2; half++, to += ROWS * K) {
+            __m512i r[16];
+#pragma GCC unroll 16
+            for (int u = 0; u < 16; u++) {
+                _mm_prefetch((const char *)(p->from + (at + K + 16 * half + u) * p->ld), _MM_HINT_T0);
+                r[u] = pairs(p, at + 2 * u, ROWS * half);
+            }
+            transpose16(r);
+#pragma GCC unroll 16
+            for (int u = 0; u < 16; u++) _mm512_storeu_si512(to + u * K, r[u]);
+        }
 }
 
-static void pack_b_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    pack_pairs_of_columns(steps * (K / 2), from, ld, to);
-}
+static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_rows(p, to); }
+static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
 
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -131,7 +128,7 @@ static int granted(unsigned kind) {
     return (edx & TILE) && (edx & kind) && syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
 }
 
-int tri__amx_granted(void) { return granted(1u << 22) && __builtin_cpu_supports("avx512f"); }
+int tri__amx_granted(void) { return tri__half_vectors() && granted(1u << 22); }
 int tri__amx_int8_granted(void) { return granted(1u << 25) && __builtin_cpu_supports("avx512bw"); }
 
 #endif

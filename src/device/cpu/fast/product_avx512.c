@@ -7,10 +7,10 @@
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bf16"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bf16,avx512bw,avx512vl"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bf16")
+#pragma GCC target("avx512f,avx512bf16,avx512bw,avx512vl")
 #endif
 
 #include "device/cpu/fast/pack_half_avx512.h"
@@ -40,36 +40,25 @@ static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float 
         for (int j = 0; j < VECTORS; j++) _mm512_storeu_ps(c + i * ld + j * LANES, sum[i][j]);
 }
 
-/* Of panels of A 32 of k are transposed at a time; of B's rows, too. What is left of a multiple of 32 follows pair by
- * pair. */
-static void pack_a_rows(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; groups >= LANES; groups -= LANES, from += LANES * GROUP) {
+static void pack_a_rows(const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += LANES * GROUP) {
         __m512i r[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) r[i] = i < MR ? _mm512_loadu_si512(from + i * ld) : _mm512_setzero_si512();
-        transpose16(r);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++, to += MR * GROUP) _mm512_mask_storeu_epi32(to, (1 << MR) - 1, r[i]);
+        turn_rows(p, at, 0, MR, r);
+        for (int u = 0; u < LANES && at + GROUP * u < p->padded; u++, to += MR * GROUP)
+            _mm512_mask_storeu_epi32(to, (1 << MR) - 1, r[u]);
     }
-    for (; groups > 0; groups--, from += GROUP)
-        for (int i = 0; i < MR; i++, to += GROUP) __builtin_memcpy(to, from + i * ld, GROUP * sizeof *to);
 }
 
-static void pack_a_columns(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; groups > 0; groups--, from += GROUP * ld, to += MR * GROUP)
-        for (int i = 0; i < MR; i++) to[GROUP * i] = from[i], to[GROUP * i + 1] = from[ld + i];
+static void pack_a_columns(const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += GROUP, to += MR * GROUP)
+        _mm512_mask_storeu_epi32(to, (1 << MR) - 1, pairs(p, at, 0));
 }
 
-static void pack_b_rows(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
-    int64_t blocks = groups / LANES;
-    pack_pairs_of_rows(blocks, from, ld, to);
-    from += blocks * LANES * GROUP, to += blocks * LANES * GROUP * VECTORS * LANES;
-    for (groups -= blocks * LANES; groups > 0; groups--, from += GROUP)
-        for (int i = 0; i < VECTORS * LANES; i++, to += GROUP) __builtin_memcpy(to, from + i * ld, GROUP * sizeof *to);
-}
+static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_rows(p, to); }
+static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
 
-static void pack_b_columns(int64_t groups, const uint16_t *from, int64_t ld, uint16_t *to) {
-    pack_pairs_of_columns(groups, from, ld, to);
+int tri__half_vectors(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 
 const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",

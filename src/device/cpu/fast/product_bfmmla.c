@@ -52,30 +52,36 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
         }
 }
 
-/* to[k / 4,width,4] = from[width,k] */
-static inline void rows(int width, int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; steps > 0; steps--, from += GROUP)
-        for (int i = 0; i < width; i++, to += GROUP) vst1_u16(to, vld1_u16(from + i * ld));
+/* Four numbers of which n exist. */
+static inline uint16x4_t some(const uint16_t *from, int64_t n) {
+    if (n >= 4) return vld1_u16(from);
+    uint16_t part[4] = {0};
+    for (int64_t i = 0; i < n; i++) part[i] = from[i];
+    return vld1_u16(part);
 }
 
-/* to[k / 4,width,4] = from[k,width] */
-static inline void columns(int width, int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    for (; steps > 0; steps--, from += GROUP * ld)
+/* to[padded / 4,width,4], rows */
+static inline void rows(int width, const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += GROUP)
+        for (int i = 0; i < width; i++, to += GROUP)
+            vst1_u16(to, some(p->from + i * p->ld + at, i < p->n ? p->k - at : 0));
+}
+
+/* to[padded / 4,width,4], columns */
+static inline void columns(int width, const tri_half_panel *p, uint16_t *to) {
+    for (int64_t at = 0; at < p->padded; at += GROUP)
         for (int i = 0; i < width; i += 4, to += 4 * GROUP) { /* st4 interleaves */
-            uint16x4x4_t four = {{vld1_u16(from + i), vld1_u16(from + ld + i), vld1_u16(from + 2 * ld + i),
-                                  vld1_u16(from + 3 * ld + i)}};
+            const uint16_t *from = p->from + at * p->ld + i;
+            uint16x4x4_t four;
+            for (int u = 0; u < GROUP; u++) four.val[u] = some(from + u * p->ld, at + u < p->k ? p->n - i : 0);
             vst4_u16(to, four);
         }
 }
 
-static void pack_a_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) { rows(MR, steps, from, ld, to); }
-static void pack_b_rows(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) { rows(NR, steps, from, ld, to); }
-static void pack_a_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    columns(MR, steps, from, ld, to);
-}
-static void pack_b_columns(int64_t steps, const uint16_t *from, int64_t ld, uint16_t *to) {
-    columns(NR, steps, from, ld, to);
-}
+static void pack_a_rows(const tri_half_panel *p, uint16_t *to) { rows(MR, p, to); }
+static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { rows(NR, p, to); }
+static void pack_a_columns(const tri_half_panel *p, uint16_t *to) { columns(MR, p, to); }
+static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { columns(NR, p, to); }
 
 const tri_half_product tri__half_product_bfmmla = {.name = "bfmmla",
                                                    .mr = MR,

@@ -81,12 +81,16 @@ typedef struct half_slopes {
 INLINE void keep_slopes(const half_slopes *a, int64_t i, const vu *slope) {
     int mr = a->h->product->mr, group = a->h->product->a_group;
     uint16_t *panel = a->w->slopes + i / mr * mr * STRETCH, row[HR + 2 * VEC];
+    uint16_t *to = group == HR ? panel + a->in_stretch * mr + i % mr * HR : row;
     for (int j = 0; j < HV; j += 2) {
         vu two[2] = {slope[j], j + 1 < HV ? slope[j + 1] : slope[j]};
-        put_high(row + j * VEC, two);
+        put_high(to + j * VEC, two);
     }
-    for (int j = 0; j < HR; j += group)
-        memcpy(panel + ((a->in_stretch + j) * mr + i % mr * group), row + j, (size_t)group * sizeof *row);
+    for (int j = 0; j < HR && to == row; j += group) {
+        uint16_t *at = panel + (a->in_stretch + j) * mr + i % mr * group;
+        if (group == 2) memcpy(at, row + j, 4);
+        else memcpy(at, row + j, 8); /* 4 */
+    }
 }
 
 /* Two rows from query i, i even, of which `rows` exist. */
