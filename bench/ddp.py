@@ -128,9 +128,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         data, models = prepare("fixed", folder, options, (WARMUP + options.steps) * options.batch * options.ranks)
         for turn in range(options.rounds):
-            rounds.append({name: work(folder, data, models) for name, work in runs_of(options).items()})
-            print(f"  round {turn + 1}: " + ", ".join(f"{name} {one['rate']:.2f}" for name, one in rounds[-1].items())
-                  + " samples/s", flush=True)
+            rounds.append({})
+            for name, work in runs_of(options).items():
+                rounds[-1][name] = work(folder, data, models)
+                print(f"  round {turn + 1}: {name} {rounds[-1][name]['rate']:.2f} samples/s", flush=True)
     sys.exit(0 if judge(rounds, options) else 1)
 
 

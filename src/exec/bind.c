@@ -1,6 +1,7 @@
 /* bind.c - one allocation per memory class, one prepared call per instruction. Classes that transfers touch are in the
  * rank's shared memory, so that peers access them without a copy. An asynchronous device keeps the classes in its own
  * memory; the host holds copies of those that it reads or fills. */
+#include "comm/shm/helper.h"
 #include "comm/world/world.h"
 #include "exec/exec_parts.h"
 
@@ -208,6 +209,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
                            device->name);
         goto fail;
     }
+    if (exec->groups.n && !device->async && (status = tri__helper_open_for(world, threads)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);

@@ -82,3 +82,8 @@ void tri__cells_end(tri_group *group, tri_shm_group *shm, uint64_t sequence) {
     atomic_store(&shm->cells->ended[group->me].count, shm->ended);
     if (atomic_load(&shm->cells->full)) tri__control_wake(group->world->segment.control, group->local, group->n);
 }
+
+int tri__cells_ready(const tri_group *group, const tri_shm_group *shm, uint64_t sequence, int *seen) {
+    while (*seen < group->n && atomic_load(&tri__cell(shm, *seen, sequence)->ready) == sequence + 1) ++*seen;
+    return *seen == group->n;
+}

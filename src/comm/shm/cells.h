@@ -65,6 +65,9 @@ int tri__cells_room(tri_group *group, tri_shm_group *shm, uint64_t sequence);
 /* Records that this member has ended operation `sequence`. */
 void tri__cells_end(tri_group *group, tri_shm_group *shm, uint64_t sequence);
 
+/* Whether all members have announced operation `sequence`; *seen, 0 at first, members known to have. */
+int tri__cells_ready(const tri_group *group, const tri_shm_group *shm, uint64_t sequence, int *seen);
+
 static inline tri_cell *tri__cell(const tri_shm_group *shm, int member, uint64_t sequence) {
     return &shm->cell[(uint64_t)member * TRI_RING + sequence % TRI_RING];
 }

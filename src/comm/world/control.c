@@ -55,6 +55,12 @@ static void add_cores(tri_control *control) {
     if (all >= control->n) atomic_store(&control->spin, 1);
 }
 
+int tri__control_cores(const tri_control *control) {
+    int all = 0;
+    for (int w = 0; w < TRI_CORE_WORDS; w++) all += __builtin_popcountll(atomic_load(&control->cores[w]));
+    return all;
+}
+
 void tri__control_join(tri_control *control, int local) {
     tri_rank_line *line = &control->line[local];
     add_cores(control);

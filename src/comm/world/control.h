@@ -95,6 +95,8 @@ void tri__control_init(tri_control *control, int n, const int *world_ranks, int 
                        double io_timeout);
 /* A rank joins, with its process and cores, and wakes the ranks that wait for it. */
 void tri__control_join(tri_control *control, int local);
+/* Cores that ranks of this machine that joined may run on. */
+int tri__control_cores(const tri_control *control);
 
 /* Records a failure of a world rank (the first one, or else a second failure), raises the abort word and wakes all
  * ranks. Safe from any process or thread that maps the page; never blocks. */

@@ -7,6 +7,7 @@
 #include "comm/world/group.h"
 #include "comm/link/link.h"
 #include "comm/ops/request.h"
+#include "comm/shm/helper.h"
 #include "comm/world/watcher.h"
 
 #include <stdio.h>
@@ -140,6 +141,7 @@ tri_status tri__world_leave(tri_world *world) {
     tri__link_close(world); /* before the memory of operations in flight is freed */
     tri_status status = linked ? tri__world_check(world) : TRI_OK;
     tri__watcher_close(world->watcher);
+    tri__helper_close(world->helper);
     release(world);
     if (world->owns_segment) tri__segment_close(&world->segment);
     *world = (tri_world){.kept = kept, .failed = world->failed};
@@ -196,6 +198,7 @@ void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
 void tri__world_waits(tri_world *world, int waiting) {
     tri__world_beat(world);
     atomic_store_explicit(&own_line(world)->waiting, (uint32_t)waiting, memory_order_relaxed);
+    tri__helper_waits(world->helper, waiting);
 }
 
 tri_status tri__world_check(tri_world *world) {

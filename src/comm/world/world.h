@@ -34,6 +34,7 @@ struct tri_world {
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
     struct tri_watcher *watcher;     /* thread that watches local peers if no supervisor does; NULL */
+    struct tri_helper *helper;       /* thread that does tasks of collectives (comm/shm/helper.h); NULL */
     double progressed;       /* tri__clock() when operations were last moved on outside a wait */
     double wait_seconds;     /* in waits so far */
     double idle_seconds;     /* of these, without work */
