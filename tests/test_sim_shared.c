@@ -107,6 +107,28 @@ static void threads_share_cores(void **state) {
     close_ranks(&r);
 }
 
+/* A sum of 8,192 bytes takes two ranks 1 second. Both compute 3 kernels of half a second between its post and its wait:
+ * then it is still to be done, unless each has a second core, where its helper did it meanwhile. Small sums are the
+ * ranks' own work in any case. */
+static void helpers_work_beside(void **state) {
+    (void)state;
+    for (int cores = 2; cores <= 4; cores++)
+        for (int small = 0; small < 2; small++) {
+            ranks r;
+            tri_hardware hardware = clockwork;
+            hardware.launch = 0.5, hardware.near.bytes = small ? 4 : 8192, hardware.cores = cores;
+            open_ranks(&r, mesh_of(1, 1, 2), 1);
+            for (int i = 0; i < 2; i++) {
+                int y = sum(&r.b[i], small ? 1 : 2048, DP);
+                work(&r.b[i], 3);
+                await(&r.b[i], y, -1);
+            }
+            time_ranks(&r, &(tri_costs){.hardware = &hardware, .threads = 1});
+            SAME(r.line.seconds, cores == 4 && !small ? 1.5 : 2.5);
+            close_ranks(&r);
+        }
+}
+
 /* A sum of 8,192 bytes takes two waiting ranks 1 second. Rank 0 waits from the begin, rank 1 computes 3 kernels of half
  * a second first: rank 0 does 1.5 of the 2 rank-seconds alone, then both the rest. Another 3 seconds later it has been
  * done without rank 1. */
@@ -313,6 +335,7 @@ static void microbatches_differ(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_on_one_core), cmocka_unit_test(threads_share_cores),
+        cmocka_unit_test(helpers_work_beside),
         cmocka_unit_test(waiting_ranks_share_the_work), cmocka_unit_test(earlier_transfers_come_first),
         cmocka_unit_test(receiver_copies), cmocka_unit_test(far_transfers_begin_in_waits),
         cmocka_unit_test(two_transfers_on_one_link), cmocka_unit_test(host_queues),

@@ -259,6 +259,7 @@ tri_status tri__timeline_one(tri_arena *arena, const tri_classes *ranks, const t
     int here = ranks->world < h->ranks_per_node ? ranks->world : h->ranks_per_node;
     tri_simulation s = {.arena = arena, .hardware = h, .tasks.arena = arena};
     s.threads = costs->threads > 0 ? costs->threads : h->cores > here ? h->cores / here : 1;
+    s.helpers = h->cores / here > s.threads;
     s.shares_cores = h->cores > 0 && here * s.threads > h->cores;
     s.shares_links = h->node_bytes > 0 && ranks->world > h->ranks_per_node;
     *out = (tri_timeline){.world = ranks->world};

@@ -100,6 +100,7 @@ typedef struct tri_simulation {
     tri_sim_node *node;
     int n_nodes, cap_nodes;
     int threads;                 /* of a rank that computes */
+    int helpers;                 /* 1: ranks have helper threads (comm/shm/helper.h), which do shared work */
     int shares_cores, shares_links;
     int *candidate, n_candidates, cap_candidates; /* transfers that may begin now */
     int *dirty, n_dirty, cap_dirty;               /* transfers whose rate may have changed */

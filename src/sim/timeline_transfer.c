@@ -154,7 +154,9 @@ static void retry_blocked(tri_simulation *s, int meeting) {
     const tri_meeting *m = meeting_of(s, meeting);
     for (int i = 0; i < m->n_roles; i++)
         for (const tri_open_post *p = s->rank[m->roles[i]].open; p; p = p->next)
-            if (!s->transfer[p->meeting].missing && s->transfer[p->meeting].begin < 0) add_candidate(s, p->meeting);
+            if (s->transfer[p->meeting].way == TRI_WAY_LINK && !s->transfer[p->meeting].missing &&
+                s->transfer[p->meeting].begin < 0)
+                add_candidate(s, p->meeting);
 }
 
 void tri__sim_begin_candidates(tri_simulation *s) {
@@ -202,6 +204,7 @@ static void open_transfer(tri_simulation *s, const tri_sim_rank *r, const tri_in
     tri_sim_transfer *t = TRI_PUSH(s->arena, s->transfer, s->n_transfers, s->cap_transfers);
     *t = (tri_sim_transfer){.kind = kind, .begin = -1, .end = -1, .missing = m->n_roles};
     t->way = tri__transfer_way(s->hardware, kind, members, n, bytes);
+    if (t->way == TRI_WAY_SHARED && s->helpers) t->way = TRI_WAY_LINK;
     t->length = tri__on_host(instr->op) ? tri__control_seconds(s->hardware, members, n, bytes)
                                         : tri__transfer_seconds(s->hardware, kind, members, n, bytes);
     double share = tri__layer_share(p, instr);
