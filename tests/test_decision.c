@@ -134,8 +134,12 @@ static void test_thresholds(void **state) {
 static void check_intervals(const example *e, int64_t resamples) {
     const tri_label_set classes = {.n = e->classes, .label = names, .weights = e->weights, .positive = e->positive};
     const tri_json *want = tri__json_get(e->of, "intervals");
-    tri_intervals got;
-    assert_int_equal(tri__bootstrap(e->probs, e->labels, e->n, &classes, resamples, &got), TRI_OK);
+    tri_intervals got, alone;
+    assert_int_equal(tri__bootstrap(e->probs, e->labels, e->n, &classes, resamples, 3, &got), TRI_OK);
+    assert_int_equal(tri__bootstrap(e->probs, e->labels, e->n, &classes, resamples, 1, &alone), TRI_OK);
+    assert_memory_equal(got.of, alone.of, sizeof got.of);
+    assert_memory_equal(got.precision, alone.precision, 3 * (size_t)e->classes * sizeof *got.precision);
+    tri__intervals_free(&alone);
     assert_int_equal(tri__json_size(want), TRI_FIGURES + 3 * e->classes);
     for (int k = 0; k < TRI_FIGURES + 3 * e->classes; k++) {
         const tri_interval *i = k < TRI_FIGURES ? &got.of[k] : &got.precision[k - TRI_FIGURES];
@@ -198,7 +202,7 @@ static void test_threshold_intervals(void **state) {
     const tri_decision d = {.temperature = 1, .has_threshold = 1, .threshold = 0.95, .positive = 1};
     const tri_label_set classes = {.n = 2, .label = names, .positive = 1, .decision = &d};
     tri_intervals got;
-    assert_int_equal(tri__bootstrap(probs, labels, 3, &classes, 20, &got), TRI_OK);
+    assert_int_equal(tri__bootstrap(probs, labels, 3, &classes, 20, 2, &got), TRI_OK);
     assert_true(got.of[TRI_FIGURE_ACCURACY].high == 0);
     assert_float_equal(got.of[TRI_FIGURE_ECE].low, 0.1, 1e-6);
     assert_float_equal(got.of[TRI_FIGURE_ECE].high, 0.1, 1e-6);

@@ -1,6 +1,6 @@
 /* bootstrap.c - a resample is how often each row counts. One pass over the rows gives losses, counts and calibration of
  * each resample; one over the sorted rows of a class its areas. Resamples are drawn again for each pass, which costs
- * less than keeping them. */
+ * less than keeping them. Threads take resamples in turn. */
 #include "engine/bootstrap.h"
 
 #include "base/random.h"
@@ -28,20 +28,24 @@ typedef struct bootstrap {
     int by_class;            /* 1: intervals of classes too */
     int n_values;            /* figures, and three of each class */
     uint32_t id;
-    int32_t *times;          /* [n] of the current resample */
+    int threads;
+    int32_t *times;          /* [threads, n] of a thread's current resample */
     row *rows;               /* [n] */
     tri_curve_point *points; /* [n] of the current class */
-    int64_t *counts;         /* [3, classes] rows of, called, both */
+    int64_t *counts;         /* [threads, 3, classes] rows of, called, both */
     double *values;          /* [n_values, resamples] */
     int32_t *defined;        /* [TRI_AREAS, resamples] classes whose area is defined */
 } bootstrap;
 
-static void draw(bootstrap *b, int64_t resample) {
-    memset(b->times, 0, (size_t)b->n * sizeof *b->times);
+/* How often each row counts, [n] of this thread. */
+static const int32_t *draw(bootstrap *b, int64_t resample, int thread) {
+    int32_t *times = b->times + thread * b->n;
+    memset(times, 0, (size_t)b->n * sizeof *times);
     for (int64_t i = 0; i < b->n; i += 4) {
         tri_random random = tri__philox(0, b->id, (uint32_t)(i / 4), (uint32_t)resample, 0, PURPOSE);
-        for (int k = 0; k < 4 && i + k < b->n; k++) b->times[(uint64_t)random.word[k] * (uint64_t)b->n >> 32]++;
+        for (int k = 0; k < 4 && i + k < b->n; k++) times[(uint64_t)random.word[k] * (uint64_t)b->n >> 32]++;
     }
+    return times;
 }
 
 static double *value_of(bootstrap *b, int figure, int64_t resample) {
@@ -66,9 +70,9 @@ static void read_rows(bootstrap *b) {
 }
 
 /* Precision, recall and F1 of each class, accuracy, macro F1. */
-static void score_classes(bootstrap *b, int64_t resample) {
+static void score_classes(bootstrap *b, int64_t resample, const int64_t *rows) {
     int n = b->classes->n, present = 0;
-    const int64_t *rows = b->counts, *called = rows + n, *both = called + n;
+    const int64_t *called = rows + n, *both = called + n;
     double f1_sum = 0;
     int64_t right = 0;
     for (int c = 0; c < n; c++) {
@@ -84,18 +88,20 @@ static void score_classes(bootstrap *b, int64_t resample) {
     *value_of(b, TRI_FIGURE_F1_MACRO, resample) = f1_sum / present;
 }
 
-static void score_rows(bootstrap *b, int64_t resample) {
+static void score_rows(bootstrap *b, int64_t resample, int thread) {
     int n = b->classes->n;
+    const int32_t *times = draw(b, resample, thread);
+    int64_t *counts = b->counts + (int64_t)thread * 3 * n;
     double loss = 0, weights = 0, log_loss = 0;
     tri_reliability reliability = {0};
-    memset(b->counts, 0, 3 * (size_t)n * sizeof *b->counts);
+    memset(counts, 0, 3 * (size_t)n * sizeof *counts);
     for (int64_t i = 0; i < b->n; i++) {
         const row *r = &b->rows[i];
-        int32_t k = b->times[i];
+        int32_t k = times[i];
         if (!k) continue;
         loss += k * r->weight * r->loss, weights += k * r->weight, log_loss += k * r->loss;
-        b->counts[r->label] += k, b->counts[n + r->predicted] += k;
-        if (r->label == r->predicted) b->counts[2 * n + r->label] += k;
+        counts[r->label] += k, counts[n + r->predicted] += k;
+        if (r->label == r->predicted) counts[2 * n + r->label] += k;
         tri__reliability_add(&reliability, r->bin, (double)r->confidence, r->right, r->brier, k);
     }
     tri__reliability_end(&reliability);
@@ -103,7 +109,23 @@ static void score_rows(bootstrap *b, int64_t resample) {
     *value_of(b, TRI_FIGURE_LOG_LOSS, resample) = log_loss / (double)b->n;
     *value_of(b, TRI_FIGURE_ECE, resample) = reliability.ece;
     *value_of(b, TRI_FIGURE_BRIER, resample) = reliability.brier;
-    score_classes(b, resample);
+    score_classes(b, resample, counts);
+}
+
+static void add_areas(bootstrap *b, int64_t resample, int thread) {
+    double area[TRI_AREAS];
+    tri__curve_areas(b->points, b->n, draw(b, resample, thread), area);
+    for (int a = 0; a < TRI_AREAS; a++) {
+        if (isnan(area[a])) continue;
+        *value_of(b, TRI_FIGURE_PR_AUC + a, resample) += area[a];
+        b->defined[a * b->resamples + resample]++;
+    }
+}
+
+static void each_resample(bootstrap *b, void (*of)(bootstrap *, int64_t resample, int thread)) {
+#pragma omp parallel for num_threads(b->threads) schedule(static, 1)
+    for (int t = 0; t < b->threads; t++)
+        for (int64_t r = t; r < b->resamples; r += b->threads) of(b, r, t);
 }
 
 /* Of the positive class, or sums over all. */
@@ -111,16 +133,7 @@ static void score_areas(bootstrap *b) {
     int only = b->classes->positive;
     for (int class = only < 0 ? 0 : only; class < (only < 0 ? b->classes->n : only + 1); class++) {
         tri__curve_sort(b->probs, b->labels, b->n, b->classes->n, class, b->points);
-        for (int64_t r = 0; r < b->resamples; r++) {
-            double area[TRI_AREAS];
-            draw(b, r);
-            tri__curve_areas(b->points, b->n, b->times, area);
-            for (int a = 0; a < TRI_AREAS; a++) {
-                if (isnan(area[a])) continue;
-                *value_of(b, TRI_FIGURE_PR_AUC + a, r) += area[a];
-                b->defined[a * b->resamples + r]++;
-            }
-        }
+        each_resample(b, add_areas);
     }
     for (int a = 0; a < TRI_AREAS; a++)
         for (int64_t r = 0; r < b->resamples; r++) {
@@ -155,13 +168,14 @@ static tri_interval interval_of(bootstrap *b, int figure) {
 
 static tri_status open_bootstrap(bootstrap *b, tri_intervals *out) {
     size_t n = (size_t)b->n, classes = (size_t)b->classes->n, resamples = (size_t)b->resamples;
+    size_t threads = (size_t)b->threads;
     b->by_class = b->classes->n <= TRI_CONFUSION_MAX;
     b->n_values = TRI_FIGURES + (b->by_class ? 3 * b->classes->n : 0);
     b->id = tri__random_id("bootstrap");
-    b->times = malloc(n * sizeof *b->times);
+    b->times = malloc(threads * n * sizeof *b->times);
     b->rows = malloc(n * sizeof *b->rows);
     b->points = malloc(n * sizeof *b->points);
-    b->counts = malloc(3 * classes * sizeof *b->counts);
+    b->counts = malloc(threads * 3 * classes * sizeof *b->counts);
     b->values = calloc((size_t)b->n_values * resamples, sizeof *b->values);
     b->defined = calloc(TRI_AREAS * resamples, sizeof *b->defined);
     if (b->by_class) out->precision = malloc(3 * classes * sizeof *out->precision);
@@ -173,14 +187,15 @@ static tri_status open_bootstrap(bootstrap *b, tri_intervals *out) {
 }
 
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
-                          int64_t resamples, tri_intervals *out) {
+                          int64_t resamples, int threads, tri_intervals *out) {
     bootstrap b = {.probs = probs, .labels = labels, .n = n, .resamples = resamples, .classes = classes};
+    b.threads = threads < 1 ? 1 : threads > resamples ? (int)resamples : threads;
     *out = (tri_intervals){.resamples = resamples, .n_classes = classes->n};
     if (!resamples) return TRI_OK;
     tri_status status = open_bootstrap(&b, out);
     if (status == TRI_OK) {
         read_rows(&b);
-        for (int64_t r = 0; r < resamples; r++) draw(&b, r), score_rows(&b, r);
+        each_resample(&b, score_rows);
         score_areas(&b);
         for (int figure = 0; figure < TRI_FIGURES; figure++) out->of[figure] = interval_of(&b, figure);
         for (int k = 0; k < b.n_values - TRI_FIGURES; k++) out->precision[k] = interval_of(&b, TRI_FIGURES + k);

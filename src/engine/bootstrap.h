@@ -25,9 +25,10 @@ typedef struct tri_intervals {
 
 /* As tri__scores, which has accepted these rows. Resample r draws row floor(word * n / 2^32) for each of n words: word
  * i % 4 of Philox with key (0, id of "bootstrap") and counter (i / 4, r, 0, 5). Each resample costs O(n) for each
- * class: probabilities are sorted once. Memory: [figures, resamples]. */
+ * class: probabilities are sorted once. Memory: [figures, resamples] and [threads, n]; results do not depend on the
+ * number of threads. */
 tri_status tri__bootstrap(const float *probs, const int32_t *labels, int64_t n, const tri_label_set *classes,
-                          int64_t resamples, tri_intervals *out);
+                          int64_t resamples, int threads, tri_intervals *out);
 void tri__intervals_free(tri_intervals *intervals); /* accepts a zeroed one */
 /* {resamples, confidence, loss: [low, high], ..., classes: {label: {precision, recall, f1}}}; label [n_classes]. */
 tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label);

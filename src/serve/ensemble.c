@@ -3,6 +3,7 @@
 #include "serve/ensemble.h"
 
 #include "base/file.h"
+#include "engine/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +144,7 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
 }
 
 /* The scores of the mean, whose members are calibrated. */
-static tri_status score(const tri_ensemble *e, const double *sum, tri_judged *first, int64_t bootstrap,
+static tri_status score(const tri_ensemble *e, const double *sum, tri_judged *first, int64_t bootstrap, int threads,
                         tri_evaluation *out) {
     const tri_scores *one = &out->member[0].scores;
     const tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
@@ -153,7 +154,7 @@ static tri_status score(const tri_ensemble *e, const double *sum, tri_judged *fi
     out->before.log_loss = out->scores.log_loss;
     out->before.ece = out->scores.reliability.ece, out->before.brier = out->scores.reliability.brier;
     for (int i = 0; i < e->n; i++) out->scores.seconds += out->member[i].scores.seconds;
-    return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, &out->intervals);
+    return tri__bootstrap(first->probs, first->labels, first->n, &classes, bootstrap, threads, &out->intervals);
 }
 
 static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
@@ -165,7 +166,8 @@ static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri
     for (int i = 0; i < e->n && status == TRI_OK; i++)
         status = eval_member(asked, world, log, e, i, &first, &sum, out);
     tri__decision_take(e->n, &out->decision);
-    if (status == TRI_OK && first.probs) status = score(e, sum, &first, bootstrap, out); /* on the first rank */
+    if (status == TRI_OK && first.probs) /* on the first rank */
+        status = score(e, sum, &first, bootstrap, tri__threads(asked), out);
     tri__judged_free(&first);
     free(sum);
     return status;

@@ -162,6 +162,7 @@ static void calibrate(served *v) {
 /* Figures before and after the temperature, and how far they can be believed. */
 static tri_status score(served *v, const tri_label_set *classes, int64_t bootstrap, tri_evaluation *out) {
     const int32_t *labels = v->data->labels;
+    int threads = tri__threads(&v->opened.settings);
     tri_scores *scores = &out->scores;
     TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
     out->before.log_loss = scores->log_loss;
@@ -172,9 +173,9 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
         tri__scores_free(scores);
         calibrate(v);
         TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
-        return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, &out->intervals);
+        return tri__bootstrap(v->probs, labels, v->data->n, &decided, bootstrap, threads, &out->intervals);
     }
-    return tri__bootstrap(v->probs, labels, v->data->n, classes, bootstrap, &out->intervals);
+    return tri__bootstrap(v->probs, labels, v->data->n, classes, bootstrap, threads, &out->intervals);
 }
 
 static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
