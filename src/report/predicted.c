@@ -188,8 +188,9 @@ static tri_status take_file(const char *folder, const char *name, const tri_run_
     }
     if (status == TRI_OK) {
         *out = figures_json(&p, &scores);
+        if (!*out) status = tri__fail(TRI_RESOURCE, "no memory for the figures of %s", path);
         tri__json_set_new(*out, "file", tri__json_string(name));
-        if (options->rows) status = tri__predicted_rows(&p, options->rows, run, *out);
+        if (status == TRI_OK && options->rows) status = tri__predicted_rows(&p, options->rows, run, *out);
     } else if (status != TRI_RESOURCE) {
         tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
         status = TRI_OK;

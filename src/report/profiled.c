@@ -56,7 +56,7 @@ static tri_json *sorted(const tri_json *list, const char *key) {
         taken[best] = 1;
         tri__json_append(out, tri__json_at(list, best));
     }
-    if (!taken) tri__json_append_new(out, NULL); /* incomplete: out of memory */
+    if (!taken || !tri__json_is_whole(list)) tri__json_append_new(out, NULL); /* incomplete: out of memory */
     free(taken);
     return out;
 }
@@ -117,7 +117,8 @@ static tri_json *boxes(const tri_json *from, int times, double origin, int64_t *
     return out;
 }
 
-static tri_json *timeline_json(const tri_json *profiles, int legs) {
+/* A member of `to`, if a step was recorded. */
+static void add_timeline(tri_json *to, const tri_json *profiles, int legs) {
     const tri_json *profile;
     double origin = INFINITY, end = -INFINITY, step = -1;
     int64_t left = legs, left_out = 0;
@@ -129,7 +130,7 @@ static tri_json *timeline_json(const tri_json *profiles, int legs) {
         if (number(line, "step") != step) continue;
         origin = fmin(origin, number(line, "begin")), end = fmax(end, number(line, "end"));
     }
-    if (!(end > origin)) return NULL;
+    if (!(end > origin)) return;
     tri_json *ranks = tri__json_array();
     tri__json_each(profiles, i, profile) {
         const tri_json *line = tri__json_get(profile, "timeline");
@@ -140,8 +141,9 @@ static tri_json *timeline_json(const tri_json *profiles, int legs) {
                                                    "coords", tri__json_get(profile, "coords"), "legs", boxed,
                                                    "transfers", moved));
     }
-    return tri__json_pack("{s:I, s:f, s:I, s:o}", "step", (tri_json_int)step, "seconds", end - origin, "left_out",
-                          (tri_json_int)left_out, "ranks", ranks);
+    tri__json_set_new(to, "timeline",
+                      tri__json_pack("{s:I, s:f, s:I, s:o}", "step", (tri_json_int)step, "seconds", end - origin,
+                                     "left_out", (tri_json_int)left_out, "ranks", ranks));
 }
 
 /* ---- all together ---- */
@@ -191,8 +193,7 @@ tri_json *tri__profiles_merge(const tri_json *profiles, int legs) {
         tri__json_set(out, "memory_rank", tri__json_get(m.largest, "rank"));
     }
     if (out && tri__json_get(first, "kinds")) tri__json_set(out, "kinds", tri__json_get(first, "kinds"));
-    tri_json *timeline = timeline_json(profiles, legs);
-    if (out && timeline) tri__json_set_new(out, "timeline", timeline);
+    if (out) add_timeline(out, profiles, legs);
     return out;
 }
 
@@ -243,6 +244,8 @@ tri_status tri__run_profiles(const char *folder, const tri_names *names, const t
     tri_json *profiles = tri__json_array();
     tri_status status = TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++) status = read_profile(folder, found[i], run, profiles);
+    if (status == TRI_OK && !tri__json_is_whole(profiles))
+        status = tri__fail(TRI_RESOURCE, "no memory for the profiles of %s", folder);
     if (status == TRI_OK && tri__json_size(profiles))
         tri__json_set_new(run, "profile", tri__profiles_merge(profiles, options->legs ? options->legs : LEGS));
     tri__json_decref(profiles);

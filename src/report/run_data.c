@@ -77,7 +77,10 @@ static tri_status describe(const char *folder, int64_t step, int64_t best, tri_j
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
     tri_status status = tri__manifest_load(path, &manifest);
     if (status == TRI_OK) status = tri__manifest_check(path, manifest, 0, 0);
-    if (status == TRI_RESOURCE || !row) return tri__fail(TRI_RESOURCE, "no memory for the checkpoints of %s", folder);
+    if (status == TRI_RESOURCE || !row) {
+        tri__json_decref(manifest);
+        return tri__fail(TRI_RESOURCE, "no memory for the checkpoints of %s", folder);
+    }
     tri__json_set_new(row, "valid", tri__json_boolean(status == TRI_OK));
     if (status != TRI_OK) tri__json_set_new(row, "reason", tri__json_string(tri_error()));
     tri__json_set_new(row, "best", tri__json_boolean(step == best));
@@ -102,7 +105,9 @@ static int64_t step_of(const char *name) {
 static tri_status find_checkpoints(const char *folder, const tri_names *names, tri_json *run) {
     int64_t best = -1;
     int n = 0;
-    if (tri__checkpoint_best(folder, &best) != TRI_OK)
+    tri_status status = tri__checkpoint_best(folder, &best);
+    if (status == TRI_RESOURCE) return status;
+    if (status != TRI_OK)
         tri__run_missing(run, "best_checkpoint.json cannot be read: %s", tri_error());
     for (int i = names->n - 1; i >= 0; i--) {
         int64_t step = step_of(names->name[i]);
@@ -190,10 +195,10 @@ static void judge(const char *folder, const tri_run_tail *tail, tri_json *run) {
 /* ---- the folder ---- */
 
 static tri_status take_summary(const char *folder, tri_json *run) {
-    tri_json *summary, *ranks, *first = tri__json_array(), *one;
+    tri_json *summary, *one;
     size_t i;
     TRI_TRY(load(folder, "summary.json", run, &summary));
-    ranks = tri__json_get(summary, "ranks");
+    tri_json *ranks = tri__json_get(summary, "ranks"), *first = tri__json_array();
     tri__json_each(ranks, i, one) if (i < RANKS) tri__json_append(first, one);
     tri__json_set_filled(run, "ranks", first);
     if (ranks) tri__json_set_new(run, "n_ranks", tri__json_integer((tri_json_int)tri__json_size(ranks)));

@@ -174,11 +174,12 @@ tri_status tri__run_lines_take(tri_run_lines *e, const char *line, size_t length
     return status == TRI_RESOURCE ? status : TRI_OK;
 }
 
-tri_json *tri__run_lines_last(const tri_run_lines *e) {
-    tri_json *event = NULL;
-    if (e->last[0]) (void)tri__json_parse(e->last, strlen(e->last), "metrics.jsonl", TRI_DATA, &event);
-    if (event) tri__json_set_new(event, "ts", time_of(event));
-    return event;
+tri_status tri__run_lines_last(const tri_run_lines *e, tri_json **out) {
+    *out = NULL;
+    if (!e->last[0]) return TRI_OK;
+    tri_status status = tri__json_parse(e->last, strlen(e->last), "metrics.jsonl", TRI_DATA, out);
+    if (status == TRI_OK) tri__json_set_new(*out, "ts", time_of(*out));
+    return status == TRI_RESOURCE ? status : TRI_OK;
 }
 
 tri_status tri__run_lines_open(tri_run_lines *e) {

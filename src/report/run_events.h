@@ -27,7 +27,7 @@ void tri__run_lines_close(tri_run_lines *lines); /* accepts a zeroed one */
 /* One line, without its newline. Damaged ones are counted and left out. */
 tri_status tri__run_lines_take(tri_run_lines *lines, const char *line, size_t length);
 /* The last event of a step as it stands; NULL: none. A new reference. */
-tri_json *tri__run_lines_last(const tri_run_lines *lines);
+tri_status tri__run_lines_last(const tri_run_lines *lines, tri_json **out);
 /* Times in JSON are whole seconds: 9 digits, which is what it is written with, are not enough for more. */
 tri_json *tri__run_time(double seconds);
 

@@ -144,12 +144,13 @@ static tri_status put_rates(const tri_run_lines *e, tri_json *run) {
 /* What the lines said, into the run's data. Lists that others add to are copied. */
 static tri_status put_all(const tri_run_lines *e, int points, tri_json *run) {
     double step = e->last_step;
-    tri_json *last = tri__run_lines_last(e);
+    tri_json *last;
+    TRI_TRY(tri__run_lines_last(e, &last));
     tri__json_update(run, e->head);
     tri_json *curves = tri__json_object();
     for (int c = 0; c < e->n_keys; c++) {
         tri_json *curve = tri__thin_curve(e->step, e->value + c, e->n, TRI_RUN_COLUMNS, points);
-        if (tri__json_size(tri__json_get(curve, "step"))) tri__json_set_new(curves, e->key[c], curve);
+        if (!curve || tri__json_size(tri__json_get(curve, "step"))) tri__json_set_new(curves, e->key[c], curve);
         else tri__json_decref(curve);
     }
     tri__json_set_new(run, "curves", curves);

@@ -65,14 +65,14 @@ static long long micros_at(const char *line, const char *key, const char **where
 
 static int is_event(const char *line) { return line[0] == '{' && strncmp(line, "{\"ph\":\"", 7) == 0; }
 
-/* A line as an event without the comma after it; 0: it is incomplete or damaged. */
-static int trim(char *line, const char *name) {
+/* A line as an event without the comma after it; TRI_DATA: it is incomplete or damaged. */
+static tri_status trim(char *line, const char *name) {
     size_t length = strlen(line);
     while (length && (line[length - 1] == '\n' || line[length - 1] == ',')) line[--length] = 0;
     tri_json *event;
-    if (tri__json_parse(line, length, name, TRI_DATA, &event) != TRI_OK) return 0;
+    TRI_TRY(tri__json_parse(line, length, name, TRI_DATA, &event));
     tri__json_decref(event);
-    return 1;
+    return TRI_OK;
 }
 
 typedef tri_status take_event(merge *m, int trace, char *line);
@@ -97,8 +97,10 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
                 status = tri__fail(TRI_DATA, "%s:%zu: is not an event of a trace", path, number);
             continue;
         }
-        if (trim(line, path)) status = take(m, trace, line);
-        else if (whole) status = tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number);
+        status = trim(line, path);
+        if (status == TRI_OK) status = take(m, trace, line);
+        else if (status == TRI_DATA)
+            status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
     }
     if (status == TRI_OK && ferror(in)) status = tri__fail(TRI_IO, "cannot read %s", path);
     else if (status == TRI_OK && !ended && !feof(in)) status = no_memory(); /* for the line */

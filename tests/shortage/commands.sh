@@ -7,6 +7,7 @@ declare -A lines=(
     [resume]="$plain"
     [async]="$plain --async-save"
     [cached]="$steps --cache-dir tokens --num-workers 1"
+    [threads]="$plain --threads 2"
     [offload]="$plain --offload optimizer"
     [profile]="$plain --profile wait=0,warmup=1,active=1 --log-to mlflow:ml"
     [ranks]="$plain --nproc-per-node 2"
@@ -32,6 +33,7 @@ declare -A lines=(
     [prune]='checkpoint prune new --keep 1'
     [export]='export --checkpoint new --output-dir exported'
     [report]='report new -o page.html'
+    [trace]='trace traced -o merged.json'
     [tables]='inspect tables --json'
     [inspect]='inspect data --tokenizer model --write-config start.json'
     [tokenize]='tokenize --tokenizer model text.txt'
@@ -43,17 +45,17 @@ declare -A lines=(
     [vocab]='vocab text.txt --size 60 --lower-case -o learned'
     [serve]='serve new --port 0 --threads 1 --http-threads 1'
 )
-order=(train resume async cached offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split sweep eval
-    members predict predict_ranks quantize explain importance digest ls verify diff prune export report inspect tables
+order=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split sweep eval
+    members predict predict_ranks quantize explain importance digest ls verify diff prune export report trace inspect tables
     tokenize plan simulate choose check mesh vocab serve)
 # Those whose system calls fail too.
-order_calls=(train resume async cached offload profile ranks ranks_resume ranks_async stages prune verify eval predict
+order_calls=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages prune verify eval predict
     export)
 
 # A command that leaves a run folder: `trains NAME`.
 trains() {
     case $1 in
-    train | resume | async | cached | offload | profile | split | ranks | ranks_resume | ranks_async) ;;
+    train | resume | async | cached | threads | offload | profile | split | ranks | ranks_resume | ranks_async) ;;
     stages | mpi | mpi_far) ;;
     *) return 1 ;;
     esac
@@ -70,6 +72,8 @@ make_template() {
     cut -d, -f1 data/test.csv | head -n 12 >text.txt
     eval "line=(${lines[train]})"
     "$trident" "${line[@]}" >/dev/null 2>../first || { cat ../first; return 1; }
+    mv new first && "$trident" "${line[@]}" --profile wait=0,warmup=1,active=1 --quiet >/dev/null 2>../first || return 1
+    mv new traced && mv first new
     mkdir both && cp -r new both/a && cp -r new both/b || return 1
     echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "a"}, {"folder": "b"}]}' \
         >both/ensemble.json
@@ -92,7 +96,7 @@ prepare() {
 start() {
     eval "local -a line=(${lines[$1]})"
     local -a how=(env "${failing[@]}" "$trident" "${line[@]}")
-    [[ $1 != mpi* ]] || how=(env SHORTAGE_OURS=1 "${how[@]:1}")
+    [[ $1 != mpi* && $1 != cuda ]] || how=(env SHORTAGE_OURS=1 "${how[@]:1}")
     case $1 in
     mpi | mpi_far)
         timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 2 "${how[@]}"
@@ -145,6 +149,7 @@ result() {
     quantize) (cd small 2>/dev/null && ls -A && sha256sum -- *.safetensors) ;;
     predict | predict_ranks) cat predicted.csv 2>/dev/null ;;
     importance) cat why.html 2>/dev/null ;;
+    trace) cat merged.json 2>/dev/null ;;
     report) sed 's/[0-9][0-9:. -]*//g' page.html 2>/dev/null ;;
     inspect) sed "s|$PWD|.|g" start.json 2>/dev/null ;;
     vocab) cat learned/vocab.txt 2>/dev/null ;;

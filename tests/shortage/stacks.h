@@ -3,7 +3,7 @@
  *                        the process, "-" for one that is no rank; NAME: the call
  *   SHORTAGE_FAIL=HASH   the first call at that stack fails, once in each process
  *   SHORTAGE_WHO=WHO     only in that process; otherwise in all, so that ranks fail together
- *   SHORTAGE_OURS=1      only calls that Trident itself makes, not those of libraries: of MPI, which crashes
+ *   SHORTAGE_OURS=1      only calls that Trident itself makes, not those of libraries: MPI and CUDA crash
  *   SHORTAGE_TRACE=FILE  the stack that failed is written there
  * A stack is hashed by module and offset, so that a hash means the same place in each run of the same program. */
 #ifndef SHORTAGE_STACKS_H
