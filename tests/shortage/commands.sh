@@ -45,12 +45,12 @@ declare -A lines=(
     [vocab]='vocab text.txt --size 60 --lower-case -o learned'
     [serve]='serve new --port 0 --threads 1 --http-threads 1'
 )
-order=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split sweep eval
-    members predict predict_ranks quantize explain importance digest ls verify diff prune export report trace inspect tables
-    tokenize plan simulate choose check mesh vocab serve)
+order=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split sweep
+    eval members predict predict_ranks quantize explain importance digest ls verify diff prune export report trace
+    inspect tables tokenize plan simulate choose check mesh vocab serve)
 # Those whose system calls fail too.
-order_calls=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages prune verify eval predict
-    export)
+order_calls=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages prune verify eval
+    predict export)
 
 # A command that leaves a run folder: `trains NAME`.
 trains() {
@@ -72,7 +72,7 @@ make_template() {
     cut -d, -f1 data/test.csv | head -n 12 >text.txt
     eval "line=(${lines[train]})"
     "$trident" "${line[@]}" >/dev/null 2>../first || { cat ../first; return 1; }
-    mv new first && "$trident" "${line[@]}" --profile wait=0,warmup=1,active=1 --quiet >/dev/null 2>../first || return 1
+    mv new first && "$trident" "${line[@]}" --profile wait=0,warmup=1,active=1 >/dev/null 2>../first || return 1
     mv new traced && mv first new
     mkdir both && cp -r new both/a && cp -r new both/b || return 1
     echo '{"format": "trident-ensemble", "version": 1, "members": [{"folder": "a"}, {"folder": "b"}]}' \
