@@ -45,9 +45,9 @@ declare -A lines=(
     [vocab]='vocab text.txt --size 60 --lower-case -o learned'
     [serve]='serve new --port 0 --threads 1 --http-threads 1'
 )
-order=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split sweep
-    eval members predict predict_ranks quantize explain importance digest ls verify diff prune export report trace
-    inspect tables tokenize plan simulate choose check mesh vocab serve)
+order=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages mpi mpi_far cuda split
+    sweep eval members predict predict_ranks quantize explain importance digest ls verify diff prune export report
+    trace inspect tables tokenize plan simulate choose check mesh vocab serve)
 # Those whose system calls fail too.
 order_calls=(train resume async cached threads offload profile ranks ranks_resume ranks_async stages prune verify eval
     predict export)
