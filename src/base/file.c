@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,10 +368,9 @@ int tri__path_rename(const char *from, const char *to, int exchange) {
 }
 
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
-    char *real = realpath(path, NULL);
-    int fits = real && strlen(real) < TRI_PATH_MAX;
+    char real[PATH_MAX]; /* given, so that nothing is allocated */
+    int fits = realpath(path, real) && strlen(real) < TRI_PATH_MAX;
     if (fits) memcpy(out, real, strlen(real) + 1);
-    free(real);
     return fits;
 }
 

@@ -140,7 +140,8 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
         if (tri__path_rename(made, final, 0)) {
             int cause = errno;
             if (moved) (void)tri__path_rename(away, final, 0);
-            return tri__fail(TRI_IO, "cannot rename %s: %s", made, strerror(cause));
+            errno = cause;
+            return tri__fail_errno("rename", made, TRI_IO);
         }
     }
     TRI_TRY(tri__folder_sync(out->folder));
@@ -216,7 +217,7 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
     if (tri__path_rename(made, out->folder, 0) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
-    return tri__fail(TRI_IO, "cannot rename %s to %s: %s", made, out->folder, strerror(errno));
+    return tri__fail_errno("rename", made, TRI_IO);
 }
 
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {

@@ -124,7 +124,7 @@ static tri_status write_file(const char *path, const char *header, size_t header
      * file is abandoned. */
     if (status == TRI_OK && tri__file_sync(out.fd, path))
         status = tri__fail(TRI_IO, "%s: cannot sync to disk: %s", path, strerror(errno));
-    if (close(out.fd) && status == TRI_OK) status = tri__fail(TRI_IO, "%s: cannot close: %s", path, strerror(errno));
+    if (tri__close(out.fd) && status == TRI_OK) status = tri__fail_errno("close", path, TRI_IO);
     if (status != TRI_OK) (void)tri__file_remove(path);
     if (status == TRI_OK && written) {
         written->bytes = out.bytes;

@@ -89,8 +89,9 @@ static tri_status take_model(serving *s, const char *word) {
         if (!length || !*run || memchr(word, '/', length))
             return tri__fail(TRI_USAGE, "\"%s\": NAME=RUN is expected, with a name without \"/\"", word);
     } else {
-        if (!tri__path_real(word, real))
-            return tri__fail(TRI_NOINPUT, "%s: no such checkpoint or run folder", word);
+        TRI_TRY(tri__path_kind(word, &kind));
+        if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such checkpoint or run folder", word);
+        if (!tri__path_real(word, real)) return tri__fail_errno("find", word, TRI_NOINPUT);
         name = strrchr(real, '/') + 1, length = strlen(name);
         if (!length) return tri__fail(TRI_USAGE, "%s: name the model: NAME=RUN", word);
     }

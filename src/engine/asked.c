@@ -15,8 +15,8 @@ static int takes(const tri_option *row, const tri_settings *asked) {
 
 static tri_status take(const tri_option *row, const tri_settings *asked, tri_settings *model) {
     tri_json *value = tri__option_json(row, asked);
-    tri_status status = value ? tri__option_set_json(row, model, row->name, value)
-                              : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__json_is_whole(value) ? tri__option_set_json(row, model, row->name, value)
+                                                  : tri__fail(TRI_RESOURCE, "out of memory");
     tri__json_decref(value);
     return status;
 }

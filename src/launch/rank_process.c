@@ -63,7 +63,7 @@ static tri_status await_program(const tri_rank_start *how, int rank, int report)
     snprintf(what, sizeof what, "start rank %d:", rank);
     errno = n < 0 ? errno : cause;
     if (errno == EAGAIN) errno = ENOMEM; /* of the system's: no process */
-    return tri__fail_errno(what, how->program, TRI_IO);
+    return tri__fail_errno(what, how->program, TRI_INTERNAL);
 }
 
 tri_status tri__rank_start(const tri_rank_start *how, int rank, pid_t *pid, int *pidfd) {

@@ -193,9 +193,10 @@ tri_json *tri__encoder_json(const tri_encoder *encoder) {
     const char *act = tri__family_key(family, "hidden_act");
     tri__json_set_new(json, act, tri__json_string(activation_name(encoder->act)));
     for (const tri_fixed_key *fixed = family->fixed; fixed && fixed->key; fixed++)
-        if (fixed->written &&
-            tri__json_parse_any(fixed->value, strlen(fixed->value), fixed->key, TRI_USAGE, &value) == TRI_OK)
+        if (fixed->written) { /* NULL without memory: the object is then incomplete */
+            (void)tri__json_parse_any(fixed->value, strlen(fixed->value), fixed->key, TRI_USAGE, &value);
             tri__json_set_new(json, fixed->key, value);
+        }
     for (const tri_option *row = rows; row->name; row++) {
         const char *own = tri__family_key(family, row->name);
         if (own) tri__json_set_new(json, own, tri__option_json(row, encoder));

@@ -260,7 +260,8 @@ static tri_status listen_at(const tri_http_options *options, tri_http *http) {
     snprintf(port, sizeof port, "%d", options->port);
     snprintf(host, sizeof host, "%s", options->host);
     int code = getaddrinfo(host, port, &hints, &found), one = 1;
-    if (code) return tri__fail(TRI_USAGE, "--host %s: %s", host, gai_strerror(code));
+    int resource = code == EAI_MEMORY || (code == EAI_SYSTEM && (errno == EMFILE || errno == ENOMEM));
+    if (code) return tri__fail(resource ? TRI_RESOURCE : TRI_USAGE, "--host %s: %s", host, gai_strerror(code));
     http->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (http->fd >= 0) setsockopt(http->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     int failed = http->fd < 0 || bind(http->fd, found->ai_addr, found->ai_addrlen) || listen(http->fd, 4096) ||

@@ -156,6 +156,8 @@ mutant F31 "open files are counted at the start" src/launch/supervisor.c \
 mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c \
     's/^    snprintf(suffix, sizeof suffix, ".tmp.%ld", (long)getpid());/    suffix[0] = 0;/' \
     test_commit every_call_may_fail
+mutant F02 "a run that was killed before the mark of the best sets it" src/train/resume.c \
+    's/^        if (status == TRI_OK) status = mend_mark(s);//' cli_checkpoint.sh
 mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
     's/^        else if (status == TRI_OK) status = tri__folder_remove_all(path);/        ;/' \
     test_commit every_call_may_fail

@@ -72,8 +72,10 @@ tri_status tri__cpu_alloc_second(void *context, const char *folder, size_t bytes
     *out = NULL;
     int file;
     tri_status status = tri__file_nameless(folder, &file);
-    if (status != TRI_OK) return tri__fail_in(TRI_RESOURCE, "no file for what is offloaded; choose another folder");
-    int error = posix_fallocate(file, 0, (off_t)mapped(bytes));
+    if (status != TRI_OK) return tri__fail_in(status, "no file for what is offloaded; choose another folder");
+    int error;
+    do error = posix_fallocate(file, 0, (off_t)mapped(bytes));
+    while (error == EINTR);
     if (error == 0) {
         void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (memory == MAP_FAILED) error = errno;
