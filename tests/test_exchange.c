@@ -419,6 +419,35 @@ static void a_rank_that_loads_has_the_io_timeout(void **state) {
     free(job);
 }
 
+/* Rank 3 says that it loads, and then its machine goes away: the silence of rank 2, which nobody waits for, tells. */
+static tri_status act_load_and_vanish(tri_world *world, job *job) {
+    float data[2] = {1, 2};
+    int rank = tri_world_rank(world);
+    if (rank == 3) tri__world_doing(world, TRI_DOING_LOAD, -1);
+    TRI_TRY(all_reduce(world, 2, TRI_F32, data));
+    if (rank < 2) {
+        tri_status status = tri_recv(tri_group_world(world), data, 2, TRI_F32, 3, 0);
+        atomic_fetch_add(&job->arrived, 1);
+        return status;
+    }
+    pthread_mutex_lock(&job->hub.lock);
+    job->hub.silent[rank] = 1;
+    pthread_mutex_unlock(&job->hub.lock);
+    while (atomic_load(&job->arrived) < 2) usleep(1000);
+    return TRI_OK;
+}
+
+static void a_machine_that_vanishes_while_it_loads_is_reported(void **state) {
+    (void)state;
+    job *job = run_job(act_load_and_vanish, 0, 0.4);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(job->status[r], TRI_DISAGREE);
+        assert_non_null(strstr(job->words[r], "gave no sign of life"));
+        assert_true(job->took[r] > 0.4);
+    }
+    free(job);
+}
+
 /* Rank 0 has ended while rank 3 still waits for it. */
 static tri_status act_left(tri_world *world, job *job) {
     float data[2];
@@ -543,6 +572,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_machine_that_is_silent_is_reported),
         cmocka_unit_test(a_busy_rank_is_no_failure),
         cmocka_unit_test(a_rank_that_loads_has_the_io_timeout),
+        cmocka_unit_test(a_machine_that_vanishes_while_it_loads_is_reported),
         cmocka_unit_test(waiting_for_a_rank_that_left_is_an_error),
         cmocka_unit_test(short_shared_memory_is_refused),
     };

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -231,6 +232,44 @@ static tri_status open_pipe(tri_world *world, void *context) {
     return TRI_OK;
 }
 
+/* Rank 1 is in a slow file call, and is stopped for a moment after the progress timeout: neither is a hang. */
+static tri_status pause_in_a_call(tri_world *world, void *context) {
+    atomic_int *done = context;
+    if (tri_world_rank(world) == 0) {
+        tri_idle idle = {0};
+        tri__world_waits(world, 1);
+        while (!atomic_load(done)) {
+            TRI_TRY(tri__world_check(world));
+            tri__idle(world->segment.control, world->local, &idle);
+        }
+        tri__world_waits(world, 0);
+        return TRI_OK;
+    }
+    pid_t self = getpid(), child = fork();
+    if (child == 0) {
+        pause_seconds(1.5);
+        kill(self, SIGSTOP);
+        pause_seconds(0.3);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+    tri__call_begin(TRI_CALL_SYNC, "weights");
+    double until = tri__clock() + 2.5;
+    while (tri__clock() < until) tri__clock_sleep(until);
+    tri__call_end();
+    waitpid(child, NULL, 0);
+    atomic_store(done, 1);
+    return TRI_OK;
+}
+
+static void a_short_stop_in_a_long_call_is_no_hang(void **state) {
+    (void)state;
+    atomic_int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tri_ranks how = {.n = 2, .forks = 1, .heap_bytes = 1 << 16, .progress_timeout = 1, .io_timeout = 30};
+    if (tri_ranks_run(&how, pause_in_a_call, done) != TRI_OK) fail_msg("%s", tri_error());
+    munmap(done, sizeof *done);
+}
+
 static void a_pipe_that_nobody_opens_is_named(void **state) {
     (void)state;
     for (int stopped = 0; stopped < 2; stopped++) {
@@ -254,6 +293,7 @@ int main(void) {
         cmocka_unit_test(a_helper_counts_while_it_is_waited_for),
         cmocka_unit_test(a_file_call_has_its_own_limit),
         cmocka_unit_test(a_slow_disk_is_no_hang),
+        cmocka_unit_test(a_short_stop_in_a_long_call_is_no_hang),
         cmocka_unit_test(a_pipe_that_nobody_opens_is_named),
     };
     return cmocka_run_group_tests(tests, make_pipe, teardown);

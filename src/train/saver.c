@@ -170,7 +170,9 @@ static void start_job(tri_saver *saver, stage stage) {
     saver->stage = stage;
     atomic_store(&saver->ended, 0);
     if (!saver->background) {
+        if (saver->world) tri__world_files(saver->world, 1);
         run_job(saver);
+        if (saver->world) tri__world_files(saver->world, 0);
         return;
     }
     int failed = start_thread(&saver->thread, run_job_beside, saver);

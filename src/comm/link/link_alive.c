@@ -4,7 +4,8 @@
  * waits, and between instructions. An answer that shows progress counts as this rank's own, so that a machine whose
  * ranks all wait for a busy remote rank is not reported as deadlocked; an answer without progress leaves the report to
  * that machine's watcher; a missing answer is reported here. A rank inside a file call cannot answer: before it loads
- * or saves, it says so, and then has the I/O timeout. */
+ * or saves, it says so, and then has the I/O timeout, as long as another rank of its machine answers (if there is one
+ * that is not at its files as well): a machine that is gone is known after the progress timeout. */
 #include "comm/link/link_parts.h"
 
 #include "base/clock.h"
@@ -76,6 +77,27 @@ static tri_status report(tri_link *link, int rank, double silent) {
     return tri__world_check(link->world);
 }
 
+static tri_status ask(tri_link *link, int rank, double now) {
+    tri_note note = {.kind = TRI_NOTE_ASK};
+    link->far[rank].asked = now;
+    return tri__link_try(link, link->remote->note(link->state, rank, &note, sizeof note), rank);
+}
+
+/* Asks those of the rank's machine that are not at their files. *gone: one of them gives no answer either. */
+static tri_status ask_machine(tri_link *link, int rank, double limit, double now, int *gone) {
+    const int *node = link->world->nodes.node_of;
+    *gone = 0;
+    for (int q = 0; q < link->world->size; q++) {
+        tri_far *far = &link->far[q];
+        if (q == rank || node[q] != node[rank] || far->files) continue;
+        if (now - far->asked > limit) far->probed = now; /* not asked lately: its time begins now */
+        double since = far->sign > far->probed ? far->sign : far->probed;
+        *gone |= now - since > limit * SILENCE;
+        if (now - far->asked > limit / 8) TRI_TRY(ask(link, q, now));
+    }
+    return TRI_OK;
+}
+
 tri_status tri__link_watch(tri_link *link) {
     const tri_control *control = link->world->segment.control;
     double now = tri__clock(), limit = control->progress_timeout, stood = now - link->looked - 10 * LOOK_SECONDS;
@@ -87,13 +109,13 @@ tri_status tri__link_watch(tri_link *link) {
         int gone = far->left &&
                    far->waited > far->left; /* all its messages arrived before its answer, and have been polled since */
         double most = far->files && control->io_timeout > limit ? control->io_timeout : limit;
-        if (gone || now - far->sign > most * SILENCE) return report(link, r, now - far->sign);
+        int silent = 0;
+        if (far->files) TRI_TRY(ask_machine(link, r, limit, now, &silent));
+        if (gone || silent || now - far->sign > most * SILENCE) return report(link, r, now - far->sign);
         if (now - far->sign < limit / 8 || now - far->asked < limit / 8) continue;
-        tri_note ask = {.kind = TRI_NOTE_ASK};
-        far->asked = now;
         if (far->files) beat(&link->world->segment.control->line[link->world->local]); /* else all here seem to wait
                                                                                           for nothing */
-        TRI_TRY(tri__link_try(link, link->remote->note(link->state, r, &ask, sizeof ask), r));
+        TRI_TRY(ask(link, r, now));
     }
     link->looked = now;
     return TRI_OK;

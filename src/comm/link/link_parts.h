@@ -38,6 +38,7 @@ typedef struct tri_far {
     uint64_t *tags; /* [TRI_REMOTE_TAGS / 64] bits: tags of sends to it; NULL before the first */
     double waited;                /* tri__clock() of this rank's last poll while waiting for it; 0: never */
     double sign, asked;           /* last sign of life (or when the wait began); last query */
+    double probed;                /* when it began to be asked about its machine; 0: never */
     uint64_t beats;               /* as last answered */
     int files;                    /* 1: it works on files, and may not answer for as long as a file call may take */
     double left;                  /* when it reported that it closed its world; 0: not yet */

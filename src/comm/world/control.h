@@ -115,13 +115,14 @@ int tri__control_second(const tri_control *control, tri_failure *out);
  *   - for the progress timeout while another rank waits: TRI_DISAGREE. A rank inside a wait counts as active while it
  *     polls; when all remaining ranks wait and none makes progress, it is a deadlock, listing each rank's operation;
  *   - for the I/O timeout inside one file call, whether another rank waits or not: TRI_IO with the call and its file.
- *     After the progress timeout `log` is told once. A process that is stopped gets the progress timeout everywhere.
+ *     After the progress timeout `log` is told once. A process that is stopped there for the progress timeout hangs.
  * Time in which the watcher itself did not run is not counted. `seen` is the watcher's state, zeroed at first: sized
  * for the maximum, as the page's n is not trusted. Called every 100 ms or so. log: NULL for none; `only`: the local
  * rank whose calls it is told of, -1: all. */
 typedef struct tri_seen {
     uint64_t beats, looks, ticks, calls;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
+    double free;            /* when its process was last not stopped, as far as that was looked at */
     uint64_t told;          /* `calls` of the last file call that the log was told of */
 } tri_seen;
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE], const tri_log *log, int only);

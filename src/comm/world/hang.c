@@ -23,7 +23,7 @@ static void see(const tri_rank_line *line, tri_seen *seen, double now) {
              calls = tri__calls_number(&line->calls);
     double stood = now - seen->now - WATCH_GAP; /* time in which the watcher itself did not run */
     if (seen->now == 0) seen->beat = seen->look = now;
-    else if (stood > 0) seen->beat += stood, seen->look += stood;
+    else if (stood > 0) seen->beat += stood, seen->look += stood, seen->free += stood;
     if (beats != seen->beats) seen->beats = beats, seen->beat = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
     if (calls != seen->calls) seen->calls = calls, seen->beat = now;
@@ -112,21 +112,25 @@ static void report_deadlock(tri_control *control, double seconds) {
 
 /* How long rank i has shown nothing, and by how much that is too long. A file call has its own limit, and needs nobody
  * who waits: all ranks may be in one. */
-static suspect suspect_of(const tri_control *control, int i, const tri_seen *seen, int waited_for, double now) {
+static suspect suspect_of(const tri_control *control, int i, tri_seen *seen, int waited_for, double now) {
     const tri_rank_line *line = &control->line[i];
     suspect who = {.local = i, .silent = now - last_sign(line, seen), .over = -1};
     double limit = control->progress_timeout, io = control->io_timeout;
-    if (who.silent <= limit && who.silent <= io) return who;
+    if (who.silent <= WATCH_GAP && who.silent <= limit && who.silent <= io) return who;
     who.in_call = atomic_load(&line->life) == TRI_LIFE_JOINED && tri__calls_now(&line->calls, &who.call);
-    who.state = process_state(line);
+    if (who.in_call || who.silent > limit) who.state = process_state(line);
+    if (!is_stopped(who.state)) seen->free = now;
     if (who.in_call && !is_stopped(who.state)) who.over = who.silent - io;
-    else if (waited_for) who.over = who.silent - limit;
+    else if (waited_for && !who.in_call) who.over = who.silent - limit;
+    else if (waited_for) who.over = (now - seen->free < who.silent ? now - seen->free : who.silent) - limit;
     return who;
 }
 
 /* A file call that takes longer than a hang would: said once. */
 static void tell(const tri_control *control, const suspect *who, tri_seen *seen, const tri_log *log) {
-    if (!who->in_call || is_stopped(who->state) || who->over > 0 || seen->told == seen->calls) return;
+    if (!who->in_call || is_stopped(who->state) || who->over > 0 || who->silent <= control->progress_timeout ||
+        seen->told == seen->calls)
+        return;
     seen->told = seen->calls;
     tri__say(log, TRI_LOG_WARN,
              "rank %d has been in %s of %s for %.0f s: a slow disk? It may take %.0f s (--io-timeout)",

@@ -185,11 +185,13 @@ void tri__world_beat(tri_world *world) {
     if (world->link) tri__remote_poll(world); /* a failure is returned by the next wait */
 }
 
-static int on_files(uint32_t phase) { return phase == TRI_DOING_LOAD || phase == TRI_DOING_SAVE; }
+void tri__world_files(tri_world *world, int begins) {
+    if (world->link) tri__link_files(world->link, begins);
+}
 
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
-    int before = on_files(atomic_load_explicit(&own_line(world)->phase, memory_order_relaxed));
-    if (world->link && on_files(phase) != before) tri__link_files(world->link, on_files(phase));
+    int before = atomic_load_explicit(&own_line(world)->phase, memory_order_relaxed) == TRI_DOING_LOAD;
+    if ((phase == TRI_DOING_LOAD) != before) tri__world_files(world, !before);
     atomic_store_explicit(&own_line(world)->phase, (uint32_t)phase, memory_order_relaxed);
     atomic_store_explicit(&own_line(world)->step, step, memory_order_relaxed);
     tri__world_beat(world);

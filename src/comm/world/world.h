@@ -72,6 +72,8 @@ void tri__block_give(tri_world *world, void *block);
  * for each instruction. */
 void tri__world_beat(tri_world *world);
 void tri__world_doing(tri_world *world, tri_doing phase, int64_t step);
+/* Around work on files in which the rank cannot answer other machines, as short as possible (1, then 0); loading is. */
+void tri__world_files(tri_world *world, int begins);
 /* Around every wait: 1 when it begins, 0 when it ends. Also beats. */
 void tri__world_waits(tri_world *world, int waiting);
 /* TRI_OK, or the first failure of all ranks with its message. Cheap: one load. */
