@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
-#include "report/stream.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ tri_status tri__run_line_start(const tri_cli *by, tri_run_line *line, const tri_
     cli.argv = line->argv;
     int nothing;
     TRI_TRY(tri__null_open(&nothing));
-    cli.out = cli.err = tri__stream_open(nothing, "w");
+    cli.out = cli.err = fdopen(nothing, "w"); /* not tri__stream_open: ranks are given its descriptor */
     if (!cli.out) {
         close(nothing);
         return tri__fail(TRI_RESOURCE, "out of memory");
