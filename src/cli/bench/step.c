@@ -213,14 +213,17 @@ static tri_status print_json(const bench *b, const result *r) {
 }
 
 static void add_row(const bench *b, const result *r, tri_text_table *table) {
-    char planned[32], used[32] = "-", predicted[48] = "-";
+    char planned[32], used[32] = "-", predicted[48] = "-", clock[48] = "-";
     if (b->hardware)
         snprintf(predicted, sizeof predicted, "%.2f (%+.1f %%)", 1e3 * r->predicted,
                  100 * (r->predicted / r->step - 1));
     tri__text_bytes(r->planned, planned);
     if (r->used > 0) tri__text_bytes(r->used, used);
-    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s\t%s", b->at->name, b->at->what,
-                        1e3 * r->step, r->rate, 100 * r->mfu, r->first, planned, used, predicted);
+    double mhz = tri__json_real_value(tri__json_get(r->each, "clock_mhz")),
+           watts = tri__json_real_value(tri__json_get(r->each, "power_w"));
+    if (mhz > 0) snprintf(clock, sizeof clock, "%.0f, %.0f", mhz, watts);
+    tri__text_table_add(table, "%s\t%s\t%.2f\t%.1f\t%.1f %%\t%.2f\t%s\t%s\t%s\t%.2f\t%s", b->at->name, b->at->what,
+                        1e3 * r->step, r->rate, 100 * r->mfu, r->first, planned, used, predicted, 1e3 * r->mean, clock);
 }
 
 /* ---- From beginning to end ---- */
@@ -243,7 +246,8 @@ static tri_status run_cases(bench *b) {
     tri_text_table table = {0};
     tri_status status = TRI_OK;
     tri__text_table_add(&table,
-                        "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted");
+                        "case\twhat\tms a step\tsamples/s\tMFU\tfirst step, s\tplanned\tof the device\tpredicted\tmean"
+                        "\tMHz, W");
     for (int i = 0; i < b->options->cases.n && status == TRI_OK; i++) {
         b->at = tri__step_case_find(b->options->cases.at[i]);
         if (b->at) status = run_case(b, &table);
