@@ -1,5 +1,5 @@
-/* test_helper.c - helper threads of ranks: all collectives with them, work that is done while no rank waits, failures
- * and early ends with operations in flight. */
+/* test_helper.c - several threads of a rank at its collectives: all kinds with them, helpers' work while no rank waits,
+ * failures and early ends with operations in flight. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/ops/kind.h"
@@ -26,16 +26,18 @@ static void expect_ok(int n, int forks, tri_rank_main *body, void *argument) {
         fail_msg("%d ranks as %s: status %d: %s", n, forks ? "processes" : "threads", (int)status, tri_error());
 }
 
-/* Many operations in flight, of all kinds, in two groups; waits from the last to the first. */
+/* Many operations in flight, of all kinds, in two groups; waits from the last to the first. With one thread there is a
+ * helper. */
 static tri_status every_kind(tri_world *world, void *argument) {
     enum { MANY = 40 };
-    const int *always = argument;
+    const int *threads = argument;
     comm_case one[MANY];
     tri_group *group[2] = {tri_group_world(world)};
     int size = tri_world_size(world), ranks[COMM_MOST];
     uint64_t state = 3;
     for (int i = 0; i < size; i++) ranks[i] = size - 1 - i;
-    TRI_TRY(tri__helper_open(world, *always));
+    world->threads = *threads;
+    if (*threads == 1) TRI_TRY(tri__helper_open(world));
     TRI_TRY(tri_group_make(world, size, ranks, &group[1]));
     for (int i = 0; i < MANY; i++) {
         one[i] = comm_case_random(&state, size, 60000);
@@ -50,9 +52,9 @@ static tri_status every_kind(tri_world *world, void *argument) {
 
 static void collectives_with_helpers(void **unused) {
     (void)unused;
-    for (int always = 0; always < 2; always++) {
-        expect_ok(3, 0, every_kind, &always);
-        expect_ok(2, 1, every_kind, &always);
+    for (int threads = 1; threads < 4; threads++) {
+        expect_ok(3, 0, every_kind, &threads);
+        expect_ok(2, 1, every_kind, &threads);
     }
 }
 
@@ -67,7 +69,7 @@ static tri_status no_wait(tri_world *world, void *argument) {
     (void)argument;
     comm_case one = {.what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .count = 200000}, .seed = 8, .heap = 1};
     tri_group *group = tri_group_world(world);
-    TRI_TRY(tri__helper_open(world, 1));
+    TRI_TRY(tri__helper_open(world));
     TRI_TRY(comm_post(world, group, &one));
     for (double begin = tri__clock(); tasks_done(group) < 4;)
         if (tri__clock() - begin > 20) return tri__fail(TRI_INTERNAL, "no helper has done anything");
@@ -85,7 +87,7 @@ static void helpers_work_while_ranks_compute(void **unused) {
 static tri_status differ(tri_world *world, void *argument) {
     (void)argument;
     comm_case one = {.what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .count = 200000}, .seed = 8, .heap = 1};
-    TRI_TRY(tri__helper_open(world, 1));
+    TRI_TRY(tri__helper_open(world));
     if (tri_world_rank(world) == 1) one.what.count = 100000;
     TRI_TRY(comm_post(world, tri_group_world(world), &one));
     return tri_wait(world, one.request);
@@ -95,7 +97,7 @@ static tri_status differ(tri_world *world, void *argument) {
 static tri_status leave(tri_world *world, void *argument) {
     (void)argument;
     comm_case one = {.what = {.kind = TRI_ALL_REDUCE, .dtype = TRI_F32, .count = 200000}, .seed = 8, .heap = 1};
-    TRI_TRY(tri__helper_open(world, 1));
+    TRI_TRY(tri__helper_open(world));
     TRI_TRY(comm_post(world, tri_group_world(world), &one));
     return tri_world_rank(world) == 1 ? TRI_OK : tri_wait(world, one.request);
 }
@@ -108,15 +110,14 @@ static void failures_with_helpers(void **unused) {
     }
 }
 
-/* Which ranks have one: of 1 thread with cores to spare, always; with all cores in use, in waits, if there are
- * several. */
+/* A rank has a helper if it has a core more than threads. */
 static tri_status by_share(tri_world *world, void *argument) {
-    const int *cores_each = argument;
+    const int *each = argument, *threads = each + 1;
     TRI_TRY(tri_barrier(tri_group_world(world))); /* all have joined */
-    TRI_TRY(tri__helper_open_for(world, *cores_each + 1));
-    if (world->helper) return tri__fail(TRI_INTERNAL, "a helper, though threads outnumber cores");
-    TRI_TRY(tri__helper_open_for(world, *cores_each));
-    if (!world->helper != (*cores_each == 1)) return tri__fail(TRI_INTERNAL, "%d cores a rank", *cores_each);
+    TRI_TRY(tri__helper_share(world, *threads));
+    if (!world->helper != (*each <= *threads) || world->threads != (*threads > *each ? 1 : *threads))
+        return tri__fail(TRI_INTERNAL, "%d threads on %d cores: %d at work, %s helper", *threads, *each,
+                         world->threads, world->helper ? "a" : "no");
     return TRI_OK;
 }
 
@@ -127,11 +128,14 @@ static tri_status count_cores(tri_world *world, void *cores) {
 
 static void helpers_by_share_of_cores(void **unused) {
     (void)unused;
-    int cores = 0, each;
+    int cores = 0;
     expect_ok(1, 0, count_cores, &cores);
     assert_true(cores > 0);
-    each = cores / 2;
-    if (each > 0) expect_ok(2, 0, by_share, &each);
+    for (int ranks = 2; ranks <= 4; ranks++)
+        for (int threads = 1; threads <= 3; threads++) {
+            int of[] = {cores / ranks, threads};
+            expect_ok(ranks, 0, by_share, of);
+        }
 }
 
 int main(void) {

@@ -209,7 +209,7 @@ tri_status tri__exec_open(const tri_device *device, const tri_program *const *pr
                            device->name);
         goto fail;
     }
-    if (exec->groups.n && !device->async && (status = tri__helper_open_for(world, threads)) != TRI_OK) goto fail;
+    if (exec->groups.n && !device->async && (status = tri__helper_share(world, threads)) != TRI_OK) goto fail;
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++)
         if ((status = alloc_class(exec, mem, folder)) != TRI_OK) goto fail;
     device->kernels(exec->table);

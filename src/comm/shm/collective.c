@@ -156,10 +156,24 @@ static tri_status after_task(void *context) {
     return tri__world_check(world);
 }
 
+static tri_status after_other_task(void *control) {
+    return atomic_load(&((tri_control *)control)->abort) ? TRI_STOPPED : TRI_OK;
+}
+
+/* All threads of the rank do tasks; this one, the first, beats, and finds what fails. */
 static tri_status do_large(tri_group *group, const tri_shm_group *shm, tri_pending *p, int *moved) {
-    TRI_TRY(tri__tasks_do(group, shm, p, after_task, group->world, &p->tasks, moved));
-    p->stage = GIVEN;
-    return TRI_OK;
+    tri_world *world = group->world;
+    int threads = world->threads > 1 && tri__tasks_left(group, shm, p) > 1 ? world->threads : 1;
+    tri_status status = TRI_OK;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+    for (int t = 0; t < threads; t++) {
+        uint32_t n;
+        int other = 0;
+        if (t) tri__tasks_do(group, shm, p, after_other_task, world->segment.control, &n, &other);
+        else status = tri__tasks_do(group, shm, p, after_task, world, &p->tasks, moved);
+    }
+    if (status == TRI_OK) p->stage = GIVEN;
+    return status;
 }
 
 /* ---- The operation ---- */

@@ -18,8 +18,7 @@ static const double SLEEP_SECONDS = 0.1;   /* without operations; a new one wake
 struct tri_helper {
     pthread_t thread;
     tri_world *world;
-    int always;
-    _Atomic int waiting, ends;  /* the rank waits; the helper should end */
+    _Atomic int ends;           /* 1: it should end */
     _Atomic uint32_t bell;      /* futex: counts what the helper should know of */
     struct place {
         _Atomic int state;
@@ -28,8 +27,7 @@ struct tri_helper {
 };
 
 static int may_work(const struct tri_helper *helper) {
-    return !atomic_load(&helper->ends) && !atomic_load(&helper->world->segment.control->abort) &&
-           (helper->always || atomic_load(&helper->waiting));
+    return !atomic_load(&helper->ends) && !atomic_load(&helper->world->segment.control->abort);
 }
 
 static tri_status after_task(void *helper) { return may_work(helper) ? TRI_OK : TRI_STOPPED; }
@@ -73,10 +71,10 @@ static void ring(struct tri_helper *helper) {
     tri__futex_wake(&helper->bell);
 }
 
-tri_status tri__helper_open(tri_world *world, int always) {
+tri_status tri__helper_open(tri_world *world) {
     struct tri_helper *helper = calloc(1, sizeof *helper);
     if (!helper) return tri__fail(TRI_RESOURCE, "out of memory for a rank's helper thread");
-    helper->world = world, helper->always = always;
+    helper->world = world;
     sigset_t all, before; /* signals are for the program's own threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -90,10 +88,11 @@ tri_status tri__helper_open(tri_world *world, int always) {
     return TRI_OK;
 }
 
-tri_status tri__helper_open_for(tri_world *world, int threads) {
+tri_status tri__helper_share(tri_world *world, int threads) {
     int share = tri__control_cores(world->segment.control) / world->segment.n;
-    if (world->helper || world->segment.n == 1 || share < threads || (share == 1 && threads == 1)) return TRI_OK;
-    return tri__helper_open(world, share > threads);
+    if (world->threads || world->segment.n == 1) return TRI_OK;
+    world->threads = share >= threads ? threads : 1;
+    return share > threads ? tri__helper_open(world) : TRI_OK;
 }
 
 void tri__helper_close(struct tri_helper *helper) {
@@ -111,7 +110,7 @@ void tri__helper_give(struct tri_helper *helper, const tri_pending *p) {
         place->p = *p;
         place->p.seen = 0;
         atomic_store(&place->state, OFFERED);
-        if (may_work(helper)) ring(helper);
+        ring(helper);
         return;
     }
 }
@@ -125,10 +124,4 @@ void tri__helper_take(struct tri_helper *helper, const tri_group *group, uint64_
             sched_yield();
         return;
     }
-}
-
-void tri__helper_waits(struct tri_helper *helper, int waiting) {
-    if (!helper || helper->always) return;
-    atomic_store(&helper->waiting, waiting);
-    if (waiting) ring(helper);
 }

@@ -112,6 +112,14 @@ tri_status tri__tasks_do(tri_group *group, const tri_shm_group *shm, const tri_p
     return TRI_OK;
 }
 
+uint32_t tri__tasks_left(const tri_group *group, const tri_shm_group *shm, const tri_pending *p) {
+    task_list list = {.work = tri__work_of(group, p)};
+    uint64_t word = atomic_load(&shm->cells->place[p->what.sequence % TRI_RING].claimed);
+    uint32_t claimed = count_in(word, (uint32_t)(p->what.sequence + 1));
+    list_tasks(&list);
+    return claimed < list.n ? list.n - claimed : 0;
+}
+
 int tri__tasks_done(const tri_shm_group *shm, const tri_pending *p) {
     uint64_t word = atomic_load(&shm->cells->place[p->what.sequence % TRI_RING].done);
     return count_in(word, (uint32_t)(p->what.sequence + 1)) == p->tasks;

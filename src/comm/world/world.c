@@ -200,7 +200,6 @@ void tri__world_doing(tri_world *world, tri_doing phase, int64_t step) {
 void tri__world_waits(tri_world *world, int waiting) {
     tri__world_beat(world);
     atomic_store_explicit(&own_line(world)->waiting, (uint32_t)waiting, memory_order_relaxed);
-    tri__helper_waits(world->helper, waiting);
 }
 
 tri_status tri__world_check(tri_world *world) {

@@ -35,6 +35,7 @@ struct tri_world {
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
     struct tri_watcher *watcher;     /* thread that watches local peers if no supervisor does; NULL */
     struct tri_helper *helper;       /* thread that does tasks of collectives (comm/shm/helper.h); NULL */
+    int threads;                     /* threads that do such tasks in a wait; 0: 1 */
     double progressed;       /* tri__clock() when operations were last moved on outside a wait */
     double wait_seconds;     /* in waits so far */
     double idle_seconds;     /* of these, without work */
