@@ -290,7 +290,7 @@ def main():
     tokens = sum(len(row[0]) + len(row[1]) for row in rows[options.warmup * batch:])
     median = statistics.median(timed)
     print(json.dumps({
-        "engine": "pytorch " + torch.__version__ + (", compiled" if forward is not model else ""),
+        "engine": "pytorch " + torch.__version__ + (", compiled" if modern and options.compile else ""),
         "case": options.case, "threads": torch.get_num_threads(),
         "steps": len(timed), "batch": batch, "parameters": parameter_count(model),
         "step_ms": round(1000 * median, 1), "step_ms_min": round(1000 * min(timed), 1),
