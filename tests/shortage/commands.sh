@@ -142,7 +142,7 @@ result() {
             # so are the report and the files that only it reads
             grep -q '^warning: there is no report: ' stderr && echo report.html
             grep -q 'its report will lack this' stderr && grep -E '^(profile-rank|validation-)' "../$1.result"
-        } | grep -v tfevents | sort -u
+        } | grep -v -e tfevents -e stage_profile | sort -u # the latter is of steps that this start took
         [ -z "${strict:-}" ] || ! grep '^warning' stderr
         return
     fi

@@ -1,6 +1,7 @@
 /* segment.c - creates, validates and maps the shared memory. */
 #include "comm/world/segment.h"
 
+#include "base/file.h"
 #include "base/machine.h"
 #include "base/read_at.h"
 #include "base/text.h"
@@ -160,8 +161,7 @@ static int header_fits(const tri_segment_header *header, uint64_t file_bytes) {
 static tri_status check_file(int fd, tri_segment_header *header) {
     struct stat info;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && fstat(fd, &info) != 0)
-        return tri__fail(TRI_RESOURCE, "cannot look at the shared memory: %s", strerror(errno));
+    if (seals >= 0 && fstat(fd, &info) != 0) return tri__fail_errno("look at", "the shared memory", TRI_IO);
     if (seals < 0)
         return tri__fail(TRI_DISAGREE,
                          "descriptor %d is not shared memory of Trident (%s): was it inherited from the launcher?", fd,
