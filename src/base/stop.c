@@ -19,12 +19,26 @@ const char *tri__stop_name(const tri_stop *stop, char out[static 32]) {
     return out;
 }
 
-tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) {
+static tri_status stopped(const tri_stop *stop, const char *then, const char *format, va_list list) {
     char what[512], name[32];
+    vsnprintf(what, sizeof what, format, list);
+    return tri__fail(TRI_STOPPED, "stopped (%s) while %s; %s", tri__stop_name(stop, name), what, then);
+}
+
+tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) {
     va_list list;
     if (!tri__stop_signalled(stop)) return TRI_OK;
     va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
+    tri_status status = stopped(stop, "run again", format, list);
     va_end(list);
-    return tri__fail(TRI_STOPPED, "stopped (%s) while %s; run again to continue", tri__stop_name(stop, name), what);
+    return status;
+}
+
+tri_status tri__stop_check_kept(const tri_stop *stop, const char *format, ...) {
+    va_list list;
+    if (!tri__stop_signalled(stop)) return TRI_OK;
+    va_start(list, format);
+    tri_status status = stopped(stop, "what is done is kept: run again to continue", format, list);
+    va_end(list);
+    return status;
 }

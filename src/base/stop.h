@@ -13,8 +13,10 @@ typedef struct tri_stop {
 
 /* 1 if a signal was received. Accepts NULL: 0. */
 int tri__stop_signalled(const tri_stop *stop);
-/* TRI_OK, or TRI_STOPPED with "stopped (SIGTERM) while WHAT; run again to continue". */
+/* TRI_OK, or TRI_STOPPED with "stopped (SIGTERM) while WHAT; run again". */
 tri_status tri__stop_check(const tri_stop *stop, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same of work whose finished parts the next run takes over: "...; what is done is kept: run again to continue". */
+tri_status tri__stop_check_kept(const tri_stop *stop, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "SIGTERM", or "" without a signal. Written to `out`, which is returned. */
 const char *tri__stop_name(const tri_stop *stop, char out[static 32]);
 

@@ -140,7 +140,7 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
         if (v->code == TRI_STOPPED && v->committed >= 0)
             return tri__fail(TRI_STOPPED, "stopped; the state of step %lld is saved: run again to continue",
                              (long long)v->committed);
-        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again to continue");
+        if (v->code == TRI_STOPPED) return tri__fail(TRI_STOPPED, "stopped; run again");
         return tri__fail((tri_status)v->code, "stopped by signal %d (SIG%s)", v->stopped, name ? name : "?");
     }
     char *text = tri__verdict_text(v);

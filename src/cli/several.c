@@ -94,7 +94,7 @@ static tri_status prepare(several *s, int i) {
 static tri_status run_all(several *s) {
     for (int i = 0; i < s->n; i++) {
         tri_training *t = &s->training[i];
-        TRI_TRY(tri__stop_check(s->cli->stop, "%s was next", t->name));
+        TRI_TRY(tri__stop_check_kept(s->cli->stop, "%s was next", t->name));
         if (!s->settings->quiet) fprintf(s->cli->err, "---- %s, in %s\n", t->name, t->folder);
         TRI_TRY(tri__training_begin(s->cli, t));
         (void)tri__training_wait(s->cli, t, 1);

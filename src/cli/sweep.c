@@ -269,7 +269,7 @@ static tri_status run_rung(tri_sweep *s, int rung) {
     for (int i = 0; i < s->n && status == TRI_OK; i++) {
         if (s->trial[i].rungs != rung || !goes_on(s, &s->trial[i], rung)) continue;
         while (status == TRI_OK && running == s->own->parallel) status = wait_one(s, &running);
-        if (status == TRI_OK) status = tri__stop_check(s->cli->stop, "trial %d was next", s->trial[i].number);
+        if (status == TRI_OK) status = tri__stop_check_kept(s->cli->stop, "trial %d was next", s->trial[i].number);
         if (status == TRI_OK) status = begin(s, i, rung);
         running += status == TRI_OK;
     }

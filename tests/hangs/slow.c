@@ -27,7 +27,8 @@ static int has_one_of(const char *path, const char *texts) {
 
 static void be_slow(const char *call, int fd) {
     const char *which = getenv("SLOW_CALL"), *file = getenv("SLOW_FILE"), *seconds = getenv("SLOW_SECONDS"),
-               *rank = getenv("SLOW_RANK"), *own = getenv("RANK"), *times = getenv("SLOW_TIMES"), *every = getenv("SLOW_EVERY");
+               *rank = getenv("SLOW_RANK"), *own = getenv("RANK"), *times = getenv("SLOW_TIMES"),
+               *every = getenv("SLOW_EVERY");
     char link[64], path[4096] = "";
     if (!which || strcmp(which, call) || !seconds || (rank && *rank && (!own || strcmp(rank, own)))) return;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);

@@ -1,7 +1,7 @@
 # No false alarm: eight ranks on few cores, beside busy programs, on a disk whose fsync takes longer than the progress
 # timeout now and then, while single ranks, the supervisor or all of them stand still for a moment again and again,
-# always for less than it. All timeouts are a tenth of their defaults. The run must go on to the end of the time, and then
-# stop in good order.
+# always for less than it. All timeouts are a tenth of their defaults. The run must go on to the end of the time, and
+# then stop in good order.
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/cli_lib.sh"
 make_all
