@@ -16,6 +16,33 @@ static void expect_error(const char *what, tri_status got, tri_status want, cons
         fail_msg("%s: expected status %d and \"%s\"; got %d and \"%s\"", what, want, part, got, tri_error());
 }
 
+/* A key that looks like one that counts is an error; those of transformers' files are not. */
+static void test_misspelt_keys(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part; /* NULL: accepted */
+    } cases[] = {
+        {"{\"num_hidden_layer\": 2}", "unknown key \"num_hidden_layer\"; did you mean \"num_hidden_layers\"?"},
+        {"{\"hiden_size\": 32}", "did you mean \"hidden_size\"?"},
+        {"{\"model_type\": \"distilbert\", \"n_layer\": 2}", "did you mean \"n_layers\"?"},
+        {"{\"model_type\": \"modernbert\", \"global_rope_thta\": 2}", "did you mean \"global_rope_theta\"?"},
+        {"{\"num_expert\": 2}", "did you mean \"num_experts\"?"},
+        {"{\"hidden_size\": 32, \"cls_token_id\": 1, \"transformers_version\": \"5\", \"pooler_type\": 7}", NULL},
+        {"{\"model_type\": \"distilbert\", \"hidden_size\": 32, \"n_heads\": 2, \"qa_dropout\": 0.1}", NULL},
+        {"{\"my_own_note\": 1, \"_comment\": \"x\"}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_encoder e;
+        tri_json *json = json_of(cases[i].text);
+        assert_true(tri__encoder_preset("bert-base-uncased", &e));
+        assert_int_equal(tri__encoder_parse(json, "primary_encoder", &e), TRI_OK);
+        tri_status status = tri__encoder_check_keys(json, "primary_encoder", &e);
+        if (cases[i].part) expect_error(cases[i].text, status, TRI_USAGE, cases[i].part);
+        else if (status != TRI_OK) fail_msg("%s: %s", cases[i].text, tri_error());
+        tri__json_decref(json);
+    }
+}
+
 static void test_presets(void **state) {
     (void)state;
     static const struct {
@@ -197,7 +224,7 @@ static void test_encoder_without_pad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_presets), cmocka_unit_test(test_misspelt_keys),
         cmocka_unit_test(test_encoder_parse),
         cmocka_unit_test(test_modernbert),
         cmocka_unit_test(test_encoder_without_pad),

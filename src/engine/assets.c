@@ -28,6 +28,7 @@ static tri_status find_encoder(const char *folder, const char *name, const tri_j
     }
     if (object) {
         TRI_TRY(tri__encoder_parse(object, key, e));
+        TRI_TRY(tri__encoder_check_keys(object, key, e));
         *fixed |= tri__json_get(object, "vocab_size") != NULL;
     }
     if (!known && !has_file && !object)

@@ -107,6 +107,8 @@ void tri__encoder_shrink(tri_encoder *encoder, int64_t layers, int64_t heads);
 /* Overrides *encoder with keys of a config.json; another model_type than its own begins with that family's defaults.
  * Unknown keys are ignored; an unknown model_type or activation, or a value that cannot be honoured: TRI_USAGE. */
 tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_encoder *encoder);
+/* encoder_keys.c. TRI_USAGE, with the right name, if a key of the object looks like a misspelt one of this encoder. */
+tri_status tri__encoder_check_keys(const tri_json *json, const char *origin, const tri_encoder *encoder);
 /* Gives the position table at least max_len usable rows; returns how many it had, 0 if those were enough. */
 int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len);
 /* Checks divisibility by heads, max_len within the position table, sizes above 0, the pattern of attention. */
