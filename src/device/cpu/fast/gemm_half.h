@@ -27,6 +27,8 @@ struct tri_half_product {
     void (*begin)(void), (*end)(void);  /* around calls of run, on the calling thread; may be NULL */
     /* c[i,j] = (add ? c : 0) + sum a b over `steps` steps of k; rows of c have stride ld floats. */
     void (*run)(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add);
+    /* The same with rows of a [mr,k] in place, with stride ld_a; NULL: a must be packed. */
+    void (*run_rows)(int64_t steps, const uint16_t *a, int64_t ld_a, const uint16_t *b, float *c, int64_t ld, int add);
     tri_half_pack *a_rows, *a_columns, *b_rows, *b_columns; /* of panels without a list; columns: turned */
 };
 

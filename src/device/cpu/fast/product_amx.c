@@ -40,9 +40,12 @@ void tri__amx_begin(void) { _tile_loadconfig(&shapes); }
 
 void tri__amx_end(void) { _tile_release(); }
 
-/* a [steps,MR,K], b [steps,K / 2,NR,2]. Tiles 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B. */
-static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
-    int64_t row = ld * (int64_t)sizeof *c;
+/* a [MR,K] each step, with stride ld_a; steps are a_step apart. b [steps,K / 2,NR,2]. Tiles 0 to 3 are sums, 4 and 5 of
+ * A, 6 and 7 of B. */
+static inline __attribute__((always_inline)) void product_any(int64_t steps, const uint16_t *a, int64_t ld_a,
+                                                              int64_t a_step, const uint16_t *b, float *c, int64_t ld,
+                                                              int add) {
+    int64_t row = ld * (int64_t)sizeof *c, row_a = ld_a * (int64_t)sizeof *a;
     if (add) {
         _tile_loadd(0, c, row);
         _tile_loadd(1, c + ROWS, row);
@@ -54,13 +57,13 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (; steps > 0; steps--, a += MR * K, b += NR * K) {
-        _tile_loadd(4, a, ROW_BYTES);
+    for (; steps > 0; steps--, a += a_step, b += NR * K) {
+        _tile_loadd(4, a, row_a);
         _tile_loadd(6, b, 2 * ROW_BYTES);
         _tile_loadd(7, b + K, 2 * ROW_BYTES);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + ROWS * K, ROW_BYTES);
+        _tile_loadd(5, a + ROWS * ld_a, row_a);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
@@ -68,6 +71,15 @@ static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *
     _tile_stored(1, c + ROWS, row);
     _tile_stored(2, c + ROWS * ld, row);
     _tile_stored(3, c + ROWS * ld + ROWS, row);
+}
+
+static void product(int64_t steps, const uint16_t *a, const uint16_t *b, float *c, int64_t ld, int add) {
+    product_any(steps, a, K, MR * K, b, c, ld, add);
+}
+
+static void product_rows(int64_t steps, const uint16_t *a, int64_t ld_a, const uint16_t *b, float *c, int64_t ld,
+                         int add) {
+    product_any(steps, a, ld_a, K, b, c, ld, add);
 }
 
 static void pack_a_rows(const tri_half_panel *p, uint16_t *to) {
@@ -112,6 +124,7 @@ const tri_half_product tri__half_product_amx = {.name = "amx",
                                                 .begin = tri__amx_begin,
                                                 .end = tri__amx_end,
                                                 .run = product,
+                                                .run_rows = product_rows,
                                                 .a_rows = pack_a_rows,
                                                 .a_columns = pack_a_columns,
                                                 .b_rows = pack_b_rows,
