@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "layout/coded.h"
 #include "layout/float16.h"
+#include "layout/mask_bits.h"
 #include "model/pattern.h"
 
 #include "measure.h"
@@ -43,8 +44,8 @@ static const model models[] = {
 };
 
 /* dims: a letter and its extent: t tokens, h width, q 3 width, i inner, s samples + 1, n samples, a heads, k parameters
- * of a layer, b words of blocks, r rows of a ring's run, p those of both, u 2 width, else a number. F: a code, which
- * gives B. -mask: that operand is left out. */
+ * of a layer, m words of a row of masks, b words of blocks, r rows of a ring's run, p those of both, u 2 width, else a
+ * number. F: a code, which gives B. -mask: that operand is left out. */
 typedef struct shape {
     const char *op, *dims;
     int layer, step;   /* calls per layer; calls per branch outside of layers */
@@ -62,7 +63,8 @@ static const shape shapes[] = {
     {"norm", "Tt Hh", 0, 1, 0, 0},
     {"dropout", "Tt Hh", 0, 1, 0, 0},
     {"linear", "Tt Oq Ih", 1, 0, 0, 0},
-    {"attention", "Tt Hh Dq Aa Ss", 1, 0, 0, 0},
+    {"attention_bits", "Tt Hh Dq Aa Ss Mm", 1, 0, 0, 0},
+    {"attention", "Tt Hh Dq Aa Ss", 0, 0, 0, 0},
     {"linear", "Tt Oh Ih", 1, 0, 0, 0},
     {"dropout_add_norm", "Tt Hh", 2, 0, 0, 0},
     {"linear_gelu", "Tt Oi Ih", 1, 0, 0, 0},
@@ -78,8 +80,10 @@ static const shape shapes[] = {
     {"linear_dw", "Tt Oi Ih", 1, 0, 0, 1},
     {"linear_din", "Tt Oh Ih", 1, 0, 0, 0},
     {"linear_dw", "Tt Oh Ih", 1, 0, 0, 1},
-    {"attention_din_db", "Tt Hh Dq Aa Ss", 1, 0, 0, 1},
-    {"attention_din", "Tt Hh Dq Aa Ss", 0, 0, 0, 0},
+    {"attention_din_db", "Tt Hh Dq Aa Ss Mm", 1, 0, 0, 1},
+    {"attention_din_db", "Tt Hh Dq Aa Ss -bits", 0, 0, 0, 1},
+    {"attention_din", "Tt Hh Dq Aa Ss Mm", 0, 0, 0, 0},
+    {"attention_din", "Tt Hh Dq Aa Ss -bits", 0, 0, 0, 0},
     {"linear_din", "Tt Oq Ih", 1, 0, 1, 0},
     {"linear_dw", "Tt Oq Ih", 1, 0, 0, 1},
     {"bias_dw", "Tt Oq", 0, 0, 0, 1},
@@ -199,6 +203,7 @@ static int64_t extent(const bench *b, const shape *at, char letter) {
         case 'n': return m->samples;
         case 'a': return m->heads;
         case 'w': return m->words;
+        case 'm': return tri__mask_width(m->heads, m->length);
         case 'b': return b->blocks.n;
         case 'r': return m->samples * m->length + m->samples;
         case 'p': return 2 * (m->samples * m->length + m->samples);
@@ -312,7 +317,7 @@ static double time_shape(bench *b, const shape *at) {
     char left_out[32];
     for (char letter = 'A'; letter <= 'Z'; letter++) dims.of[letter - 'A'] = (double)extent(b, at, letter);
     dims.of['Q' - 'A'] = (double)(m->samples * m->length) *
-                         (strchr(at->dims, 'b') ? b->blocks.keys : (double)m->length);
+                         (strstr(at->dims, "Kb") ? b->blocks.keys : (double)m->length);
     for (int k = 0; k < row->n_args; k++) {
         tri_tensor *t = &call.t[k];
         int type = row->arg[k].dtype;

@@ -200,6 +200,30 @@ static inline void fill_cells(kernel_call *k, float *out) {
     }
 }
 
+/* attention_din reads what attention_bits wrote. */
+static inline void fill_mask(kernel_call *k, int bits) {
+    tri_kernel_table table;
+    tri__device_find("reference")->kernels(&table);
+    tri_call call = {.op = TRI_OP_attention_bits, .attr = &k->attr, .seed = k->call.seed, .step = k->call.step};
+    const tri_op_row *row = tri__op_row(TRI_OP_attention_bits);
+    int64_t T = extent(k, 'T'), H = extent(k, 'H');
+    memset(k->call.t[bits].data, 0, k->bytes[bits]);
+    for (int a = 0; a < row->n_args; a++) {
+        int from = tri__op_arg(k->at.op, row->arg[a].name);
+        if (from >= 0) call.t[a] = k->call.t[from];
+    }
+    if (k->attr.p == 0 || !call.t[TRI_ARG(attention_bits, key)].data) return;
+    /* ctx, lse and qkv may be of 16 bits: here all are 0 */
+    float *zero = calloc((size_t)(T * (4 * H + k->attr.heads) + H + 1), sizeof *zero);
+    assert_non_null(zero);
+    call.t[TRI_ARG(attention_bits, ctx)].data = zero;
+    call.t[TRI_ARG(attention_bits, lse)].data = zero + T * H;
+    call.t[TRI_ARG(attention_bits, qkv)].data = zero + T * H + T * k->attr.heads;
+    call.work = calloc((size_t)tri__workspace_bytes(&table.work[call.op][TRI_F32], T, H, 0) + 1, 1);
+    table.run[call.op][TRI_F32](&call);
+    free(call.work), free(zero);
+}
+
 static inline void fill_integers(kernel_call *k, int arg) {
     const char *name = tri__op_row(k->at.op)->arg[arg].name;
     int32_t *out = k->call.t[arg].data;
@@ -209,6 +233,10 @@ static inline void fill_integers(kernel_call *k, int arg) {
     }
     if (strcmp(name, "key") == 0) {
         fill_keys(k, out);
+        return;
+    }
+    if (strcmp(name, "bits") == 0) {
+        fill_mask(k, arg);
         return;
     }
     if (strcmp(name, "places") == 0) {

@@ -6,7 +6,8 @@
  *   E   columns of one attention head; with A heads it gives H = A E and D = 3 H
  *   J   ranks of a ring (layout/runs.h): T is the rows of a run, K of all; Z and U: the runs of queries and of keys
  *   W   the number of a pattern of block-sparse attention below; it gives K, with J B
- *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out
+ *   M   for quantize_int8 and quantize_fp8: sets of row maxima, each of T; 0: the operand is left out. For attention: 1
+ *       decisions are kept as bits, in rows that are long enough
  *   R   of operations of experts: rows beyond a place in each of C experts for T K choices, or for route and balance
  *       beyond the capacities of sequences, those of a factor of 1; they give P = C O, and for linear_experts T = G C R
  *   G   of linear_experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
@@ -22,6 +23,7 @@
 
 #include "layout/coded.h"
 #include "layout/columns.h"
+#include "layout/mask_bits.h"
 #include "layout/runs.h"
 #include "model/pattern.h"
 #include "program/op.h"
@@ -136,6 +138,7 @@ static const kernel_grid kernel_grids[] = {
     {ATTENTION, "L=5,6,7 A=2 E=16,20"},
     {ATTENTION, "L=7 A=3 E=32"},
     {ATTENTION, "L=0,4 X=3 A=2 E=20"},
+    {"attention_bits attention_din attention_din_db", "L=0,2,4,5,7 X=0,3 M=1 A=1,3 E=20"},
     {"attention_first attention_first_din", "L=9 A=2 E=20,64"},
     {SPARSE, "L=0,1,2,4 W=0 A=1,3 E=1,20,32"},
     {SPARSE, "L=5,6,7 W=0,1,2,3,4 A=2 E=16,20"},
@@ -275,6 +278,8 @@ static inline void kernel_case_done(kernel_case *at, int has_lengths, kernel_vis
     }
     if (DIM('F'))
         DIM('B') = tri__coded_row((tri_code)DIM('F'), DIM('K'), at->op == TRI_OP_unpack_sum ? 1 : (int)DIM('M'));
+    else if (DIM('M') && tri__op_arg(at->op, "bits") >= 0)
+        while (DIM('T') && !tri__mask_fits(DIM('T'), DIM('M'), DIM('N'), DIM('A'), KERNEL_LONGEST)) DIM('M')++;
     else if (!kernel_case_fp8(at)) DIM('M') *= DIM('T');
     at->blocks = NULL;
     if (tri__op_arg(at->op, "blocks") >= 0) {

@@ -516,6 +516,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(gated),
     ROW(rope),
     ROW(attention),
+    ROW(attention_bits),
     ROW(attention_first),
     ROW(attention_sparse),
     ROW(attention_sparse_first),

@@ -67,6 +67,35 @@ static void double_attention(const kernel_call *k, double *const *v) {
                 double_attend(k, v, h, (int64_t)seq[s], (int64_t)seq[s + 1], row, row);
 }
 
+/* Words of tiles that belong to no sequence keep the poison. */
+static void double_mask(const kernel_call *k, double *bits) {
+    int64_t heads = extent(k, 'A'), tiles = (k->attr.max_len + 63) / 64, first = 0;
+    for (int64_t i = 0; i < operand_count(k, TRI_ARG(attention_bits, bits)); i++) bits[i] = -1;
+    for (int64_t s = 0; s < extent(k, 'N') && k->attr.p > 0; first += k->at.lengths[s++])
+        for (int64_t query = 0; query < k->at.lengths[s]; query += 16)
+            for (int64_t i = 0; i < heads * ((k->at.lengths[s] + 63) / 64) * 32; i++) {
+                int64_t h = i / 32 % heads, tile = i / 32 / heads, w = i % 32;
+                uint32_t word = 0;
+                for (int64_t bit = 0; bit < 32; bit++) {
+                    int64_t place = query + w % 16 / 2 + bit % 8 / 4 * 8;
+                    int64_t other = tile * 64 + bit % 16 / 8 * 32 + w / 16 * 16 + w % 2 * 8 + bit % 4 * 2 + bit / 16;
+                    int64_t feature = (k->attr.head0 + h) * k->attr.max_len + other;
+                    if (!mask_drops(k, 100 + s, place, feature)) word |= (uint32_t)1 << bit;
+                }
+                bits[(((first / 16 + s + query / 16) * heads + h) * tiles + tile) * 32 + w] = (int32_t)word;
+            }
+}
+
+static void double_attention_bits(const kernel_call *k, double *const *v) {
+    double *const plain[] = {v[TRI_ARG(attention_bits, ctx)], v[TRI_ARG(attention_bits, lse)],
+                             v[TRI_ARG(attention_bits, qkv)], v[TRI_ARG(attention_bits, seq)],
+                             v[TRI_ARG(attention_bits, key)]};
+    kernel_call as = *k;
+    as.at.op = TRI_OP_attention;
+    double_attention(&as, plain);
+    double_mask(k, v[TRI_ARG(attention_bits, bits)]);
+}
+
 static void double_table(const kernel_call *k, double *const *v) {
     int64_t first = (extent(k, 'V') - extent(k, 'B')) / 2;
     for (int64_t i = 0; i < operand_count(k, 0); i++) v[0][i] = v[1][first * extent(k, 'H') + i];

@@ -15,7 +15,7 @@ static const struct { tri_op fused, part; int of[TRI_MAX_ARGS];
     {TRI_OP_dropout_add_norm_din, TRI_OP_bias_dw, {4, 0}},
     {TRI_OP_gelu_din_db, TRI_OP_gelu_din, {0, 2, 3}},
     {TRI_OP_gelu_din_db, TRI_OP_bias_dw, {1, 0}},
-    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7}},
+    {TRI_OP_attention_din_db, TRI_OP_attention_din, {0, 2, 3, 4, 5, 6, 7, 8}},
     {TRI_OP_attention_din_db, TRI_OP_bias_dw, {1, 0}},
     {TRI_OP_linear_gelu_din, TRI_OP_bias_dw, {1, 0}},
 };

@@ -23,6 +23,8 @@ static const kernel_grid own_grids[] = {
     {ATTENTION, "L=4,7 X=70 A=3 E=64"},
     {"attention attention_din",
      "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
+    {"attention_bits attention_din attention_din_db", "L=2,4,5,6,7 X=0,70 M=1 A=3 E=64,128"},
+    {"attention_bits attention_din", "L=5,7 M=1 A=6 E=40,72,128,136"}, /* of 6 heads one has decisions in groups of 8 */
     {"attention attention_din", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
     {"attention attention_din", "L=5 A=45 E=64"},
     {SPARSE, "L=4,5,6,7 W=0,1,2,3,4 A=2 E=64"},
@@ -157,6 +159,7 @@ static void sums_are_of_what_is_written(void **state) {
         {"attention_din_db", "L=0,1,2,5,7,9 X=0,70 A=3 E=64"},
         {"attention_din_db", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
         {"attention_din_db", "L=7 A=40 E=64"},
+        {"attention_din_db", "L=5,7 M=1 A=3 E=64"},
         {"linear_gelu_din", "T=1024,1025,2500 O=64,192 I=256,768"},
     };
     for (int i = 0; i < 3; i++) {

@@ -247,6 +247,7 @@ static const kernel_grid gradient_grids[] = {
     {"attention attention_first", "L=0,1,2,3,4 A=1,3 E=1,4"},
     {"pool_first pool_mean", "L=0,1,2,4 H=1,5"},
     {"attention attention_first", "L=0,2 X=3 A=2 E=4"},
+    {"attention_bits", "L=0,2 X=3 M=1 A=2 E=4"},
     {"attention_sparse attention_sparse_first", "L=0,2,4 W=0,4 A=1,3 E=4"},
     {"attention_sparse attention_sparse_first", "L=6 W=1,2,3 A=1 E=2"},
     {"attention_sparse attention_sparse_first", "L=0,4 X=3 W=1 A=2 E=4"},

@@ -117,6 +117,22 @@ static void show_attention(context *all, kernel_call *k) {
         }
 }
 
+/* attention_bits: every bit of a pair of the sequence, where layout/mask_bits.h says. */
+static void show_bits(context *all, kernel_call *k) {
+    kernel_call_run(k, &all->table, 2);
+    const int32_t *word = k->call.t[TRI_ARG(attention_bits, bits)].data;
+    int64_t heads = k->at.dim['A' - 'A'], tiles = (k->attr.max_len + 63) / 64, first = 0;
+    for (int64_t s = 0; k->at.lengths[s]; first += k->at.lengths[s++])
+        for (int64_t at = 0, n = k->at.lengths[s]; at < heads * n * n; at++) {
+            int64_t h = at / (n * n), query = at / n % n, other = at % n, g = query % 8, c = other / 8 % 4;
+            int64_t granule = first / 16 + s + query / 16, tile = (granule * heads + h) * tiles + other / 64;
+            int64_t bit = other % 2 * 16 + other / 32 % 2 * 8 + query / 8 % 2 * 4 + other / 2 % 4;
+            uint32_t got = (uint32_t)word[tile * 32 + c / 2 * 16 + g * 2 + c % 2];
+            int64_t feature = (k->attr.head0 + h) * k->attr.max_len + other;
+            decide(all, k, mask_drops(k, keys(k)[2 * first], query, feature), !(got >> bit & 1));
+        }
+}
+
 /* The same of first queries alone: entry c of row s of ctx is the weight of the row at place c; entry 0 of a row of dv
  * is its weight. */
 static void show_first(context *all, kernel_call *k) {
@@ -237,6 +253,7 @@ static void mask_case(const kernel_case *at, void *opaque) {
         [TRI_OP_dropout_add_norm_scaled] = show_norm,
         [TRI_OP_dropout_add_norm_scaled_din] = show_norm_scaled_din,
         [TRI_OP_attention] = show_attention,
+        [TRI_OP_attention_bits] = show_bits,
         [TRI_OP_attention_din] = show_attention,
         [TRI_OP_attention_din_db] = show_attention,
         [TRI_OP_attention_first] = show_first,
@@ -272,6 +289,7 @@ static void test_masks(void **state) {
         {NORMS_SCALED, "T=1,3,64 H=1,7,8,20,100"},
         {"dropout dropout_din dropout_add_norm dropout_add_norm_din", "T=1,3,64 H=1,7,8,20,100,384"},
         {ATTENTION, "L=1,2,3,4,8 A=1,3 E=17,64"},
+        {"attention_bits", "L=1,4,5,7 M=1 A=1,3 E=4"},
         {SPARSE, "L=1,2,4 W=0 A=1,3 E=17"}, /* two blocks at most, which attend to each other */
         {BIASED, "L=1,2,4 B=16 A=1,3 E=17"},
         {DISENTANGLED, "L=1,2,4 B=34 G=3 A=1,3 E=17"},

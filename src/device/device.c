@@ -48,6 +48,7 @@ void tri__device_target(const tri_device *device, tri_target *target) {
                            .short_flops = device->short_flops,
                            .ahead = device->ahead,
                            .lanes = device->lanes,
+                           .mask_tokens = device->mask_tokens,
                            .flops = device->flops,
                            .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {

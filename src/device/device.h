@@ -23,6 +23,7 @@ struct tri_device {
     int is_stub;           /* 1: its kernels compute nothing */
     int lanes;             /* number of concurrent kernel queues, with `queues`; 0 means 1 */
     int64_t ahead;         /* bytes prefetched from offload memory; 0: kernels access offload memory directly */
+    int mask_tokens;       /* as tri_target */
     double flops, bytes;   /* per second, for predictions; 0: unknown */
     /* Fills the kernel table for this machine: reference rows, then the fast rows that override them. */
     void (*kernels)(tri_kernel_table *table);

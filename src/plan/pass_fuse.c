@@ -247,6 +247,7 @@ static int try_attention_din_db(fuser *f) {
     TAKE(&fused, attention_din_db, lse, din, attention_din, lse);
     TAKE(&fused, attention_din_db, seq, din, attention_din, seq);
     TAKE(&fused, attention_din_db, key, din, attention_din, key);
+    TAKE(&fused, attention_din_db, bits, din, attention_din, bits);
     keep(f, fused);
     return 1 + keep_linear(f, bias);
 }

@@ -23,6 +23,10 @@ static int is_fed(const tri_pass *pass) {
 }
 static int sums_layers(const tri_pass *pass) { return pass->training && shares_layers(pass); }
 
+static int keeps_masks(const tri_pass *pass) {
+    return pass->training && pass->in->target->mask_tokens > 0 && pass->in->precision != TRI_F32;
+}
+
 static int recomputes(const tri_pass *pass) {
     return pass->training && pass->in->recompute != TRI_RECOMPUTE_NONE;
 }
@@ -57,6 +61,8 @@ const tri_pass_row tri__passes[] = {
      .when = shares_experts, .needs = "--ep-size above 1"},
     {PASS(tensor, TENSOR), .does = "splits operations over ranks that share layers, as operations that have adjoints",
      .when = shares_layers, .needs = "--tp-size above 1"},
+    {PASS(masks, TENSOR), .does = "keeps dropout's decisions in attention as bits, for its gradient",
+     .when = keeps_masks, .needs = "training in 16 bits on a device that reads them faster than it draws them"},
     {PASS(backward, TENSOR),
      .does = "adds the adjoint of each operation; gradients of inputs and of weights are separate", .when = is_training,
      .needs = "training"},

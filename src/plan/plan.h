@@ -335,6 +335,7 @@ tri_status tri__pass_context_place(tri_pass *pass);
 tri_status tri__pass_ring(tri_pass *pass);
 tri_status tri__pass_expert(tri_pass *pass);
 tri_status tri__pass_tensor(tri_pass *pass);
+tri_status tri__pass_masks(tri_pass *pass);
 tri_status tri__pass_backward(tri_pass *pass);
 tri_status tri__pass_recompute(tri_pass *pass);
 tri_status tri__pass_fuse(tri_pass *pass);

@@ -123,6 +123,7 @@ static const struct sibling {
     {TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_gelu_din, TRI_FP8_TIME},
     {TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, 1.2}, /* by the bytes that they write */
     {TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, 1},
+    {TRI_OP_attention_bits, TRI_OP_attention, 1},
     {TRI_OP_attention_din, TRI_OP_attention_din_db, 1},
     {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
     {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */

@@ -11,7 +11,8 @@ static const struct {
     const char *key;
     double max;
 } figures[] = {{"granule", 1 << 20}, {"short_flops", 1e21}, {"ahead", 1e18},
-               {"lanes", TRI_LANES}, {"flops", 1e21},       {"bytes", 1e18}};
+               {"lanes", TRI_LANES}, {"flops", 1e21},       {"bytes", 1e18},
+               {"mask_tokens", 1 << 20}};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
 static tri_json *row_json(const tri_workspace *work) {
@@ -24,7 +25,8 @@ static tri_json *row_json(const tri_workspace *work) {
 }
 
 tri_json *tri__target_json(const tri_target *t) {
-    const double values[FIGURES] = {t->granule, t->short_flops, (double)t->ahead, t->lanes, t->flops, t->bytes};
+    const double values[FIGURES] = {t->granule, t->short_flops, (double)t->ahead, t->lanes, t->flops, t->bytes,
+                                    t->mask_tokens};
     tri_json *root = tri__json_object(), *kernels = tri__json_object();
     for (int i = 0; i < FIGURES; i++)
         if (values[i] != 0) tri__json_set_new(root, figures[i].key, tri__json_real(values[i]));
@@ -99,7 +101,8 @@ tri_status tri__target_read(tri_arena *arena, const char *name, const tri_json *
                            .ahead = (int64_t)figure[2],
                            .lanes = (int)figure[3],
                            .flops = figure[4],
-                           .bytes = figure[5]};
+                           .bytes = figure[5],
+                           .mask_tokens = (int)figure[6]};
     if (!tri__json_is_object(kernels))
         return tri__fail(TRI_DATA, "%s: target.kernels is missing: an object {...} of types", name);
     tri__json_each_member(kernels, dtype, rows) TRI_TRY(read_rows(name, dtype, rows, target));

@@ -4,6 +4,14 @@
 #include "device/cuda/attention_plain.cuh"
 #include "device/cuda/columns.cuh"
 
+/* The decisions as bits, if there are any and they fit; the gradient reads them in 16-byte pieces. */
+static void set_bits(const tri_call *call, int bits, int for_din, attention_args *a) {
+    const tri_tensor *t = &call->t[bits];
+    if (!t->data || !a->drop.threshold || !tri__mask_fits(t->rows, t->cols, a->n, a->heads, a->max_len)) return;
+    if (for_din && !aligned(t->data)) return;
+    a->bits = static_cast<uint32_t *>(t->data), a->tiles = (int)tri__mask_tiles(a->max_len);
+}
+
 template <typename T> static void attention(const tri_call *call) {
     OPERANDS(attention);
     tile_args t = {};
@@ -12,6 +20,18 @@ template <typename T> static void attention(const tri_call *call) {
     if (t.a.rows == 0 || tri__cuda_flash(call, &t.a)) return;
     plain<T>(call, t, dense_scores<T>());
     launched(call, "attention");
+}
+
+template <typename T> static void attention_bits(const tri_call *call) {
+    OPERANDS(attention_bits);
+    tile_args t = {};
+    t.a = args_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    t.a.qkv = call->t[ARG(qkv)].data, t.a.ctx = call->t[ARG(ctx)].data, t.a.lse = data<float>(call, ARG(lse));
+    set_bits(call, ARG(bits), 0, &t.a);
+    if (t.a.rows == 0 || tri__cuda_flash(call, &t.a)) return;
+    if (t.a.bits) tri__cuda_draw_bits(call, &t.a);
+    plain<T>(call, t, dense_scores<T>());
+    launched(call, "attention_bits");
 }
 
 /* Keys and values in qkv. */
@@ -72,6 +92,7 @@ template <typename T> static int form_din(const tri_call *call, int later) {
     attention_args &a = t.a;
     a.qkv = call->t[qkv].data, a.dctx = call->t[dctx].data, a.ctx = call->t[ctx].data, a.lse = data<float>(call, lse);
     a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
+    set_bits(call, ARG(bits) + later, 1, &a);
     int dtype = call->dtype[ARG(dqkv)];
     if (dtype != TRI_F32) share_scratch(call, &a, later && flash_sums(call, &a, dtype));
     if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
@@ -96,6 +117,7 @@ template <typename T> static void attention_din_db(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_attention[] = {
     TRI_CUDA_ROWS(TRI_OP_attention, attention, {}),
+    TRI_CUDA_ROWS(TRI_OP_attention_bits, attention_bits, {}),
     {TRI_OP_attention_din, TRI_F32, attention_din<float>, {}},
     {TRI_OP_attention_din, TRI_BF16, attention_din<bf16>, DIN_WORK},
     {TRI_OP_attention_din, TRI_F16, attention_din<f16>, DIN_WORK},

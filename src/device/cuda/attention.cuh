@@ -6,6 +6,10 @@
 
 #include "device/cuda/common.cuh"
 
+extern "C" {
+#include "layout/mask_bits.h"
+}
+
 /* One head of one sequence. */
 typedef struct attention_place {
     int head, begin, end, first_key; /* rows; first_key: of the current tile */
@@ -35,6 +39,8 @@ typedef struct attention_args {
     int64_t rows;            /* T */
     int n, heads, head, width; /* sequences; heads on this rank; the first head's number; columns of a head */
     int max_len, add;        /* of random numbers; dqkv is added to */
+    uint32_t *bits; /* the decisions (layout/mask_bits.h), which the forward writes; NULL: kernels draw them */
+    int tiles;               /* of a granule's head in bits */
     float scale;             /* 1 / sqrt(width) */
     dropper drop;
     mask_keys mask;
@@ -44,6 +50,8 @@ typedef struct attention_args {
  * attention_forward.cu and attention_backward.cu */
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
+/* Draws all decisions to args->bits, on any GPU. attention_bits.cu */
+void tri__cuda_draw_bits(const tri_call *call, const attention_args *args);
 
 /* Whether the tensor core kernels support a call: rows in 16-byte pieces, 32-bit counts, on a GPU with the
  * instructions. */
@@ -74,6 +82,14 @@ template <int B> static __device__ __forceinline__ int sequence_of(const int32_t
         count = min(stride, count - last * stride);
     }
     return low;
+}
+
+/* The granule of bits that a row of a sequence belongs to, and its first word for the keys from 64 * tile on. */
+static __device__ __forceinline__ int granule_of(int sequence, int begin, int row) {
+    return begin / TRI_MASK_QUERIES + sequence + (row - begin) / TRI_MASK_QUERIES;
+}
+static __device__ __forceinline__ uint32_t *bits_at(const attention_args &a, int granule, int head, int tile) {
+    return a.bits + (((int64_t)granule * a.heads + head) * a.tiles + tile) * TRI_MASK_WORDS;
 }
 
 /* The feature number of a head's first key. */

@@ -272,19 +272,39 @@ static __device__ __forceinline__ void get_decisions(const attention_args &a, co
 
 /* Turns the scores of a step and the gradients of its weights into its factors: weights after dropout and gradients of
  * scores. The latter product may still be in flight. */
-template <typename T, int COLS>
+template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void form_factors(const products<T, COLS> &w, const step<COLS> &now,
                                                     const uint2 (&decisions)[2], sums<COLS> &to,
                                                     uint32_t (&weight)[4][4], uint32_t (&slope)[4][4]) {
     int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4; /* the thread's first key in the tile */
+    int left = now.at.end - now.at.first_key - row;
     const float *statistic = w.m.statistics(now.stage.slot);
-    uint2 kept[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) kept[h] = make_uint2(decisions[h].x >> lane % 4 * 2, decisions[h].y >> lane % 4 * 2);
     exponentiate(to.score, statistic, w.a.scale * 1.44269504f);
-    wgmma_wait<0>();
-    pin(to.dweight);
-    differentiate(to.score, to.dweight, statistic, kept, now.at.end - now.at.first_key - row);
+    if (KEPT) { /* of each granule of queries, the words of its queries 2 (lane % 4) + e and of this thread's keys */
+        uint32_t at = w.m.bits(now.stage.slot) + threadIdx.x / GROUP * (4 * 4 * TRI_MASK_WORDS) +
+                      threadIdx.x / WARP % 2 * 64 + lane % 4 * 16;
+        uint32_t own = 1u << (threadIdx.x / (2 * WARP) % 2 * 8 + lane / 8 + lane / 4 % 2 * 16);
+        uint4 word[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) word[i] = load_16(at + (uint32_t)i * (4 * TRI_MASK_WORDS));
+        wgmma_wait<0>();
+        pin(to.dweight);
+        differentiate(
+            to.score, to.dweight, statistic,
+            [&](int j, int h, int e) {
+                const uint4 &four = word[j / 2];
+                return (e ? (h ? four.w : four.z) : (h ? four.y : four.x)) & (own << (j % 2 * 4));
+            },
+            left);
+    } else {
+        uint2 kept[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            kept[h] = make_uint2(decisions[h].x >> lane % 4 * 2, decisions[h].y >> lane % 4 * 2);
+        wgmma_wait<0>();
+        pin(to.dweight);
+        differentiate(to.score, to.dweight, statistic, kept, left);
+    }
 #pragma unroll
     for (int k = 0; k < 4; k++) as_factor<T>(to.score, k, weight[k]), as_factor<T>(to.dweight, k, slope[k]);
 }
@@ -296,23 +316,23 @@ static __device__ __forceinline__ void decide_ahead(const attention_args &a, con
         ahead.look(m);
         if (!ahead.exists()) return;
         wait_for(m.empty(ahead.stage.slot), ahead.stage.lap ^ 1);
-        if (a.drop.threshold)
-            decide_step<64, GROUP_KEYS>(a, start, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
+        decide_step<64, GROUP_KEYS>(a, start, m, ahead.at, ahead.query, ahead.stage.slot, GROUP_KEYS);
         arrive(m.full(ahead.stage.slot));
     }
 }
 
 /* dq of all steps, by a separate group. While its product runs it draws decisions for the step after the next: not
  * earlier, or it would wait for tiles whose buffers this step's product has not released yet. */
-template <typename T, bool PLAIN>
+template <typename T, bool PLAIN, bool KEPT>
 static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
     mask_start start = mask_start_of(a.drop);
     step<64> now = {}, ahead = {};
-    decide_ahead(a, start, m, ahead, 2);
+    bool draws = !KEPT && a.drop.threshold;
+    if (draws) decide_ahead(a, start, m, ahead, 2);
     for (now.look(m); now.exists(); now.advance(), now.look(m)) {
         float dq[32];
         begin_dq<T>(m, now, 0, dq);
-        decide_ahead(a, start, m, ahead, now.number + 3);
+        if (draws) decide_ahead(a, start, m, ahead, now.number + 3);
         wgmma_wait<0>();
         pin(dq);
         arrive(m.slopes_empty(now.number));
@@ -322,7 +342,7 @@ static __device__ __forceinline__ void form_dq(const attention_args &a, const ro
 }
 
 /* All steps, for heads of up to 64 columns: products of a step are still in flight while the next begins. */
-template <typename T, bool PLAIN>
+template <typename T, bool PLAIN, bool KEPT>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
     products<T, 64> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<64> now = {}, before = {};
@@ -332,7 +352,7 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
     while (now.exists()) {
         uint32_t weight[4][4], slope[4][4];
         uint2 decisions[2];
-        get_decisions(a, m, now, decisions);
+        if (!KEPT) get_decisions(a, m, now, decisions);
         wgmma_wait<0>();
         pin(to.score);
         pin(to.dk);
@@ -345,7 +365,7 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
                 arrive(m.keys_empty(before.key.slot));
             }
         }
-        form_factors<T, 64>(w, now, decisions, to, weight, slope);
+        form_factors<T, 64, KEPT>(w, now, decisions, to, weight, slope);
         w.share(now, slope);
         w.begin_key_sums(now, weight, slope, to.dk, to.dv);
         before = now;
@@ -362,7 +382,7 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
 
 /* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that
  * computes dq. */
-template <typename T, bool PLAIN>
+template <typename T, bool PLAIN, bool KEPT>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
     products<T, 128> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<128> now = {};
@@ -373,10 +393,10 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
         float dq[32];
         w.begin_scores(now, to.score);
         w.begin_dweights(now, to.dweight);
-        get_decisions(a, m, now, decisions);
+        if (!KEPT) get_decisions(a, m, now, decisions);
         wgmma_wait<1>();
         pin(to.score);
-        form_factors<T, 128>(w, now, decisions, to, weight, slope);
+        form_factors<T, 128, KEPT>(w, now, decisions, to, weight, slope);
         w.share(now, slope);
         w.begin_key_sums(now, weight, slope, to.dk, to.dv);
         begin_dq<T>(m, now, w.group, dq);
@@ -394,26 +414,26 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
 }
 #endif
 
-template <typename T, int COLS, bool PLAIN>
+template <typename T, int COLS, bool PLAIN, bool KEPT>
 static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef roles<COLS> role;
     extern __shared__ char raw[];
     uint32_t unaligned = shared_address(raw), base = (unaligned + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
     room<COLS> m = {raw + (base - unaligned), base};
-    if (threadIdx.x == 0) m.init();
+    if (threadIdx.x == 0) m.init(!KEPT && a.drop.threshold);
     __syncthreads();
     if (threadIdx.x / GROUP == role::FETCH_GROUP) {
         fewer_registers<role::FETCH_REGISTERS>();
-        fetch_all<T>(a, m);
+        fetch_all<T, COLS, KEPT>(a, m);
     } else if (threadIdx.x / GROUP == role::DQ_GROUP) {
         if constexpr (role::DQ_APART) {
             fewer_registers<role::DQ_REGISTERS>();
-            form_dq<T, PLAIN>(a, m);
+            form_dq<T, PLAIN, KEPT>(a, m);
         }
     } else {
         more_registers<role::COMPUTE_REGISTERS>();
-        compute_all<T, PLAIN>(a, m);
+        compute_all<T, PLAIN, KEPT>(a, m);
     }
 #endif
 }
@@ -482,8 +502,9 @@ static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attenti
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     /* Heads of 128 columns leave no registers for its state: it spilled more and was slower. */
-    auto *kernel = flash_din_kernel<T, COLS, false>;
-    if (COLS == 64 && a.width == COLS && !a.add) kernel = flash_din_kernel<T, COLS, COLS == 64>;
+    auto *kernel = a.bits ? flash_din_kernel<T, COLS, false, true> : flash_din_kernel<T, COLS, false, false>;
+    if (COLS == 64 && a.width == COLS && !a.add)
+        kernel = a.bits ? flash_din_kernel<T, COLS, COLS == 64, true> : flash_din_kernel<T, COLS, COLS == 64, false>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
     prepare_kernel<T, COLS>

@@ -85,6 +85,10 @@ template <int COLS> struct room {
     __device__ __forceinline__ uint2 *decisions(int stage) const {
         return reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT + stage * size::DECISION_BYTES);
     }
+    /* The same as words of layout/mask_bits.h, where they are kept: [KEYS / 64, QUERIES / 16, 32] */
+    __device__ __forceinline__ uint32_t bits(int stage) const {
+        return base + size::DECISIONS_AT + (uint32_t)(stage * size::DECISION_BYTES);
+    }
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
@@ -97,10 +101,10 @@ template <int COLS> struct room {
     }
     __device__ __forceinline__ int *next() const { return reinterpret_cast<int *>(memory + size::NEXT_AT); }
 
-    __device__ __forceinline__ void init() const {
+    __device__ __forceinline__ void init(bool draws) const {
         typedef roles<COLS> role;
         for (int i = 0; i < size::STAGES; i++)
-            barrier_init(full(i), role::DECIDERS * GROUP), barrier_init(empty(i), 2 * GROUP);
+            barrier_init(full(i), (draws ? role::DECIDERS : 1) * GROUP), barrier_init(empty(i), 2 * GROUP);
         for (int i = 0; i < size::KEY_STAGES; i++)
             barrier_init(keys_full(i), GROUP), barrier_init(keys_empty(i), (2 + role::DQ_APART) * GROUP);
         for (int i = 0; i < 2; i++)
@@ -150,7 +154,7 @@ static __device__ __forceinline__ void decide_step(const attention_args &a, cons
 }
 
 /* Begins to fetch the 64 queries from `query` on, their dctx and statistics. */
-template <typename T, int COLS>
+template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void fetch_queries(const attention_args &a, const room<COLS> &m,
                                                      const attention_place &at, int query, int stage) {
     typedef sizes<COLS> size;
@@ -164,6 +168,14 @@ static __device__ __forceinline__ void fetch_queries(const attention_args &a, co
     int row = thread % QUERIES;
     const float *statistic = a.statistic + (thread / QUERIES * a.heads + at.head) * a.rows + first;
     copy_4(shared_address(m.statistics(stage) + thread), row < left ? statistic + row : statistic, row < left);
+    if (KEPT && thread < size::DECISION_BYTES / 16) {
+        int tile = thread / 32, granule = thread / 8 % 4; /* of the 2 and 4 in the step, if they exist */
+        int exists = granule * TRI_MASK_QUERIES < left && at.first_key + tile * TRI_MASK_KEYS < at.end;
+        if (!exists) tile = granule = 0;
+        const uint32_t *words = bits_at(a, granule_of(at.sequence, at.begin, (int)first) + granule, at.head,
+                                        (at.first_key - at.begin) / TRI_MASK_KEYS + tile);
+        copy_16(m.bits(stage) + (uint32_t)thread * 16, words + thread % 8 * 4, exists);
+    }
 }
 
 template <typename T, int COLS>
@@ -180,7 +192,7 @@ static __device__ __forceinline__ void fetch_keys(const attention_args &a, const
 }
 
 /* One head of one sequence. */
-template <typename T, int COLS>
+template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void fetch_head(const attention_args &a, const mask_start &start, const room<COLS> &m,
                                                   attention_place &at, ring<sizes<COLS>::STAGES> &stage,
                                                   ring<sizes<COLS>::KEY_STAGES> &key) {
@@ -189,9 +201,9 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
         fetch_keys<T>(a, m, at, key.slot);
         for (int query = 0; query < at.end - at.begin; query += QUERIES, stage.advance()) {
             wait_for(m.empty(stage.slot), stage.lap ^ 1);
-            fetch_queries<T>(a, m, at, query, stage.slot);
+            fetch_queries<T, COLS, KEPT>(a, m, at, query, stage.slot);
             copy_commit();
-            if (a.drop.threshold)
+            if (!KEPT && a.drop.threshold)
                 decide_step<COLS, KEYS / roles<COLS>::DECIDERS>(a, start, m, at, query, stage.slot, 0);
             copy_wait<0>();
             show_to_matrix_units();
@@ -202,7 +214,7 @@ static __device__ __forceinline__ void fetch_head(const attention_args &a, const
 }
 
 /* Heads of sequences: the first by block index, the others dynamically; a place without rows marks the end. */
-template <typename T, int COLS>
+template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void fetch_all(const attention_args &a, const room<COLS> &m) {
     mask_start start = mask_start_of(a.drop);
     ring<sizes<COLS>::STAGES> stage = {0, 0};
@@ -214,7 +226,7 @@ static __device__ __forceinline__ void fetch_all(const attention_args &a, const 
         at.head = head;
         at.feature += (uint32_t)(head * a.max_len);
         if (threadIdx.x % GROUP == 0) after = atomicAdd(a.taken, 1) + (int)gridDim.x;
-        fetch_head<T>(a, start, m, at, stage, key);
+        fetch_head<T, COLS, KEPT>(a, start, m, at, stage, key);
         group_sync(1); /* all threads have read the previous number */
         if (threadIdx.x % GROUP == 0) *m.next() = after;
         group_sync(1);

@@ -108,18 +108,30 @@ static __device__ __forceinline__ void queue_sums(const uint32_t (&weight)[sizes
     wgmma_commit();
 }
 
-/* attend without dropout. Nothing but exponentials is left between products, so the next tile's scores and this one's
- * sums are queued together, and exponentials are computed while the latter run. Of the two tiles of keys and of values
- * that are in shared memory, keys are one ahead. On entry the copy of the first tile of keys is in flight. */
-template <typename T, int COLS>
+/* Weights of a tile as factors; KEPT: those that `bits` does not keep are dropped. */
+template <typename T, bool KEPT, int N>
+static __device__ __forceinline__ void form_kept(const float (&score)[N], uint32_t bits, uint32_t (&weight)[2][2][4]) {
+    static_assert(N == TRI_MASK_KEYS / 2, "a word of bits is for as many keys");
+    form_weights<T>(score, 0, weight[0]);
+    if (KEPT) drop_kept<0>(bits, weight[0]);
+    form_weights<T>(score, 1, weight[1]);
+    if (KEPT) drop_kept<1>(bits, weight[1]);
+}
+
+/* attend without dropout, or with decisions that are known: `bits` is this thread's first word, NULL if it has no
+ * queries. Nothing but exponentials is left between products, so the next tile's scores and this one's sums are queued
+ * together, and exponentials are computed while the latter run. Of the two tiles of keys and of values that are in
+ * shared memory, keys are one ahead. On entry the copy of the first tile of keys is in flight. */
+template <typename T, int COLS, bool KEPT>
 static __device__ __forceinline__ void attend_plainly(const attention_args &a, const T *from, int length,
-                                                      uint32_t query, softmax<COLS> &of) {
+                                                      uint32_t query, const uint32_t *bits, softmax<COLS> &of) {
     typedef sizes<COLS> size;
     enum { KEYS = size::KEYS };
     uint32_t keys = query + size::QUERY_BYTES, values = keys + 2 * size::KEY_BYTES, weight[KEYS / 32][2][4];
     int tiles = (length + KEYS - 1) / KEYS;
     int64_t H = (int64_t)a.heads * a.width, further = KEYS * 3 * H;
     float log2_scale = a.scale * 1.44269504f, score[KEYS / 2], before[2];
+    uint32_t kept = KEPT && bits ? *bits : 0;
     if (tiles > 1) fetch_half<T, COLS>(a, from + further, length - KEYS, keys + size::KEY_BYTES);
     fetch_half<T, COLS>(a, from + H, length, values);
     copy_commit();
@@ -133,8 +145,8 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
     soften(score, before, of.largest, of.sum, log2_scale);
     for (int n = 1; n < tiles; n++) {
         uint32_t here = (uint32_t)(n & 1) * size::KEY_BYTES, there = size::KEY_BYTES - here;
-#pragma unroll
-        for (int b = 0; b < KEYS / 32; b++) form_weights<T>(score, b, weight[b]);
+        form_kept<T, KEPT>(score, kept, weight);
+        if (KEPT && bits) kept = bits[n * TRI_MASK_WORDS];
         copy_wait<0>();
         show_to_matrix_units();
         __syncthreads(); /* these keys have arrived, and the values before; the keys before are free, and older values
@@ -152,8 +164,7 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
         pin(of.out);
         rescale(of.out, before);
     }
-#pragma unroll
-    for (int b = 0; b < KEYS / 32; b++) form_weights<T>(score, b, weight[b]);
+    form_kept<T, KEPT>(score, kept, weight);
     copy_wait<0>();
     show_to_matrix_units();
     __syncthreads();
@@ -181,14 +192,20 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
             *from = rows + begin * 3 * H + H; /* the queries; the first tile's keys */
     copy_rows<T, COLS, QUERIES, THREADS>(rows + first * 3 * H, 3 * H, a.width, end - first, query, (int)threadIdx.x);
     fetch_half<T, COLS>(a, from, end - begin, keys);
-    if (a.drop.threshold) fetch_half<T, COLS>(a, from + H, end - begin, keys + 2 * size::KEY_BYTES);
+    if (a.drop.threshold && !a.bits) fetch_half<T, COLS>(a, from + H, end - begin, keys + 2 * size::KEY_BYTES);
     copy_commit();
 
     softmax<COLS> of = {{}, {-INFINITY, -INFINITY}, {0, 0}};
-    decisions drop = decisions_of(a, head, begin, first);
-    if (!a.drop.threshold) attend_plainly<T, COLS>(a, from, end - begin, query, of);
-    else if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
-    else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
+    if (!a.drop.threshold) attend_plainly<T, COLS, false>(a, from, end - begin, query, NULL, of);
+    else if (a.bits) {
+        int row = first + (int)threadIdx.x / WARP * 16;
+        const uint32_t *bits = bits_at(a, granule_of(s, begin, row), head, 0) + word_of_thread();
+        attend_plainly<T, COLS, true>(a, from, end - begin, query, row < end ? bits : NULL, of);
+    } else {
+        decisions drop = decisions_of(a, head, begin, first);
+        if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
+        else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
+    }
     write_rows<T, COLS>(a, head, first, end, of.out, of.largest, of.sum, query);
 #endif
 }
@@ -203,10 +220,14 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
     launched(call, "attention");
 }
 
+template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {
+    if (a.bits) tri__cuda_draw_bits(call, &a);
+    a.width <= 64 ? launch<T, 64>(call, a) : launch<T, 128>(call, a);
+}
+
 int tri__cuda_flash(const tri_call *call, const attention_args *a) {
-    int dtype = call->dtype[TRI_ARG(attention, ctx)];
+    int dtype = call->dtype[TRI_ARG(attention, ctx)]; /* attention_bits has it at the same place */
     if (!flash_fits(call, a, dtype)) return 0;
-    if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
-    else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);
+    dtype == TRI_BF16 ? launch_any<bf16>(call, *a) : launch_any<f16>(call, *a);
     return 1;
 }

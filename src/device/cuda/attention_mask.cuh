@@ -55,10 +55,9 @@ static __device__ __forceinline__ bool mask_is_even(const attention_args &a, uin
     return first_feature % 8 == 0 && a.drop.threshold <= 0x8000u;
 }
 
-/* The 8 decisions of a query for a group of keys: word i has those of keys 2 i (low half) and 2 i + 1. The sign of a
- * half, its upper bit, is 1 if the weight is kept. */
-static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_start &start, const mask_row &row,
-                                                 uint32_t group, uint32_t (&x)[4]) {
+/* The 8 numbers of a query for a group of keys: word i has those of keys 2 i (low half) and 2 i + 1. */
+static __device__ __forceinline__ void mask_numbers(const mask_keys &k, const mask_start &start, const mask_row &row,
+                                                    uint32_t group, uint32_t (&x)[4]) {
     uint64_t b2 = (uint64_t)FACTOR_B * (group ^ start.group), a3 = (uint64_t)FACTOR_A * ((uint32_t)(b2 >> 32) ^ row.a);
     x[0] = (uint32_t)b2 ^ row.b, x[1] = row.word, x[2] = (uint32_t)(a3 >> 32) ^ row.c, x[3] = (uint32_t)a3;
 #pragma unroll
@@ -67,6 +66,11 @@ static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_
         x[0] = (uint32_t)(b >> 32) ^ x[1] ^ k.round[2 * round], x[1] = (uint32_t)b;
         x[2] = (uint32_t)(a >> 32) ^ x[3] ^ k.round[2 * round + 1], x[3] = (uint32_t)a;
     }
+}
+/* The 8 decisions, in the same places: the sign of a half, its upper bit, is 1 if the weight is kept. */
+static __device__ __forceinline__ void mask_draw(const mask_keys &k, const mask_start &start, const mask_row &row,
+                                                 uint32_t group, uint32_t (&x)[4]) {
+    mask_numbers(k, start, row, group, x);
 #pragma unroll
     for (int i = 0; i < 4; i++) x[i] = __vminu2(x[i], k.most) + k.offset; /* min(x, threshold) - threshold + 0x8000 */
 }
@@ -125,6 +129,54 @@ static __device__ __forceinline__ uint32_t mask_odd(const dropper &d, const mask
     uint32_t bits = mask_odd<32>(a.drop, start, at.sample, at.query + (uint32_t)query, feature);
     for (int i = 0; i < 32; i++) word |= (bits >> i & 1) << (i / 2 + i % 2 * 16);
     return word;
+}
+
+/* Draws a thread's words of a granule (layout/mask_bits.h): lane i of a warp has word i of each tile. */
+typedef struct word_drawer {
+    mask_start start;
+    mask_row row[2];
+    uint32_t sample, query, feature, low; /* of its first query and of its first key; the threshold less 1, twice */
+
+    /* The word for the 64 keys from `key` on, relative to the sequence, if groups of 8 features are aligned with those
+     * of keys. A number becomes 1 if it reaches the threshold
+     * and 0 otherwise when it is limited to these two values and `low` is subtracted, which is done once for all:
+     * numbers are multiplied to their places, and so is it. */
+    __device__ __forceinline__ uint32_t even(const attention_args &a, int key) const {
+        uint32_t word = 0u - low * 0xFFFFu, group = (feature + (uint32_t)key) / 8;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t x[4], b = i / 2, h = i % 2;
+            mask_numbers(a.mask, start, row[h], group + 4 * b, x);
+#pragma unroll
+            for (int k = 0; k < 4; k++) word += __vminu2(__vmaxu2(x[k], low), a.mask.most) << (8 * b + 4 * h + k);
+        }
+        return word;
+    }
+    /* The same if they are not. */
+    __device__ __forceinline__ uint32_t odd(const attention_args &a, int key) const {
+        uint32_t word = 0;
+#pragma unroll 1
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t b = i / 2, h = i % 2,
+                     bits = mask_odd<8>(a.drop, start, sample, query + 8 * h, feature + (uint32_t)key + 32 * b);
+            for (uint32_t k = 0; k < 8; k++) word |= (bits >> k & 1) << (k % 2 * 16 + 8 * b + 4 * h + k / 2);
+        }
+        return word;
+    }
+} word_drawer;
+
+/* For the 16 queries from row `first` on, of a head of the sequence that begins at row `begin`. */
+[[maybe_unused]] static __device__ __forceinline__ word_drawer drawer_at(const attention_args &a,
+                                                                         const mask_start &start, int head, int begin,
+                                                                         int first) {
+    word_drawer d = {};
+    uint32_t place = (uint32_t)a.key[2 * begin + 1], lane = threadIdx.x % WARP;
+    d.start = start, d.sample = (uint32_t)a.key[2 * begin];
+    d.query = place + (uint32_t)(first - begin) + lane / 2 % 8;
+    d.feature = first_feature(a, head) + place + (lane / 16 * 2 + lane % 2) * 8;
+    d.low = a.mask.most - 0x10001u;
+    for (uint32_t h = 0; h < 2; h++) d.row[h] = mask_row_of(a.mask, start, d.sample, d.query + 8 * h);
+    return d;
 }
 
 #endif

@@ -5,7 +5,7 @@
 #define TRI_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 
 #include "device/cuda/attention_mask.cuh"
-#include "device/cuda/wgmma.cuh"
+#include "device/cuda/groups.cuh"
 
 enum { THREADS = 128, QUERIES = 64 };
 
@@ -65,6 +65,24 @@ static __device__ __forceinline__ void form_weights(const float (&score)[N], int
                                                                      uint32_t (&weight)[2][4]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) weight[i / 4][i % 4] &= spread_signs(x[i % 2][i / 4 * 2 + i % 4 / 2]);
+}
+
+/* The same, decided by a thread's word of bits for 64 keys (layout/mask_bits.h): pair s of its decisions is bits s and
+ * 16 + s, which are shifted to the upper ends of bytes. */
+template <int BLOCK>
+static __device__ __forceinline__ void drop_kept(uint32_t bits, uint32_t (&weight)[2][4]) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        uint32_t x = bits << (7 - (i % 2 * 4 + i / 4 * 2 + i % 4 / 2));
+        asm("prmt.b32 %0, %0, 0, %1;" : "+r"(x) : "n"(BLOCK ? 0xBB99 : 0xAA88));
+        weight[i / 4][i % 4] &= x;
+    }
+}
+
+/* The position of that word in a tile of bits. */
+[[maybe_unused]] static __device__ __forceinline__ int word_of_thread() {
+    int lane = threadIdx.x % WARP;
+    return lane % 4 / 2 * 16 + lane / 4 * 2 + lane % 2;
 }
 
 /* Hides the scores of keys from `valid` on, which do not exist. */

@@ -364,6 +364,7 @@ static const tri_device gpu = {.name = "cuda",
                                .granule = 64,
                                .short_flops = 4e9, /* 6 us of an H200: two launches */
                                .lanes = TRI_LANES,
+                               .mask_tokens = 129, /* shorter ones: docs/internals/cuda.md */
                                .ahead = AHEAD_BYTES,
                                .kernels = kernels,
                                .open = open_context,
