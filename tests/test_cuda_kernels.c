@@ -25,6 +25,7 @@ static const kernel_grid own_grids[] = {
      "L=4,6 A=6 E=40,128"}, /* of 6 heads one has decisions in groups of 8 that begin with a sequence */
     {"attention_bits attention_din attention_din_db", "L=2,4,5,6,7 X=0,70 M=1 A=3 E=64,128"},
     {"attention_bits attention_din", "L=5,7 M=1 A=6 E=40,72,128,136"}, /* of 6 heads one has decisions in groups of 8 */
+    {"attention attention_bits", "L=7 M=1 A=34 E=72,128"}, /* tiles for all processors of a GPU */
     {"attention attention_din", "L=8 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
     {"attention attention_din", "L=5 A=45 E=64"},
     {SPARSE, "L=4,5,6,7 W=0,1,2,3,4 A=2 E=64"},

@@ -50,6 +50,9 @@ typedef struct attention_args {
  * attention_forward.cu and attention_backward.cu */
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args);
+/* The same without dropout or with bits, for heads of 65 to 128 columns; 0: there are too few tiles for it.
+ * attention_wide.cu */
+int tri__cuda_wide(const tri_call *call, const attention_args *args);
 /* Draws all decisions to args->bits, on any GPU. attention_bits.cu */
 void tri__cuda_draw_bits(const tri_call *call, const attention_args *args);
 

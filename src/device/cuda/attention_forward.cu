@@ -222,7 +222,8 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
 
 template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {
     if (a.bits) tri__cuda_draw_bits(call, &a);
-    a.width <= 64 ? launch<T, 64>(call, a) : launch<T, 128>(call, a);
+    if (a.width <= 64) launch<T, 64>(call, a);
+    else if (!tri__cuda_wide(call, &a)) launch<T, 128>(call, a);
 }
 
 int tri__cuda_flash(const tri_call *call, const attention_args *a) {
