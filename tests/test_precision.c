@@ -1,6 +1,7 @@
 /* test_precision.c - 16-bit types: every kernel row against the fp32 row on the same numbers, and whole training
  * steps. */
 #include "device/cpu/fast/gemm_half.h"
+#include "device/cpu/fast/simd.h"
 #include "kernel_parts.h"
 #include "tiny.h"
 #include "train/loss_scale.h"
@@ -186,14 +187,90 @@ static void try_product(const tri_half_product *kernel) {
     }
 }
 
+/* A head and its gradient by every product kernel, against the definition in double. */
+typedef struct head_case {
+    int64_t len, d;
+    uint16_t *qkv, *dctx, *ctx, *dqkv; /* [len,3d], [len,d], ... */
+    double *want;                      /* [len,4d]: ctx, dq, dk, dv */
+} head_case;
+
+static void plain_head(const head_case *c) {
+    int64_t len = c->len, d = c->d;
+    double *p = calloc((size_t)len, sizeof *p), scale = 1 / sqrt((double)d);
+    assert_non_null(p);
+    for (int64_t i = 0; i < len; i++) {
+        const uint16_t *q = c->qkv + i * 3 * d, *dctx = c->dctx + i * d;
+        double sum = 0, mean = 0, *ctx = c->want + i * 4 * d;
+        for (int64_t j = 0; j < len; j++, sum += p[j - 1]) {
+            double score = 0;
+            for (int64_t x = 0; x < d; x++)
+                score += (double)tri__from_bf16(q[x]) * tri__from_bf16(c->qkv[j * 3 * d + d + x]);
+            p[j] = exp(score * scale);
+        }
+        for (int64_t j = 0; j < len; j++)
+            for (int64_t x = 0; x < d; x++) ctx[x] += p[j] / sum * tri__from_bf16(c->qkv[j * 3 * d + 2 * d + x]);
+        for (int64_t x = 0; x < d; x++) mean += ctx[x] * tri__from_bf16(dctx[x]);
+        for (int64_t j = 0; j < len; j++) {
+            const uint16_t *k = c->qkv + j * 3 * d + d, *v = k + d;
+            double dp = 0, slope, *out = c->want + j * 4 * d;
+            for (int64_t x = 0; x < d; x++) dp += (double)tri__from_bf16(dctx[x]) * tri__from_bf16(v[x]);
+            slope = p[j] / sum * (dp - mean) * scale;
+            for (int64_t x = 0; x < d; x++) {
+                ctx[d + x] += slope * tri__from_bf16(k[x]);
+                out[2 * d + x] += slope * tri__from_bf16(q[x]);
+                out[3 * d + x] += p[j] / sum * tri__from_bf16(dctx[x]);
+            }
+        }
+    }
+    free(p);
+}
+
+static void try_head(const tri_half_product *kernel, int64_t len, int64_t d) {
+    const tri_simd *simd = tri__simd();
+    size_t n = (size_t)(len * d), room = (size_t)simd->head_half_din_work(kernel, len, d);
+    uint64_t random = 7;
+    head_case c = {len, d, malloc(3 * n * 2), malloc(n * 2), malloc(n * 2), malloc(3 * n * 2), calloc(4 * n, 8)};
+    float *lse = malloc((size_t)len * sizeof *lse), *work = NULL;
+    if ((size_t)simd->head_half_work(kernel, len, d) > room) room = (size_t)simd->head_half_work(kernel, len, d);
+    assert_int_equal(posix_memalign((void **)&work, 64, room * sizeof *work), 0);
+    for (size_t i = 0; i < 3 * n; i++) c.qkv[i] = tri__to_bf16((float)uniform(&random, -1, 1));
+    for (size_t i = 0; i < n; i++) c.dctx[i] = tri__to_bf16((float)uniform(&random, -1, 1));
+    plain_head(&c);
+    tri_head_half head = {.product = kernel, .drop = {.scale = 1}, .len = len, .d = d, .ld = 3 * d, .ld_ctx = d,
+                          .ld_lse = 1, .q = c.qkv, .k = c.qkv + d, .v = c.qkv + 2 * d, .ctx = c.ctx, .lse = lse,
+                          .dctx = c.dctx, .dq = c.dqkv, .dk = c.dqkv + d, .dv = c.dqkv + 2 * d, .work = work};
+    simd->head_half(&head);
+    simd->head_half_din(&head);
+    for (int part = 0; part < 4; part++) {
+        double worst = 0, largest = 0.05;
+        for (size_t i = 0; i < n; i++) {
+            int64_t row = (int64_t)i / d, x = (int64_t)i % d;
+            uint16_t got = part ? c.dqkv[(row * 3 + part - 1) * d + x] : c.ctx[row * d + x];
+            double want = c.want[(row * 4 + part) * d + x];
+            worst = fmax(worst, fabs(tri__from_bf16(got) - want)), largest = fmax(largest, fabs(want));
+        }
+        if (!(worst <= 0.02 * largest))
+            fail_msg("%s: %lld tokens, %lld columns: part %d is off by %g of %g", kernel->name, (long long)len,
+                     (long long)d, part, worst, largest);
+    }
+    free(c.qkv), free(c.dctx), free(c.ctx), free(c.dqkv), free(c.want), free(lse), free(work);
+}
+
+static void try_heads(const tri_half_product *kernel) {
+    static const int64_t len[] = {1, 2, 3, 12, 13, 32, 33, 64, 131, 200}, d[] = {4, 20, 32, 64, 128};
+    if (kernel->nr != tri__simd()->head_columns || kernel->b_group != tri__simd()->head_group) return;
+    for (size_t i = 0; i < sizeof len / sizeof *len; i++)
+        for (size_t j = 0; j < sizeof d / sizeof *d; j++) try_head(kernel, len[i], d[j]);
+}
+
 static void products(void **state) {
     (void)state;
     const tri_half_product *best = tri__half_product();
     print_message("bf16 products: %s\n", best ? best->name : "through fp32");
-    if (best) try_product(best);
+    if (best) try_product(best), try_heads(best);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f"))
-        try_product(&tri__half_product_avx512);
+    if (__builtin_cpu_supports("avx512bf16") && tri__half_vectors())
+        try_product(&tri__half_product_avx512), try_heads(&tri__half_product_avx512);
 #endif
 }
 

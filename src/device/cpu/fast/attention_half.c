@@ -118,8 +118,75 @@ static void attention_din(const tri_call *call) {
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
+/* Rows of query, key and value of n tokens side by side, [n,3d], as fp32 and back; `first`: queries of one row alone. */
+static void widen_head(const span *s, const uint16_t *from, int64_t n, int first, float *to) {
+    for (int64_t t = 0; t < n; t++)
+        for (int part = first && t > 0; part < 3; part++)
+            tri__simd()->widen(s->d, from + t * 3 * s->h + part * s->h, to + (t * 3 + part) * s->d);
+}
+
+static void narrow_head(const span *s, const float *from, int64_t n, uint16_t *to) {
+    for (int64_t t = 0; t < n; t++)
+        for (int part = 0; part < 3; part++)
+            tri__simd()->narrow(s->d, from + (t * 3 + part) * s->d, to + t * 3 * s->h + part * s->h);
+}
+
+/* Work item i as the fp32 kernel takes it: rows are in the thread's scratch space, whose first `used` floats are
+ * taken. */
+static tri_head first_of(const span *s, int64_t i, int qkv, int64_t used) {
+    tri_head_half half = head_of(s, i, qkv);
+    float *rows = half.work + used; /* [len,3d] */
+    widen_head(s, half.q, half.len, 1, rows);
+    return (tri_head){.drop = half.drop, .len = half.len, .keys = half.len, .d = s->d, .feature0 = half.feature0,
+                      .ld = 3 * s->d, .ld_kv = 3 * s->d, .q = rows, .k = rows + s->d, .v = rows + 2 * s->d};
+}
+
+static void attention_first(const tri_call *call) {
+    OPERANDS(attention_first);
+    span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(ctx)].cols);
+    if (!fit_threads(&s, (3 * s.longest + 1) * s.d)) {
+        tri__cpu_half_row(call);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        tri_head head = first_of(&s, i, ARG(qkv), s.d);
+        head.ctx = (float *)call->work + s.need * omp_get_thread_num(); /* [d] */
+        head.lse = f32(call, ARG(lse)) ? f32(call, ARG(lse)) + i : NULL;
+        tri__simd()->head_first(&head);
+        tri__simd()->narrow(s.d, head.ctx, bf16(call, ARG(ctx)) + i * s.d);
+    }
+}
+
+static void attention_first_din(const tri_call *call) {
+    OPERANDS(attention_first_din);
+    span s = span_of(call, ARG(seq), ARG(key), call->t[ARG(dctx)].cols);
+    if (!fit_threads(&s, (6 * s.longest + 2) * s.d)) {
+        tri__cpu_half_row(call);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(s.threads)
+    for (int64_t i = 0; i < s.sequences * s.heads; i++) {
+        float *ctx = (float *)call->work + s.need * omp_get_thread_num(), *dctx = ctx + s.d, *out = dctx + s.d;
+        int64_t len = s.seq[i / s.heads + 1] - s.seq[i / s.heads];
+        uint16_t *to = bf16(call, ARG(dqkv)) + s.seq[i / s.heads] * 3 * s.h + i % s.heads * s.d;
+        tri_head head = first_of(&s, i, ARG(qkv), (2 + 3 * len) * s.d);
+        tri__simd()->widen(s.d, bf16(call, ARG(ctx)) + i * s.d, ctx);
+        tri__simd()->widen(s.d, bf16(call, ARG(dctx)) + i * s.d, dctx);
+        head.ctx = ctx, head.dctx = dctx, head.lse = f32(call, ARG(lse)) + i;
+        head.dq = out, head.dk = out + s.d, head.dv = out + 2 * s.d; /* [len,3d] */
+        head.acc = head.acc_kv = adds(call, ARG(dqkv));
+        if (head.acc) widen_head(&s, to, len, 0, out);
+        tri__simd()->head_first_din(&head);
+        narrow_head(&s, out, len, to);
+    }
+    clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
+}
+
 void tri__cpu_attention_half(tri_kernel_table *table) {
     if (!fits_product(tri__half_product())) return;
     table->run[TRI_OP_attention][TRI_BF16] = attention;
     table->run[TRI_OP_attention_din][TRI_BF16] = attention_din;
+    table->run[TRI_OP_attention_first][TRI_BF16] = attention_first;
+    table->run[TRI_OP_attention_first_din][TRI_BF16] = attention_first_din;
 }
