@@ -22,7 +22,7 @@
 
 enum { FRAMES = 48, MODULES = 256, SEEN = 1 << 16 };
 
-enum { LIBC, OURS, OTHER };
+enum { LIBC, LOADER, OURS, OTHER };
 static struct { uintptr_t begin, end; uint64_t name; int whose; } module[MODULES];
 static _Atomic int n_modules;
 static unsigned long long scanned; /* loads of libraries that `module` knows of */
@@ -71,9 +71,10 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context) {
         const char *slash = strrchr(info->dlpi_name, '/'), *base = slash ? slash + 1 : info->dlpi_name;
         uint64_t name = 1;
         for (const char *c = base; *c; c++) name = mix(name, (unsigned char)*c);
-        module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10)                ? OURS
-                                  : !strncmp(base, "libc.so", 7) || !strncmp(base, "ld-", 3) ? LIBC
-                                                                                             : OTHER;
+        module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10) ? OURS
+                                  : !strncmp(base, "libc.so", 7)             ? LIBC
+                                  : !strncmp(base, "ld-", 3)                 ? LOADER
+                                                                             : OTHER;
         module[n_modules].begin = from;
         module[n_modules].end = from + part->p_memsz;
         module[n_modules++].name = name;
@@ -97,7 +98,7 @@ static void scan_modules(void) {
 /* 0: a call of a library, where only ours are asked for. */
 static uint64_t stack_hash(uint64_t start) {
     void *frame[FRAMES];
-    int n = backtrace(frame, FRAMES), caller = LIBC;
+    int n = backtrace(frame, FRAMES), caller = LIBC, loading = 0;
     uint64_t hash = mix(1, start);
     for (int i = 0; i < n; i++) {
         uintptr_t at = (uintptr_t)frame[i];
@@ -105,10 +106,11 @@ static uint64_t stack_hash(uint64_t start) {
             if (at >= module[m].begin && at < module[m].end) {
                 hash = mix(hash, mix(module[m].name, at - module[m].begin));
                 if (caller == LIBC) caller = module[m].whose;
+                loading |= module[m].whose == LOADER; /* a library's constructor, of CUDA's runtime in our plug-in */
                 break;
             }
     }
-    return only_ours && caller != OURS ? 0 : hash | 1;
+    return only_ours && (caller != OURS || loading) ? 0 : hash | 1;
 }
 
 static void write_trace(void) {
