@@ -155,7 +155,7 @@ static tri_status begin(log_to *l, log_target *target, const tri_event *event, t
     double begun;
     TRI_TRY(tri__folder_make(target->folder));
     if (!tri__path_real(target->folder, folder) || !tri__path_real(l->folder, run))
-        return tri__fail(TRI_IO, "cannot find the folder of --log-to %s", target->asked);
+        return tri__fail_errno("find the folder of --log-to", target->asked, TRI_IO);
     TRI_TRY(name_run(l, folder, target, event, names, id, &begun));
     const char *slash = strrchr(run, '/');
     const tri_logged_run logged = {.folder = folder, .run_folder = run, .name = slash && slash[1] ? slash + 1 : "run",

@@ -195,7 +195,14 @@ tri_status tri__view_simulation(const tri_settings *s, const tri_engine *engine,
         status = tri__sampler_open(&valid, rows->valid, s->batch_size * dp, parts, 0, 0);
         v.valid = &valid;
     }
-    if (status == TRI_OK) status = tri__arena_scratch(simulate, &v);
+    if (status == TRI_OK) {
+        *out = NULL;
+        status = tri__arena_scratch(simulate, &v);
+        if (status != TRI_OK) { /* what was made before memory ran out */
+            tri__json_decref(*out);
+            *out = NULL;
+        }
+    }
     tri__sampler_close(&valid);
     tri__sampler_close(&train);
     return status;
