@@ -285,6 +285,32 @@ static void a_pipe_that_nobody_opens_is_named(void **state) {
     }
 }
 
+/* Ranks that save: all wait for one another, which takes processor time; or one computes for ever. */
+static tri_status spin_while_saving(tri_world *world, void *context) {
+    int all_wait = *(int *)context;
+    tri_status status = TRI_OK;
+    tri__world_doing(world, TRI_DOING_SAVE, 1);
+    tri__world_waits(world, all_wait || tri_world_rank(world) == 0);
+    while (status == TRI_OK) {
+        status = tri__world_check(world);
+        if (all_wait || tri_world_rank(world) == 0)
+            atomic_fetch_add(&world->segment.control->line[world->local].looks, 1);
+    }
+    return status;
+}
+
+static void processor_time_of_a_save_does_not_count_for_ever(void **state) {
+    (void)state;
+    for (int all_wait = 0; all_wait < 2; all_wait++) {
+        tri_ranks how = {.n = 2, .forks = 1, .heap_bytes = 1 << 16, .progress_timeout = 0.5, .io_timeout = 1.5};
+        double begin = tri__clock();
+        assert_int_equal(tri_ranks_run(&how, spin_while_saving, &all_wait), TRI_DISAGREE);
+        const char *want = all_wait ? "all ranks wait for one another" : "rank 1: hangs";
+        if (!strstr(tri_error(), want)) fail_msg("\"%s\" does not say \"%s\"", tri_error(), want);
+        assert_true(tri__clock() - begin > (all_wait ? 0.5 : 1.5));
+    }
+}
+
 static int make_pipe(void **state) { return setup(state) || chdir(folder) || mkfifo("pipe", 0600); }
 
 int main(void) {
@@ -295,6 +321,7 @@ int main(void) {
         cmocka_unit_test(a_slow_disk_is_no_hang),
         cmocka_unit_test(a_short_stop_in_a_long_call_is_no_hang),
         cmocka_unit_test(a_pipe_that_nobody_opens_is_named),
+        cmocka_unit_test(processor_time_of_a_save_does_not_count_for_ever),
     };
     return cmocka_run_group_tests(tests, make_pipe, teardown);
 }

@@ -122,6 +122,7 @@ int tri__control_second(const tri_control *control, tri_failure *out);
 typedef struct tri_seen {
     uint64_t beats, looks, ticks, calls;
     double beat, look, now; /* tri__clock() of the last change of each; of the last call (0: none yet) */
+    double moved;           /* when beats or calls last changed: processor time counts for the I/O timeout after it */
     double free;            /* when its process was last not stopped, as far as that was looked at */
     uint64_t told;          /* `calls` of the last file call that the log was told of */
 } tri_seen;

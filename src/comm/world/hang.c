@@ -18,18 +18,19 @@ static double last_sign(const tri_rank_line *line, const tri_seen *seen) {
     return atomic_load(&line->waiting) && seen->look > seen->beat ? seen->look : seen->beat;
 }
 
-static void see(const tri_rank_line *line, tri_seen *seen, double now) {
+static void see(const tri_rank_line *line, tri_seen *seen, double io_timeout, double now) {
     uint64_t beats = atomic_load(&line->beats), looks = atomic_load(&line->looks),
              calls = tri__calls_number(&line->calls);
     double stood = now - seen->now - WATCH_GAP; /* time in which the watcher itself did not run */
-    if (seen->now == 0) seen->beat = seen->look = now;
-    else if (stood > 0) seen->beat += stood, seen->look += stood, seen->free += stood;
-    if (beats != seen->beats) seen->beats = beats, seen->beat = now;
+    if (seen->now == 0) seen->beat = seen->look = seen->moved = now;
+    else if (stood > 0) seen->beat += stood, seen->look += stood, seen->free += stood, seen->moved += stood;
+    if (beats != seen->beats) seen->beats = beats, seen->beat = seen->moved = now;
     if (looks != seen->looks) seen->looks = looks, seen->look = now;
-    if (calls != seen->calls) seen->calls = calls, seen->beat = now;
+    if (calls != seen->calls) seen->calls = calls, seen->beat = seen->moved = now;
     uint32_t doing = atomic_load(&line->phase);
-    if (doing == TRI_DOING_LOAD ||
-        doing == TRI_DOING_SAVE) { /* long work without beats: CPU time counts as activity */
+    /* Long work without beats: CPU time counts as activity, but not that of polling in a wait, and not for ever. */
+    if ((doing == TRI_DOING_LOAD || doing == TRI_DOING_SAVE) && !atomic_load(&line->waiting) &&
+        now - seen->moved < io_timeout) {
         uint64_t ticks = tri__process_ticks(atomic_load(&line->pid));
         if (ticks != seen->ticks) seen->ticks = ticks, seen->beat = now;
     }
@@ -144,7 +145,7 @@ void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER
         unfinished = 0; /* two waiters: one is not the culprit */
     if (atomic_load(&control->abort)) return;
     for (int i = 0; i < n; i++) {
-        see(&control->line[i], &seen[i], now);
+        see(&control->line[i], &seen[i], control->io_timeout, now);
         if (atomic_load(&control->line[i].life) == TRI_LIFE_LEFT) continue;
         unfinished++;
         if (seen[i].beat > latest_beat) latest_beat = seen[i].beat;
