@@ -1,6 +1,6 @@
-# cli_cuda_fp8.sh - FP8 training on a GPU through the command: it follows bf16 and the CPU's emulation; a stopped run goes
-# on to the bit; ranks that share weights, layers or the pipeline reach the result of one rank. Skipped, with the reason,
-# without a GPU of compute capability 9.0.
+# cli_cuda_fp8.sh - FP8 training on a GPU through the command: it follows bf16 and the CPU's emulation; a stopped run
+# goes on to the bit; ranks that share weights, layers or the pipeline reach the result of one rank. Skipped, with the
+# reason, without a GPU of compute capability 9.0.
 # timeout: 200
 . "$(dirname "$0")/cli_lib.sh"
 "$trident" doctor | grep -q '^cuda *yes' || { "$trident" doctor | grep '^cuda'; exit 77; }
