@@ -47,6 +47,21 @@ static inline int make_one_text(void **state) {
     return 0;
 }
 
+/* The data, and fp8.json: encoders of four and three layers, for FP8 training. */
+static inline int make_deep(void **state) {
+    if (make_data(state)) return 1;
+    write_file("fp8.json",
+               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
+               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
+               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
+               " \"warmup_steps\": 2, \"global_batch_size\": 12,"
+               " \"primary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 2,"
+               " \"intermediate_size\": 64, \"max_position_embeddings\": 16},"
+               " \"secondary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 3, \"num_attention_heads\": 2,"
+               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
+    return 0;
+}
+
 /* The offset of a piece of this name among the model's elements; -1: of another kind. */
 static inline int64_t run_piece_at(const tri_network *model, const char *name, const char *prefix) {
     int64_t at = 0;

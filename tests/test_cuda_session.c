@@ -1,5 +1,5 @@
 /* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits when repeated and with graphs, resume,
- * evaluation, offload memory, refusal of plans that do not fit. Skipped, with the reason, without a GPU. */
+ * evaluation, offload memory, FP8, refusal of plans that do not fit. Skipped, with the reason, without a GPU. */
 #include "session_runs.h"
 
 enum { STEPS = 50 };
@@ -113,6 +113,34 @@ static void a_resumed_run_is_the_whole_one(void **state) {
     }
 }
 
+static run *train_fp8(const char *device, const char *more, const char *profile) {
+    run what = {.steps = 20, .evaluate = 1, .config = "fp8.json",
+                .option = {device, "--precision=fp8", more, profile}};
+    return run_on(&what);
+}
+
+/* The CPU emulates it: as near as bf16, though sums in another order move numbers by whole steps of 8 bits. */
+static void fp8_training(void **state) {
+    (void)state;
+    static const char *const more[] = {"--num-microbatches=1", "--num-microbatches=3", "--recompute=full"};
+    for (int i = 0; i < 3; i++) {
+        run *want = train_fp8("--device=cpu", more[i], NULL), *have = train_fp8("--device=cuda", more[i], NULL);
+        run *again = train_fp8("--device=cuda", more[i], NULL);
+        run *queued = train_fp8("--device=cuda", more[i], "--profile=wait=0,active=50");
+        expect_losses(want, have, 3e-2, more[i]);
+        expect_same_bits(have, again, "FP8 again");
+        expect_same_bits(have, queued, "FP8 without graphs");
+        run_free(want), run_free(have), run_free(again), run_free(queued);
+    }
+    run whole = {.steps = 20, .config = "fp8.json", .output = "half", .option = {"--device=cuda", "--precision=fp8"}};
+    run half = whole, rest = whole;
+    half.steps = 11, half.save = 1, rest.steps = 9, rest.keep_going = 1;
+    run *a = run_on(&whole), *b = run_on(&half), *c = run_on(&rest);
+    assert_memory_equal(a->loss[0] + 11, c->loss[0], 9 * sizeof(double));
+    for (int k = 0; k < 3; k++) assert_memory_equal(a->state[k], c->state[k], (size_t)a->elements * sizeof(float));
+    run_free(a), run_free(b), run_free(c);
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     tri_session *session = NULL;
@@ -144,6 +172,7 @@ int main(void) {
         cmocka_unit_test(replayed_runs_give_the_same_bits),
         cmocka_unit_test(second_memory),
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
+        cmocka_unit_test(fp8_training),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),
     };
@@ -153,5 +182,5 @@ int main(void) {
         puts(tri_error());
         return 77;
     }
-    return cmocka_run_group_tests(tests, make_data, remove_data);
+    return cmocka_run_group_tests(tests, make_deep, remove_data);
 }

@@ -8,20 +8,6 @@ enum { STEPS = 6 };
 /* Other orders of sums, and other padding rows, move numbers over boundaries of their rounding to 8 bits. */
 static const double NEAR = 4e-3; /* of the loss; up to 7.5e-4 was seen */
 
-static int make_deep(void **state) {
-    if (make_data(state)) return 1;
-    write_file("fp8.json",
-               "{\"label_name\": \"label\", \"primary_text_name\": \"review\", \"secondary_text_name\": \"title\","
-               " \"tab_field_list\": [\"age\", \"score\"], \"primary_tokenizer\": \"vocab\","
-               " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"lr\": 0.002,"
-               " \"warmup_steps\": 2, \"global_batch_size\": 12,"
-               " \"primary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 2,"
-               " \"intermediate_size\": 64, \"max_position_embeddings\": 16},"
-               " \"secondary_encoder\": {\"hidden_size\": 32, \"num_hidden_layers\": 3, \"num_attention_heads\": 2,"
-               " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}");
-    return 0;
-}
-
 /* With up to four more options. */
 static run asked(int ranks, const char *const *more) {
     run what = {.ranks = ranks, .steps = STEPS, .config = "fp8.json", .option = {"--precision=fp8"}};
