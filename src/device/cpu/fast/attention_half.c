@@ -118,7 +118,8 @@ static void attention_din(const tri_call *call) {
     clear_rest(call, ARG(dqkv), s.seq[s.sequences]);
 }
 
-/* Rows of query, key and value of n tokens side by side, [n,3d], as fp32 and back; `first`: queries of one row alone. */
+/* Rows of query, key and value of n tokens side by side, [n,3d], as fp32 and back; `first`: of queries the first row
+ * alone. */
 static void widen_head(const span *s, const uint16_t *from, int64_t n, int first, float *to) {
     for (int64_t t = 0; t < n; t++)
         for (int part = first && t > 0; part < 3; part++)

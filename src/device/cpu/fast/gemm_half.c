@@ -13,8 +13,8 @@ enum { HAS_BF16 = 1 << 14 }; /* of AT_HWCAP2 */
 #endif
 
 /* Sums of SUM_ROWS rows of a tile are rounded together, while they are in the L1 cache. fp32 results are summed in
- * place, in larger tiles, as their k is long: panels of a block of k stay in the L2 cache. Each element is summed in the
- * same order in tiles of any size. */
+ * place, in larger tiles, as their k is long: panels of a block of k stay in the L2 cache. Each element is summed in
+ * the same order in tiles of any size. */
 enum { TILE_ROWS = 96, TILE_COLUMNS = 128, SUM_ROWS = 32, WIDE_ROWS = 192, WIDE_COLUMNS = 384, KERNEL_MOST = 32,
        TURNED_ROWS = 64 /* of k; a multiple of each kernel's step */ };
 

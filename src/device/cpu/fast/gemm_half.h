@@ -11,7 +11,7 @@ typedef struct tri_half_panel {
     const uint16_t *from;
     int64_t ld;                         /* row stride of `from` */
     const int32_t *list;                /* the rows of `from`, one after the other; NULL: all */
-    int64_t n, k, padded;               /* what exists; `padded` of k are written, and rows up to mr or nr, with zeros */
+    int64_t n, k, padded;               /* what exists; zeros are added up to `padded` of k, and mr or nr rows */
 } tri_half_panel;
 
 typedef void tri_half_pack(const tri_half_panel *panel, uint16_t *to);

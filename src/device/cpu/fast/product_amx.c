@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16,avx512bw,avx512vl"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl")
+#pragma GCC target("amx-tile,amx-bf16,avx512bw,avx512vl")
 #endif
 
 #include "device/cpu/fast/pack_half_avx512.h"

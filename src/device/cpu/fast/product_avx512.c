@@ -22,7 +22,8 @@ static void product(int64_t groups, const uint16_t *a, const uint16_t *b, float 
 #pragma GCC unroll 12
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < VECTORS; j++) sum[i][j] = add ? _mm512_loadu_ps(c + i * ld + j * LANES) : _mm512_setzero_ps();
+        for (int j = 0; j < VECTORS; j++)
+            sum[i][j] = add ? _mm512_loadu_ps(c + i * ld + j * LANES) : _mm512_setzero_ps();
     for (; groups > 0; groups--, a += MR * GROUP, b += VECTORS * LANES * GROUP) {
         __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES * GROUP);
 #pragma GCC unroll 12
@@ -58,7 +59,8 @@ static void pack_b_rows(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_r
 static void pack_b_columns(const tri_half_panel *p, uint16_t *to) { pack_pairs_of_columns(p, to); }
 
 int tri__half_vectors(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
 }
 
 const tri_half_product tri__half_product_avx512 = {.name = "avx512bf16",

@@ -25,7 +25,8 @@ typedef struct tri_half_rows {
 /* `matrices` of the operands are bf16 [T,h]; work: after what else the scratch space is used for. */
 static inline tri_half_rows tri__half_rows(const tri_call *call, int64_t T, int64_t h, int matrices, void *work,
                                            int64_t enough) {
-    tri_half_rows r = {.h = h, .rows = T < 1 ? 1 : T < TRI_HALF_ROWS ? T : TRI_HALF_ROWS, .work = work, .matrices = matrices};
+    int64_t rows = T < 1 ? 1 : T < TRI_HALF_ROWS ? T : TRI_HALF_ROWS;
+    tri_half_rows r = {.h = h, .rows = rows, .work = work, .matrices = matrices};
     r.threads = threads_for(call, T * h, enough);
     if (T > 0 && r.threads > T / r.rows) r.threads = (int)(T / r.rows);
     return r;

@@ -36,7 +36,8 @@
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
         .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_columns = HR, \
         .head_group = HEAD_GROUP, .head_half_work = head_half_work, .head_half = head_half, \
-        .head_half_din_work = head_half_din_work, .head_half_din = head_half_din, .head_relative_work = head_relative_work, \
+        .head_half_din_work = head_half_din_work, .head_half_din = head_half_din, \
+        .head_relative_work = head_relative_work, \
         .head_relative = head_relative, .head_relative_din = head_relative_din, .head_sparse_work = head_sparse_work, \
         .head_sparse = head_sparse, .head_sparse_din_work = head_sparse_din_work, .head_sparse_din = head_sparse_din, \
         .head_first = head_first, .head_first_din = head_first_din \
