@@ -36,6 +36,20 @@ static void rows_are_the_references(void **state) {
     }
 }
 
+/* So many rows that a block gathers those of a norm. */
+static void many_rows(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {"dropout_add_norm_scaled", "T=12320 H=64"},
+        {"dropout_add_norm_scaled", "T=6160 H=776"},
+        {"dropout_add_norm_scaled", "T=3088 H=1544"},
+        {"dropout_add_norm_scaled_din", "T=25600 H=64"},
+    };
+    the_gpu->type = TRI_BF16;
+    if (the_gpu->few) skip();
+    kernel_cases(grids, sizeof grids / sizeof *grids, try_case, the_gpu);
+}
+
 /* Zeros, numbers beyond the largest, and one that is none. */
 static void try_extremes(const kernel_case *at, void *context) {
     OPERANDS(fp8_cast);
@@ -232,6 +246,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(extreme_numbers),
         cmocka_unit_test(sizes_of_training),
         cmocka_unit_test(rows_are_the_references),
+        cmocka_unit_test(many_rows),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     close_gpu(&g);

@@ -8,6 +8,7 @@
 enum {
     GATHERED = 32,                /* rows */
     TILES = GATHERED / WIDE,      /* of 8 rows */
+    LEAST_WARPS = 12288,          /* of all rows: fewer leave memory idle, and a norm and a cast are faster */
     PAD = 8,                      /* bytes behind a row in shared memory: rows 8 apart begin 16 banks apart */
     DIN_PITCH = WARP * WIDE + PAD /* of a warp's rows in the gradient */
 };
@@ -90,6 +91,7 @@ template <typename T> static int norm_scaled(const tri_call *call, const fp8_ten
     a.key = data<int32_t>(call, ARG(key)), a.drop = dropper_of(call), a.s = data<float>(call, ARG(s));
     a.rows = to.rows, a.cols = to.cols, a.eps = call->attr->eps;
     int warps = fp8_wide(to) ? warps_for(a.cols, norm_aligned(a)) : 0;
+    if (a.rows * warps < LEAST_WARPS) return 0;
     if constexpr (sizeof(T) == 2) {
         switch (warps) {
         case 0: return 0;
@@ -125,11 +127,10 @@ template <typename T> static void dropout_add_norm_scaled(const tri_call *call) 
 /* dx as bytes. A warp gathers rows of its 256 columns up to a multiple of 32, or the last of the run. */
 template <typename T> struct bytes_end {
     fp8_tensor to;
-    uint8_t *bytes; /* [GATHERED, DIN_PITCH] of the warp */
-    int64_t begin;  /* the run's first row */
+    uint8_t *bytes;      /* [GATHERED, DIN_PITCH] of the warp */
+    int64_t begin, last; /* the run's first row; the one after its last */
     float s;
     fp8_largest<T> largest;
-    int64_t last;   /* the row after the run's */
     __device__ __forceinline__ pack<T, WIDE> put(int64_t t, int c, const float (&value)[WIDE]) {
         pack<T, WIDE> dx;
         dx.set(value);
@@ -154,13 +155,13 @@ template <typename T> struct bytes_end {
     }
 };
 
-/* A block has `size` rows, a multiple of 16. */
+/* A block has `size` rows. */
 template <typename T>
 static __global__ void __launch_bounds__(DIN_WARPS *WARP, 2)
     norm_scaled_din_kernel(norm_din_args a, fp8_tensor to, int64_t size) {
     extern __shared__ uint8_t bytes[];
     int64_t begin = blockIdx.x * size, last = min(begin + size, a.rows);
-    bytes_end<T> end = {to, bytes + threadIdx.x / WARP * (GATHERED * DIN_PITCH), begin, *to.s, {}, last};
+    bytes_end<T> end = {to, bytes + threadIdx.x / WARP * (GATHERED * DIN_PITCH), begin, last, *to.s, {}};
     norm_din_run<T>(a, run_of_rows{begin, last}, end);
     raise(to.most, end.largest.word());
 }
@@ -180,7 +181,9 @@ template <typename T> static int norm_scaled_din(const tri_call *call, const fp8
         !aligned(a.dy) || !aligned(a.xhat) || !aligned(a.g) || !aligned(a.dres))
         return 0;
     int threads = row_threads(a.cols), room = threads / WARP * GATHERED * DIN_PITCH;
-    int64_t size = (blocks_for(a.rows, column_runs(a.rows, a.cols)) + 15) / 16 * 16;
+    /* Multiples of 32 rows: halves of sectors, written by two blocks, take a third longer. Few rows need all blocks. */
+    int64_t wanted = blocks_for(a.rows, column_runs(a.rows, a.cols)), each = wanted <= 16 ? 16 : (int)GATHERED;
+    int64_t size = (wanted + each - 1) / each * each;
     int runs = (int)blocks_for(a.rows, size);
     auto *kernel = norm_scaled_din_kernel<T>;
     take_room(call, kernel, (size_t)room, "dropout_add_norm_scaled_din");
