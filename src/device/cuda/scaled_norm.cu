@@ -13,16 +13,6 @@ enum {
     DIN_PITCH = WARP * WIDE + PAD /* of a warp's rows in the gradient */
 };
 
-/* Shared memory of a launch; and as much of the processor's as there is, so that many blocks run at once: left to
- * itself, the driver keeps more of it as cache. */
-template <class Kernel> static void take_room(const tri_call *call, Kernel *kernel, size_t room, const char *where) {
-    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room), where);
-    record(call,
-           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                (int)cudaSharedmemCarveoutMaxShared),
-           where);
-}
-
 /* ---- Forward ---- */
 
 /* Sums over the W warps of a row, of TILES in the block; `turn` alternates between consecutive sums. */
@@ -71,7 +61,8 @@ template <typename T, int W, int PACKS>
 static void launch_norm(const tri_call *call, const norm_args &a, const fp8_tensor &to) {
     size_t room = (size_t)GATHERED * (size_t)(a.cols + PAD);
     auto *kernel = norm_scaled_kernel<T, W, PACKS>;
-    take_room(call, kernel, room, "dropout_add_norm_scaled");
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+           "dropout_add_norm_scaled");
     kernel<<<blocks_for(a.rows, GATHERED), TILES * W * WARP, room, stream(call)>>>(a, to);
 }
 template <typename T, int W> static void launch_packs(const tri_call *call, const norm_args &a, const fp8_tensor &to) {
@@ -186,7 +177,8 @@ template <typename T> static int norm_scaled_din(const tri_call *call, const fp8
     int64_t size = (wanted + each - 1) / each * each;
     int runs = (int)blocks_for(a.rows, size);
     auto *kernel = norm_scaled_din_kernel<T>;
-    take_room(call, kernel, (size_t)room, "dropout_add_norm_scaled_din");
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room),
+           "dropout_add_norm_scaled_din");
     kernel<<<(unsigned)runs, threads, room, stream(call)>>>(a, to, size);
     column_sums sums = {{operand(call, ARG(db)), operand(call, ARG(dg)), operand(call, ARG(dbias))},
                         {adds(call, ARG(db)), adds(call, ARG(dg)), adds(call, ARG(dbias))}};
