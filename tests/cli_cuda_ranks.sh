@@ -76,13 +76,6 @@ trains half-2 --nproc-per-node 2 --shard zero3 --precision bf16
 near half-1 half-2 3e-2 "bf16, zero3 on 2 ranks"
 trains half-4 --nproc-per-node 4 --pp-size 2 --tp-size 2 --num-microbatches 2 --precision bf16
 near half-1 half-4 3e-2 "bf16, a pipeline of tensor splits"
-sed 's/"num_hidden_layers": 1/"num_hidden_layers": 3/g' config.json >deep.json
-trains fp8-1 --config deep.json --precision fp8
-for layout in "--shard zero3" "--pp-size 2 --num-microbatches 2" "--tp-size 2"; do
-    # shellcheck disable=SC2086
-    trains fp8-2 --config deep.json --precision fp8 --nproc-per-node 2 --resume never $layout
-    near fp8-1 fp8-2 3e-2 "fp8, $layout on 2 ranks"
-done
 
 # What a run tells: kernels and transfers on tracks of their own; how busy the GPU is, and how much of it is taken.
 trains told --nproc-per-node 2 --profile wait=1,active=2
