@@ -60,7 +60,7 @@ static inline void kernel_part_check(const kernel_call *fused, int which, kernel
     kernel_call_open_mixed(&part, &at, fused->type, fused->loose, fused->attr.p, acc, 0);
     for (int k = 0; k < row->n_args; k++) {
         int writes = tri__access_writes(row->arg[k].access);
-        if (writes && !(acc >> k & 1)) continue;
+        if ((writes && !(acc >> k & 1)) || !part.block[k]) continue;
         assert_true(part.bytes[k] == fused->bytes[of[k]]);
         memcpy(part.block[k], writes ? fused->before[of[k]] : fused->block[of[k]], part.bytes[k] + 2 * GUARD);
         memcpy(part.before[k], part.block[k], part.bytes[k] + 2 * GUARD);

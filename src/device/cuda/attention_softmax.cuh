@@ -5,7 +5,7 @@
 #define TRI_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 
 #include "device/cuda/attention_mask.cuh"
-#include "device/cuda/groups.cuh"
+#include "device/cuda/wgmma.cuh"
 
 enum { THREADS = 128, QUERIES = 64 };
 
