@@ -216,7 +216,7 @@ run plan --print-after help
 expect_code 0
 cp "$out" passes
 expect "a dozen passes and more" test "$(wc -l <passes)" -ge 12
-expect "each with its line" sh -c "! grep -Evq '^[a-z_]+ +[^ ]+ .*' passes"
+expect "each with its line" sh -c "! grep -Evq '^[a-z0-9_]+ +[^ ]+ .*' passes"
 expect "the first and the last" test "$(cut -d' ' -f1 passes | sed -n '1p;$p' | xargs)" = "forward waits"
 for pass in $(cut -d' ' -f1 passes); do
     run plan "${layout[@]}" "${mesh[@]}" --print-after "$pass" --print-program 5
