@@ -35,9 +35,10 @@ static void a_skipped_step_changes_nothing(void **state) {
          "momentum momentum_in momentum_alone adamw_frozen adamw_meet outer_step outer_take commit average",
          "K=77"},
         {"pack unpack_sum momentum_out", "F=1,2,3,4,5 M=2 K=600"},
+        {"fp8_history", "K=6 M=16"},
     };
     memset(the_gpu->seen, 0, sizeof the_gpu->seen);
-    kernel_cases(grids, 2, try_forbidden, the_gpu);
+    kernel_cases(grids, 3, try_forbidden, the_gpu);
     for (int op = 0; op < TRI_OP_COUNT; op++)
         if (tri__op_arg((tri_op)op, "apply") > 0 && op != TRI_OP_clip && !the_gpu->seen[op])
             fail_msg("no case forbids %s", tri__op_row((tri_op)op)->name);

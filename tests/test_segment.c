@@ -1,6 +1,5 @@
 /* test_segment.c - the shared memory segment, its heaps, damaged or hostile segments, and the rendezvous of ranks. */
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/machine.h"
 #include "comm/world/heap.h"
 #include "comm/start/rendezvous.h"
@@ -26,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "meeting_name.h"
 #include "soak.h"
 
 static tri_segment_spec small_spec(int n) {
@@ -497,21 +497,12 @@ static void two_jobs_do_not_mix(void **state) {
     assert_int_equal(end_of(first), TRI_RESOURCE);
 }
 
-/* The abstract name of a key. */
-static socklen_t name_of(const char *key, struct sockaddr_un *name) {
-    uint64_t low = tri__hash64(0, key, strlen(key)), high = tri__hash64(low, key, strlen(key));
-    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int used = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "trident.%u.%016llx%016llx",
-                        (unsigned)geteuid(), (unsigned long long)high, (unsigned long long)low);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
-}
-
 /* Knocks as `user` at the ranks that meet, says `bytes` of nonsense, and expects an answer with `words`. */
 static pid_t start_intruder(const char *key, uid_t user, size_t bytes, const char *words) {
     pid_t child = fork();
     if (child) return child;
     struct sockaddr_un name;
-    socklen_t length = name_of(key, &name);
+    socklen_t length = meeting_name(key, &name);
     char said[64], heard[600] = "";
     memset(said, 'x', sizeof said);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -564,7 +555,7 @@ static void a_name_of_another_user_is_not_used(void **state) {
     if (geteuid() != 0) skip();
     const char *key = meeting_key();
     struct sockaddr_un name;
-    socklen_t length = name_of(key, &name);
+    socklen_t length = meeting_name(key, &name);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     pid_t squatter = fork();
     if (squatter == 0) {

@@ -361,7 +361,7 @@ static const struct {
     {{"--global-batch-size", "64"}, NULL},
     {{"--num-microbatches", "32"}, NULL},
     {{"--num-microbatches", "0"}, NULL},
-    {{"--precision", "int8"}, "--quantize int8 beside one of them"},
+    {{"--precision", "int8"}, "--quantize int8 beside one of the first three"},
     {{"--precision", "bf16", "--quantize", "int8"}, NULL},
     {{"--quantize", "fp8"}, "--quantize fp8: training is for int8 products only"},
     {{"--num-microbatches", "33"}, "--num-microbatches 33 is more than the 32 samples"},

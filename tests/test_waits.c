@@ -1,6 +1,7 @@
 /* test_waits.c - ranks that wait for each other while something interferes: a name in use by another process, a signal,
  * a long name. Each wait ends by its timeout, or earlier on a stop signal. */
 #include "comm/start/rendezvous.h"
+#include "meeting_name.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -62,9 +63,8 @@ static void a_squatter_is_not_waited_for(void **state) {
     (void)state;
     enum { MOST = 8 };
     const char *key = meeting_key();
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "trident.%u.%s", (unsigned)geteuid(), key);
-    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+    struct sockaddr_un name;
+    socklen_t length = meeting_name(key, &name);
     int squatter = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), queued[MOST], n = 0;
     assert_int_equal(bind(squatter, (struct sockaddr *)&name, length), 0);
     assert_int_equal(listen(squatter, 0), 0);
