@@ -24,7 +24,9 @@ static int is_fed(const tri_pass *pass) {
 static int sums_layers(const tri_pass *pass) { return pass->training && shares_layers(pass); }
 
 static int keeps_masks(const tri_pass *pass) {
-    return pass->training && pass->in->target->mask_tokens > 0 && pass->in->precision != TRI_F32;
+    const tri_target *target = pass->in->target;
+    return pass->training && target->mask_tokens > 0 && pass->in->precision != TRI_F32 &&
+           target->has[TRI_OP_attention_bits][pass->in->precision];
 }
 
 static int recomputes(const tri_pass *pass) {

@@ -15,11 +15,24 @@ enum {
         128 << 20, /* from offload memory: 2 ms of the bus, so that launch and copy latencies do not matter */
 };
 
+/* Whether there is a GPU, and it is older than Hopper: without FP8 products, and with attention that draws decisions
+ * itself. */
+static int is_older(void) {
+    int major = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess) return major < 9;
+    cudaGetLastError();
+    return 0;
+}
+
 static void kernels(tri_kernel_table *table) {
     memset(table, 0, sizeof *table);
 #define X(family) tri__kernel_table_add(table, tri__cuda_##family);
     TRI_CUDA_FAMILIES(X)
 #undef X
+    if (!is_older()) return;
+    memset(table->run[TRI_OP_attention_bits], 0, sizeof table->run[TRI_OP_attention_bits]);
+    for (int op = TRI_OP_fp8_cast; op < TRI_OP_COUNT; op++) /* ops_fp8.def is the last part of the instruction set */
+        memset(table->run[op], 0, sizeof table->run[op]);
 }
 
 static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {
