@@ -50,9 +50,10 @@ GPU_VOCABULARY, GPU_BATCHES = 28996, 4
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=("fixed", "reviews", "modernbert", *GPU_CASES))
-    parser.add_argument("--compile", action="store_true", help="GPU cases and modernbert: through torch.compile")
+    parser.add_argument("--compile", action="store_true", help="through torch.compile")
     parser.add_argument("--by-layer", action="store_true", help="GPU cases of BERT: compile layers, not the model")
     parser.add_argument("--fp8", action="store_true", help="GPU cases of BERT: dense layers of 8-bit factors")
+    parser.add_argument("--bf16", action="store_true", help="CPU cases: bf16 autocast over fp32 weights")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=8, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2)
@@ -268,7 +269,7 @@ def main():
 
     model = Trimodal(config).train()
     optimizer = make_optimizer(model, 1e-4, 0.01, fused=True)
-    forward = torch.compile(model, dynamic=True) if modern and options.compile else model
+    forward = torch.compile(model, dynamic=options.case != "fixed") if options.compile else model
     if world > 1:
         torch.distributed.init_process_group("gloo")
         forward = torch.nn.parallel.DistributedDataParallel(model)
@@ -276,7 +277,8 @@ def main():
     for texts, numbers, labels in batches:
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = model.loss(forward(texts, numbers), labels)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bf16):
+            loss = model.loss(forward(texts, numbers), labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -290,7 +292,8 @@ def main():
     tokens = sum(len(row[0]) + len(row[1]) for row in rows[options.warmup * batch:])
     median = statistics.median(timed)
     print(json.dumps({
-        "engine": "pytorch " + torch.__version__ + (", compiled" if modern and options.compile else ""),
+        "engine": "pytorch " + torch.__version__ + (", compiled" if options.compile else "") +
+                  (", bf16" if options.bf16 else ""),
         "case": options.case, "threads": torch.get_num_threads(),
         "steps": len(timed), "batch": batch, "parameters": parameter_count(model),
         "step_ms": round(1000 * median, 1), "step_ms_min": round(1000 * min(timed), 1),
