@@ -223,7 +223,7 @@ static void no_room_is_an_error(void **state) {
     assert_non_null(strstr(tri_error(), "1152921504606846976 bytes"));
     assert_non_null(strstr(tri_error(), folder));
     rmdir(folder);
-    assert_int_equal(device->alloc_offload(NULL, folder, 4096, &memory), TRI_RESOURCE);
+    assert_int_equal(device->alloc_offload(NULL, folder, 4096, &memory), TRI_IO);
     OK(device->alloc_offload(NULL, "/tmp", 0, &memory));
     device->free(NULL, memory, 0);
 }

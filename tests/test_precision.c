@@ -115,6 +115,7 @@ static const kernel_grid grids[] = {
     {RING_SPARSE, "L=0,2,5 J=2 Z=0 U=0,1 W=1 A=3 E=4,20"},
     {"kv_part kv_part_din attention_join", "T=0,1,17 A=3 E=20"},
     {"attention_first_join", "N=0,1,5 J=3 A=3 E=20"},
+    {"attention_bits attention_din attention_din_db", "L=0,2,5,7 X=0,3 M=1 A=3 E=20"},
     {"heads_part heads_part_din heads_join heads_join_din", "R=0,1,5 D=9,60"},
     {"heads_own heads_own_din", "N=0,1,5 C=1,20 H=60"},
     {"tokens_whole_din", "T=10 R=0,5 H=20"},
