@@ -9,13 +9,6 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 common=(--config config.json --data-path data --global-batch-size 8 --epochs 2 --threads 1 --quiet)
 step=0
 
-losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
-# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
-apart() {
-    paste <(losses "$1") <(losses "$2") |
-            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
-            END { print NR ? m : 9 }'
-}
 # follows LIMIT OPTIONS...: a run on the GPU has the losses of the same run on the CPU.
 follows() {
     local limit=$1 at=$((step += 1))

@@ -19,13 +19,6 @@ for part in train valid test; do
     mv long.csv data/$part.csv
 done
 
-losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
-# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
-apart() {
-    paste <(losses "$1") <(losses "$2") |
-            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
-            END { print NR ? m : 9 }'
-}
 
 sizes='"hidden_size": 128, "num_attention_heads": 2, "num_hidden_layers": 3, "intermediate_size": 192, '
 sizes+='"max_position_embeddings": 200'

@@ -20,22 +20,12 @@ trains() { # FOLDER OPTIONS...
 run train "${common[@]}" --output-dir one --precision fp8
 if [ "$code" = 2 ] && grep -q 'no .* kernel' "$err"; then cat "$err"; exit 77; fi
 expect_code 0
-losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
-# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
-apart() {
-    paste <(losses "$1") <(losses "$2") |
-            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
-            END { print NR ? m : 9 }'
-}
-near() { # FOLDER OTHER LIMIT WHAT
-    expect "$4: losses differ by $(apart "$1" "$2")" is "$(apart "$1" "$2")" '<=' "$3"
-}
 
 trains half --precision bf16
-near one half 0.05 "FP8 and bf16"
+losses_near one half 0.05 "FP8 and bf16"
 expect "8 bits are in use" test "$(losses one | tail -n 3)" != "$(losses half | tail -n 3)"
 trains cpu --precision fp8 --device cpu
-near one cpu 0.05 "GPU and emulation"
+losses_near one cpu 0.05 "GPU and emulation"
 
 # A run that stops in the middle goes on with the scales it had.
 digest() { "$trident" digest "$1"; }
@@ -45,7 +35,7 @@ trains parts --precision fp8 --until-epoch 1
 trains parts --precision fp8
 expect "the same bits in two parts" test "$(digest one)" = "$(digest parts)"
 trains recomputed --precision fp8 --recompute full
-near one recomputed 0.03 "recomputation"
+losses_near one recomputed 0.03 "recomputation"
 
 # ---- Several ranks on one GPU ----
 if "$trident" doctor | grep -q 'no NCCL'; then
@@ -56,7 +46,7 @@ same() { # FOLDER OPTIONS...
     local folder=$1
     shift
     trains "$folder" --precision fp8 --nproc-per-node 2 "$@"
-    near one "$folder" 0.03 "$*"
+    losses_near one "$folder" 0.03 "$*"
 }
 same ddp --shard none
 same zero3 --shard zero3

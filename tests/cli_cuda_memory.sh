@@ -11,7 +11,6 @@ encoder+=' "intermediate_size": 2048, "max_position_embeddings": 64}'
 make_config config.json "\"primary_encoder\": $encoder"
 common=(--config config.json --data-path data --batch-size 8 --quiet --device cuda)
 
-losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
 trains() { # FOLDER OPTIONS...
     local folder=$1
     shift

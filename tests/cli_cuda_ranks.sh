@@ -14,22 +14,12 @@ trains() { # FOLDER OPTIONS...
     run train "${common[@]}" --output-dir "$folder" "$@"
     expect_code 0
 }
-losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
-# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
-apart() {
-    paste <(losses "$1") <(losses "$2") |
-            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
-            END { print NR ? m : 9 }'
-}
-near() { # FOLDER OTHER LIMIT WHAT
-    expect "$4: losses differ by $(apart "$1" "$2")" is "$(apart "$1" "$2")" '<=' "$3"
-}
 
 # ---- One rank ----
 trains one
 run train "${common[@]}" --device cpu --output-dir cpu
 expect_code 0
-near one cpu 1e-4 "GPU and CPU"
+losses_near one cpu 1e-4 "GPU and CPU"
 run eval --checkpoint one --data-path data --device cuda --json
 expect_code 0
 cp "$out" scores
@@ -54,7 +44,7 @@ same() { # LIMIT FOLDER OPTIONS...: ends where one rank ends
     local limit=$1 folder=$2
     shift 2
     trains "$folder" "$@"
-    near one "$folder" "$limit" "$*"
+    losses_near one "$folder" "$limit" "$*"
 }
 for n in 2 4; do
     for shard in none zero1 zero2 zero3; do same 2e-6 "$shard-$n" --nproc-per-node "$n" --shard "$shard"; done
@@ -73,9 +63,9 @@ same 1e-5 pp2dp2 --nproc-per-node 4 --pp-size 2 --num-microbatches 2 --shard zer
 same 1e-5 tp2dp2 --nproc-per-node 4 --tp-size 2 --shard zero3
 trains half-1 --precision bf16
 trains half-2 --nproc-per-node 2 --shard zero3 --precision bf16
-near half-1 half-2 3e-2 "bf16, zero3 on 2 ranks"
+losses_near half-1 half-2 3e-2 "bf16, zero3 on 2 ranks"
 trains half-4 --nproc-per-node 4 --pp-size 2 --tp-size 2 --num-microbatches 2 --precision bf16
-near half-1 half-4 3e-2 "bf16, a pipeline of tensor splits"
+losses_near half-1 half-4 3e-2 "bf16, a pipeline of tensor splits"
 
 # What a run tells: kernels and transfers on tracks of their own; how busy the GPU is, and how much of it is taken.
 trains told --nproc-per-node 2 --profile wait=1,active=2
@@ -104,7 +94,7 @@ if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open 
         --shard zero1 >"$out" 2>"$err"
     code=$?
     expect_code 0
-    near one mpi 2e-6 "under mpirun"
+    losses_near one mpi 2e-6 "under mpirun"
 else
     echo "left out: ranks that mpirun starts (no Open MPI here, or no plug-in for it)"
 fi

@@ -141,6 +141,18 @@ make_config() {
             >"$file"
 }
 
+# losses FOLDER: of each training step.
+losses() { sed -n 's/.*"event":"train".*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
+# The largest difference of the losses of two runs; a large one when they have other numbers of steps.
+apart() { # FOLDER OTHER
+    paste <(losses "$1") <(losses "$2") |
+            awk 'BEGIN { m = 0 } NF != 2 { m = 9 } { d = $1 - $2; d = d < 0 ? -d : d; if (d > m) m = d }
+            END { print NR ? m : 9 }'
+}
+losses_near() { # FOLDER OTHER LIMIT WHAT
+    expect "$4: losses differ by $(apart "$1" "$2")" is "$(apart "$1" "$2")" '<=' "$3"
+}
+
 # A data folder, a model folder and config.json.
 make_all() {
     mkdir -p data
