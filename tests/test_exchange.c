@@ -342,6 +342,15 @@ static void an_error_is_known_on_all_machines(void **state) {
     free(job);
 }
 
+/* From now on nothing that `rank` sends arrives; until the two others have ended. */
+static tri_status fall_silent(job *job, int rank) {
+    pthread_mutex_lock(&job->hub.lock);
+    job->hub.silent[rank] = 1;
+    pthread_mutex_unlock(&job->hub.lock);
+    while (atomic_load(&job->arrived) < 2) usleep(1000);
+    return TRI_OK;
+}
+
 /* Rank 3's machine goes away: nothing that it sends arrives, and nobody there polls. */
 static tri_status act_silence(tri_world *world, job *job) {
     float data[2] = {1, 2};
@@ -352,11 +361,7 @@ static tri_status act_silence(tri_world *world, job *job) {
         atomic_fetch_add(&job->arrived, 1);
         return status;
     }
-    pthread_mutex_lock(&job->hub.lock);
-    job->hub.silent[rank] = 1;
-    pthread_mutex_unlock(&job->hub.lock);
-    while (atomic_load(&job->arrived) < 2) usleep(1000);
-    return TRI_OK;
+    return fall_silent(job, rank);
 }
 
 static void a_machine_that_is_silent_is_reported(void **state) {
@@ -430,11 +435,7 @@ static tri_status act_load_and_vanish(tri_world *world, job *job) {
         atomic_fetch_add(&job->arrived, 1);
         return status;
     }
-    pthread_mutex_lock(&job->hub.lock);
-    job->hub.silent[rank] = 1;
-    pthread_mutex_unlock(&job->hub.lock);
-    while (atomic_load(&job->arrived) < 2) usleep(1000);
-    return TRI_OK;
+    return fall_silent(job, rank);
 }
 
 static void a_machine_that_vanishes_while_it_loads_is_reported(void **state) {

@@ -2,13 +2,6 @@
 #include "engine/products.h"
 
 #include <stdio.h>
-#include <string.h>
-
-static int is_left_out(const tri_plan_in *in, const char *name) {
-    for (int i = 0; i < in->float_layers.n; i++)
-        if (strcmp(in->float_layers.at[i], name) == 0) return 1;
-    return 0;
-}
 
 void tri__products_say(const tri_plan_in *in, const tri_device *device, const tri_log *log) {
     int all = 0, taken = 0, ragged = 0;
@@ -18,16 +11,17 @@ void tri__products_say(const tri_plan_in *in, const tri_device *device, const tr
     for (int i = 0; i < in->model->n_params; i++) {
         const tri_param *param = &in->model->param[i];
         tri_fp8_weight weight = tri__fp8_weight(in->model, in->mesh.tp, param);
-        all += weight != TRI_FP8_NONE, taken += weight == TRI_FP8_TAKEN && !is_left_out(in, param->name);
+        all += weight != TRI_FP8_NONE, taken += weight == TRI_FP8_TAKEN && !tri__is_exempt(in, param->name);
         ragged += weight == TRI_FP8_RAGGED;
         if (weight == TRI_FP8_RAGGED && !first) first = param->name;
     }
     if (first)
-        snprintf(rest, sizeof rest, ", and %d of which a dim, or a rank's share of it, is not a multiple of 16: %s%s",
-                 ragged, first, ragged > 1 ? ", ..." : "");
+        snprintf(rest, sizeof rest,
+                 ", and so do %d weights of which a dim, or a rank's share of it, is not a multiple of 16: %s%s", ragged,
+                 first, ragged > 1 ? ", ..." : "");
     tri__say(log, TRI_LOG_INFO,
-             "fp8: products of %d of %d weights in the encoders' layers; in bf16 stay the first and the last layer of "
-             "each%s",
+             "fp8: %d of the %d weights in the encoders' layers are multiplied in 8 bits; the first and the last layer "
+             "of each encoder stay in bf16%s",
              taken, all, rest);
     if (device && !device->async && !device->is_stub)
         tri__say(log, TRI_LOG_INFO,

@@ -43,7 +43,7 @@ tri_dtype tri__weights_dtype(const tri_pass *pass) {
 
 /* ---- Which operations ---- */
 
-static int is_exempt(const tri_plan_in *in, const char *name) {
+int tri__is_exempt(const tri_plan_in *in, const char *name) {
     for (int i = 0; i < in->float_layers.n; i++)
         if (strcmp(in->float_layers.at[i], name) == 0) return 1;
     return 0;
@@ -55,7 +55,7 @@ int tri__is_quantized(const tri_pass *pass, int view) {
     const tri_slot *s = &pass->program->slot[view];
     int i = tri__forward_param(pass, pass->program, view);
     for (int64_t left = s->rows.add * s->cols; left > 0; left -= model->param[i++].count)
-        if (is_exempt(pass->in, model->param[i].name)) return 0;
+        if (tri__is_exempt(pass->in, model->param[i].name)) return 0;
     return 1;
 }
 

@@ -375,6 +375,8 @@ tri_fp8_weight tri__fp8_weight(const tri_network *model, int tp, const tri_param
 tri_status tri__mark_fp8(tri_pass *pass);
 /* For `forward`: whether a weight may be quantised: none of its parameters is in float_layers. */
 int tri__is_quantized(const tri_pass *pass, int view);
+/* Whether --float-layers names a parameter. */
+int tri__is_exempt(const tri_plan_in *in, const char *name);
 /* The type of weights as they are kept, and as they are gathered. */
 tri_dtype tri__weights_dtype(const tri_pass *pass);
 /* An 8-bit factor: numbers, and the scale of each row. */

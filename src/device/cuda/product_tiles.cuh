@@ -1,4 +1,5 @@
-/* product_tiles.cuh - shared by our own products on Hopper's tensor cores (fused_product.cu, gelu_product.cu).
+/* product_tiles.cuh - shared by our own products on Hopper's tensor cores (fused_product.cu, gelu_product.cu,
+ * scaled_product.cu).
  *
  * Blocks are persistent, with many tiles of 128 rows by 256 columns each. One thread fetches tiles of both factors, 128
  * bytes of the summed dimension at a time (a step); two blocks form a cluster, work on the same columns and each fetch

@@ -36,31 +36,23 @@ template <> struct quantized<int8_t> {
         return __byte_perm(low, high, 0x5410);
     }
 };
-template <> struct quantized<e4m3> {
-    static constexpr float most = 448;
+template <__nv_fp8_interpretation_t KIND> struct quantized_fp8 {
     static __device__ __forceinline__ int at(float x, float inverse) {
-        return __nv_cvt_float_to_fp8(__fmul_rn(x, inverse), __NV_SATFINITE, __NV_E4M3);
+        return __nv_cvt_float_to_fp8(__fmul_rn(x, inverse), __NV_SATFINITE, KIND);
     }
     static __device__ __forceinline__ uint32_t four(float a, float b, float c, float d, float inverse) {
         uint32_t low = __nv_cvt_float2_to_fp8x2(float2{__fmul_rn(a, inverse), __fmul_rn(b, inverse)}, __NV_SATFINITE,
-                                                __NV_E4M3),
+                                                KIND),
                  high = __nv_cvt_float2_to_fp8x2(float2{__fmul_rn(c, inverse), __fmul_rn(d, inverse)}, __NV_SATFINITE,
-                                                 __NV_E4M3);
+                                                 KIND);
         return low | high << 16;
     }
 };
-template <> struct quantized<e5m2> {
+template <> struct quantized<e4m3> : quantized_fp8<__NV_E4M3> {
+    static constexpr float most = 448;
+};
+template <> struct quantized<e5m2> : quantized_fp8<__NV_E5M2> {
     static constexpr float most = 57344;
-    static __device__ __forceinline__ int at(float x, float inverse) {
-        return __nv_cvt_float_to_fp8(__fmul_rn(x, inverse), __NV_SATFINITE, __NV_E5M2);
-    }
-    static __device__ __forceinline__ uint32_t four(float a, float b, float c, float d, float inverse) {
-        uint32_t low = __nv_cvt_float2_to_fp8x2(float2{__fmul_rn(a, inverse), __fmul_rn(b, inverse)}, __NV_SATFINITE,
-                                                __NV_E5M2),
-                 high = __nv_cvt_float2_to_fp8x2(float2{__fmul_rn(c, inverse), __fmul_rn(d, inverse)}, __NV_SATFINITE,
-                                                 __NV_E5M2);
-        return low | high << 16;
-    }
 };
 
 /* 8 numbers to q, which is aligned to 8 bytes. */
