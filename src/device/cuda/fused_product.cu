@@ -118,26 +118,17 @@ static __device__ __forceinline__ void multiply_all(const layer_tiles &a, const 
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
         typename factor<F>::sum d[COLS / 2];
         float s[2] = {1, 1};
-        int before = 0;
         if (factor<F>::SCALED) get_scales(a, place_of(a.across, number).row, s);
-        for (int step = 0; step < a.steps; step++, stage.advance()) {
-            wait_for(m.full(stage.slot), stage.lap);
-            uint32_t x = tile_at(m.x(stage.slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))),
-                     w = tile_at(m.w(stage.slot));
+        int last = multiply_steps(m, a.steps, stage, [&](int slot, bool more) {
+            uint32_t x = tile_at(m.x(slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))), w = tile_at(m.w(slot));
             wgmma_begin();
 #pragma unroll
             for (int k = 0; k < ROW_BYTES / 32; k++)
-                wgmma<F>::template run<0, 0>(d, tile(x, k * 32), tile(w, k * 32), step > 0 || k > 0);
+                wgmma<F>::template run<0, 0>(d, tile(x, k * 32), tile(w, k * 32), more || k > 0);
             wgmma_commit();
-            if (step > 0) {
-                wgmma_wait<1>();
-                m.leave(before);
-            }
-            before = stage.slot;
-        }
-        wgmma_wait<0>();
+        });
         pin(d);
-        m.leave(before);
+        m.leave(last);
         wait_for(m.taken(group), lap ^ 1);
         put_results<F, T>(a, m, side.slot, s, d);
         arrive(m.made(group));

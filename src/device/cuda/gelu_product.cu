@@ -80,28 +80,20 @@ static __device__ __forceinline__ void multiply_all(const product_args &a, const
     uint32_t rows = __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0) * (GROUP_ROWS * ROW_BYTES), lap = 0;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1) {
         product_sums d;
-        int before = 0;
-        for (int step = 0; step < a.steps; step++, stage.advance()) {
-            wait_for(m.full(stage.slot), stage.lap);
-            uint32_t x = tile_at(m.x(stage.slot) + rows), w = tile_at(m.w(stage.slot), STEP * ROW_BYTES);
+        int last = multiply_steps(m, a.steps, stage, [&](int slot, bool more) {
+            uint32_t x = tile_at(m.x(slot) + rows), w = tile_at(m.w(slot), STEP * ROW_BYTES);
             wgmma_begin();
 #pragma unroll
             for (int k = 0; k < STEP / 16; k++)
 #pragma unroll
                 for (int i = 0; i < HALVES; i++)
                     wgmma<T>::template run<0, 1>(d.half[i], tile(x, k * 32),
-                                                 tile(w, i * (W_BYTES / 2) + k * 16 * ROW_BYTES), step > 0 || k > 0);
+                                                 tile(w, i * (W_BYTES / 2) + k * 16 * ROW_BYTES), more || k > 0);
             wgmma_commit();
-            if (step > 0) {
-                wgmma_wait<1>();
-                m.leave(before);
-            }
-            before = stage.slot;
-        }
-        wgmma_wait<0>();
+        });
 #pragma unroll
         for (int i = 0; i < HALVES; i++) pin(d.half[i]);
-        m.leave(before);
+        m.leave(last);
         wait_for(m.taken(), lap ^ 1);
         put_results<T>(m, d);
         arrive(m.made());

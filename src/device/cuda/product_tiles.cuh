@@ -66,6 +66,25 @@ template <int END_WARPS, int PARTS> struct product_room {
     }
 };
 
+/* All steps of a tile. multiply(slot, more): the products of the step in that stage; more: 0 in the first, which begins
+ * the sums. Returns the last stage, which is not released yet: sums are complete. */
+template <class Room, class Multiply>
+static __device__ __forceinline__ int multiply_steps(const Room &m, int steps, ring<STAGES> &stage,
+                                                     const Multiply &multiply) {
+    int before = 0;
+    for (int step = 0; step < steps; step++, stage.advance()) {
+        wait_for(m.full(stage.slot), stage.lap);
+        multiply(stage.slot, step > 0);
+        if (step > 0) {
+            wgmma_wait<1>();
+            m.leave(before);
+        }
+        before = stage.slot;
+    }
+    wgmma_wait<0>();
+    return before;
+}
+
 /* 8 columns of a row of results, of the box at `from`. */
 template <typename T> static __device__ __forceinline__ pack<T, WIDE> result_at(uint32_t from, int row, int piece) {
     uint4 raw = load_16(from + piece_at(row, piece));

@@ -121,29 +121,20 @@ static __device__ __forceinline__ void multiply_all(const scaled_tiles &a, const
     float factor = 1.0f / *a.sx / *a.sw;
     for (int number = first_tile(); number < a.tiles; number += tiles_further(), lap ^= 1, side.advance()) {
         scaled_sums<HALVES> d;
-        int before = 0;
-        for (int step = 0; step < a.steps; step++, stage.advance()) {
-            wait_for(m.full(stage.slot), stage.lap);
-            uint32_t x = tile_at(m.x(stage.slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))),
-                     w = tile_at(m.w(stage.slot));
+        int last = multiply_steps(m, a.steps, stage, [&](int slot, bool more) {
+            uint32_t x = tile_at(m.x(slot) + (uint32_t)(group * (GROUP_ROWS * ROW_BYTES))), w = tile_at(m.w(slot));
             wgmma_begin();
 #pragma unroll
             for (int k = 0; k < ROW_BYTES / 32; k++)
 #pragma unroll
                 for (int i = 0; i < HALVES; i++)
                     wgmma<F>::template run<0, 0>(d.half[i], tile(x, k * 32), tile(w, i * (W_BYTES / HALVES) + k * 32),
-                                                 step > 0 || k > 0);
+                                                 more || k > 0);
             wgmma_commit();
-            if (step > 0) {
-                wgmma_wait<1>();
-                m.leave(before);
-            }
-            before = stage.slot;
-        }
-        wgmma_wait<0>();
+        });
 #pragma unroll
         for (int i = 0; i < HALVES; i++) pin(d.half[i]);
-        m.leave(before);
+        m.leave(last);
         wait_for(m.taken(group), lap ^ 1);
         put_results<T, BIAS>(m, side.slot, factor, d);
         arrive(m.made(group));
