@@ -17,8 +17,8 @@ void tri__products_say(const tri_plan_in *in, const tri_device *device, const tr
     }
     if (first)
         snprintf(rest, sizeof rest,
-                 ", and so do %d weights of which a dim, or a rank's share of it, is not a multiple of 16: %s%s", ragged,
-                 first, ragged > 1 ? ", ..." : "");
+                 ", and so do %d weights of which a dim, or a rank's share of it, is not a multiple of 16: %s%s",
+                 ragged, first, ragged > 1 ? ", ..." : "");
     tri__say(log, TRI_LOG_INFO,
              "fp8: %d of the %d weights in the encoders' layers are multiplied in 8 bits; the first and the last layer "
              "of each encoder stay in bf16%s",
