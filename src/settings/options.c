@@ -256,7 +256,15 @@ const tri_option tri__run_options[] = {
     ROW(TEXTS, allow_change, UNRECORDED, .repeats = 1, .commands = "train",
         .help = "keys that may differ from the checkpoint's although they change the run; also data"),
     ROW(INT, max_restarts, NOTHING, .value = "0", .min = 0, .max = 1e6, .commands = "train,supervise",
-        .help = "how often all ranks are restarted from the last checkpoint after a crash"),
+        .help = "how often all ranks are restarted from the last checkpoint after a crash; with --elastic how often "
+                "ranks that died are started again, to join those that went on"),
+    ROW(BOOL, elastic, NOTHING, .value = "false", .commands = "train",
+        .help = "when a rank dies, the others go on without it, with the same samples in each step"),
+    ROW(INT, min_ranks, NOTHING, .value = "1", .min = 1, .max = 1e6, .commands = "train",
+        .help = "with --elastic: the fewest ranks to go on with; with fewer the run ends as it does without"),
+    ROW(BOOL, replicate_state, NOTHING, .value = "false", .commands = "train,plan",
+        .help = "with --elastic: each rank's state is kept, after each step, in memory that outlives the rank, so that "
+                "the others go on at the step that was interrupted; without: from the last checkpoint"),
 
     ROW(TEXT, device, ROUNDING, .value = "cpu", .check = tri__device_check,
         .commands = "train,eval,predict,serve,plan,choose,simulate,bench,quantize,calibrate,explain",

@@ -41,7 +41,8 @@ typedef struct tri_settings {
     int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
     int async_save, no_report;
     tri_texts allow_change, log_to;
-    int64_t max_restarts;
+    int64_t max_restarts, min_ranks;
+    int elastic, replicate_state;
     char *column_info, *cache_dir;
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
     char *separator;               /* as given; tri__separator_parse parses it */

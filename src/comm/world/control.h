@@ -42,6 +42,8 @@ typedef struct tri_rank_line {
     _Alignas(128) _Atomic uint32_t event;  /* futex: grows to wake this rank */
     _Atomic uint32_t asleep;               /* 1 from before it sleeps on event until another process wakes it */
     tri_call_board calls;                  /* the file calls that its threads are in */
+    _Alignas(128) _Atomic uint64_t kept_at, kept_bytes; /* its kept state (kept.h): offset in the segment, size; 0: none */
+    _Atomic int64_t kept[2]; /* steps of the two copies in it, plus 1; 0: none, or being written */
 } tri_rank_line;
 
 /* What a rank is doing, for messages about a rank that hangs or died. */
@@ -73,10 +75,12 @@ typedef struct tri_control {
     _Alignas(128) _Atomic uint32_t abort;    /* futex: 1 after the first failure */
     _Atomic uint32_t spin;                   /* 1: ranks do not outnumber their cores, so a waiter may spin */
     _Atomic uint32_t stop;                   /* a signal requested an orderly stop */
+    _Atomic uint32_t regroup;                /* ranks wait to join: all leave after a step, and go on in a new world */
     _Atomic int64_t committed; /* step of the last checkpoint that this job committed, plus 1; 0: none yet */
     _Atomic uint32_t joined;                 /* ranks that joined so far */
     _Atomic uint32_t left;                   /* ranks that closed their world */
     int32_t n, world;                        /* ranks of this machine; of the world */
+    int32_t stages, replicas;                /* of a regrouped world's mesh; 0: as the settings say */
     double progress_timeout, io_timeout;     /* seconds */
     _Alignas(128) _Atomic uint32_t asleep;   /* number of lines with asleep 1 */
     _Alignas(128) _Atomic uint64_t cores[TRI_CORE_WORDS]; /* bit k: some rank that joined may run on core k */

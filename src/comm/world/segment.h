@@ -11,7 +11,7 @@
 #include "comm/world/control.h"
 
 enum {
-    TRI_SEGMENT_VERSION = 2,
+    TRI_SEGMENT_VERSION = 3,
     TRI_SEGMENT_GROUPS = 1024,           /* entries of the table of groups */
     TRI_SEGMENT_GROUP_BYTES = 64,        /* of an entry; its contents are private to comm/shm */
     TRI_SEGMENT_PAIR_ENTRIES = 32,       /* of the ring of an ordered pair of local ranks */

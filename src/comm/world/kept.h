@@ -1,0 +1,21 @@
+/* kept.h - a rank's state in the shared memory, where it outlives the rank (--replicate-state): two copies in turn, of
+ * the last step and of the one before. A rank begins to overwrite the older one only after all ranks have completed the
+ * newer, since a control all-reduce lies between; so, from the first step on, there always is a step of which every
+ * rank's copy is complete, whenever ranks die. */
+#ifndef TRI_COMM_WORLD_KEPT_H
+#define TRI_COMM_WORLD_KEPT_H
+
+#include "comm/world/world.h"
+
+/* This rank's area, in its heap: what is in it is the caller's. bytes 0: none from now on. */
+void tri__kept_place(tri_world *world, const void *area, size_t bytes);
+/* Around the writing of the copy of `step`, number step & 1: from `begin` to `end` it is of no step. */
+void tri__kept_begin(tri_world *world, int64_t step);
+void tri__kept_end(tri_world *world, int64_t step);
+
+/* The newest step of which every rank of the segment has a complete copy; -1: none. */
+int64_t tri__kept_step(const tri_segment *segment);
+/* A rank's area, within the segment; NULL: it has none. Its contents are as a rank that may have died left them. */
+const void *tri__kept_area(const tri_segment *segment, int local, size_t *bytes);
+
+#endif
