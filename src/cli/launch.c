@@ -1,4 +1,5 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
+#include "cli/elastic.h"
 #include "cli/layout.h"
 #include "cli/signals.h"
 
@@ -6,6 +7,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "comm/start/join.h"
+#include "comm/world/regroup.h"
 #include "engine/accept.h"
 #include "launch/rank_process.h"
 #include "launch/supervisor.h"
@@ -154,11 +156,6 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
     return tri__fail((tri_status)v->code, "%s", v->failure.text);
 }
 
-/* Failures that a restart may cure: a crash, a hang, a bug, weights that diverged. Others would recur. */
-static int is_crash(const tri_verdict *v) {
-    return v->failed && !v->stopped && (v->code > 128 || v->hung || v->code == TRI_INTERNAL || v->code == TRI_DISAGREE);
-}
-
 static tri_status start_once(tri_cli *cli, const tri_settings *settings, const char *folder, tri_supervised *what,
                              tri_verdict *verdict) {
     TRI_TRY(tri__stop_check(cli->stop, "no rank ran"));
@@ -186,13 +183,20 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .stop = cli->stop,
                            .log = &log,
                            .reloads = cli->reloads,
-                           .stopping = folder ? tri__signals_text(words) : NULL};
+                           .stopping = folder ? tri__signals_text(words) : NULL,
+                           .elastic = settings->elastic,
+                           .max_restarts = settings->max_restarts,
+                           .min_ranks = (int)settings->min_ranks,
+                           .fit = tri__elastic_fit,
+                           .fit_context = (void *)settings,
+                           .logs.elastic = settings->elastic};
     char **resuming = NULL; /* the environment once a checkpoint is committed */
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {
         tri_verdict verdict = {0};
         status = start_once(cli, settings, folder, &what, &verdict);
-        again = is_crash(&verdict) && restarts++ < settings->max_restarts;
+        again = verdict.failed && !verdict.stopped && tri__is_crash(verdict.code, verdict.hung) &&
+                restarts++ < settings->max_restarts;
         if (again)
             fprintf(cli->err, "trident: start %lld of %lld\n", (long long)restarts + 1,
                     (long long)settings->max_restarts + 1);
@@ -279,42 +283,89 @@ static void prepare_gpu(const tri_settings *settings) {
 
 /* NCCL refuses two ranks of one host on the same GPU. If a machine has more ranks than GPUs, as in tests, each rank
  * claims to be a separate host and communicates over loopback. NCCL takes this only from the environment. */
-static void share_gpus(const tri_settings *settings, const tri_world *world) {
+static void share_gpus(const tri_settings *settings, const tri_launch *launch, const tri_world *world) {
     char host[32];
     int gpus = strcmp(settings->device, "cuda") ? 0 : tri__gpus();
     if (gpus == 0 || world->segment.n <= gpus) return;
-    snprintf(host, sizeof host, "trident-%d", world->rank);
+    snprintf(host, sizeof host, "trident-%d", launch->rank); /* stays the same when the world changes */
     setenv("NCCL_HOSTID", host, 0);
     if (world->nodes.n == 1) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
+/* Ranks are executed as /proc/self/exe, a name that does not identify the process. */
+static void set_name(int rank) {
+    char name[16];
+    snprintf(name, sizeof name, "trident:%d", rank);
+    prctl(PR_SET_NAME, name);
+}
+
+/* Seconds in which the ranks of a world meet: they come one after another, however short the progress timeout is. */
+static double meet_seconds(double progress_timeout) { return progress_timeout > 5 ? progress_timeout : 5; }
+
+/* Under our supervisor. A rank of an elastic run that cannot join, or that was started to join later, waits for the
+ * next world. */
+static tri_status join_own(tri_cli *cli, const tri_settings *settings, const tri_ranks *how, const tri_launch *launch,
+                           tri_world **world) {
+    tri_status status = TRI_OK;
+    tri_words words = {0};
+    int again = 0;
+    set_name(launch->rank);
+    if (launch->fd >= 0) {
+        int page = fcntl(launch->fd, F_DUPFD_CLOEXEC, 0);
+        status = tri__world_join_launch(how, launch, world);
+        if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
+        else if (page >= 0) close(page);
+    }
+    if (*world || launch->socket < 0 || status == TRI_STOPPED) return status;
+    tri__words_keep(&words);
+    tri_status next =
+        tri__regroup_next(launch->socket, meet_seconds(settings->progress_timeout), launch->stop, world, &again);
+    if (again) set_name((*world)->rank);
+    if (again || next != TRI_OK) return next;
+    tri__words_restore(&words);
+    return status;
 }
 
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes,
                             tri_world **world) {
     *world = NULL;
     if (launch->launcher == TRI_LAUNCHER_NONE) return TRI_OK;
-    int own = launch->launcher == TRI_LAUNCHER_OWN, page = own ? fcntl(launch->fd, F_DUPFD_CLOEXEC, 0) : -1;
-    if (own) { /* executed as /proc/self/exe, a name that does not identify the process */
-        char name[16];
-        snprintf(name, sizeof name, "trident:%d", launch->rank);
-        prctl(PR_SET_NAME, name);
-    }
+    int own = launch->launcher == TRI_LAUNCHER_OWN;
     tri_ranks how = {.heap_bytes = heap_bytes,
                      .progress_timeout = settings->progress_timeout,
                      .io_timeout = settings->io_timeout};
-    tri_status status = tri__world_join_launch(&how, launch, world);
-    if (status != TRI_OK && page >= 0) report_no_join(cli, launch, page, status); /* closes it */
-    else if (page >= 0) close(page);
-    if (status != TRI_OK) return status;
+    if (launch->socket >= 0) fcntl(launch->socket, F_SETFD, FD_CLOEXEC);
+    tri_status status =
+        own ? join_own(cli, settings, &how, launch, world) : tri__world_join_launch(&how, launch, world);
+    if (status != TRI_OK || !*world) return status;
     if (settings->layout == TRI_LAYOUT_AUTO && !own) {
         status = tri__cli_layout(cli, settings, launch, *world);
         if (status != TRI_OK) return tri__launch_leave(cli, launch, *world, status);
     }
     resolve_threads(cli, settings, *world);
     prepare_gpu(settings);
-    share_gpus(settings, *world);
-    if ((*world)->rank != 0 || settings->quiet) return TRI_OK;
+    share_gpus(settings, launch, *world);
+    if ((*world)->rank != 0 || (*world)->generation || settings->quiet) return TRI_OK;
     status = print_start(cli, settings, launch, *world);
     return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);
+}
+
+tri_status tri__launch_regroup(tri_cli *cli, const tri_launch *launch, tri_status status, tri_world **world,
+                               int *again) {
+    tri_world *old = *world;
+    tri_words words;
+    *world = NULL, *again = 0;
+    if (!old || launch->socket < 0 || (status != TRI_OK && old->failed != status))
+        return tri__launch_leave(cli, launch, old, status);
+    double seconds = meet_seconds(old->segment.control->progress_timeout);
+    tri__words_keep(&words);
+    tri_world_close(old);
+    tri_status next = tri__regroup_next(launch->socket, seconds, launch->stop, world, again);
+    if (*again) set_name((*world)->rank);
+    cli->reported = next == TRI_OK || next == TRI_STOPPED; /* by the supervisor */
+    if (*again || next != TRI_OK) return next;
+    tri__words_restore(&words);
+    return status;
 }
 
 /* Writes torchrun's error-file format, which torchrun prints as the root cause. */

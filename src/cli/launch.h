@@ -19,9 +19,19 @@ int tri__launch_speaks(char *(*lookup)(const char *name));
 #define TRI_RESUME_VARIABLE "TRIDENT_RESUME"
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes);
 /* Joins as a rank. *world stays NULL if no launcher started this process. Sets a rank's threads if not given; rank 0
- * prints launcher, mesh, batch, transport and device. */
+ * prints launcher, mesh, batch, transport and device. A rank of an elastic run (launch->socket >= 0) that was started
+ * again joins the next world; if the run ends before it has one, *world stays NULL, with TRI_OK: nothing is left to
+ * do. */
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes,
                             tri_world **world);
+/* Of a rank of an elastic run, after its training returned `status`: another rank's failure ((*world)->failed), or
+ * TRI_OK because all ranks agreed to leave (control->regroup). Leaves and closes *world, and waits for what the
+ * supervisor decides. *again 1: *world is the next one, all its ranks have met, and the training goes on; its control
+ * page has the mesh (stages, replicas), and world->before the memory of an earlier world with complete kept state, if
+ * any. *again 0: *world is NULL and the rank ends: with `status` and its text, or TRI_STOPPED when a stop was requested
+ * meanwhile. In any other case (no elastic run, this rank's own failure) like tri__launch_leave. */
+tri_status tri__launch_regroup(tri_cli *cli, const tri_launch *launch, tri_status status, tri_world **world,
+                               int *again);
 /* Leaves with `status`, which is returned. A failure becomes that of all ranks and is printed once. Accepts NULL. */
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 

@@ -100,7 +100,7 @@ tri_status tri__training_begin(const tri_cli *cli, tri_training *t) {
     sigprocmask(SIG_SETMASK, NULL, &signals);
     fflush(NULL);
     const tri_rank_start how = {.program = "/proc/self/exe", .argv = t->argv, .environment = cli->environment,
-                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = out,
+                                .in = -1, .out = t->silent ? nowhere : out, .err = out, .keep = {out, -1},
                                 .signals = &signals};
     status = tri__rank_start(&how, 0, &t->pid, &t->pidfd);
     close(out);

@@ -29,7 +29,7 @@ static void become(const tri_rank_start *how, pid_t parent, int report) {
     setpgid(0, 0);
     for (int fd = 0; fd < 3 && ok; fd++)
         if (standard[fd] >= 0) ok = duplicate(standard[fd], fd);
-    if (ok) ok = fcntl(how->keep, F_SETFD, 0) == 0;
+    for (int i = 0; i < 2 && ok; i++) ok = how->keep[i] < 0 || fcntl(how->keep[i], F_SETFD, 0) == 0;
     if (ok && how->cores) ok = sched_setaffinity(0, sizeof *how->cores, how->cores) == 0;
     if (ok) ok = sigprocmask(SIG_SETMASK, how->signals, NULL) == 0;
     if (ok) execve(how->program, how->argv, how->environment);

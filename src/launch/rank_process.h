@@ -12,7 +12,7 @@ typedef struct tri_rank_start {
     char *const *argv;             /* NULL at its end */
     char *const *environment;      /* NULL at its end */
     int in, out, err;              /* its standard descriptors; -1: inherited */
-    int keep;                      /* the one additional descriptor that it inherits */
+    int keep[2];                   /* the only additional descriptors that it inherits; -1: none */
     const sigset_t *signals;       /* its signal mask */
     const cpu_set_t *cores;        /* NULL: inherited */
 } tri_rank_start;

@@ -23,14 +23,16 @@ int tri__streams_any(const tri_rank_logs *logs, int n) {
 
 /* Settings of one stream. */
 typedef struct way {
-    int file, console, prefix;
+    int file, console, piped;
+    int first; /* 1: on the console only while it is rank 0's */
 } way;
 
 static way way_of(const tri_rank_logs *logs, int rank, int stream) {
     int bit = stream ? TRI_STDERR : TRI_STDOUT, tee = (logs->tee[rank] & bit) != 0,
         redirect = (logs->redirect[rank] & bit) != 0;
-    int console = !logs->hidden[rank] && (tee || (!redirect && (rank == 0 || stream == 1)));
-    return (way){.file = tee || redirect, .console = console, .prefix = tee || rank > 0};
+    int first = logs->elastic && rank > 0 && stream == 0 && !tee;
+    int console = !logs->hidden[rank] && (tee || (!redirect && (rank == 0 || stream == 1 || first)));
+    return (way){.file = tee || redirect, .console = console, .piped = tee || rank > 0, .first = first};
 }
 
 int tri__streams_need(const tri_rank_logs *logs, int n) {
@@ -38,7 +40,7 @@ int tri__streams_need(const tri_rank_logs *logs, int n) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 2; k++) {
             way w = way_of(logs, i, k);
-            need += w.file + (w.console && w.prefix ? 2 : 0) + (!w.file && !w.console);
+            need += w.file + (w.console && w.piped ? 2 : 0) + (!w.file && !w.console);
         }
     return need;
 }
@@ -72,10 +74,11 @@ static tri_status open_stream(tri_streams *streams, const tri_rank_logs *logs, i
     int end[2];
     if (w.file) TRI_TRY(open_log(streams, rank, stream, w.console ? &s->file : &s->child));
     if (!w.file && !w.console) TRI_TRY(tri__null_open(&s->child));
-    if (!w.console || !w.prefix) return TRI_OK;
+    if (!w.console || !w.piped) return TRI_OK;
     if (pipe2(end, O_CLOEXEC))
         return tri__fail(TRI_RESOURCE, "cannot make a pipe for rank %d: %s; raise `ulimit -n`", rank, strerror(errno));
     s->from = end[0], s->child = end[1], s->console = console;
+    s->tee = w.file, s->first = w.first;
     s->erase = stream == 1 && isatty(console);
     fcntl(s->from, F_SETFL, O_NONBLOCK);
     return TRI_OK;
@@ -89,12 +92,27 @@ tri_status tri__streams_open(const tri_rank_logs *logs, int n, int out, int err,
         for (int k = 0; k < 2; k++) {
             tri_stream *s = &streams->rank[i][k];
             s->child = s->from = s->file = s->console = -1;
+            s->number = i;
         }
     tri_status status = tri__streams_any(logs, n) ? make_folder(logs, streams->folder) : TRI_OK;
     for (int i = 0; i < n && status == TRI_OK; i++)
         for (int k = 0; k < 2 && status == TRI_OK; k++) status = open_stream(streams, logs, i, k, k ? err : out);
     if (status != TRI_OK) tri__streams_close(streams);
     return status;
+}
+
+tri_status tri__streams_reopen(tri_streams *streams, const tri_rank_logs *logs, int rank, int out, int err) {
+    for (int k = 0; k < 2; k++) {
+        tri_stream *s = &streams->rank[rank][k];
+        if (s->file >= 0) close(s->file);
+        *s = (tri_stream){.child = -1, .from = -1, .file = -1, .console = -1, .number = s->number};
+    }
+    for (int k = 0; k < 2; k++) TRI_TRY(open_stream(streams, logs, rank, k, k ? err : out));
+    return TRI_OK;
+}
+
+void tri__streams_number(tri_streams *streams, int rank, int number) {
+    for (int k = 0; k < 2; k++) streams->rank[rank][k].number = number;
 }
 
 static void shut(int *fd) {
@@ -125,14 +143,17 @@ static void remember(tri_stream *s, const char *line, size_t n) {
 }
 
 /* Writes part of a line to the console, with the rank's prefix at its beginning; 0: the console is not writable now. */
-static int say(tri_stream *s, int rank, const char *line, size_t n, int wait) {
+static int say(tri_stream *s, const char *line, size_t n, int wait) {
     char text[TRI_STREAM_LINE + 64];
     struct pollfd room = {.fd = s->console, .events = POLLOUT};
-    if (s->console < 0) return 1;
+    if (s->console < 0 || (s->first && s->number)) return 1;
     int ready = poll(&room, 1, wait);
     if (ready < 0 && errno == EINTR) return 0;
     if (ready == 0) return 0;
-    int used = s->begun ? 0 : snprintf(text, sizeof text, "%s[rank %d] ", s->erase ? "\r\033[K" : "", rank);
+    int used = 0;
+    if (!s->begun && s->erase) used = snprintf(text, sizeof text, "\r\033[K");
+    if (!s->begun && (s->tee || s->number))
+        used += snprintf(text + used, sizeof text - (size_t)used, "[rank %d] ", s->number);
     memcpy(text + used, line, n);
     ssize_t wrote = write(s->console, text, (size_t)used + n);
     if (wrote < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -155,7 +176,7 @@ static void pass_on(tri_streams *streams, int rank, int stream, int last, int wa
         int whole = newline != NULL;
         if (!whole && s->used < sizeof s->line && !last) return;
         size_t n = whole ? (size_t)(newline - s->line) + 1 : s->used;
-        if (!say(s, rank, s->line, n, wait)) return;
+        if (!say(s, s->line, n, wait)) return;
         keep(streams, s, rank, s->line, n);
         if (!s->begun) remember(s, s->line, n);
         s->begun = !whole;
@@ -187,7 +208,7 @@ void tri__stream_drain(tri_streams *streams, int rank, int stream) {
         if (s->used == before && before == sizeof s->line) break; /* the console is blocked: the rest is lost */
     }
     pass_on(streams, rank, stream, 1, WAIT_MS);
-    if (s->begun) say(s, rank, "\n", 1, WAIT_MS);
+    if (s->begun) say(s, "\n", 1, WAIT_MS);
     s->used = 0, s->begun = 0;
     shut(&s->from);
 }

@@ -27,6 +27,12 @@ typedef struct tri_supervised {
     const tri_log *log;          /* for warnings and `stopping`; NULL: none */
     int reloads;                 /* 1: SIGHUP requests no stop: it is passed on each time it comes */
     const char *stopping;        /* message when the first signal requests a stop; NULL: none */
+    int elastic;                 /* 1: when ranks die, the others go on in another world (comm/world/regroup.h) */
+    int64_t max_restarts;        /* of an elastic run: how often ranks that died are started again, to join */
+    int min_ranks;               /* of an elastic run: with fewer it ends */
+    /* How many of `alive` ranks the best mesh uses, and its stages and replicas; 0: none can go on. */
+    int (*fit)(void *context, int alive, int32_t *stages, int32_t *replicas);
+    void *fit_context;
 } tri_supervised;
 
 /* How one rank ended, and its last position. */
@@ -59,6 +65,8 @@ typedef struct tri_verdict {
  * and SIGUSR1 are forwarded to the ranks that have joined, as a request to stop; a second one, more than a moment
  * later, kills them. Must be called from the main thread. */
 tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict);
+/* Failures that a restart may cure: a crash, a hang, a bug, weights that diverged. Others would recur. */
+int tri__is_crash(int code, int hung);
 void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */
 
 /* The failure for users: several lines, the first "rank 2: killed by signal 9 (SIGKILL)", then step, operation, advice,

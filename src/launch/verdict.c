@@ -78,6 +78,10 @@ const char *tri__end_text(int status, char out[static 64]) {
     return out;
 }
 
+int tri__is_crash(int code, int hung) {
+    return code > 128 || hung || code == TRI_INTERNAL || code == TRI_DISAGREE;
+}
+
 static int exit_code(int status) {
     return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -215,9 +215,12 @@ static tri_status read_machine(lookup_function *lookup, const source *from, tri_
 }
 
 static tri_status read_rest(lookup_function *lookup, const source *from, tri_launch *out) {
-    static const names port = {"MASTER_PORT"}, fd = {"TRIDENT_FD"};
+    static const names port = {"MASTER_PORT"}, fd = {"TRIDENT_FD"}, socket = {"TRIDENT_SOCKET"};
     TRI_TRY(number_of(lookup, port, 1, 65535, 0, &out->port));
-    if (from->launcher == TRI_LAUNCHER_OWN) TRI_TRY(number_of(lookup, fd, 0, 1 << 20, -1, &out->fd));
+    if (from->launcher == TRI_LAUNCHER_OWN) {
+        TRI_TRY(number_of(lookup, fd, 0, 1 << 20, -1, &out->fd));
+        TRI_TRY(number_of(lookup, socket, 0, 1 << 20, -1, &out->socket));
+    }
     const char *host = lookup("MASTER_ADDR"), *name, *run = value_of(lookup, from->run, &name);
     if (host && strlen(host) >= sizeof out->host)
         return tri__fail(TRI_USAGE, "the environment's MASTER_ADDR is too long to be the name of a machine");
@@ -247,10 +250,11 @@ static int stronger(lookup_function *lookup, const source *a, const tri_launch *
 }
 
 tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out) {
-    const char *own = lookup("TRIDENT_FD");
-    int first = own && *own ? 0 : 1, last = own && *own ? 1 : SOURCES;
+    static const names own_names = {"TRIDENT_FD", "TRIDENT_SOCKET"};
+    const char *own_name, *own = value_of(lookup, own_names, &own_name);
+    int first = own ? 0 : 1, last = own ? 1 : SOURCES;
     const source *from = NULL;
-    tri_launch none = {.size = 1, .local_size = 1, .nodes = 1, .fd = -1};
+    tri_launch none = {.size = 1, .local_size = 1, .nodes = 1, .fd = -1, .socket = -1};
     *out = none;
     for (int i = first; i < last; i++) {
         tri_launch found = none;
@@ -272,7 +276,7 @@ tri_status tri__launch_detect(char *(*lookup)(const char *name), tri_launch *out
         if (second) *out = found, from = &sources[i];
     }
     if (!from && first == 0)
-        return tri__fail(TRI_USAGE, "the environment has TRIDENT_FD but not RANK and WORLD_SIZE; unset it");
+        return tri__fail(TRI_USAGE, "the environment has %s but not RANK and WORLD_SIZE; unset it", own_name);
     if (!from) return TRI_OK;
     out->mpi = find_mpi(lookup, from->launcher);
     out->slurm = from->launcher == TRI_LAUNCHER_SLURM || (from->launcher == TRI_LAUNCHER_MPICH && !in_batch(lookup));

@@ -9,7 +9,8 @@
 
 typedef enum tri_launcher {
     TRI_LAUNCHER_NONE,      /* one process, without a launcher */
-    TRI_LAUNCHER_OWN,       /* our supervisor: TRIDENT_FD holds the shared memory's descriptor */
+    TRI_LAUNCHER_OWN,       /* our supervisor: TRIDENT_FD holds the shared memory's descriptor, TRIDENT_SOCKET that of
+                               the socket on which the memory of later worlds comes */
     TRI_LAUNCHER_TORCHRUN,  /* RANK and WORLD_SIZE: torchrun, or set by hand */
     TRI_LAUNCHER_OPENMPI,
     TRI_LAUNCHER_MPICH,     /* PMI: MPICH, Intel MPI, MVAPICH */
@@ -28,7 +29,8 @@ typedef struct tri_launch {
     int rank, size;               /* in the world */
     int local, local_size;        /* on this machine; all ranks unless specified otherwise */
     int node, nodes;              /* this machine's number; number of machines */
-    int fd;                       /* TRIDENT_FD; -1 */
+    int fd;                       /* TRIDENT_FD; -1: none, so this rank waits on its socket for its first world */
+    int socket;                   /* TRIDENT_SOCKET, of a rank of an elastic run (comm/world/regroup.h); -1: none */
     int port;                     /* MASTER_PORT; by default torchrun's and Slurm's own rule; 0: none */
     int slurm;                    /* a Slurm step, whose --mpi says for which MPI it is */
     int batch;                    /* a Slurm batch script or salloc shell: no tasks have been started yet */

@@ -144,6 +144,7 @@ tri_status tri__world_leave(tri_world *world) {
     tri__helper_close(world->helper);
     release(world);
     if (world->owns_segment) tri__segment_close(&world->segment);
+    tri__segment_close(&world->before);
     *world = (tri_world){.kept = kept, .failed = world->failed};
     if (!kept) free(world);
     return status;
