@@ -47,7 +47,7 @@ static void train(int64_t from, int64_t to, tri_status run) {
     tri_json *facts = tri__json_pack("{s:s, s:{s:f, s:s, s:n, s:[s]}}", "version", "1", "config", "lr", 1e-3, "name",
                                      "two\nlines \xff", "unset", "list", "a");
     tri_sink sinks[2], tee;
-    assert_int_equal(tri__metrics_open(run_folder, &sinks[0]), TRI_OK);
+    assert_int_equal(tri__metrics_open(run_folder, 0, &sinks[0]), TRI_OK);
     assert_int_equal(tri__log_to_open(run_folder, asked, 2, &sinks[1]), TRI_OK);
     assert_int_equal(tri__tee_open(sinks, 2, &tee), TRI_OK);
     send(&tee, (tri_event){.kind = TRI_EVENT_START, .time = begun + (double)from, .step = from, .facts = facts});

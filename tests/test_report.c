@@ -40,7 +40,7 @@ static void metrics_lines(void **state) {
     tri_json *decision = tri__json_pack("{s:f, s:f}", "temperature", 1.5, "threshold", 0.25);
     tri_json *facts = tri__json_pack("{s:s, s:i, s:{s:f}}", "version", "0.1.0", "step", 9, "config", "lr", 1e-5);
     double time = 1700000000.125;
-    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open(folder, 0, &sink), TRI_OK);
     send(&sink,
          (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_WARN, .text = "a \"b\"\n\xff\xc3\xa9"});
     send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_INFO, .text = "not written"});
@@ -86,7 +86,7 @@ static void metrics_of_a_skipped_step(void **state) {
     tri_sink sink;
     tri_event event = train_event(1, 1700000000.125);
     event.grad_norm = INFINITY, event.loss_scale = 32768, event.skipped_steps = 1;
-    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open(folder, 0, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START});
     send(&sink, event);
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
@@ -101,19 +101,19 @@ static void metrics_resume(void **state) {
     tri_sink sink;
     write_text("metrics.jsonl", TRAIN_LINE("1", "0.01") "not json\n" TRAIN_LINE("2", "0.02") TRAIN_LINE("3", "0.03")
                                     TRAIN_LINE("4", "0.04") "{\"ts\":17");
-    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open(folder, 0, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000.125, .step = 2});
     send(&sink, train_event(3, 1700000000.125));
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
     assert_file("metrics.jsonl", TRAIN_LINE("1", "0.01") TRAIN_LINE("2", "0.02")
                 "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":2}\n" TRAIN_LINE("3", "0.03"));
     /* From the beginning: a new file. */
-    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open(folder, 0, &sink), TRI_OK);
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = 1700000000.125});
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
     assert_file("metrics.jsonl", "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0}\n");
     /* Opening alone leaves what is there. */
-    assert_int_equal(tri__metrics_open(folder, &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open(folder, 0, &sink), TRI_OK);
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
     assert_file("metrics.jsonl", "{\"ts\":1700000000.125,\"event\":\"start\",\"step\":0}\n");
     assert_int_equal(tri__metrics_close(&sink), TRI_OK); /* a zeroed sink */
@@ -123,7 +123,7 @@ static void metrics_unwritable(void **state) {
     (void)state;
     tri_sink sink;
     tri_event event = {.kind = TRI_EVENT_START};
-    assert_int_equal(tri__metrics_open("/nowhere/at/all", &sink), TRI_OK);
+    assert_int_equal(tri__metrics_open("/nowhere/at/all", 0, &sink), TRI_OK);
     assert_int_equal(sink.emit(sink.context, &event), TRI_IO);
     assert_int_equal(tri__metrics_close(&sink), TRI_OK);
 }

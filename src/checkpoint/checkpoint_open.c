@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
+#include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/manifest.h"
@@ -352,19 +353,49 @@ static tri_status open_whole(tri_checkpoint *checkpoint, const verifying *by) {
     return load_listed(checkpoint, "preprocessing.json", &checkpoint->preprocessing);
 }
 
-static tri_status open_folder(const char *path, const verifying *by, tri_checkpoint **out) {
-    *out = NULL;
+/* Of no tensors yet; NULL when out of memory. */
+static tri_checkpoint *make_empty(const char *path) {
     tri_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (!checkpoint) return NULL;
     checkpoint->path = strdup(path);
     checkpoint->tensors = tri__json_object();
     checkpoint->shards = tri__json_object();
     checkpoint->quantized_of = tri__json_object();
-    tri_status status = checkpoint->path && checkpoint->tensors && checkpoint->shards && checkpoint->quantized_of
-                            ? open_whole(checkpoint, by)
-                            : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    if (checkpoint->path && checkpoint->tensors && checkpoint->shards && checkpoint->quantized_of) return checkpoint;
+    tri__checkpoint_close(checkpoint);
+    return NULL;
+}
+
+static tri_status open_folder(const char *path, const verifying *by, tri_checkpoint **out) {
+    *out = NULL;
+    tri_checkpoint *checkpoint = make_empty(path);
+    if (!checkpoint) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    tri_status status = open_whole(checkpoint, by);
     if (status == TRI_OK) *out = checkpoint;
     else tri__checkpoint_close(checkpoint);
+    return status;
+}
+
+tri_status tri__checkpoint_assemble(const char *path, int64_t step, tri_json *manifest, tri_json *config,
+                                    tri_st_file *shards, const char *const *names, int n, tri_checkpoint **out) {
+    *out = NULL;
+    tri_checkpoint *c = make_empty(path);
+    tri_st_file *own = c ? calloc((size_t)n + 1, sizeof *own) : NULL;
+    int failed = !own;
+    for (int i = 0; i < n; i++) {
+        if (own) own[i] = shards[i];
+        else tri__st_close(&shards[i]);
+        failed = failed || tri__json_set_new(c->shards, names[i], tri__json_integer(i));
+    }
+    if (!c) {
+        tri__json_decref(manifest);
+        tri__json_decref(config);
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
+    }
+    c->step = step, c->manifest = manifest, c->config = config, c->shard = own, c->n_shards = own ? n : 0;
+    tri_status status = failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", path) : index_tensors(c);
+    if (status == TRI_OK) *out = c;
+    else tri__checkpoint_close(c);
     return status;
 }
 

@@ -3,8 +3,8 @@
  * a temporary folder, which the next prune removes. */
 #include "checkpoint/checkpoint.h"
 
-#include "base/arena.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -20,10 +20,8 @@ static tri_json *sizes_json(const int64_t *value, int n) {
     return list;
 }
 
-/* One row per logical tensor, one slice per piece. `stored`: the pieces as stored in `file`; hash: [n], of their
- * data. */
-static tri_status list_tensors(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33],
-                               int n, tri_json *tensors) {
+tri_status tri__tensor_rows(const char *file, const tri_piece *pieces, const tri_piece *stored, char (*hash)[33], int n,
+                            tri_json *tensors) {
     tri_json *slices_of = tri__json_object(); /* name -> list of slices, borrowed from the rows */
     int failed = slices_of == NULL;
     for (int i = 0; i < n && !failed; i++) {
@@ -38,37 +36,47 @@ static tri_status list_tensors(const char *file, const tri_piece *pieces, const 
             slices = tri__json_get(slices_of, piece->name);
         }
         tri_json *slice = tri__json_pack(
-            "{s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "file", file, "tensor", stored[i].name, "start",
+            "{s:s, s:s, s:o, s:o, s:I, s:I, s:s*}", "file", file, "tensor", stored[i].name, "start",
             sizes_json(piece->slice.start, piece->shape.n), "extent", sizes_json(piece->slice.extent, piece->shape.n),
-            "begin", (tri_json_int)piece->slice.begin, "end", (tri_json_int)piece->slice.end, "xxh3", hash[i]);
+            "begin", (tri_json_int)piece->slice.begin, "end", (tri_json_int)piece->slice.end, "xxh3",
+            hash ? hash[i] : NULL);
         failed |= tri__json_append_new(slices, slice);
     }
     tri__json_decref(slices_of);
     return failed ? tri__fail(TRI_RESOURCE, "out of memory for the manifest") : TRI_OK;
 }
 
-/* Whole tensors keep name and shape; a slice is stored flat as name@number. */
+size_t tri__stored_bytes(const tri_piece *pieces, int n) {
+    size_t names = 0;
+    for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
+    return (size_t)n * (sizeof(tri_piece) + 32) + names;
+}
+
+tri_piece *tri__stored_pieces(tri_arena *arena, const tri_piece *pieces, int n) {
+    tri_piece *stored = tri__arena_alloc(arena, (size_t)n * sizeof *stored);
+    for (int i = 0; i < n; i++) {
+        stored[i] = pieces[i];
+        if (tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape)) continue;
+        stored[i].name = tri__arena_print(arena, "%s@%d", pieces[i].name, i);
+        stored[i].shape = tri__shape_1d(pieces[i].slice.end - pieces[i].slice.begin);
+        stored[i].slice = tri__slice_whole(&stored[i].shape);
+    }
+    return stored;
+}
+
 static tri_status save_pieces(const char *folder, const char *file, const tri_piece *pieces, int n, tri_json *part) {
     char path[TRI_PATH_MAX];
     if (n == 0) return TRI_OK;
     TRI_TRY(tri__path_join(path, folder, file));
-    size_t names = 0;
-    for (int i = 0; i < n; i++) names += strlen(pieces[i].name) + 32;
     tri_arena arena;
-    TRI_TRY(tri__arena_open(&arena, (size_t)n * (sizeof(tri_piece) + 33 + 32) + names + 4096));
-    tri_piece *stored = tri__arena_alloc(&arena, (size_t)n * sizeof *stored);
-    for (int i = 0; i < n; i++) {
-        stored[i] = pieces[i];
-        if (tri__slice_is_whole(&pieces[i].slice, &pieces[i].shape)) continue;
-        stored[i].name = tri__arena_print(&arena, "%s@%d", pieces[i].name, i);
-        stored[i].shape = tri__shape_1d(pieces[i].slice.end - pieces[i].slice.begin);
-        stored[i].slice = tri__slice_whole(&stored[i].shape);
-    }
+    TRI_TRY(tri__arena_open(&arena, tri__stored_bytes(pieces, n) + (size_t)n * 33 + 4096));
+    tri_piece *stored = tri__stored_pieces(&arena, pieces, n);
     tri_json *metadata = tri__json_pack("{s:s}", "format", "pt");
     tri_st_written written = {.piece = tri__arena_alloc(&arena, (size_t)n * sizeof *written.piece)};
     tri_status status = metadata ? tri__st_write(path, stored, n, metadata, &written)
                                  : tri__fail(TRI_RESOURCE, "%s: out of memory", path);
-    if (status == TRI_OK) status = list_tensors(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors"));
+    if (status == TRI_OK)
+        status = tri__tensor_rows(file, pieces, stored, written.piece, n, tri__json_get(part, "tensors"));
     if (status == TRI_OK && tri__json_append_new(tri__json_get(part, "files"),
                                                  tri__json_pack("{s:s, s:I, s:s}", "name", file, "bytes",
                                                                 (tri_json_int)written.bytes, "xxh3", written.xxh3)))

@@ -132,6 +132,9 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     const tri_json *ranks = tri__json_get(facts, "ranks");
     int beside = tri__json_size(ranks) == 1 && !serves;
     TRI_TRY(beside ? print_rank(cli, tri__json_at(ranks, 0), tri__json_get(facts, "infer")) : print_ranks(cli, ranks));
+    if (tri__json_get(facts, "kept_bytes"))
+        fprintf(cli->out, "\nkept state  %s on all ranks together, in shared memory, for --replicate-state\n",
+                tri__text_bytes((double)whole(facts, "kept_bytes"), count[0]));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",

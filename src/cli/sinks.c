@@ -93,7 +93,7 @@ enum { WATCH, METRICS, TFEVENTS, LOG_TO, TRACE, PROFILE_FILE, VALIDATION, SUMMAR
 static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w, tri_sink sinks[static SINKS]) {
     const char *folder = settings->output_dir;
     sinks[WATCH] = (tri_sink){watch_emit, w};
-    TRI_TRY(tri__metrics_open(folder, &sinks[METRICS]));
+    TRI_TRY(tri__metrics_open(folder, settings->elastic, &sinks[METRICS]));
     TRI_TRY(tri__tfevents_open(folder, &sinks[TFEVENTS]));
     TRI_TRY(tri__log_to_open(folder, settings->log_to.at, settings->log_to.n, &sinks[LOG_TO]));
     TRI_TRY(tri__trace_open(folder, &sinks[TRACE]));
@@ -124,6 +124,10 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri_status log_to = tri__log_to_close(&sinks[LOG_TO], status), tfevents = tri__tfevents_close(&sinks[TFEVENTS]);
     tri_status metrics = tri__metrics_close(&sinks[METRICS]);
     return metrics != TRI_OK ? metrics : tfevents != TRI_OK ? tfevents : log_to;
+}
+
+int tri__goes_on(const tri_settings *settings, const tri_world *world) {
+    return settings->elastic && world && (world->failed != TRI_OK || world->regroups);
 }
 
 /* Ranks other than the first write only their profile and trace. */
@@ -159,7 +163,8 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     if (status == TRI_OK) status = tri__run_train(settings, world, &tee, cli->stop);
     tri__tee_close(&tee);
     status = close_all(sinks, status);
-    if (status != TRI_OK && status != TRI_STOPPED && w.started) write_error(&w, status);
-    if (w.started && !settings->no_report) tri__report_write(cli, settings->output_dir);
+    int goes_on = tri__goes_on(settings, world);
+    if (status != TRI_OK && status != TRI_STOPPED && w.started && !goes_on) write_error(&w, status);
+    if (w.started && !settings->no_report && !goes_on) tri__report_write(cli, settings->output_dir);
     return status;
 }

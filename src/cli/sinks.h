@@ -16,6 +16,9 @@ typedef struct tri_outcome {
 } tri_outcome;
 void tri__outcome_free(tri_outcome *outcome);
 
+/* Whether the run, which has ended in this world, may go on in another: a rank failed, or others join. */
+int tri__goes_on(const tri_settings *settings, const tri_world *world);
+
 /* Trains with every sink: progress, metrics, tfevents, traces, summary. A run that fails after its start leaves
  * error.json. `world`: this rank's world; NULL: a single process. */
 tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri_world *world, tri_outcome *outcome);

@@ -6,11 +6,13 @@
 #include "cli/signals.h"
 #include "cli/sinks.h"
 #include "cli/trainings.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/folders.h"
 #include "engine/best.h"
 #include "engine/files.h"
 #include "report/sinks.h"
+#include "settings/elastic.h"
 #include "settings/forms.h"
 #include "study/study.h"
 #include "train/run.h"
@@ -106,13 +108,59 @@ static tri_status print_end(FILE *out, const tri_settings *settings, const tri_o
     return print_hint(out, settings, elsewhere ? outcome->checkpoint : settings->output_dir);
 }
 
+/* The settings for a world: as asked, or with the mesh of one that was regrouped. */
+static tri_settings settings_of(const tri_settings *asked, const tri_world *world) {
+    const tri_control *control = world ? world->segment.control : NULL;
+    if (!control || !control->stages) return *asked;
+    return tri__elastic_settings(asked, control->stages, control->replicas);
+}
+
+/* A run that goes on does so from what it has committed, whatever the command line says about resuming. */
+static tri_status resume_committed(tri_settings *asked, const tri_world *world) {
+    if (!atomic_load(&world->segment.control->committed) || !strcmp(asked->resume, "auto")) return TRI_OK;
+    char *copy = strdup("auto");
+    if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
+    free(asked->resume);
+    asked->resume = copy;
+    return TRI_OK;
+}
+
+/* When the world failed; now, if it did not. */
+static double failed_at(const tri_world *world) {
+    tri_failure failure;
+    return world->failed != TRI_OK && tri__control_failure(world->segment.control, &failure) ? failure.time
+                                                                                             : tri__clock();
+}
+
+/* In one world after another, as long as ranks die or join. */
+static tri_status train_on(tri_cli *cli, tri_settings *asked, const tri_launch *launch, tri_world **world,
+                           tri_outcome *outcome) {
+    tri_status status;
+    int again;
+    do {
+        const tri_settings settings = settings_of(asked, *world);
+        again = 0;
+        status = tri__train_with_sinks(cli, &settings, *world, outcome);
+        if (!tri__goes_on(asked, *world)) continue;
+        double since = failed_at(*world);
+        status = tri__launch_regroup(cli, launch, status, world, &again);
+        if (again) {
+            (*world)->since = since;
+            TRI_TRY(resume_committed(asked, *world));
+        }
+    } while (again);
+    return status;
+}
+
 /* As one rank of several, or alone. */
 static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
     tri_world *world;
     tri_outcome outcome = {0};
     TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
-    tri_status status = tri__train_with_sinks(cli, settings, world, &outcome);
-    if (status == TRI_OK && (!world || tri_world_rank(world) == 0)) status = print_end(cli->out, settings, &outcome);
+    int alone = !world; /* later NULL means that the last world had no place for this rank */
+    tri_status status = train_on(cli, settings, launch, &world, &outcome);
+    int speaks = alone || (world && tri_world_rank(world) == 0);
+    if (status == TRI_OK && speaks) status = print_end(cli->out, settings, &outcome);
     tri__outcome_free(&outcome);
     return tri__launch_leave(cli, launch, world, status);
 }

@@ -36,6 +36,19 @@ int64_t tri__room_most(const tri_programs *all, tri_room_shares by) {
     return most;
 }
 
+int64_t tri__kept_bytes(const tri_engine *engine) {
+    const tri_planned *p = &engine->plan.train;
+    int64_t elements = engine->model.n_elements, trained = tri__model_trained(&engine->model);
+    for (int i = 0; i < p->n_states; i++)
+        if (!p->state[i].each.n) elements += trained * (p->state[i].scope == TRI_STATE_SHARED ? 1 : p->state[i].copies);
+    return 2 * elements * (int64_t)sizeof(float);
+}
+
+/* On the machine that keeps most: each rank keeps as much as any other, or less. */
+static int64_t kept_here(const tri_settings *settings, const tri_engine *engine, int world, int here) {
+    return settings->replicate_state ? tri__kept_bytes(engine) / world * here : 0;
+}
+
 typedef struct layout {
     tri_plan_in in;
     int train;
@@ -122,5 +135,6 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     if (!device || device->async) by.memories = limit ? here : device->count(); /* a limit is per GPU, one a rank */
     if (by.memories > by.here) by.memories = by.here;
     int64_t need = tri__room_most(all, by);
+    if (!device || !device->async) need += kept_here(settings, engine, all->world, here);
     return need <= have ? TRI_OK : refuse(engine, by, need, have, limit > 0);
 }

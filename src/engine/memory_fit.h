@@ -13,6 +13,9 @@ typedef struct tri_room_shares {
 } tri_room_shares;
 /* Bytes needed of the memory that needs most. */
 int64_t tri__room_most(const tri_programs *all, tri_room_shares by);
+/* Bytes of state that all ranks together keep in shared memory with --replicate-state: two copies of weights and
+ * optimizer state. Not of the texts beside them. */
+int64_t tri__kept_bytes(const tri_engine *engine);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in

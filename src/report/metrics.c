@@ -22,6 +22,7 @@ typedef struct metrics {
     char *text;
     size_t size;
     double flushed;     /* tri__clock() of the last flush */
+    int eager;          /* 1: after each line, which then survives this process */
 } metrics;
 
 static void put_key(FILE *out, const char *key) { fprintf(out, ",\"%s\":", key); }
@@ -140,14 +141,14 @@ static tri_status drop_later(const char *path, int64_t step) {
 }
 
 /* Creates the file, or reopens it to append, and adds the lines from before START. */
-static tri_status start(metrics *m, int64_t step) {
+static tri_status start(metrics *m, int64_t step, int again) {
     if (m->file) return TRI_OK;
     tri_kind kind;
     int fd;
     TRI_TRY(tri__file_check_own(m->path));
     TRI_TRY(tri__path_kind(m->path, &kind));
     int resumed = step > 0 && kind == TRI_KIND_FILE;
-    if (resumed) TRI_TRY(drop_later(m->path, step));
+    if (resumed) TRI_TRY(drop_later(m->path, again ? step - 1 : step));
     TRI_TRY(tri__file_own(m->path, resumed ? TRI_OWN_APPEND : TRI_OWN_FRESH, &fd));
     m->file = tri__stream_open(fd, resumed ? "a" : "w");
     if (!m->file) {
@@ -173,6 +174,11 @@ tri_status tri__metrics_line(FILE *out, const tri_event *event) {
     case TRI_EVENT_START:
         begin_line(out, event, "start");
         TRI_TRY(put_facts(out, event->facts));
+        break;
+    case TRI_EVENT_REGROUP:
+        begin_line(out, event, "regroup");
+        put_integer(out, "ranks", event->world);
+        put_field(out, "seconds", event->seconds);
         break;
     case TRI_EVENT_TRAIN:
         begin_line(out, event, "train");
@@ -205,16 +211,16 @@ tri_status tri__metrics_line(FILE *out, const tri_event *event) {
 
 static tri_status emit(void *context, const tri_event *event) {
     metrics *m = context;
-    if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step));
+    if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step, event->again));
     TRI_TRY(tri__metrics_line(m->file ? m->file : m->early, event));
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
-    return m->file && (commits || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
+    return m->file && (commits || m->eager || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
 }
 
-tri_status tri__metrics_open(const char *folder, tri_sink *sink) {
+tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink) {
     *sink = (tri_sink){0};
     metrics *m = calloc(1, sizeof *m);
-    if (m) m->early = open_memstream(&m->text, &m->size);
+    if (m) m->eager = eager, m->early = open_memstream(&m->text, &m->size);
     if (!m || !m->early) {
         free(m);
         return tri__fail(TRI_RESOURCE, "no memory for metrics");

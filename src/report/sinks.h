@@ -14,8 +14,8 @@ tri_status tri__tee_open(const tri_sink *sinks, int n, tri_sink *sink);
 void tri__tee_close(tri_sink *sink);
 
 /* metrics.jsonl in the folder: one flat object per line. Flushed at checkpoints, epochs, the end, and every 2
- * seconds. */
-tri_status tri__metrics_open(const char *folder, tri_sink *sink);
+ * seconds; eager: after each line, so that it survives this process. */
+tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink);
 tri_status tri__metrics_close(tri_sink *sink);
 /* The event's line, if it has one. */
 tri_status tri__metrics_line(FILE *out, const tri_event *event);

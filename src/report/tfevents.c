@@ -180,7 +180,7 @@ static tri_status start(tfevents *t, const tri_event *event) {
     if (event->step > 0) { /* resumed: makes TensorBoard discard later steps of earlier files */
         tri_buffer session = {0};
         tri__proto_integer(&session, SESSION_STATUS, SESSION_START);
-        m = new_event(event->time, event->step + 1);
+        m = new_event(event->time, event->step + !event->again);
         tri__proto_message(&m, TRI_EVENT_FIELD_SESSION, &session);
         write_record(t, &m);
     }

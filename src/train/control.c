@@ -5,7 +5,16 @@
 
 #include <math.h>
 
-static int is_asked(const tri_session *s) { return tri__stop_asked(s->stop, s->place.world, s->longest); }
+/* Ranks wait to join: all ranks leave after a step, to go on together. Not where that would lose steps. */
+static int is_joined(const tri_session *s) {
+    const tri_world *world = s->place.world;
+    int saves = s->settings->save_every || s->settings->save_steps;
+    return world && atomic_load_explicit(&world->segment.control->regroup, memory_order_relaxed) && (s->kept || saves);
+}
+
+static int is_asked(const tri_session *s) {
+    return tri__stop_asked(s->stop, s->place.world, s->longest) || is_joined(s);
+}
 
 void tri__session_tell_from_now(tri_session *s) {
     tri_world *world = s->place.world;
@@ -55,6 +64,14 @@ void tri__session_hear(tri_session *s) {
 }
 
 int tri__session_stopping(const tri_session *s) { return s->control < 0 ? is_asked(s) : s->stopping; }
+
+tri_status tri__session_ends(tri_session *s, int *ends) {
+    int32_t asked = tri__stop_asked(s->stop, s->place.world, s->longest), any = asked;
+    if (s->place.world)
+        TRI_TRY(tri_all_reduce(tri_group_world(s->place.world), &asked, &any, 1, TRI_I32, TRI_MAX));
+    *ends = any;
+    return TRI_OK;
+}
 
 /* Exchanges only the stop flag; figures wait for their step. */
 tri_status tri__session_ask(tri_session *s, int *stopping) {

@@ -10,6 +10,7 @@
 
 typedef enum tri_event_kind {
     TRI_EVENT_START,       /* the run is planned and about to begin */
+    TRI_EVENT_REGROUP,     /* after START: the run goes on with the ranks that are left, or with more */
     TRI_EVENT_TRAIN,       /* a step was taken */
     TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
@@ -77,7 +78,7 @@ typedef struct tri_event {
     const int32_t *labels;         /* [valid->rows] */
     const tri_json *decision;      /* fitted to them (engine/decision.h); NULL: none */
     const int64_t *rows;           /* [valid->rows] of the table, from 0; NULL: validation has all of it */
-    double seconds;                /* EPOCH, END */
+    double seconds;                /* EPOCH, END; REGROUP: since the world before failed or was left */
     int best;                      /* EPOCH: the best so far */
     const char *best_by;           /* EPOCH: the figure that decides; NULL: the loss */
     /* MESSAGE */
@@ -86,6 +87,7 @@ typedef struct tri_event {
     /* START, END, UNCHANGED, PROFILE: facts as an object, borrowed: version, argv, config, plan, seeds / summary / the
      * existing summary / the profile */
     const tri_json *facts;
+    int again;                     /* START: 1: the events of this very step come again */
     /* PROFILE */
     const tri_span *spans;
     int64_t n_spans;

@@ -72,9 +72,15 @@ static tri_status emit_start(loop *l) {
     if (predicted) tri__json_set_new(facts, "prediction", predicted);
     tri_json *bad = bad_rows_json(s);
     if (bad) tri__json_set_new(facts, "bad_rows", bad);
-    tri_event event = {
-        .kind = TRI_EVENT_START, .facts = facts, .epochs = s->settings->epochs, .mem_bytes = tri__exec_bytes(e->exec)};
+    tri_event event = {.kind = TRI_EVENT_START,
+                       .facts = facts,
+                       .epochs = s->settings->epochs,
+                       .mem_bytes = tri__exec_bytes(e->exec),
+                       .again = s->pending};
     tri_status status = tri__session_emit(s, &event);
+    const tri_world *world = s->place.world;
+    if (status == TRI_OK && world && world->since > 0)
+        status = tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_REGROUP, .seconds = tri__clock() - world->since});
     tri__json_decref(facts);
     return status;
 }
@@ -261,9 +267,20 @@ static tri_status one_step(loop *l) {
     tri_aside aside = tri__session_step_aside(s);
     TRI_TRY(finish_save(l, 0));
     TRI_TRY(end_step(l));
+    TRI_TRY(tri__session_keep_done(s));
     tri__session_step_back(s, &aside);
     s->longest = fmax(s->longest, tri__clock() - begin);
     return TRI_OK;
+}
+
+/* The last step is in the state that the run goes on from, and its end is not. */
+static tri_status end_again(loop *l) {
+    tri_session *s = l->s;
+    int due = s->at.step % s->settings->log_every == 0 || s->at.step == s->steps;
+    if (due) TRI_TRY(emit_step(l, 0));
+    TRI_TRY(end_step(l));
+    s->pending = 0;
+    return tri__session_keep_done(s);
 }
 
 /* A run can stop during a long validation, which is repeated when the run continues. */
@@ -285,6 +302,20 @@ static tri_status stop_here(loop *l) {
                      off             ? "nothing is saved, since --save-every is 0"
                      : !s->at.step   ? "nothing was trained yet; run again to begin"
                                      : "its state is saved; run again to continue");
+}
+
+/* Ranks wait to join: what is not kept in memory is saved, and all leave. */
+static tri_status regroup(loop *l) {
+    tri_session *s = l->s;
+    if (!s->kept && s->at.step != l->first_step) TRI_TRY(save_last(l));
+    s->place.world->regroups = 1;
+    return tri__fail(TRI_STOPPED, "ranks join at step %lld", (long long)s->at.step);
+}
+
+static tri_status leave(loop *l) {
+    int ends;
+    TRI_TRY(tri__session_ends(l->s, &ends));
+    return ends ? stop_here(l) : regroup(l);
 }
 
 /* Numbers are not finite: the weights are still those of the last good step, and are saved unless checkpoints are
@@ -397,7 +428,7 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
 /* The run is over, but its summary was not written. */
 static tri_status catch_up(loop *l) {
     tri_session *s = l->s;
-    l->saved_step = s->at.step;
+    if (s->from[0]) l->saved_step = s->at.step;
     memcpy(l->saved, s->from, sizeof l->saved);
     if (!s->valid) return TRI_OK;
     TRI_TRY(tri__session_scores(s, &l->valid, NULL));
@@ -428,25 +459,26 @@ static tri_status end_run(loop *l) {
 static tri_status run(loop *l) {
     tri_session *s = l->s;
     int more, ended, stop;
-    TRI_TRY(look_for_end(s, &ended));
+    if (!s->pending) TRI_TRY(look_for_end(s, &ended));
+    else ended = 0;
     if (ended) return TRI_OK;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
     TRI_TRY(tri__stage_clock_open(&l->clock, s));
     TRI_TRY(tri__peak_find(s->settings, &s->engine, &l->peak));
     TRI_TRY(emit_start(l));
     l->epoch_begin = tri__clock();
-    if (tri__session_is_over(s) && !s->at.open_epoch) TRI_TRY(catch_up(l));
+    if (tri__session_is_over(s) && !s->at.open_epoch && !s->pending) TRI_TRY(catch_up(l));
     l->first_step = s->at.step;
     s->engine.between = look_for_stop, s->engine.between_context = l;
-    tri_status status = s->at.open_epoch ? end_step(l) : TRI_OK;
+    tri_status status = s->pending ? end_again(l) : s->at.open_epoch ? end_step(l) : TRI_OK;
     if (status == TRI_OK) TRI_TRY(tri__session_ask(s, &stop)); /* no update has exchanged it yet */
     while (status == TRI_OK && !tri__session_is_over(s)) {
-        if (tri__session_stopping(s)) return stop_here(l);
+        if (tri__session_stopping(s)) return leave(l);
         TRI_TRY(tri_next_batch(s, &more));
         if (!more) break;
         status = one_step(l);
     }
-    if (status == TRI_STOPPED) return stop_here(l);
+    if (status == TRI_STOPPED) return leave(l);
     if (status != TRI_OK) return keep_last_good(l, status);
     return end_run(l);
 }

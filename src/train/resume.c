@@ -192,8 +192,14 @@ static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint
     if (tri__json_get(tri__checkpoint_state(checkpoint), "decision") && !s->decision)
         return tri__fail(TRI_RESOURCE, "out of memory");
     TRI_TRY(take_kinds(s, checkpoint));
-    TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     s->resumed = 1;
+    return TRI_OK;
+}
+
+static tri_status continue_from_folder(tri_session *s, const tri_checkpoint *checkpoint) {
+    TRI_TRY(continue_from(s, checkpoint));
+    if (tri__checkpoint_is_export(checkpoint)) return TRI_OK;
+    TRI_TRY(tri__path_join(s->from, "", tri__checkpoint_path(checkpoint)));
     tri__say(&s->log, TRI_LOG_INFO, "continuing from %s at step %lld", tri__checkpoint_path(checkpoint),
              (long long)s->at.step);
     return TRI_OK;
@@ -305,7 +311,7 @@ static tri_status try_all(tri_session *s, const candidates *c) {
         else TRI_TRY(tri__checkpoint_name(path, c->folder, c->steps[i], ""));
         TRI_TRY(open_together(s, path, &checkpoint, &verdict, words));
         if (verdict == TRI_OK) {
-            tri_status status = continue_from(s, checkpoint);
+            tri_status status = continue_from_folder(s, checkpoint);
             tri__checkpoint_close(checkpoint);
             return status;
         }
@@ -328,9 +334,27 @@ static tri_status mend_mark(const tri_session *s) {
     return marked == s->at.step ? TRI_OK : tri__checkpoint_mark_best(s->settings->output_dir, s->at.step);
 }
 
+/* What ranks kept in memory is newer than any checkpoint. *found: there is such state. */
+static tri_status resume_kept(tri_session *s, int *found) {
+    tri_checkpoint *kept;
+    TRI_TRY(tri__session_kept(s, &kept));
+    *found = kept != NULL;
+    if (!kept) return TRI_OK;
+    tri_status status = continue_from(s, kept);
+    if (status == TRI_OK) tri__session_take_kept(s, tri__checkpoint_state(kept));
+    tri__checkpoint_close(kept);
+    TRI_TRY(status);
+    tri__say(&s->log, TRI_LOG_INFO, "going on with %d ranks at step %lld, from the state that ranks kept",
+             tri__mesh_world(&s->place.mesh), (long long)s->at.step);
+    return TRI_OK;
+}
+
 tri_status tri__session_resume(tri_session *s) {
     const char *resume = s->settings->resume;
     candidates c = {0};
+    int found;
+    TRI_TRY(resume_kept(s, &found));
+    if (found) return TRI_OK;
     if (strcmp(resume, "never") == 0) return TRI_OK;
     tri_status status = share(s, &c);
     if (status == TRI_OK && c.status == TRI_OK) {

@@ -35,7 +35,7 @@ static tri_json *rate_json(const tri_session *s) {
 }
 
 /* The position is in samples, so that it is the same for any split of the batch. */
-static tri_json *state_json(const tri_session *s) {
+tri_json *tri__session_state(const tri_session *s) {
     char data[24];
     const tri_settings *set = s->settings;
     int64_t each = set->batch_asked ? set->batch_asked : set->batch_size;
@@ -55,7 +55,6 @@ static tri_json *state_json(const tri_session *s) {
     if (state && s->at.averaged) tri__json_set_new(state, "averaged_epochs", tri__json_integer(s->at.averaged));
     if (state && s->decision) tri__json_set_new(state, "decision", tri__json_deep_copy(s->decision));
     if (state && s->parts) tri__json_set_new(state, "split", tri__json_deep_copy(s->parts));
-    if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
     if (state && s->at.step && isfinite(s->last.loss))
         tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));
     if (state && s->engine.plan.train.scale >= 0)
@@ -71,6 +70,12 @@ static tri_json *state_json(const tri_session *s) {
     if (state && s->at.skipped_variance != s->at.skipped)
         tri__json_set_new(tri__json_get(state, "loss_scale"), "skipped_variance",
                           tri__json_integer(s->at.skipped_variance));
+    return state;
+}
+
+static tri_json *saved_state(const tri_session *s) {
+    tri_json *state = tri__session_state(s);
+    if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
     return state;
 }
 
@@ -105,7 +110,7 @@ tri_status tri__session_save_begin(tri_session *s) {
                           .best = best,
                           .config = tri__session_recorded(s),
                           .preprocessing = tri__preprocess_json(s->preprocess),
-                          .state = state_json(s),
+                          .state = saved_state(s),
                           .extras = tri__assets_save,
                           .context = &s->assets};
     if (what.config && what.preprocessing && what.state) return tri__saver_begin(s->saver, &what);

@@ -215,9 +215,11 @@ static tri_status open_all(tri_session *s) {
     if (s->lead) TRI_TRY(tri__folder_lock(s->settings->output_dir, s->stop, &s->lock));
     TRI_TRY(open_engine(s));
     TRI_TRY(tri__session_open_saver(s));
+    TRI_TRY(tri__session_keep_open(s));
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     TRI_TRY(tri__engine_upload(&s->engine));
+    if (s->place.world) tri__segment_close(&s->place.world->before); /* its state is in the engine now */
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
     if (s->lead && !tri__session_is_over(s)) { /* before the loader, which then has the sampler */
@@ -514,6 +516,7 @@ static tri_status update(tri_session *s) {
     s->last.step = s->at.step;
     s->last.epoch = (double)s->at.step / (double)s->batches;
     s->batch = NULL;
+    TRI_TRY(tri__session_keep(s));
     int64_t every = set->check_replicas;
     return every && s->at.step % every == 0 ? tri__session_compare_replicas(s) : TRI_OK;
 }

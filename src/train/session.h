@@ -60,6 +60,9 @@ struct tri_session {
                                            lead, unless the run was resumed */
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
     tri_saver *saver;
+    void *kept;                       /* this rank's area of kept state (checkpoint/memory.h); NULL: none is kept */
+    int pending;                      /* 1: it goes on from kept state, and the last step's end (its event, validation,
+                                         checkpoint) is to be done again */
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
@@ -129,6 +132,10 @@ int tri__session_stopping(const tri_session *session);
 /* The same without an update: by an exchange now. Every rank calls it. */
 tri_status tri__session_ask(tri_session *session, int *stopping);
 
+/* Once it should: whether it ends, rather than going on in a new world with ranks that wait to join. Every rank calls
+ * it. */
+tri_status tri__session_ends(tri_session *session, int *ends);
+
 /* average.c: how far averaged weights go towards those of the step that is taken next; 0 without averages, or for an
  * exponential average of this decay in its n-th update. `taken`: counts the step once it is taken, before the position
  * moves on. `fits`: whether the run has as many epochs. */
@@ -151,6 +158,18 @@ tri_status tri__session_save_advance(tri_session *session, int wait, tri_saved *
 tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_MAX]);
 /* Program, architecture, BLAS and compiler: two builds with the same text round alike. */
 const char *tri__build_text(void);
+
+/* keep.c: with --replicate-state the state of each step is in shared memory. `open`: once memory is bound; `keep`:
+ * after an update; `done`: once the step's end is done too. */
+tri_status tri__session_keep_open(tri_session *session);
+tri_status tri__session_keep(tri_session *session);
+tri_status tri__session_keep_done(tri_session *session);
+/* The state that the ranks of an earlier world kept, as a checkpoint; *out NULL: there is none. */
+tri_status tri__session_kept(const tri_session *session, tri_checkpoint **out);
+/* After its position was taken: whether the end of its last step is pending, and that step's figures. */
+void tri__session_take_kept(tri_session *session, const tri_json *state);
+/* What a checkpoint records of the run besides tensors, but for its rows; NULL when out of memory. */
+tri_json *tri__session_state(const tri_session *session);
 
 /* replicas.c: ranks that hold the same weights compare them; TRI_DISAGREE naming the rank that differs. Every rank
  * calls it. */

@@ -40,6 +40,8 @@ struct tri_world {
     double wait_seconds;     /* in waits so far */
     double idle_seconds;     /* of these, without work */
     tri_status failed;       /* this rank's status of the first failure; TRI_OK */
+    int regroups;            /* 1: all ranks agreed to leave it in order, and to go on in the next */
+    double since;            /* tri__clock() when the world before failed or was left; 0: there was none */
     int generation;          /* worlds that the run had before this one (regroup.h) */
     tri_segment before;      /* of a regrouped world: memory of an earlier one, whose ranks kept the state that the run
                                 goes on with (kept.h); base NULL: none. Closed with the world, or before */

@@ -1,0 +1,40 @@
+/* memory.h - a checkpoint in shared memory: each rank has an area with two copies of its pieces, in turn those of the
+ * last step and of the one before (comm/world/kept.h says of which). What one mesh wrote any other reads, as from a
+ * folder.
+ *
+ *   head | table: the rows of a manifest, as text | state: 2 copies x 2 texts | data: 2 copies
+ *
+ * A copy has two texts of its state, so that one can be replaced while the other is in force. */
+#ifndef TRI_CHECKPOINT_MEMORY_H
+#define TRI_CHECKPOINT_MEMORY_H
+
+#include "checkpoint/checkpoint.h"
+
+/* What a rank keeps; borrowed. */
+typedef struct tri_memory_pieces {
+    const tri_piece *weights, *optimizer;
+    int n_weights, n_optimizer;
+} tri_memory_pieces;
+
+/* Where an area lies in a shared file. */
+typedef struct tri_memory_area {
+    const void *base; /* mapped */
+    size_t bytes;
+    uint64_t at;      /* in the file */
+} tri_memory_area;
+
+/* Bytes of an area for these pieces, and of their data alone. TRI_RESOURCE when out of memory. */
+tri_status tri__memory_size(int rank, const tri_memory_pieces *pieces, size_t *bytes);
+/* Writes head and table into a zeroed area of that size. */
+tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memory_pieces *pieces);
+/* Copies the data of the pieces that the area was formatted for to copy 0 or 1, by `threads` threads. */
+void tri__memory_copy(void *area, int copy, const tri_memory_pieces *pieces, int threads);
+/* The state of that copy, as a manifest has it: in force when this returns. TRI_RESOURCE when its text has no room. */
+tri_status tri__memory_state(void *area, int copy, const tri_json *state);
+
+/* Opens a copy of all n areas, whose state is in the first, as a checkpoint of `step`. fd: the file; config: as of a
+ * checkpoint; taken over. TRI_DATA if an area is not as it should be. */
+tri_status tri__memory_open(int fd, const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
+                            tri_checkpoint **out);
+
+#endif

@@ -1,0 +1,90 @@
+/* keep.c - the state of each step in shared memory (--replicate-state): what every rank would write to a checkpoint,
+ * and the run's position, so that the ranks that are left after a death, or others, go on at the step that was
+ * interrupted.
+ *
+ * A step is committed when all ranks have kept it: until then the state of the step before is whole, after it this one
+ * is, and no mixture of both is ever read. */
+#include "checkpoint/memory.h"
+#include "comm/world/kept.h"
+#include "train/session.h"
+
+#include <stdlib.h>
+
+static tri_memory_pieces pieces_of(const tri_engine *e) {
+    return (tri_memory_pieces){.weights = e->saved_weights,
+                               .optimizer = e->saved_optimizer,
+                               .n_weights = e->n_saved_weights,
+                               .n_optimizer = e->n_saved_optimizer};
+}
+
+tri_status tri__session_keep_open(tri_session *s) {
+    tri_world *world = s->place.world;
+    size_t bytes;
+    if (!s->settings->replicate_state || !world) return TRI_OK;
+    const tri_memory_pieces pieces = pieces_of(&s->engine);
+    TRI_TRY(tri__memory_size(world->rank, &pieces, &bytes));
+    TRI_TRY(tri_heap_alloc(world, bytes, &s->kept));
+    TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &pieces));
+    tri__kept_place(world, s->kept, bytes);
+    return TRI_OK;
+}
+
+/* done: whether the step's end is done. */
+static tri_status keep_state(const tri_session *s, int done) {
+    const tri_step *last = &s->last;
+    tri_json *state = tri__session_state(s);
+    tri_json *kept = tri__json_pack("{s:b, s:f, s:f, s:I, s:I, s:f}", "done", done, "learning_rate",
+                                    last->learning_rate, "grad_norm", last->grad_norm, "samples",
+                                    (tri_json_int)last->samples, "tokens", (tri_json_int)last->tokens, "flops",
+                                    last->flops);
+    tri_status status = state && kept && !tri__json_set_new(state, "kept", kept)
+                            ? tri__memory_state(s->kept, (int)(s->at.step & 1), state)
+                            : tri__fail(TRI_RESOURCE, "out of memory for the state of a step");
+    tri__json_decref(state);
+    return status;
+}
+
+tri_status tri__session_keep(tri_session *s) {
+    if (!s->kept) return TRI_OK;
+    const tri_memory_pieces pieces = pieces_of(&s->engine);
+    TRI_TRY(tri__engine_fetch(&s->engine));
+    tri__kept_begin(s->place.world, s->at.step);
+    if (s->lead) TRI_TRY(keep_state(s, 0));
+    tri__memory_copy(s->kept, (int)(s->at.step & 1), &pieces, s->engine.threads);
+    tri__kept_end(s->place.world, s->at.step);
+    return TRI_OK;
+}
+
+tri_status tri__session_keep_done(tri_session *s) { return s->kept && s->lead ? keep_state(s, 1) : TRI_OK; }
+
+tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
+    const tri_segment *before = s->place.world ? &s->place.world->before : NULL;
+    *out = NULL;
+    if (!before || !before->base) return TRI_OK;
+    int64_t step = tri__kept_step(before);
+    if (step < 0) return TRI_OK;
+    tri_memory_area *areas = calloc((size_t)before->n, sizeof *areas);
+    tri_json *config = tri__session_recorded(s);
+    tri_status status = areas && config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    for (int i = 0; i < before->n && status == TRI_OK; i++) {
+        areas[i].base = tri__kept_area(before, i, &areas[i].bytes);
+        if (!areas[i].base) status = tri__fail(TRI_INTERNAL, "rank %d kept no state", i);
+        else areas[i].at = (uint64_t)((const char *)areas[i].base - before->base);
+    }
+    if (status == TRI_OK)
+        status = tri__memory_open(before->fd, areas, before->n, (int)(step & 1), step, config, out);
+    else tri__json_decref(config);
+    free(areas);
+    return status;
+}
+
+void tri__session_take_kept(tri_session *s, const tri_json *state) {
+    const tri_json *kept = tri__json_get(state, "kept");
+    s->pending = kept && !tri__json_is_true(tri__json_get(kept, "done"));
+    s->last.step = s->at.step;
+    s->last.learning_rate = tri__json_number_value(tri__json_get(kept, "learning_rate"));
+    s->last.grad_norm = tri__json_number_value(tri__json_get(kept, "grad_norm"));
+    s->last.samples = tri__json_integer_value(tri__json_get(kept, "samples"));
+    s->last.tokens = tri__json_integer_value(tri__json_get(kept, "tokens"));
+    s->last.flops = tri__json_number_value(tri__json_get(kept, "flops"));
+}
