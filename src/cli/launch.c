@@ -355,7 +355,7 @@ tri_status tri__launch_regroup(tri_cli *cli, const tri_launch *launch, tri_statu
     tri_world *old = *world;
     tri_words words;
     *world = NULL, *again = 0;
-    if (!old || launch->socket < 0 || (status != TRI_OK && old->failed != status))
+    if (!old || launch->socket < 0 || (status != TRI_OK && old->failed != status && !old->regroups))
         return tri__launch_leave(cli, launch, old, status);
     double seconds = meet_seconds(old->segment.control->progress_timeout);
     tri__words_keep(&words);

@@ -157,7 +157,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     tri_world *world;
     tri_outcome outcome = {0};
     TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
-    int alone = !world; /* later NULL means that the last world had no place for this rank */
+    int alone = launch->launcher == TRI_LAUNCHER_NONE;
+    if (!world && !alone) return TRI_OK; /* it was started to join, and the run ended before */
     tri_status status = train_on(cli, settings, launch, &world, &outcome);
     int speaks = alone || (world && tri_world_rank(world) == 0);
     if (status == TRI_OK && speaks) status = print_end(cli->out, settings, &outcome);
