@@ -223,13 +223,13 @@ static int fair_threads(const tri_world *world) {
     return share < 1 ? 1 : share > own ? own : share;
 }
 
-/* --threads, OMP_NUM_THREADS, or a fair share. torchrun sets OMP_NUM_THREADS to 1 if the user has not set it. */
-static void resolve_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
+/* torchrun sets OMP_NUM_THREADS to 1 if the user has not set it. */
+void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *world) {
     const char *asked = cli->lookup("OMP_NUM_THREADS"), *elastic = cli->lookup("TORCHELASTIC_RUN_ID");
     if (settings->threads) return;
     int n = asked ? atoi(asked) : 0, by_torchrun = n == 1 && elastic && *elastic;
     settings->threads = n > 0 && !by_torchrun ? n : fair_threads(world);
-    if (by_torchrun && settings->threads > 1 && world->rank == 0 && !settings->quiet)
+    if (by_torchrun && settings->threads > 1 && world->rank == 0 && !settings->quiet && !world->generation)
         fprintf(cli->err,
                 "threads    %lld: torchrun's OMP_NUM_THREADS=1 is ignored; --threads sets another number\n",
                 (long long)settings->threads);
@@ -342,7 +342,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
         status = tri__cli_layout(cli, settings, launch, *world);
         if (status != TRI_OK) return tri__launch_leave(cli, launch, *world, status);
     }
-    resolve_threads(cli, settings, *world);
+    tri__launch_threads(cli, settings, *world);
     prepare_gpu(settings);
     share_gpus(settings, launch, *world);
     if ((*world)->rank != 0 || (*world)->generation || settings->quiet) return TRI_OK;

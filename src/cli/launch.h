@@ -24,6 +24,8 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
  * do. */
 tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_launch *launch, size_t heap_bytes,
                             tri_world **world);
+/* Where no threads were asked for (0): those of OMP_NUM_THREADS, or a fair share of the cores of the world's ranks. */
+void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *world);
 /* Of a rank of an elastic run, after its training returned `status`: another rank's failure ((*world)->failed), or
  * TRI_OK because all ranks agreed to leave (control->regroup). Leaves and closes *world, and waits for what the
  * supervisor decides. *again 1: *world is the next one, all its ranks have met, and the training goes on; its control

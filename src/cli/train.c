@@ -132,9 +132,9 @@ static double failed_at(const tri_world *world) {
                                                                                              : tri__clock();
 }
 
-/* In one world after another, as long as ranks die or join. */
-static tri_status train_on(tri_cli *cli, tri_settings *asked, const tri_launch *launch, tri_world **world,
-                           tri_outcome *outcome) {
+/* In one world after another, as long as ranks die or join. threads: of a rank, as asked. */
+static tri_status train_on(tri_cli *cli, tri_settings *asked, int64_t threads, const tri_launch *launch,
+                           tri_world **world, tri_outcome *outcome) {
     tri_status status;
     int again;
     do {
@@ -146,6 +146,8 @@ static tri_status train_on(tri_cli *cli, tri_settings *asked, const tri_launch *
         status = tri__launch_regroup(cli, launch, status, world, &again);
         if (again) {
             (*world)->since = since;
+            asked->threads = threads;
+            tri__launch_threads(cli, asked, *world);
             TRI_TRY(resume_committed(asked, *world));
         }
     } while (again);
@@ -156,10 +158,11 @@ static tri_status train_on(tri_cli *cli, tri_settings *asked, const tri_launch *
 static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_launch *launch) {
     tri_world *world;
     tri_outcome outcome = {0};
+    int64_t threads = settings->threads; /* as asked; 0: as many as each world allows */
     TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
     int alone = launch->launcher == TRI_LAUNCHER_NONE;
     if (!world && !alone) return TRI_OK; /* it was started to join, and the run ended before */
-    tri_status status = train_on(cli, settings, launch, &world, &outcome);
+    tri_status status = train_on(cli, settings, threads, launch, &world, &outcome);
     int speaks = alone || (world && tri_world_rank(world) == 0);
     if (status == TRI_OK && speaks) status = print_end(cli->out, settings, &outcome);
     tri__outcome_free(&outcome);

@@ -1,0 +1,89 @@
+# --elastic: ranks die, one or two at once, the first one too, and the others go on at the step that was interrupted;
+# ranks that are started again join. Each step is in metrics.jsonl once, with the loss of the run that was not hurt.
+# timeout: 240
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/cli_lib.sh"
+make_all
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+common=(train --config config.json --data-path data --global-batch-size 8 --epochs 6 --threads 1 --no-report)
+kept=(--elastic --replicate-state)
+
+steps_of() { cat "$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"train"'; }
+# The ranks of the run, in the order of their start.
+ranks_of() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+
+# hurt FOLDER STEP VICTIMS ARGS...: a run, whose ranks at these places (from 1) are killed once it has taken STEP steps
+hurt() {
+    local folder=$1 step=$2 victims=$3 ranks
+    shift 3
+    last_command="trident ${common[*]} --output-dir $folder $*, killing $victims after step $step"
+    "$trident" "${common[@]}" --output-dir "$folder" "$@" >"$out" 2>"$err" &
+    local run=$!
+    until [ "$(steps_of "$folder")" -ge "$step" ] || ! kill -0 $run 2>/dev/null; do sleep 0.005; done
+    read -ra ranks <<<"$(ranks_of $run)"
+    for victim in $victims; do kill -KILL "${ranks[victim - 1]}"; done
+    wait $run
+    code=$?
+}
+
+# whole FOLDER OTHER: every step once, with the losses of the other run, and every epoch once
+whole() {
+    expect "$1: each step once" test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = \
+        "$(seq 72)"
+    expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = 6
+    losses_near "$1" "$2" "${3:-2e-6}" "$1"
+}
+regroups() { grep -c '"event":"regroup"' "$1/metrics.jsonl" || true; }
+
+# ---- Replicas, ZeRO shards, stages: the ranks that are left take over ----
+i=0
+for mesh in "3" "3 --shard zero3" "4 --shard zero1 --async-save --save-steps 5" \
+    "4 --pp-size 2 --num-microbatches 2" "2 --pp-size 2 --num-microbatches 2"; do
+    i=$((i + 1))
+    run "${common[@]}" --output-dir "calm$i" --nproc-per-node $mesh
+    expect_code 0
+    hurt "hurt$i" $((4 * i)) 2 "${kept[@]}" --nproc-per-node $mesh
+    expect_code 0
+    whole "hurt$i" "calm$i"
+    expect "went on once" test "$(regroups "hurt$i")" = 1
+    expect_text "$err" "rank 1 died (killed by SIGKILL)" "from the state that ranks kept"
+done
+
+# ---- The first rank, which writes the files; two at once ----
+hurt first 9 1 "${kept[@]}" --nproc-per-node 3
+expect_code 0
+whole first calm1
+expect_text "$err" "rank 0 died"
+hurt two 9 "1 3" "${kept[@]}" --nproc-per-node 3 --shard zero3
+expect_code 0
+whole two calm2
+expect_text "$err" "going on with 1 ranks"
+
+# ---- A death inside a tensor group takes its replica along ----
+run "${common[@]}" --output-dir tensor --nproc-per-node 4 --tp-size 2
+hurt group 9 4 "${kept[@]}" --nproc-per-node 4 --tp-size 2
+expect_code 0
+whole group tensor 1e-5
+
+# ---- Started again, a rank joins those that went on ----
+hurt again 6 2 "${kept[@]}" --nproc-per-node 3 --max-restarts 5
+expect_code 0
+whole again calm1
+expect_text "$err" "was started again and joins: 3 ranks"
+expect "without it, and with it" test "$(grep -c 'going on with . ranks' "$err")" = 2
+
+# ---- Without kept state: from the last checkpoint ----
+hurt plain 9 2 --elastic --save-steps 4 --nproc-per-node 3
+expect_code 0
+whole plain calm1
+expect_text "$err" "continuing from plain/checkpoint-"
+
+# ---- Too few: the run ends, as it does without ----
+hurt few 9 2 "${kept[@]}" --min-ranks 3 --save-steps 4 --nproc-per-node 3
+expect_code 137
+expect_text few/error.json '"rank": 1'
+run "${common[@]}" --output-dir few --nproc-per-node 3
+expect_code 0
+losses_near few calm1 2e-6 "run again"
+
+finish
