@@ -57,7 +57,7 @@ expect_text "$err" "rank 0 died"
 hurt two 9 "1 3" "${kept[@]}" --nproc-per-node 3 --shard zero3
 expect_code 0
 whole two calm2
-expect_text "$err" "going on with 1 ranks"
+expect_text "$err" "going on with 1 rank "
 
 # ---- A death inside a tensor group takes its replica along ----
 run "${common[@]}" --output-dir tensor --nproc-per-node 4 --tp-size 2
@@ -70,7 +70,7 @@ hurt again 6 2 "${kept[@]}" --nproc-per-node 3 --max-restarts 5
 expect_code 0
 whole again calm1
 expect_text "$err" "was started again and joins: 3 ranks"
-expect "without it, and with it" test "$(grep -c 'going on with . ranks' "$err")" = 2
+expect "without it, and with it" test "$(grep -c 'going on with . rank' "$err")" = 2
 
 # ---- Without kept state: from the last checkpoint ----
 hurt plain 9 2 --elastic --save-steps 4 --nproc-per-node 3

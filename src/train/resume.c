@@ -344,8 +344,9 @@ static tri_status resume_kept(tri_session *s, int *found) {
     if (status == TRI_OK) tri__session_take_kept(s, tri__checkpoint_state(kept));
     tri__checkpoint_close(kept);
     TRI_TRY(status);
-    tri__say(&s->log, TRI_LOG_INFO, "going on with %d ranks at step %lld, from the state that ranks kept",
-             tri__mesh_world(&s->place.mesh), (long long)s->at.step);
+    int ranks = tri__mesh_world(&s->place.mesh);
+    tri__say(&s->log, TRI_LOG_INFO, "going on with %d rank%s at step %lld, from the state that ranks kept", ranks,
+             ranks == 1 ? "" : "s", (long long)s->at.step);
     return TRI_OK;
 }
 
