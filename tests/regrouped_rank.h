@@ -3,8 +3,9 @@
  * script says what goes wrong: words "G.R@S=X", in world G rank R before step S does X.
  *   K killed; T stopped (SIGSTOP); I fails with TRI_INTERNAL, D with TRI_DATA; X exits with 0;
  *   S asks the supervisor to stop, U kills it.
- * S is a step, or `l`: after it has left the world; `w`: once it was given the next one, before it joins; `j`: before
- * it joins the first one. */
+ * STEPS below 0: three steps of world -STEPS are the last.
+ * S is a step, or `b`: the third one in this world; `l`: after it has left the world; `w`: once it was given the next
+ * one, before it joins; `j`: before it joins the first one. */
 #ifndef TESTS_REGROUPED_RANK_H
 #define TESTS_REGROUPED_RANK_H
 
@@ -21,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "names.h"
 
 static const char *notes_path, *script;
 static tri_stop rank_stop;
@@ -89,6 +92,14 @@ static tri_status restore(tri_world *world, training *t) {
     return TRI_OK;
 }
 
+/* Open descriptors of this rank and of the supervisor. */
+static void note_files(const tri_world *world) {
+    char path[32];
+    if (world->rank || world->generation < 2 || world->generation % 2) return;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)getppid());
+    note("files %d %d\n", names("/proc/self/fd", NULL), names(path, NULL));
+}
+
 /* Steps until the last one, a failure, or until all agree to regroup. */
 static tri_status take_steps(tri_world *world, int64_t steps, int *regroup) {
     training t;
@@ -97,10 +108,14 @@ static tri_status take_steps(tri_world *world, int64_t steps, int *regroup) {
     *regroup = 0;
     if (world->generation) note("went on %d %d %d %lld %.6f\n", world->generation, world->rank, world->size,
                                 (long long)t.step, tri__clock());
-    while (t.step < steps && !*regroup) {
+    for (int taken = 0; !*regroup && (steps < 0 ? taken < 3 || world->generation < -steps : t.step < steps); taken++) {
         tri__world_doing(world, TRI_DOING_FORWARD, t.step);
         snprintf(moment, sizeof moment, "%lld", (long long)t.step);
         TRI_TRY(suffer(world->generation, world->rank, moment));
+        if (taken == 2) {
+            note_files(world);
+            TRI_TRY(suffer(world->generation, world->rank, "b"));
+        }
         int64_t flags[3] = {1, tri__stop_signalled(&rank_stop) || atomic_load(&world->segment.control->stop),
                             atomic_load(&world->segment.control->regroup)};
         TRI_TRY(tri_all_reduce(tri_group_world(world), flags, flags, 3, TRI_I64, TRI_SUM));

@@ -129,6 +129,262 @@ static void deaths_while_others_regroup(void **state) {
     expect_well("0.3@7=K 0.0@w=K 0.2@w=K", 2, 1);
 }
 
+/* A rank that fails by a bug, hangs, or ends without leaving is dead to the others, too. */
+static void failures_that_others_survive(void **state) {
+    (void)state;
+    char *argv[6];
+    expect_well("0.1@7=I", 1, 3);
+    expect_line("rank 1 died (a bug) in step 7: 3 of 4");
+    expect_well("0.1@7=X", 1, 3);
+    expect_line("rank 1 died (it ended with exit code 0 without leaving the others");
+    tri_supervised what = job(4, 20, "0.2@7=T", argv);
+    what.progress_timeout = 1;
+    tri_verdict v = supervise(&what);
+    assert_int_equal(v.code, 0);
+    expect_done(20, 1, 3);
+    expect_line("rank 2 died (hangs: no progress for 1.");
+    tri__verdict_free(&v);
+}
+
+/* What would fail again ends the run, as without --elastic. */
+static void failures_that_end_all(void **state) {
+    (void)state;
+    char *argv[6];
+    tri_supervised what = job(4, 20, "0.1@7=K 1.1@9=D", argv);
+    tri_verdict v = supervise(&what);
+    assert_int_equal(v.code, TRI_DATA);
+    assert_int_equal(v.failure.rank, 1);
+    assert_string_equal(v.failure.text, "a bad row");
+    assert_int_equal(v.n, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(WEXITSTATUS(v.rank[i].status), TRI_DATA);
+    tri__verdict_free(&v);
+}
+
+static void too_few_ranks_end_it(void **state) {
+    (void)state;
+    char *argv[6];
+    int pairs = 2;
+    tri_supervised what = job(4, 20, "0.1@7=K 1.1@9=K", argv);
+    what.min_ranks = 3;
+    tri_verdict v = supervise(&what);
+    assert_int_equal(v.code, 128 + SIGKILL);
+    assert_int_equal(v.failure.rank, 1);
+    assert_int_equal(v.failure.step, 9);
+    assert_int_equal(v.n, 3);
+    assert_int_equal(WTERMSIG(v.rank[1].status), SIGKILL);
+    assert_int_equal(v.rank[1].step, 9);
+    tri__verdict_free(&v);
+    what = job(2, 20, "0.1@7=K", argv); /* no mesh */
+    what.fit = fit_runs, what.fit_context = &pairs;
+    v = supervise(&what);
+    assert_int_equal(v.code, 128 + SIGKILL);
+    assert_string_equal(lines, "");
+    tri__verdict_free(&v);
+}
+
+/* ---- ranks outside the world ---- */
+
+static void a_spare_steps_in(void **state) {
+    (void)state;
+    char *argv[6];
+    int pairs = 2;
+    const struct {
+        const char *words;
+        int generation, ranks;
+    } cases[] = {{"0.3@7=K", 1, 2}, {"0.3@7=K 1.0@9=K", 2, 2}, {"0.0@7=K 1.1@9=K", 2, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_supervised what = job(4, 20, cases[i].words, argv);
+        what.fit = fit_runs, what.fit_context = &pairs;
+        tri_verdict v = supervise(&what);
+        if (v.code) fail_msg("%s: code %d: %s", cases[i].words, v.code, v.failure.text);
+        expect_done(20, cases[i].generation, cases[i].ranks);
+        expect_line("2 of 4 ranks go on");
+        tri__verdict_free(&v);
+    }
+}
+
+enum { LONG = 400 }; /* steps in which a process is started */
+
+/* A run of 4 ranks whose dead are started again. */
+static void expect_restarted(const char *words, int restarts, int generation, int ranks) {
+    char *argv[6];
+    tri_supervised what = job(4, LONG, words, argv);
+    what.max_restarts = restarts;
+    tri_verdict v = supervise(&what);
+    if (v.code) fail_msg("%s: code %d: %s\n%s", words, v.code, v.failure.text, lines);
+    expect_done(LONG, generation, ranks);
+    tri__verdict_free(&v);
+}
+
+static void the_dead_are_started_again(void **state) {
+    (void)state;
+    expect_restarted("0.2@7=K", 1, 2, 4);
+    assert_string_equal(lines, "rank 2 died (killed by SIGKILL) in step 7: 3 of 4 ranks go on\n"
+                               "rank 2 was started again and joins: 4 ranks\n");
+    expect_restarted("0.0@7=K", 1, 2, 4); /* and is rank 0 again */
+    expect_restarted("0.1@7=K 0.2@7=K", 1, 2, 4);
+    expect_restarted("0.2@7=K 2.2@399=K", 1, 3, 3); /* once */
+    expect_restarted("0.2@7=K 1.1@w=K", 2, 4, 4);   /* while they regroup in order */
+}
+
+static void all_may_die(void **state) {
+    (void)state;
+    expect_restarted("0.0@7=K 0.1@7=K 0.2@7=K 0.3@7=K", 1, 1, 4);
+    expect_line("rank 0 died (killed by SIGKILL) in step 7: the run waits for ranks that are started again");
+    expect_line("rank 3 was started again and joins: 4 ranks");
+    assert_int_equal(count_notes("step 6\n"), 1); /* nothing was lost: the memory outlived them all */
+    expect_restarted("0.0@j=K 0.1@j=K 0.2@j=K 0.3@j=K", 1, 1, 4);
+    char *argv[6];
+    tri_supervised what = job(2, 20, "0.0@7=K 0.1@7=K", argv);
+    tri_verdict v = supervise(&what);
+    assert_int_equal(v.code, 128 + SIGKILL);
+    tri__verdict_free(&v);
+}
+
+/* ---- stops ---- */
+
+static void a_stop_between_two_worlds(void **state) {
+    (void)state;
+    char *argv[6];
+    tri_supervised what = job(4, 20, "0.3@7=K 0.1@l=S", argv);
+    tri_verdict v = supervise(&what);
+    assert_int_equal(v.code, TRI_STOPPED);
+    assert_int_equal(v.failed, 0);
+    assert_int_equal(v.stopped, SIGTERM);
+    tri__verdict_free(&v);
+    what = job(4, 20, "0.3@7=K 1.1@9=S", argv); /* and in the second */
+    v = supervise(&what);
+    assert_int_equal(v.code, TRI_STOPPED);
+    assert_true(count_notes("step 9\n") == 1 && count_notes("step 19\n") == 0);
+    tri__verdict_free(&v);
+    int pairs = 2;
+    what = job(4, 20, "0.3@7=K 1.1@9=S", argv); /* a spare ends, too */
+    what.fit = fit_runs, what.fit_context = &pairs;
+    v = supervise(&what);
+    assert_int_equal(v.code, TRI_STOPPED);
+    tri__verdict_free(&v);
+}
+
+static int all_gone(void) {
+    char line[64];
+    int pid, left = 0;
+    FILE *file = fopen(notes, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "pid %d", &pid) == 1) left += kill(pid, 0) == 0;
+    if (file) fclose(file);
+    return !left;
+}
+
+static void ranks_end_with_their_supervisor(void **state) {
+    (void)state;
+    static const char *const cases[] = {"0.3@7=K 0.1@l=U", "0.3@7=K 1.1@9=U"};
+    int pairs = 2;
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* else zombies would look alive */
+    for (size_t i = 0; i < 2; i++) {
+        char *argv[6];
+        tri_supervised what = job(4, 20, cases[i], argv);
+        what.fit = fit_runs, what.fit_context = &pairs; /* with a spare */
+        pid_t pid = fork();
+        if (pid == 0) {
+            tri_verdict v;
+            _exit(tri__supervise(&what, &v) == TRI_OK ? v.code : 99);
+        }
+        int how;
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+        double begin = tri__clock();
+        while (!all_gone() && tri__clock() - begin < 5) {
+            while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+            usleep(1000);
+        }
+        assert_true(all_gone());
+        while (waitpid(-1, NULL, 0) > 0) continue;
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* ---- many ---- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From the death until the last survivor is inside the next world, has met the others and found its state. */
+static double read_delay(void) {
+    char line[256];
+    double died = 0, last = 0, at;
+    FILE *file = fopen(notes, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "died %lf", &at) == 1) died = at;
+        if (sscanf(line, "went on %*d %*d %*d %*d %lf", &at) == 1) last = at;
+    }
+    fclose(file);
+    return last - died;
+}
+
+static void the_way_is_short(void **state) {
+    (void)state;
+    int rounds = soak_count("SOAK_KILLS", 20);
+    double *delay = calloc((size_t)rounds, sizeof *delay);
+    for (int i = 0; i < rounds; i++) {
+        expect_well("0.2@7=K", 1, 3);
+        delay[i] = read_delay();
+    }
+    qsort(delay, (size_t)rounds, sizeof *delay, ascending);
+    printf("death to all survivors in the next world: median %.1f ms, longest %.1f ms of %d\n", delay[rounds / 2] * 1e3,
+           delay[rounds - 1] * 1e3, rounds);
+    assert_true(delay[rounds / 2] < 0.05 || getenv("TRI_SANITIZED"));
+    free(delay);
+}
+
+/* Many worlds, by deaths and joins in turn: the supervisor and the ranks that live through all of them have as many
+ * descriptors as at first. */
+static void worlds_leave_nothing_behind(void **state) {
+    (void)state;
+    enum { MOST = 1000 };
+    int worlds = soak_count("SOAK_WORLDS", 20) / 2 * 2;
+    char *words = calloc(MOST, 16), *argv[6], line[256], done[32];
+    assert_true(worlds <= MOST);
+    for (int i = 0; i < worlds; i += 2) sprintf(words + strlen(words), "%d.2@b=K ", i);
+    tri_supervised what = job(3, -worlds, words, argv);
+    what.max_restarts = worlds;
+    tri_verdict v = supervise(&what);
+    if (v.code) fail_msg("code %d: %s", v.code, v.failure.text);
+    tri__verdict_free(&v);
+    free(words);
+    int files, held, first[2] = {0}, last[2] = {0};
+    FILE *file = fopen(notes, "r");
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "files %d %d", &files, &held) == 2) {
+            if (!first[0]) first[0] = files, first[1] = held;
+            last[0] = files, last[1] = held;
+        }
+    fclose(file);
+    snprintf(done, sizeof done, "done %d 3 ", worlds);
+    assert_int_equal(count_notes(done), 1);
+    assert_true(first[0] > 0);
+    assert_int_equal(last[0], first[0]);
+    assert_true(last[1] < first[1] + 6); /* those of the dead rank, and of the earlier memory, may be closed already */
+}
+
+static int make_work(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    if (getenv("TRI_SANITIZED"))
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of ranks: a look takes them seconds on arm64 */
+    snprintf(notes, sizeof notes, "%s/notes", folder);
+    return 0;
+}
+
+static int remove_work(void **state) {
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
 int main(int argc, char **argv) {
     if (argc > 4 && !strcmp(argv[1], "rank")) return run_rank(argv);
     soak_select(argc, argv);
@@ -136,8 +392,16 @@ int main(int argc, char **argv) {
         cmocka_unit_test(any_rank_may_die),
         cmocka_unit_test(several_deaths),
         cmocka_unit_test(deaths_while_others_regroup),
+        cmocka_unit_test(failures_that_others_survive),
+        cmocka_unit_test(failures_that_end_all),
+        cmocka_unit_test(too_few_ranks_end_it),
+        cmocka_unit_test(a_spare_steps_in),
+        cmocka_unit_test(the_dead_are_started_again),
+        cmocka_unit_test(all_may_die),
+        cmocka_unit_test(a_stop_between_two_worlds),
+        cmocka_unit_test(ranks_end_with_their_supervisor),
+        cmocka_unit_test(the_way_is_short),
+        cmocka_unit_test(worlds_leave_nothing_behind),
     };
-    (void)fit_runs;
-    snprintf(notes, sizeof notes, "%s/notes", mkdtemp(folder));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_work, remove_work);
 }

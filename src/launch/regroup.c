@@ -183,22 +183,27 @@ static void restart(tri_supervisor *s, int all) {
     s->restarts += started; /* ranks that died together are one restart */
 }
 
-/* Whether ranks may still come that are being started. */
+static int any_starts(const tri_supervisor *s) {
+    for (int i = 0; i < s->what->n; i++)
+        if (starts(&s->child[i])) return 1;
+    return 0;
+}
+
+/* No mesh can be formed of those that are left: whether ranks that are started may change that. */
 static int awaits(tri_supervisor *s) {
-    int coming = 0;
-    tell_deaths(s, 0);
-    for (int round = 0; round < 2 && !coming; round++) {
-        if (round) restart(s, 1);
-        for (int i = 0; i < s->what->n; i++) coming |= starts(&s->child[i]);
+    if (!any_starts(s) && s->restarts < s->what->max_restarts) {
+        tell_deaths(s, 0);
+        restart(s, 1);
     }
-    return coming;
+    return any_starts(s);
 }
 
 static void form(tri_supervisor *s) {
     const tri_fitting *f = fit(s, count_ready(s));
     tri_segment next;
+    if (s->waits && any_starts(s)) return; /* all of them at once */
     if (!f->ranks) {
-        if (s->restarts < s->what->max_restarts || s->waits) s->waits = awaits(s);
+        s->waits = awaits(s);
         if (!s->waits) finish(s);
         return;
     }
