@@ -101,6 +101,7 @@ static const struct {
      "--world-size 16 is not --nnodes 2 x --nproc-per-node 4",
      {NULL}},
     {"train", NULL, {"--nnodes", "1:4"}, "--nnodes 1:4: the number of machines stays", {NULL}},
+    {"train", NULL, {"--nnodes", "2:4", "--elastic", "--nproc-per-node", "3"}, NULL, {"world_size=6"}},
     {"train", NULL, {"--nnodes", "0"}, "--nnodes: expected a number of machines, not \"0\"", {NULL}},
     {"train", NULL, {"--nnodes", "2:"}, "not \"2:\"", {NULL}},
     {"train", NULL, {"--nnodes", "two"}, "not \"two\"", {NULL}},

@@ -1,6 +1,7 @@
-/* elastic.c - meshes of a run that goes on with other ranks. */
+/* elastic.c - what --elastic means for a run, and the meshes of one that goes on with other ranks. */
 #include "cli/elastic.h"
 
+#include "comm/mpi/load.h"
 #include "engine/accept.h"
 #include "settings/elastic.h"
 #include "study/study.h"
@@ -30,4 +31,68 @@ int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replic
             return mesh[i].ranks;
         }
     return 0;
+}
+
+/* The ranks of another launcher end with the first that dies, whatever they would like to do. */
+static tri_status check_foreign(tri_cli *cli, const tri_settings *s, const tri_launch *launch) {
+    int mpi = tri__launcher_has_mpi(launch->launcher);
+    const char *name = mpi ? launch->slurm ? "srun" : "mpirun" : "torchrun", *who = mpi ? "MPI" : name;
+    if (s->replicate_state)
+        return tri__fail(TRI_USAGE,
+                         "--replicate-state: under %s a rank's death ends all ranks, and with them the memory that "
+                         "holds the copies; leave it out, or start the ranks with --nproc-per-node on one machine",
+                         name);
+    if (!tri__launch_speaks(cli->lookup) || s->quiet) return TRI_OK;
+    const char *ulfm = !mpi                            ? ""
+                       : tri__mpi_has_ulfm(launch->mpi) ? " (it has ULFM, which Trident does not use)"
+                                                        : " (it is built without ULFM)";
+    fprintf(cli->err, "elastic    no: this %s%s ends all ranks when one dies; ", who, ulfm);
+    if (mpi)
+        fprintf(cli->err, "`trident supervise --max-restarts N -- %s ...` starts the job again from its last "
+                          "checkpoint\n", name);
+    else fprintf(cli->err, "its --max-restarts starts all again, and --resume auto goes on from the last checkpoint\n");
+    return TRI_OK;
+}
+
+/* Which part of the mesh a death takes along, besides the rank. */
+static const char *group_of(const tri_settings *s) {
+    if (s->tp_size > 1) return "a tensor";
+    if (s->cp_size > 1) return "a context";
+    return s->ep_size > 1 ? "an expert" : NULL;
+}
+
+static void say_here(tri_cli *cli, const tri_settings *s) {
+    const char *group = group_of(s);
+    fprintf(cli->err, "elastic    the ranks that are left go on without the dead, %s",
+            s->replicate_state ? "at the step that was interrupted"
+            : s->save_every || s->save_steps
+                ? "from the last checkpoint (--replicate-state: at the step that was interrupted)"
+                : "from the beginning: checkpoints are off (--replicate-state: at the step that was interrupted)");
+    if (group) fprintf(cli->err, "; a death inside %s group takes its replica along", group);
+    fputc('\n', cli->err);
+}
+
+tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_launch *launch) {
+    if (!s->elastic && s->replicate_state)
+        return tri__fail(TRI_USAGE, "--replicate-state keeps state for ranks that go on without the dead: give "
+                                    "--elastic, too, or leave it out");
+    if (!s->elastic && tri__settings_given(s, &s->min_ranks))
+        return tri__fail(TRI_USAGE, "--min-ranks is the fewest ranks to go on with after a death: give --elastic, too, "
+                                    "or leave it out");
+    if (!s->elastic || launch->launcher == TRI_LAUNCHER_OWN) return TRI_OK;
+    if (s->min_ranks > s->world_size)
+        return tri__fail(TRI_USAGE, "--min-ranks %lld: the run has only %lld rank%s", (long long)s->min_ranks,
+                         (long long)s->world_size, s->world_size == 1 ? "" : "s");
+    if (launch->launcher != TRI_LAUNCHER_NONE && launch->size > 1) return check_foreign(cli, s, launch);
+    if (s->nproc_per_node > 1) {
+        if (!s->quiet) say_here(cli, s);
+        return TRI_OK;
+    }
+    if (s->replicate_state)
+        return tri__fail(TRI_USAGE, "--replicate-state with one rank: nobody is left to go on with the copies; leave "
+                                    "it out, or give --nproc-per-node 2 or more");
+    if (!s->quiet)
+        fprintf(cli->err, "elastic    one rank: nobody is left to go on when it dies; `trident supervise "
+                          "--max-restarts N -- trident train ...` starts it again from its last checkpoint\n");
+    return TRI_OK;
 }

@@ -1,5 +1,6 @@
 /* train.c - `trident train`: settings from the command line and the configuration file, sinks, the run; at the end,
  * where the model is and how to use it. */
+#include "cli/elastic.h"
 #include "cli/hardware.h"
 #include "cli/layout.h"
 #include "cli/report.h"
@@ -209,6 +210,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = resolve_resume(cli, &settings, &launch);
     if (status == TRI_OK) status = tri__cli_layout(cli, &settings, &launch, NULL);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
+    if (status == TRI_OK) status = tri__elastic_check(cli, &settings, &launch);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__study_prepare(&settings, cli->stop);
     if (status == TRI_OK)

@@ -9,18 +9,20 @@
 
 enum { MACHINES_MAX = 1 << 20 };
 
-/* "N", or torchrun's "MIN:MAX" with both the same. */
-static tri_status read_nodes(const char *text, int64_t *nodes) {
+/* "N", or torchrun's "MIN:MAX": then MIN machines, until a launcher says how many there are this time. */
+static tri_status read_nodes(tri_settings *s) {
+    const char *text = s->nnodes;
     char *end, *last;
     long long least = strtoll(text, &end, 10), most = least;
     last = end;
     if (*end == ':') most = strtoll(end + 1, &last, 10);
     if (end == text || (*end == ':' && last == end + 1) || *last || least < 1 || least > MACHINES_MAX || most < least)
         return tri__fail(TRI_USAGE, "--nnodes: expected a number of machines, not \"%s\"", text);
-    if (most != least)
+    if (most != least && !s->elastic)
         return tri__fail(TRI_USAGE,
-                         "--nnodes %s: the number of machines stays the same while a run lasts; give one number", text);
-    *nodes = least;
+                         "--nnodes %s: the number of machines stays the same while a run lasts; give one number, or "
+                         "--elastic: then each start of the job under `trident supervise` may have another", text);
+    s->nodes = least, s->nodes_most = most;
     return TRI_OK;
 }
 
@@ -34,7 +36,7 @@ static tri_status count_here(tri_settings *s) {
 
 /* world_size = nodes * nproc_per_node: the one that was not given follows from the others. */
 static tri_status count_ranks(tri_settings *s) {
-    TRI_TRY(read_nodes(s->nnodes, &s->nodes));
+    TRI_TRY(read_nodes(s));
     TRI_TRY(count_here(s));
     if (!tri__settings_given(s, &s->world_size)) {
         s->world_size = s->nodes * s->nproc_per_node;
@@ -94,9 +96,13 @@ tri_status tri__settings_launched(tri_settings *s, int world, int local) {
     TRI_TRY(agrees("--world-size", tri__settings_given(s, &s->world_size), s->world_size, world, "in all"));
     TRI_TRY(agrees("--nproc-per-node", tri__settings_given(s, &s->nproc_per_node), s->nproc_per_node, local,
                    "on this machine"));
+    int64_t nodes = local > 0 ? (world + local - 1) / local : 1;
+    if (s->nodes_most > s->nodes && (nodes < s->nodes || nodes > s->nodes_most))
+        return tri__fail(TRI_USAGE, "--nnodes %s, but the launcher started ranks on %lld machine%s", s->nnodes,
+                         (long long)nodes, nodes == 1 ? "" : "s");
     s->world_size = world;
     s->nproc_per_node = local;
-    s->nodes = local > 0 ? (world + local - 1) / local : 1;
+    s->nodes = s->nodes_most = nodes;
     share_batch(s);
     return TRI_OK;
 }

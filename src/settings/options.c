@@ -314,7 +314,8 @@ const tri_option tri__run_options[] = {
         .help = "core: each rank is pinned to its share of the cores"),
 
     ROW(TEXT, nnodes, UNRECORDED, .value = "1", .commands = "train,eval,predict,serve,plan,choose,simulate,mesh",
-        .help = "machines; more than one: through mpirun or srun"),
+        .help = "machines; more than one: through mpirun or srun; MIN:MAX with --elastic: each start under `trident "
+                "supervise` may have another number"),
     ROW(INT, node_rank, UNRECORDED, .value = "0", .min = 0, .max = 1 << 20, .commands = "train", .heading = "torchrun",
         .help = "this machine's number"),
     ROW(BOOL, standalone, UNRECORDED, .value = "false", .commands = "train", .heading = "torchrun",

@@ -53,6 +53,7 @@ typedef struct tri_settings {
     int layout;                    /* TRI_LAYOUT_GIVEN, ...: index of its row's choices */
     char *mesh_order, *nnodes;
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
+    int64_t nodes_most;            /* of --nnodes MIN:MAX, until the launcher's number is known; else as nodes */
     /* how ranks start and communicate */
     int transport, bind_cores, rdzv_backend, standalone;   /* choices: indices of their rows' */
     double progress_timeout, io_timeout; /* seconds */

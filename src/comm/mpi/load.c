@@ -19,11 +19,22 @@ static const char *const plugins[][2] = {
     [TRI_MPI_MPICH] = {"libtrident_mpi_mpich.so", TRI_MPI_PLUGIN_NAME},
 };
 
-tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {
-    const char *why = NULL;
+static void *open_plugin(tri_mpi_kind kind, const char **why) {
     void *library = NULL;
     for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
-        library = tri__library_open(plugins[kind][i], 1, &why); /* global: Open MPI's components need its symbols */
+        library = tri__library_open(plugins[kind][i], 1, why); /* global: Open MPI's components need its symbols */
+    return library;
+}
+
+int tri__mpi_has_ulfm(tri_mpi_kind kind) {
+    const char *why;
+    void *library = open_plugin(kind, &why);
+    return library && dlsym(library, "MPIX_Comm_shrink");
+}
+
+tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {
+    const char *why = NULL;
+    void *library = open_plugin(kind, &why);
     if (!library)
         return tri__fail(
             TRI_USAGE,
