@@ -46,6 +46,10 @@ static void metrics_lines(void **state) {
     send(&sink, (tri_event){.kind = TRI_EVENT_MESSAGE, .time = time, .level = TRI_LOG_INFO, .text = "not written"});
     send(&sink, (tri_event){.kind = TRI_EVENT_START, .time = time, .facts = facts});
     send(&sink, train_event(1, time));
+    send(&sink, (tri_event){.kind = TRI_EVENT_SAVE, .time = time, .step = 1});
+    char *text = text_of("metrics.jsonl", NULL); /* flushed before a checkpoint can hold the step */
+    assert_non_null(strstr(text, "\"train\""));
+    free(text);
     send(&sink, (tri_event){.kind = TRI_EVENT_EPOCH,
                             .time = time,
                             .step = 100,
@@ -56,7 +60,7 @@ static void metrics_lines(void **state) {
                             .seconds = 12.25,
                             .best = 1});
     send(&sink, (tri_event){.kind = TRI_EVENT_CHECKPOINT, .time = time, .step = 100, .text = "run/checkpoint-100"});
-    char *text = text_of("metrics.jsonl", NULL); /* flushed at the commit, before closing */
+    text = text_of("metrics.jsonl", NULL); /* flushed at the commit, before closing */
     assert_non_null(strstr(text, "checkpoint-100"));
     free(text);
     tri_json *summary = tri__json_pack("{s:f, s:i}", "seconds", 30.5, "steps", 100);

@@ -218,7 +218,8 @@ static tri_status emit(void *context, const tri_event *event) {
         tri__json_decref(line);
         TRI_TRY(status);
     }
-    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
+    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
+                  event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     return commits || tri__clock() - l->flushed > flush_seconds ? flush(l) : TRI_OK;
 }
 

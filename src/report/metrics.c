@@ -201,6 +201,7 @@ tri_status tri__metrics_line(FILE *out, const tri_event *event) {
         begin_line(out, event, "end");
         TRI_TRY(put_facts(out, event->facts));
         break;
+    case TRI_EVENT_SAVE:
     case TRI_EVENT_PROFILE:
     case TRI_EVENT_UNCHANGED:
         return TRI_OK;
@@ -213,7 +214,8 @@ static tri_status emit(void *context, const tri_event *event) {
     metrics *m = context;
     if (event->kind == TRI_EVENT_START) TRI_TRY(start(m, event->step, event->again));
     TRI_TRY(tri__metrics_line(m->file ? m->file : m->early, event));
-    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
+    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
+                  event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     return m->file && (commits || m->eager || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
 }
 

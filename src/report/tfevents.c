@@ -205,7 +205,8 @@ static tri_status emit(void *context, const tri_event *event) {
     if (event->kind == TRI_EVENT_TRAIN) write_step(t, event);
     else if (event->kind == TRI_EVENT_EPOCH && event->valid) write_scores(t, event);
     else if (event->kind == TRI_EVENT_END) write_end(t, event);
-    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
+    int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
+                  event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
     return commits || tri__clock() - t->flushed > flush_seconds ? flush(t) : TRI_OK;
 }
 

@@ -13,6 +13,8 @@ typedef enum tri_event_kind {
     TRI_EVENT_REGROUP,     /* after START: the run goes on with the ranks that are left, or with more */
     TRI_EVENT_TRAIN,       /* a step was taken */
     TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
+    TRI_EVENT_SAVE,        /* a checkpoint is about to be saved: a run that resumes from it does not report its steps
+                              again */
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
     TRI_EVENT_MESSAGE,     /* a log message or warning */
     TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/profile.h's object, on every rank; spans only with

@@ -140,6 +140,7 @@ static tri_status finish_save(loop *l, int wait) {
 static tri_status save(loop *l) {
     if (l->begun_step == l->s->at.step) return TRI_OK;
     TRI_TRY(finish_save(l, 1));
+    TRI_TRY(tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_SAVE}));
     TRI_TRY(tri__session_save_begin(l->s));
     l->begun_step = l->s->at.step;
     return finish_save(l, !l->s->settings->async_save);
