@@ -87,8 +87,8 @@ expect_text "$err" "mesh/checkpoint-12 is passed over" "continuing from mesh/che
 expect "and the run ends as it did" test "$(digest mesh)" = "$(digest same)"
 
 # ---- Ranks killed, and started again ----
-SOAK_KILLS=4 bash "$here/soak/restarts.sh" 4 --pp-size 2 --tp-size 2 --num-microbatches 2 >"$out" 2>"$err"
+bash "$here/soak/restarts.sh" 21 >"$out" 2>"$err" # the seed of a run with --pp-size 2 --tp-size 2 --async-save
 code=$?
 expect_code 0
-expect_text "$out" "the same digest"
+expect_text "$out" "1 runs ended with the undisturbed losses and digest"
 finish
