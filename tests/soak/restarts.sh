@@ -56,13 +56,17 @@ reference() { # NUMBER
     rm -r "whole.$1"
 }
 
-# Into $ranks: the living ranks of $pid.
+# Into $ranks: the living ranks of $pid. Not every kernel lists the children of a process.
 living() {
-    local p words
+    local p stat words=()
     ranks=()
-    read -r -a words <"/proc/$pid/task/$pid/children" # without a newline at its end
+    if [ -e /proc/$$/task/$$/children ]; then
+        read -r -a words <"/proc/$pid/task/$pid/children" # without a newline at its end
+    else
+        words=($(ps -o pid= --ppid "$pid"))
+    fi
     for p in "${words[@]}"; do
-        read -r line <"/proc/$p/stat" && line=${line##*) } && [[ ${line:0:1} != [ZX] ]] && ranks+=("$p")
+        read -r stat <"/proc/$p/stat" && stat=${stat##*) } && [[ ${stat:0:1} != [ZX] ]] && ranks+=("$p")
     done
 } 2>/dev/null
 
