@@ -1,5 +1,5 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | test-pages | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 | examples
+#   make test | test-pages | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1] | examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
@@ -210,15 +210,19 @@ tsan:
 check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 	@tests/run $(BUILD) $(TSAN_TESTS:%=test_%)
 # Every parser under libFuzzer with ASan and UBSan, SECONDS each, or only TARGET (docs/internals/fuzzing.md). It needs
-# clang.
+# clang. FAST=1: several times as many inputs, without ASan and without tracing comparisons, in a build of its own.
 SECONDS ?= 60
 fuzz:
 	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz
-	@$(MAKE) --no-print-directory BUILD=build-fuzz CC='$(FUZZ_CC)' OPENMP= CFLAGS='$(FUZZ_CFLAGS)' fuzzers
-	@fuzz/run build-fuzz $(SECONDS) $(TARGET)
+	@$(MAKE) --no-print-directory BUILD=$(FUZZ_BUILD) CC='$(FUZZ_CC)' OPENMP= CFLAGS='$(FUZZ_CFLAGS)' fuzzers
+	@fuzz/run $(FUZZ_BUILD) $(SECONDS) $(TARGET)
+comma := ,
 FUZZ_CC := clang
-FUZZ_CFLAGS := -O2 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow \
-  -fno-sanitize-recover=all -Wno-unknown-pragmas -Wno-unused-parameter
+FUZZ_BUILD := build-fuzz$(if $(FAST),-fast)
+FUZZ_CFLAGS := -O2 -g -fsanitize=fuzzer-no-link,undefined,float-cast-overflow $(if $(FAST),\
+  -fsanitize-trap=all -fno-sanitize-coverage=trace-cmp$(comma)indirect-calls,\
+  -fsanitize=address -fno-omit-frame-pointer -fno-sanitize-recover=all) -fsanitize-coverage-ignorelist=fuzz/uncovered \
+  -Wno-unknown-pragmas -Wno-unused-parameter
 fuzzers: $(FUZZERS)
 
 # DESTDIR and PREFIX may hold blanks.

@@ -16,7 +16,8 @@ void fuzz_broken(const char *file, int line, const char *condition) {
 }
 
 static void fill(int fd, const void *data, size_t size) {
-    if (ftruncate(fd, 0) || (size && pwrite(fd, data, size, 0) != (ssize_t)size)) {
+    /* written first: its pages stay */
+    if ((size && pwrite(fd, data, size, 0) != (ssize_t)size) || ftruncate(fd, (off_t)size)) {
         perror("fuzz: cannot write the input");
         abort();
     }

@@ -38,7 +38,7 @@ static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
     fuzz_write(name, data, size);
     snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
     tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP}, pieces = skip;
-    pieces.piece = 24 + size % 101, pieces.keep = 1;
+    pieces.piece = 24 + size % 101 + size / 16, pieces.keep = 1;
     tri_table *a, *b, *strict;
     tri_status status = tri__table_open(path, &skip, &a);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
