@@ -102,24 +102,13 @@ static void pack_piece(const plan *p, const side *s, int64_t i) {
 }
 
 /* Row `i` of a bf16 result, from column j on: n sums. */
-static void finish_row(const plan *p, float *sum, int64_t i, int64_t j, int64_t n) {
+static void finish_row(const plan *p, const float *sum, int64_t i, int64_t j, int64_t n) {
     const tri_half_gemm *g = p->g;
     int64_t at = listed(g->rows, i) * g->n + j;
-    uint16_t kept[TILE_COLUMNS], *half = g->c ? (uint16_t *)g->c + at : kept; /* [n] */
-    float x[TILE_COLUMNS];
-    if (g->bias) p->simd->widen_add(n, g->bias + j, sum);
-    if (g->add) p->simd->widen_add(n, half, sum);
-    p->simd->narrow(n, sum, half);
-    if (g->activated || g->slope_at) p->simd->widen(n, half, sum);
-    if (g->activated) {
-        p->simd->gelu(n, sum, sum);
-        p->simd->narrow(n, sum, g->activated + at);
-    }
-    if (g->slope_at) {
-        p->simd->widen(n, g->slope_at + at, x);
-        p->simd->gelu_din(n, sum, x, sum, 0);
-        p->simd->narrow(n, sum, half);
-    }
+    tri_half_row row = {.bias = g->bias ? g->bias + j : NULL, .y = g->c ? (uint16_t *)g->c + at : NULL, .add = g->add,
+                        .activated = g->activated ? g->activated + at : NULL,
+                        .slope_at = g->slope_at ? g->slope_at + at : NULL};
+    p->simd->finish_half(&row, n, sum);
 }
 
 /* Blocks of k, of A's rows and of B's columns of a tile into c, with row stride ld; c is added to after the first block
@@ -140,12 +129,24 @@ static void tile_sums(const plan *p, int64_t row, int64_t column, int64_t rows, 
     }
 }
 
+/* The part of `slope_at` that a tile's rows need: rows are far apart, and each part is too short for the hardware to
+ * foresee the next. Inline: gcc removes calls of functions that only prefetch. */
+static inline __attribute__((always_inline)) void prefetch_slopes(const plan *p, int64_t row, int64_t column,
+                                                                  int64_t rows, int64_t columns) {
+    enum { LINE = 32 }; /* elements */
+    const tri_half_gemm *g = p->g;
+    for (int64_t i = 0; g->slope_at && i < rows; i++)
+        for (int64_t j = 0; j < columns; j += LINE)
+            __builtin_prefetch(g->slope_at + listed(g->rows, row + i) * g->n + column + j);
+}
+
 static void half_tile(const plan *p, int64_t row, int64_t column, int64_t rows, int64_t columns) {
     float sum[SUM_ROWS * TILE_COLUMNS] __attribute__((aligned(64)));
     int64_t step = SUM_ROWS / p->kernel->mr * p->kernel->mr;
     for (int64_t i = 0; i < rows; i += step) {
         int64_t some = rows - i < step ? rows - i : step;
         if (p->k == 0) memset(sum, 0, sizeof sum);
+        prefetch_slopes(p, row + i, column, some, columns);
         tile_sums(p, row + i, column, some, columns, sum, TILE_COLUMNS, 0);
         for (int64_t u = 0; u < some; u++) finish_row(p, sum + u * TILE_COLUMNS, row + i + u, column, columns);
     }

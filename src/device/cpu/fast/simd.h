@@ -103,6 +103,15 @@ typedef struct tri_head {
     int64_t ld_slope;
 } tri_head;
 
+/* A row of a dense layer's result in bf16: what its sums become (gemm_half.h). */
+typedef struct tri_half_row {
+    const uint16_t *bias;        /* added; NULL: none */
+    uint16_t *y;                 /* the sums, rounded; may be NULL with `activated` */
+    int add;                     /* to what y was */
+    uint16_t *activated;         /* GELU of the rounded sums; NULL: none */
+    const uint16_t *slope_at;    /* y becomes the rounded sums times the slope of GELU here; NULL: none */
+} tri_half_row;
+
 struct tri_half_product;
 
 /* The same in bf16, by instructions that multiply bf16; queries attend to all keys of their own sequence. */
@@ -219,6 +228,7 @@ typedef struct tri_simd {
     void (*widen)(int64_t n, const uint16_t *x, float *y);
     void (*widen_add)(int64_t n, const uint16_t *x, float *y);
     void (*narrow)(int64_t n, const float *x, uint16_t *y);
+    void (*finish_half)(const tri_half_row *row, int64_t n, const float *sum);
     int64_t (*head_work)(int64_t len, int64_t d);     /* floats */
     void (*head)(const tri_head *head);
     int64_t (*head_din_work)(int64_t len, int64_t d); /* floats */

@@ -9,6 +9,7 @@
 #include "device/cpu/fast/simd_optimizer.h"
 #include "device/cpu/fast/simd_coded.h"
 #include "device/cpu/fast/simd_half.h"
+#include "device/cpu/fast/simd_finish.h"
 #include "device/cpu/fast/simd_head.h"
 #include "device/cpu/fast/simd_head_din.h"
 #include "device/cpu/fast/simd_head_half.h"
@@ -31,7 +32,7 @@
         .lamb_refresh = lamb_refresh, .momentum = momentum, .momentum_unit = momentum_unit, .coded_take = coded_take, \
         .coded_largest = coded_largest, .coded_largest_bf16 = coded_largest_bf16, .coded_replace = coded_replace, \
         .coded_signs = coded_signs, .coded_to_half = coded_to_half, .coded_from_f16 = coded_from_f16, \
-        .widen = widen, .narrow = narrow, .widen_add = widen_add, \
+        .widen = widen, .narrow = narrow, .widen_add = widen_add, .finish_half = finish_half, \
         .encode = {NULL, code_bf16, code_int8, code_int4, code_fp8, code_signs}, \
         .decode = {NULL, value_bf16, value_int8, value_int4, value_fp8, value_signs}, .head_work = head_work, \
         .head = head, .head_din_work = head_din_work, .head_din = head_din, .head_columns = HR, \

@@ -1,0 +1,71 @@
+/* simd_finish.h - what follows a bf16 product while a row of its sums is in the L1 cache: bias, rounding, GELU or its
+ * gradient, in one pass. */
+
+enum { FINISH = 4 * VEC }; /* elements at a time */
+
+INLINE void get_finish(const uint16_t *from, vf v[4]) { get_bf16(from, v), get_bf16(from + 2 * VEC, v + 2); }
+
+INLINE void put_finish(uint16_t *to, const vu bits[4]) { put_high(to, bits), put_high(to + 2 * VEC, bits + 2); }
+
+/* FINISH elements from i on; activated, slope: constants that say which of the row's operands are present. */
+INLINE void finish_some(const tri_half_row *r, const float *sum, int64_t i, int activated, int slope) {
+    vf v[4], x[4];
+    vu bits[4];
+    EACH(j, 4) v[j] = load(sum + i + j * VEC);
+    if (r->bias) {
+        get_finish(r->bias + i, x);
+        EACH(j, 4) v[j] += x[j];
+    }
+    if (r->add) {
+        get_finish(r->y + i, x);
+        EACH(j, 4) v[j] += x[j];
+    }
+    EACH(j, 4) bits[j] = rounded_half(v[j]);
+    if (!slope && r->y) put_finish(r->y + i, bits);
+    EACH(j, 4) v[j] = (vf)(bits[j] & 0xFFFF0000u);
+    if (activated) {
+        activate(TRI_ACTIVATION_GELU, v, x, NULL, 4);
+        EACH(j, 4) bits[j] = rounded_half(x[j]);
+        put_finish(r->activated + i, bits);
+    }
+    if (slope) {
+        vf value[4], slopes[4];
+        get_finish(r->slope_at + i, x);
+        activate(TRI_ACTIVATION_GELU, x, value, slopes, 4);
+        EACH(j, 4) bits[j] = rounded_half(v[j] * slopes[j]);
+        put_finish(r->y + i, bits);
+    }
+}
+
+INLINE void finish_any(const tri_half_row *r, const float *sum, int64_t i) {
+    if (r->activated) finish_some(r, sum, i, 1, 0);
+    else if (r->slope_at) finish_some(r, sum, i, 0, 1);
+    else finish_some(r, sum, i, 0, 0);
+}
+
+/* The last elements, fewer than FINISH, from i on: in copies filled up with zeros. */
+static void finish_rest(const tri_half_row *r, int64_t i, int64_t n, const float *sum) {
+    float sums[FINISH] = {0};
+    uint16_t part[4][FINISH] = {{0}};
+    size_t bytes = (size_t)(n - i) * sizeof **part;
+    tri_half_row rest = {.add = r->add};
+    memcpy(sums, sum + i, (size_t)(n - i) * sizeof *sums);
+    if (r->bias) rest.bias = memcpy(part[0], r->bias + i, bytes);
+    if (r->y) rest.y = r->add ? memcpy(part[1], r->y + i, bytes) : part[1];
+    if (r->activated) rest.activated = part[2];
+    if (r->slope_at) rest.slope_at = memcpy(part[3], r->slope_at + i, bytes);
+    finish_any(&rest, sums, 0);
+    if (r->y) memcpy(r->y + i, part[1], bytes);
+    if (r->activated) memcpy(r->activated + i, part[2], bytes);
+}
+
+static void finish_half(const tri_half_row *r, int64_t n, const float *sum) {
+    int64_t i = 0;
+    if (r->activated)
+        for (; i + FINISH <= n; i += FINISH) finish_some(r, sum, i, 1, 0);
+    else if (r->slope_at)
+        for (; i + FINISH <= n; i += FINISH) finish_some(r, sum, i, 0, 1);
+    else
+        for (; i + FINISH <= n; i += FINISH) finish_some(r, sum, i, 0, 0);
+    if (i < n) finish_rest(r, i, n, sum);
+}
