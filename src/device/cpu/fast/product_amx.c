@@ -61,9 +61,9 @@ static inline __attribute__((always_inline)) void product_any(int64_t steps, con
         _tile_loadd(4, a, row_a);
         _tile_loadd(6, b, 2 * ROW_BYTES);
         _tile_loadd(7, b + K, 2 * ROW_BYTES);
+        _tile_loadd(5, a + ROWS * ld_a, row_a);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + ROWS * ld_a, row_a);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
