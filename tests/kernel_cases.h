@@ -104,6 +104,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
     "attention_sparse_first_part_din"
 #define QUANTIZED "linear_int8 linear_gelu_int8 linear_int8_din linear_int8_dw linear_fp8 linear_gelu_fp8"
 #define SCALED "linear_scaled linear_scaled_din linear_scaled_dw linear_gelu_scaled linear_gelu_scaled_din"
+#define WEIGHTS_8_BITS "fp8_cast_weights fp8_turn"
 #define NORMS_SCALED "dropout_add_norm_scaled dropout_add_norm_scaled_din"
 #define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
 #define MOVES "dispatch dispatch_din combine combine_din"
@@ -129,6 +130,8 @@ static const kernel_grid kernel_grids[] = {
     {QUANTIZED, "T=65 O=100 I=384"},
     {QUANTIZED, "T=70 O=130,2 I=530"},
     {"fp8_cast", "T=0,1,3,16,48 I=1,3,16,100,384 G=0,1"},
+    {WEIGHTS_8_BITS, "T=0,1,16 I=3,20 M=10"},
+    {WEIGHTS_8_BITS, "T=5 I=7 O=1,16 H=20 N=3 C=4 B=16 D=48 M=10"},
     {"fp8_scales fp8_history", "K=3,6,300 M=1,16"},
     {"fp8_check", "K=3,6,300"},
     {SCALED, "T=0,1,16,48 O=1,16,100 I=1,16,64"},

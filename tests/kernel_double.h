@@ -573,6 +573,8 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(linear_gelu_fp8),
     ROW(embed_int8),
     ROW(fp8_cast),
+    ROW(fp8_cast_weights),
+    ROW(fp8_turn),
     ROW(fp8_scales),
     ROW(fp8_check),
     ROW(fp8_history),

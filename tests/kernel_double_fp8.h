@@ -26,12 +26,24 @@ static void double_8_bits(const kernel_call *k, int arg, const double *x, double
         double code = is_gradient ? double_to_e5m2(rounded * s) : double_to_e4m3(rounded * s);
         if (q) q[i] = code;
         if (turned) turned[i % I * T + i / I] = code;
-        *most = fmax(*most, fabs(rounded));
+        if (most) *most = fmax(*most, fabs(rounded));
     }
 }
 
 static void double_fp8_cast(const kernel_call *k, double *const *v) {
     double_8_bits(k, 0, v[3], v[4][0], v[0], v[1], v[2]);
+}
+
+static void double_fp8_cast_weights(const kernel_call *k, double *const *v) {
+    for (int w = 0; w < 4; w++)
+        if (v[9 + w]) double_8_bits(k, 9 + w, v[9 + w], v[13][3 * w], v[w], v[4 + w], &v[8][3 * w]);
+}
+
+static void double_fp8_turn(const kernel_call *k, double *const *v) {
+    for (int w = 0; w < 4; w++) {
+        int64_t rows = k->call.t[4 + w].rows, cols = k->call.t[4 + w].cols;
+        for (int64_t i = 0; i < rows * cols && v[4 + w] && v[w]; i++) v[w][i % cols * rows + i / cols] = v[4 + w][i];
+    }
 }
 
 static void double_fp8_scales(const kernel_call *k, double *const *v) {

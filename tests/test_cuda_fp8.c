@@ -19,6 +19,10 @@ static void rows_are_the_references(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
         {"fp8_cast", "T=0,1,16,48,144 I=3,8,64,72,768 G=0,1"},
+        {WEIGHTS_8_BITS, "T=0,16 I=5,64 O=48 H=24 N=1 C=264 B=144 D=136 M=10"},
+        {WEIGHTS_8_BITS, "T=48,272 I=64,264 O=16 H=768 M=4"}, /* in one launch */
+        {WEIGHTS_8_BITS, "T=144 I=72 O=64 H=256 N=384 C=128 B=128 D=384 M=12"},
+        {WEIGHTS_8_BITS, "T=1 I=8,4096,4100 O=1 H=2064 N=1 C=48 M=7"}, /* parts of shards */
         {"fp8_scales fp8_history", "K=3,300 M=1,16"},
         {"fp8_check", "K=3,300"},
         {SCALED, "T=0,1,16,48 O=1,16,100 I=1,64"},

@@ -63,9 +63,25 @@ static void the_same_bits(void **state) {
                     staged[i][0]);
     run_free(one);
     run *two = made(2, NULL);
-    static const char *const sharded[][2] = {{"--shard=zero1"}, {"--shard=zero2"}, {"--shard=zero3"},
-                                             {"--shard=zero3", "--recompute=full"}};
-    for (int i = 0; i < 4; i++) expect_same(two, made(2, OPTIONS(sharded[i][0], sharded[i][1])), sharded[i][0]);
+    static const char *const sharded[][4] = {
+        {"--shard=zero1"}, {"--shard=zero2"}, {"--shard=zero3"}, {"--shard=zero3", "--recompute=full"},
+        {"--shard=zero3", "--reshard-after-forward=yes", "--prefetch=0"}, {"--shard=zero3", "--offload=params"}};
+    for (size_t i = 0; i < sizeof sharded / sizeof *sharded; i++)
+        expect_same(two, made(2, OPTIONS(sharded[i][0], sharded[i][1], sharded[i][2])),
+                    sharded[i][1] ? sharded[i][1] : sharded[i][0]);
+    run_free(two);
+    static const char blocks[] = "--wrap-min-params=12000"; /* of two layers */
+    two = made(2, OPTIONS("--shard=zero2", "--wrap=size", blocks));
+    expect_same(two, made(2, OPTIONS("--shard=zero3", "--wrap=size", blocks)), blocks);
+    run_free(two);
+}
+
+/* Of a layer with a weight that stays in 16 bits, the others are gathered in 8. */
+static void the_same_bits_with_a_float_layer(void **state) {
+    (void)state;
+    static const char option[] = "--float-layers=primary.encoder.layer.1.intermediate.dense.weight";
+    run *two = made(2, OPTIONS(option));
+    expect_same(two, made(2, OPTIONS(option, "--shard=zero3")), option);
     run_free(two);
 }
 
@@ -232,6 +248,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_close_to_bf16),
         cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(the_same_bits_with_a_float_layer),
         cmocka_unit_test(near_on_other_meshes),
         cmocka_unit_test(layers_left_out_or_frozen),
         cmocka_unit_test(resumed),

@@ -288,6 +288,7 @@ static const kernel_grid fused_grids[] = {
      "T=0,1,7 O=1,5 I=1,3,9"}, /* gradients of two operations at once, or none */
     {"row_max", "T=0,1,7 I=1,5,33"},
     {"fp8_cast", "T=0,1,7,16 I=1,5,33 G=0,1"},
+    {WEIGHTS_8_BITS, "T=0,1,16 I=5 O=3 H=4 N=16 C=2 B=1 D=7 M=10"},
     {"linear_scaled linear_gelu_scaled", "T=0,1,7,16 O=1,5 I=1,3,9"},
     {"dropout_add_norm_scaled", "T=0,1,7,16 H=1,3,20"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},

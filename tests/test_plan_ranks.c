@@ -161,6 +161,9 @@ static void fp8_training(void **state) {
     static const job jobs[] = {
         {.mesh = {.pp = 1, .tp = 1, .dp = 1}, .fp8 = 1, .wrap = 1000},
         {.mesh = {.pp = 1, .tp = 1, .dp = 3}, .fp8 = 1, .kind = TRI_SHARD_ZERO3},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 40}, .fp8 = 1, .kind = TRI_SHARD_ZERO3, .half = 1},
+        {.mesh = {.pp = 1, .tp = 2, .dp = 12}, .fp8 = 1, .kind = TRI_SHARD_ZERO3, .wrap = 60000},
+        {.mesh = {.pp = 1, .tp = 1, .dp = 5}, .fp8 = 1, .kind = TRI_SHARD_ZERO3, .offload = 1u << TRI_MEM_PARAM},
         {.mesh = {.pp = 1, .tp = 1, .dp = 8}, .fp8 = 1, .kind = TRI_SHARD_HYBRID, .half = 1},
         {.mesh = {.pp = 1, .tp = 1, .dp = 12}, .fp8 = 1, .kind = TRI_SHARD_ZERO2, .wrap = 3000},
         {.mesh = {.pp = 2, .tp = 2, .dp = 2}, .fp8 = 1, .kind = TRI_SHARD_ZERO1},

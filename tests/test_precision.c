@@ -97,6 +97,7 @@ static const kernel_grid grids[] = {
     {"quantize_din", "T=0,1,17 I=3,20,100"},
     {QUANTIZED, "T=0,1,17 O=1,20 I=3,20,64"},
     {"fp8_cast", "T=0,1,16 I=3,20,100 G=0,1"},
+    {WEIGHTS_8_BITS, "T=0,16 I=20 O=5 H=7 N=1 C=9 M=10"},
     {"fp8_scales fp8_history", "K=3,30 M=16"},
     {"fp8_check", "K=3,30"},
     {SCALED, "T=0,1,16 O=1,20 I=3,20,64"},

@@ -10,13 +10,15 @@
  * A value becomes a factor where it is made, if its producer has a form that writes 8 bits and nothing else reads it
  * (dropout_add_norm: whatever reads it); else by fp8_cast before its first product. Later products read the same
  * bytes, except those of a repeated forward (pass_recompute.c), which are cast again: what is rebuilt is not kept.
- * A weight is cast at its first use in a step, or after each gather.
+ * Weights of a unit are cast together before their first use in a step (pass_fp8_weights.c). Sharded ones are cast by
+ * their owners and gathered in 8 bits (pass_fp8_gathers.c).
  *
  *   step begins      fp8_scales: s from the history, most = 0
  *   update           most of all ranks that share these layers; fp8_check puts one that is not finite into the norm's
  *                    sums, so that the step is not applied; fp8_history
  *
  * The history, of 16 steps, is the only state: 3 rows for each product. Its prefix in checkpoints is fp8_history. */
+#include "plan/fp8.h"
 #include "plan/optimizer.h"
 
 #include "base/random.h"
@@ -24,9 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEPS = 16, UNIT = 16, KINDS = 3 }; /* maxima kept of a tensor; dims are multiples of it; rows of a product */
-
-typedef enum kind { WEIGHT, INPUT, GRADIENT } kind;
+enum { STEPS = 16, UNIT = 16 }; /* maxima kept of a tensor; dims are multiples of it */
 
 /* ---- Which products, in `forward` ---- */
 
@@ -84,44 +84,10 @@ tri_status tri__mark_fp8(tri_pass *pass) {
 
 /* ---- Uses of values ---- */
 
-/* How marked instructions use a slot as a factor. */
-typedef struct use {
-    int writers, others;         /* instructions that write it; reads in other ways */
-    int again;                   /* instruction from which on it is cast again: its forward is repeated; INT32_MAX */
-    uint8_t rows[2], turned[2];  /* 1: read in this form, before `again` and from then on */
-    int row;                     /* of history; -1: not a factor */
-    const tri_instr *first;      /* reads it */
-    int differs;                 /* 1: not all that read it run in the same steps */
-} use;
-
-/* The 8-bit form of a slot. */
-typedef struct form {
-    int q, turned;    /* slots; -1: none */
-    int is_again;     /* made from use.again on */
-    uint32_t gates;   /* of the instruction that made it */
-    int layer;
-} form;
-
-typedef struct fp8 {
-    tri_pass *pass;
-    tri_builder to;
-    const tri_instr *from; /* [n_from] the program before this pass */
-    int n_from, n_slots;
-    uint32_t *id;          /* [n_params] attr.id of the product whose weight begins with it */
-    int *product;          /* [n_params] its number; -1: none */
-    int n_products;
-    use *use;              /* [n_slots] */
-    form *form;            /* [n_slots] */
-    int s, most, history;  /* slots [1,K] [1,K] [K,STEPS] */
-    int *s_at, *most_at;   /* [K] views; -1: not made */
-    int clip;              /* the last clip of the program; -1: none */
-    int waited;            /* 1: most is that of all ranks */
-} fp8;
-
 /* An operand of a marked instruction that is a factor. */
 typedef struct factor {
     int slot;
-    kind kind;
+    tri_fp8_kind kind;
     int is_turned;
 } factor;
 
@@ -130,29 +96,30 @@ static int factors_of(const tri_instr *instr, factor of[2]) {
     if (!instr->attr.bits) return 0;
     switch (instr->op) {
     case TRI_OP_linear:
-        of[0] = (factor){TRI_SLOT(instr, linear, x), INPUT, 0}, of[1] = (factor){TRI_SLOT(instr, linear, w), WEIGHT, 0};
+        of[0] = (factor){TRI_SLOT(instr, linear, x), TRI_FP8_INPUT, 0};
+        of[1] = (factor){TRI_SLOT(instr, linear, w), TRI_FP8_WEIGHT, 0};
         return 2;
     case TRI_OP_linear_gelu:
-        of[0] = (factor){TRI_SLOT(instr, linear_gelu, x), INPUT, 0};
-        of[1] = (factor){TRI_SLOT(instr, linear_gelu, w), WEIGHT, 0};
+        of[0] = (factor){TRI_SLOT(instr, linear_gelu, x), TRI_FP8_INPUT, 0};
+        of[1] = (factor){TRI_SLOT(instr, linear_gelu, w), TRI_FP8_WEIGHT, 0};
         return 2;
     case TRI_OP_linear_din:
-        of[0] = (factor){TRI_SLOT(instr, linear_din, dy), GRADIENT, 0};
-        of[1] = (factor){TRI_SLOT(instr, linear_din, w), WEIGHT, 1};
+        of[0] = (factor){TRI_SLOT(instr, linear_din, dy), TRI_FP8_GRADIENT, 0};
+        of[1] = (factor){TRI_SLOT(instr, linear_din, w), TRI_FP8_WEIGHT, 1};
         return 2;
     case TRI_OP_linear_gelu_din:
-        of[0] = (factor){TRI_SLOT(instr, linear_gelu_din, dy), GRADIENT, 0};
-        of[1] = (factor){TRI_SLOT(instr, linear_gelu_din, w), WEIGHT, 1};
+        of[0] = (factor){TRI_SLOT(instr, linear_gelu_din, dy), TRI_FP8_GRADIENT, 0};
+        of[1] = (factor){TRI_SLOT(instr, linear_gelu_din, w), TRI_FP8_WEIGHT, 1};
         return 2;
     case TRI_OP_linear_dw:
-        of[0] = (factor){TRI_SLOT(instr, linear_dw, dy), GRADIENT, 1};
-        of[1] = (factor){TRI_SLOT(instr, linear_dw, x), INPUT, 1};
+        of[0] = (factor){TRI_SLOT(instr, linear_dw, dy), TRI_FP8_GRADIENT, 1};
+        of[1] = (factor){TRI_SLOT(instr, linear_dw, x), TRI_FP8_INPUT, 1};
         return 2;
     default: return 0;
     }
 }
 
-static int param_of(const fp8 *z, uint32_t id) {
+static int param_of(const tri_fp8 *z, uint32_t id) {
     int i = 0;
     while (i < z->pass->model->n_params && z->id[i] != id) i++;
     TRI_ASSERT(i < z->pass->model->n_params);
@@ -160,7 +127,7 @@ static int param_of(const fp8 *z, uint32_t id) {
 }
 
 /* Products are numbered in the model's order, so that ranks that share layers number them alike. */
-static void number_products(fp8 *z) {
+static void number_products(tri_fp8 *z) {
     const tri_network *model = z->pass->model;
     uint8_t *is_one = tri__arena_alloc(z->pass->arena, (size_t)model->n_params);
     factor of[2];
@@ -169,14 +136,18 @@ static void number_products(fp8 *z) {
     for (int i = 0; i < z->n_from; i++)
         if (factors_of(&z->from[i], of)) is_one[param_of(z, z->from[i].attr.id)] = 1;
     z->product = tri__arena_alloc(z->pass->arena, (size_t)model->n_params * sizeof *z->product);
-    for (int i = 0; i < model->n_params; i++) z->product[i] = is_one[i] ? z->n_products++ : -1;
+    z->weight = tri__arena_alloc(z->pass->arena, (size_t)model->n_params * sizeof *z->weight);
+    for (int i = 0; i < model->n_params; i++) {
+        z->product[i] = is_one[i] ? z->n_products++ : -1;
+        if (is_one[i]) z->weight[z->product[i]] = i;
+    }
 }
 
 /* A value that several products read has one scale: that of the first product. */
-static void note_factor(fp8 *z, int i, const factor *of) {
-    use *u = &z->use[of->slot];
+static void note_factor(tri_fp8 *z, int i, const factor *of) {
+    tri_fp8_use *u = &z->use[of->slot];
     const tri_instr *instr = &z->from[i];
-    int row = KINDS * z->product[param_of(z, instr->attr.id)] + (int)of->kind;
+    int row = TRI_FP8_KINDS * z->product[param_of(z, instr->attr.id)] + (int)of->kind;
     if (u->row < 0 || row < u->row) u->row = row;
     if (!u->first) u->first = instr;
     else if (!tri__same_gates(u->first, instr)) u->differs = 1;
@@ -187,9 +158,9 @@ static int is_forward(const tri_instr *instr) {
     return instr->attr.bits && (instr->op == TRI_OP_linear || instr->op == TRI_OP_linear_gelu);
 }
 
-static void find_uses(fp8 *z) {
+static void find_uses(tri_fp8 *z) {
     for (int s = 0; s < z->n_slots; s++)
-        z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (form){.q = -1, .turned = -1};
+        z->use[s].again = INT32_MAX, z->use[s].row = -1, z->form[s] = (tri_fp8_form){.q = -1, .turned = -1};
     for (int i = 0; i < z->n_from; i++) {
         const tri_instr *instr = &z->from[i];
         const tri_op_row *row = tri__op_row(instr->op);
@@ -198,56 +169,72 @@ static void find_uses(fp8 *z) {
         for (int k = 0; k < row->n_args; k++) {
             if (instr->slot[k] < 0) continue;
             int is_factor = n && (instr->slot[k] == of[0].slot || instr->slot[k] == of[1].slot);
-            use *u = &z->use[instr->slot[k]];
+            tri_fp8_use *u = &z->use[instr->slot[k]];
             u->writers += tri__access_writes(row->arg[k].access);
             u->others += tri__access_reads(row->arg[k].access) && !is_factor;
         }
-        use *x = n && is_forward(instr) ? &z->use[of[0].slot] : NULL;
+        tri_fp8_use *x = n && is_forward(instr) ? &z->use[of[0].slot] : NULL;
         if (x && x->again == INT32_MAX && x->first && is_forward(x->first) && x->first->attr.id == instr->attr.id)
             x->again = i; /* repeated */
         for (int k = 0; k < n; k++) note_factor(z, i, &of[k]);
+    }
+    for (int p = 0; p < z->n_products; p++) z->first_slot[p] = -1;
+    for (int s = z->n_slots - 1; s >= 0; s--) {
+        int row = z->use[s].row;
+        if (row < 0 || row % TRI_FP8_KINDS != TRI_FP8_WEIGHT) continue;
+        z->next_slot[s] = z->first_slot[row / TRI_FP8_KINDS], z->first_slot[row / TRI_FP8_KINDS] = s;
     }
 }
 
 /* ---- Values in 8 bits ---- */
 
-/* The view of one number of s or most. */
-static int number(fp8 *z, int *views, int slot, int row) {
-    if (views[row] < 0) {
-        tri_builder at = z->to;
-        at.unit = -1;
-        views[row] = tri__build_view(&at, slot, row, 1, 1, "%s.%d", z->to.program->slot[slot].name, row);
-    }
-    return views[row];
+/* which: 0 s, 1 most. */
+static int numbers(tri_fp8 *z, int which, int slot, int row, int n) {
+    int K = TRI_FP8_KINDS * z->n_products, last = row + TRI_FP8_KINDS * (n - 1);
+    int *view = &z->numbers[which][(n - 1) * K + row];
+    const char *name = z->to.program->slot[slot].name;
+    tri_builder at = z->to;
+    at.unit = -1;
+    if (*view >= 0) return *view;
+    if (n == 1) return *view = tri__build_view(&at, slot, row, 1, 1, "%s.%d", name, row);
+    return *view = tri__build_view(&at, slot, row, 1, last - row + 1, "%s.%d-%d", name, row, last);
 }
-static int scale(fp8 *z, int slot) { return number(z, z->s_at, z->s, z->use[slot].row); }
-static int most(fp8 *z, int slot) { return number(z, z->most_at, z->most, z->use[slot].row); }
+int tri__fp8_scales(tri_fp8 *z, int row, int n) { return numbers(z, 0, z->s, row, n); }
+int tri__fp8_most(tri_fp8 *z, int row, int n) { return numbers(z, 1, z->most, row, n); }
+static int scale(tri_fp8 *z, int slot) { return tri__fp8_scales(z, z->use[slot].row, 1); }
+static int most(tri_fp8 *z, int slot) { return tri__fp8_most(z, z->use[slot].row, 1); }
 
-/* New slots for the forms of a slot that are read; the instruction that writes them is `instr`, number i. */
-static form *open_form(fp8 *z, int slot, int i) {
+tri_fp8_form *tri__fp8_open(tri_fp8 *z, int slot, int i) {
     const tri_slot of = z->to.program->slot[slot];
-    const use *u = &z->use[slot];
+    const tri_fp8_use *u = &z->use[slot];
     int is_again = i >= u->again;
-    tri_dtype dtype = u->row % KINDS == GRADIENT ? TRI_F8_E5M2 : TRI_F8_E4M3;
-    tri_mem mem = u->row % KINDS == WEIGHT ? TRI_MEM_GATHER : TRI_MEM_ACT;
-    const char *again = z->form[slot].q >= 0 || z->form[slot].turned >= 0 ? "/2" : "";
-    form *made = &z->form[slot];
-    *made = (form){.q = -1, .turned = -1, .is_again = is_again, .gates = z->to.gates, .layer = z->to.layer};
-    if (u->rows[is_again])
-        made->q = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "q.%s%s", of.name, again);
+    tri_dtype dtype = u->row % TRI_FP8_KINDS == TRI_FP8_GRADIENT ? TRI_F8_E5M2 : TRI_F8_E4M3;
+    tri_mem mem = u->row % TRI_FP8_KINDS == TRI_FP8_WEIGHT ? TRI_MEM_GATHER : TRI_MEM_ACT;
+    tri_fp8_form *made = &z->form[slot];
+    const char *again = made->turned >= 0 || (made->q >= 0 && !made->is_gathered) ? "/2" : "";
+    int q = made->is_gathered ? made->q : -1;
+    if (u->rows[is_again] && q < 0)
+        q = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "q.%s%s", of.name, again);
+    *made = (tri_fp8_form){.q = q, .turned = -1, .is_again = is_again, .is_gathered = made->is_gathered,
+                           .gates = z->to.gates, .layer = z->to.layer};
     if (u->turned[is_again])
         made->turned = tri__build_slot(&z->to, mem, dtype, of.rows, of.cols, "t.%s%s", of.name, again);
     return made;
 }
 
-/* The form of a factor of instruction i; cast before it where there is none. */
-static int form_of(fp8 *z, int i, const factor *of) {
-    form *f = &z->form[of->slot];
-    int is_again = i >= z->use[of->slot].again;
-    int is_made = (f->q >= 0 || f->turned >= 0) && f->is_again == is_again && f->gates == z->to.gates &&
-                  f->layer == z->to.layer;
-    if (!is_made) {
-        f = open_form(z, of->slot, i);
+int tri__fp8_is_made(const tri_fp8 *z, int slot, int i) {
+    const tri_fp8_form *f = &z->form[slot];
+    int is_there = f->turned >= 0 || (f->q >= 0 && !f->is_gathered);
+    return is_there && f->is_again == (i >= z->use[slot].again) && f->gates == z->to.gates && f->layer == z->to.layer;
+}
+
+/* The form of a factor of instruction i; made before it where there is none. */
+static int form_of(tri_fp8 *z, int i, const factor *of) {
+    const tri_fp8_form *f = &z->form[of->slot];
+    if (f->is_gathered && !of->is_turned) return f->q;
+    if (of->kind == TRI_FP8_WEIGHT && !tri__fp8_is_made(z, of->slot, i)) tri__fp8_make_weights(z, of->slot, i);
+    if (!tri__fp8_is_made(z, of->slot, i)) {
+        tri__fp8_open(z, of->slot, i);
         TRI_BUILD(&z->to, fp8_cast, (tri_attr){0}, f->q, f->turned, most(z, of->slot), of->slot, scale(z, of->slot));
     }
     return of->is_turned ? f->turned : f->q;
@@ -255,35 +242,35 @@ static int form_of(fp8 *z, int i, const factor *of) {
 
 /* ---- Instructions ---- */
 
-static int has(const fp8 *z, tri_op op) { return z->pass->in->target->has[op][z->pass->in->precision]; }
+static int has(const tri_fp8 *z, tri_op op) { return z->pass->in->target->has[op][z->pass->in->precision]; }
 
 /* Whether instruction i, whose first output is `slot`, may write its 8-bit form: q, and turned if `both`. Alone:
  * nothing but products reads it, so that it is not written in 16 bits. */
-static int can_write(const fp8 *z, int i, int slot, tri_op op, int both, int alone) {
-    const use *u = &z->use[slot];
+static int can_write(const tri_fp8 *z, int i, int slot, tri_op op, int both, int alone) {
+    const tri_fp8_use *u = &z->use[slot];
     if (!has(z, op) || u->writers != 1 || !u->rows[0] || (both && !u->turned[0]) || z->from[i].acc & 1) return 0;
     if (alone && (u->others || u->again != INT32_MAX)) return 0;
     return !u->differs && tri__same_gates(u->first, &z->from[i]);
 }
 
-static int temporary(fp8 *z, int like, const char *name) {
+static int temporary(tri_fp8 *z, int like, const char *name) {
     const tri_slot of = z->to.program->slot[like];
     return tri__build_slot(&z->to, TRI_MEM_ACT, of.dtype, of.rows, of.cols, "%s.%s", of.name, name);
 }
 
-static void append_linear(fp8 *z, int i, const factor of[2]) {
+static void append_linear(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int x = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]);
     TRI_BUILD(&z->to, linear_scaled, (tri_attr){0}, TRI_SLOT(instr, linear, y), x, w, scale(z, of[0].slot),
               scale(z, of[1].slot), TRI_SLOT(instr, linear, b));
 }
 
-static void append_linear_gelu(fp8 *z, int i, const factor of[2]) {
+static void append_linear_gelu(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int x = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]), sx = scale(z, of[0].slot), sw = scale(z, of[1].slot);
     int y = TRI_SLOT(instr, linear_gelu, y), h = TRI_SLOT(instr, linear_gelu, h), b = TRI_SLOT(instr, linear_gelu, b);
     if (can_write(z, i, y, TRI_OP_linear_gelu_scaled, 0, 1)) {
-        const form *f = open_form(z, y, i);
+        const tri_fp8_form *f = tri__fp8_open(z, y, i);
         TRI_BUILD(&z->to, linear_gelu_scaled, (tri_attr){0}, f->q, f->turned, most(z, y), h, x, w, sx, sw, scale(z, y),
                   b);
         return;
@@ -293,20 +280,20 @@ static void append_linear_gelu(fp8 *z, int i, const factor of[2]) {
     TRI_BUILD(&z->to, gelu, (tri_attr){0}, y, h);
 }
 
-static void append_linear_din(fp8 *z, int i, const factor of[2]) {
+static void append_linear_din(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int dy = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]);
     TRI_BUILD(&z->to, linear_scaled_din, (tri_attr){0}, TRI_SLOT(instr, linear_din, dx), dy, w, scale(z, of[0].slot),
               scale(z, of[1].slot))->acc = instr->acc;
 }
 
-static void append_linear_gelu_din(fp8 *z, int i, const factor of[2]) {
+static void append_linear_gelu_din(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int dy = form_of(z, i, &of[0]), w = form_of(z, i, &of[1]), sdy = scale(z, of[0].slot), sw = scale(z, of[1].slot);
     int dx = TRI_SLOT(instr, linear_gelu_din, dx), db = TRI_SLOT(instr, linear_gelu_din, db);
     int h = TRI_SLOT(instr, linear_gelu_din, x), adds = instr->acc >> TRI_ARG(linear_gelu_din, db) & 1;
     if (can_write(z, i, dx, TRI_OP_linear_gelu_scaled_din, 1, 1)) {
-        const form *f = open_form(z, dx, i);
+        const tri_fp8_form *f = tri__fp8_open(z, dx, i);
         TRI_BUILD(&z->to, linear_gelu_scaled_din, (tri_attr){0}, f->q, f->turned, most(z, dx), db, dy, w, h, sdy, sw,
                   scale(z, dx))->acc = (uint16_t)(adds << TRI_ARG(linear_gelu_scaled_din, db));
         return;
@@ -316,7 +303,7 @@ static void append_linear_gelu_din(fp8 *z, int i, const factor of[2]) {
     TRI_BUILD(&z->to, gelu_din_db, (tri_attr){0}, dx, db, dh, h)->acc = (uint16_t)(adds << TRI_ARG(gelu_din_db, db));
 }
 
-static void append_linear_dw(fp8 *z, int i, const factor of[2]) {
+static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
     const tri_instr *instr = &z->from[i];
     int dy = form_of(z, i, &of[0]), x = form_of(z, i, &of[1]);
     TRI_BUILD(&z->to, linear_scaled_dw, (tri_attr){0}, TRI_SLOT(instr, linear_dw, dw), dy, x, scale(z, of[0].slot),
@@ -324,11 +311,11 @@ static void append_linear_dw(fp8 *z, int i, const factor of[2]) {
 }
 
 /* A fused norm that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
-static void append_scaled(fp8 *z, int i, tri_op op, int slot) {
+static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
     const tri_op_row *row = tri__op_row(instr->op);
     int slots[TRI_MAX_ARGS];
-    const form *f = open_form(z, slot, i);
+    const tri_fp8_form *f = tri__fp8_open(z, slot, i);
     uint16_t acc = 0;
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
     for (int k = 0; k < row->n_args; k++) {
@@ -342,7 +329,7 @@ static void append_scaled(fp8 *z, int i, tri_op op, int slot) {
     tri__build(&z->to, op, slots, instr->attr)->acc = acc;
 }
 
-static void append_other(fp8 *z, int i) {
+static void append_other(tri_fp8 *z, int i) {
     const tri_instr *instr = &z->from[i];
     tri_attr attr = instr->attr;
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
@@ -355,9 +342,10 @@ static void append_other(fp8 *z, int i) {
     else tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;
 }
 
-static void append(fp8 *z, int i) {
+static void append(tri_fp8 *z, int i) {
     factor of[2];
     tri__build_as(&z->to, &z->from[i]);
+    if (tri__fp8_gathers_append(z, i)) return;
     if (!factors_of(&z->from[i], of)) append_other(z, i);
     else
         switch (z->from[i].op) {
@@ -372,20 +360,20 @@ static void append(fp8 *z, int i) {
 /* ---- Scales ---- */
 
 /* Every rank of a stage holds all of its history; the one with the first elements of a unit's weights saves it. */
-static void add_history(fp8 *z) {
+static void add_history(tri_fp8 *z) {
     tri_pass *pass = z->pass;
     const tri_network *model = pass->model;
-    int n = model->n_units, K = KINDS * z->n_products, at = 0;
+    int n = model->n_units, K = TRI_FP8_KINDS * z->n_products, at = 0;
     tri_state *state = &pass->out.state[tri__add_state(pass, "fp8.history", "fp8_history.")];
     uint8_t *has = tri__arena_alloc(pass->arena, (size_t)model->n_params);
     z->to.unit = -1;
     z->history = tri__build_slot(&z->to, TRI_MEM_STATE, TRI_F32, (tri_rows){.add = K}, STEPS, "fp8.history");
-    state->each = (tri_shape){.n = 2, .dim = {KINDS, STEPS}}, state->has = has, state->absent = TRI_ABSENT_ZERO;
+    state->each = (tri_shape){.n = 2, .dim = {TRI_FP8_KINDS, STEPS}}, state->has = has, state->absent = TRI_ABSENT_ZERO;
     state->held = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->held);
     state->save = tri__arena_alloc(pass->arena, (size_t)n * sizeof *state->save);
     for (int i = 0; i < model->n_params; i++) {
         has[i] = z->product[i] >= 0;
-        state->held[model->param[i].unit].end += has[i] * KINDS * STEPS;
+        state->held[model->param[i].unit].end += has[i] * TRI_FP8_KINDS * STEPS;
     }
     int tp = tri__mesh_group_place(&pass->in->mesh, pass->in->rank, TRI_AXIS_SET(TRI_AXIS_TP));
     for (int u = 0; u < n; at += (int)state->held[u++].end / STEPS) {
@@ -397,15 +385,16 @@ static void add_history(fp8 *z) {
     }
 }
 
-static void begin_step(fp8 *z) {
-    int K = KINDS * z->n_products;
+static void begin_step(tri_fp8 *z) {
+    int K = TRI_FP8_KINDS * z->n_products;
     const tri_rows one = {.add = 1};
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
     z->s = tri__build_slot(&z->to, TRI_MEM_RESULT, TRI_F32, one, K, "fp8.scale");
     z->most = tri__build_slot(&z->to, TRI_MEM_RESULT, TRI_F32, one, K, "fp8.most");
-    z->s_at = tri__arena_alloc(z->pass->arena, (size_t)K * sizeof *z->s_at);
-    z->most_at = tri__arena_alloc(z->pass->arena, (size_t)K * sizeof *z->most_at);
-    for (int k = 0; k < K; k++) z->s_at[k] = z->most_at[k] = -1;
+    for (int which = 0; which < 2; which++) {
+        z->numbers[which] = tri__arena_alloc(z->pass->arena, (size_t)(TRI_FP8_AT_ONCE * K) * sizeof *z->numbers[which]);
+        for (int k = 0; k < TRI_FP8_AT_ONCE * K; k++) z->numbers[which][k] = -1;
+    }
     TRI_BUILD(&z->to, fp8_scales, (tri_attr){0}, z->s, z->most, z->history);
 }
 
@@ -415,35 +404,36 @@ static uint32_t sharing_axes(const tri_mesh *mesh) {
 }
 
 /* The update: the largest of all ranks is on its way while squares are summed. Runs in steps of all kinds. */
-static void post_most(fp8 *z) {
+static void post_most(tri_fp8 *z) {
     tri_attr group = {.axes = sharing_axes(&z->pass->in->mesh), .id = tri__random_id("fp8.most")};
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
     if (group.axes) TRI_BUILD(&z->to, all_max_post, group, z->most);
 }
 
-static void check_most(fp8 *z, const tri_instr *sumsq) {
+static void check_most(tri_fp8 *z, const tri_instr *sumsq) {
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
     if (!z->waited && sharing_axes(&z->pass->in->mesh)) TRI_BUILD(&z->to, wait, (tri_attr){0}, z->most, -1);
     z->waited = 1, z->to.gates = sumsq->gates;
     TRI_BUILD(&z->to, fp8_check, (tri_attr){0}, TRI_SLOT(sumsq, sumsq, sum), z->most);
 }
 
-static void keep_history(fp8 *z) {
+static void keep_history(tri_fp8 *z) {
     z->to.unit = z->to.mb = -1, z->to.gates = 0, z->to.layer = 0;
     TRI_BUILD(&z->to, fp8_history, (tri_attr){0}, z->history, z->most, z->pass->out.apply);
 }
 
 /* Whether sumsq instruction i is the last of a norm's. */
-static int ends_squares(const fp8 *z, int i) {
+static int ends_squares(const tri_fp8 *z, int i) {
     return i + 1 == z->n_from || z->from[i + 1].op != TRI_OP_sumsq || z->from[i + 1].gates != z->from[i].gates;
 }
 
-static void rewrite(fp8 *z) {
+static void rewrite(tri_fp8 *z) {
     tri_program *program = z->pass->program;
     int update = z->pass->out.update, posted = 0;
     program->instr = NULL;
     program->n_instrs = program->cap_instrs = 0;
     begin_step(z);
+    tri__fp8_gathers_plan(z);
     for (int i = 0; i < z->n_from; i++) {
         int squares = i >= update && z->from[i].op == TRI_OP_sumsq;
         if (i == update) z->pass->out.update = program->n_instrs;
@@ -467,13 +457,15 @@ static tri_status check_target(const tri_pass *pass) {
 
 tri_status tri__pass_fp8(tri_pass *pass) {
     tri_program *program = pass->program;
-    fp8 z = {.pass = pass, .to = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1}, .clip = -1,
+    tri_fp8 z = {.pass = pass, .to = {.arena = pass->arena, .program = program, .unit = -1, .mb = -1}, .clip = -1,
              .from = program->instr, .n_from = program->n_instrs, .n_slots = program->n_slots};
     TRI_TRY(check_target(pass));
     number_products(&z);
     if (!z.n_products) return TRI_OK; /* of a pipeline, a stage without such layers */
     z.use = tri__arena_alloc(pass->arena, (size_t)z.n_slots * sizeof *z.use);
     z.form = tri__arena_alloc(pass->arena, (size_t)z.n_slots * sizeof *z.form);
+    z.first_slot = tri__arena_alloc(pass->arena, (size_t)z.n_products * sizeof *z.first_slot);
+    z.next_slot = tri__arena_alloc(pass->arena, (size_t)z.n_slots * sizeof *z.next_slot);
     for (int i = 0; i < z.n_from; i++)
         if (z.from[i].op == TRI_OP_clip) z.clip = i;
     find_uses(&z);

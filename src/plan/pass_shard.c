@@ -256,7 +256,8 @@ static void mark(uint8_t *begins, int n, int64_t each, int64_t at) {
     if (at % each && place + 1 < n) begins[place + 1] = 1;
 }
 
-/* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c. */
+/* Marks the elements at which a unit's treatment changes: see pass_update.c, pass_tensor_sums.c, pass_fp8_gathers.c.
+ */
 static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each) {
     const tri_network *model = s->pass->model;
     const tri_unit *unit = &model->unit[u];
@@ -269,8 +270,9 @@ static void mark_unit(const tri_sharder *s, int u, uint8_t *begins, int64_t each
     if (tri__mesh_coords(&in->mesh, in->rank).tp > 0) mark(begins, n, each, at + unit->split);
     if (s->pass->sharding.kind == TRI_SHARD_NONE) return;
     if (in->mesh.tp > 1 && in->sequence_parallel) mark(begins, n, each, at + unit->tokens);
+    int by_param = in->fp8 && s->pass->sharding.kind >= TRI_SHARD_ZERO3; /* weights are cast by their owners */
     for (int i = 1; i < unit->n; i++)
-        if (!tri__same_run(&param[i], &param[i - 1])) mark(begins, n, each, at + param[i].at);
+        if (by_param || !tri__same_run(&param[i], &param[i - 1])) mark(begins, n, each, at + param[i].at);
 }
 
 /* Sets up the blocks of a pass, and this rank's shard of each. */

@@ -1,5 +1,6 @@
-/* fp8.cu - tensors to 8 bits with one scale, in rows and turned, and the scales (ops_fp8.def). A warp takes 32 rows by
- * 64 columns, a thread 8 by 8, which it turns in registers: operands are read once, in whole lines. */
+/* fp8.cu - tensors to 8 bits with one scale, in rows and turned, several weights in one launch, and the scales
+ * (ops_fp8.def). A warp takes 32 rows by 64 columns, a thread 8 by 8, which it turns in registers: operands are read
+ * once, in whole lines. */
 #include "device/cuda/fp8.cuh"
 #include "device/cuda/gelu.cuh"
 
@@ -16,11 +17,17 @@ template <typename T, bool GELU> static __device__ __forceinline__ pack<T, WIDE>
     return value;
 }
 
+/* A thread's first row and column, of a block's tile in a tensor with tiles in rows of `across`. */
+static __device__ __forceinline__ int64_t row_in(unsigned tile, unsigned across) {
+    return (int64_t)(tile / across) * TILE + threadIdx.x / WARP / 2 * WARP_ROWS + threadIdx.x % WARP / 8 * WIDE;
+}
+static __device__ __forceinline__ int64_t col_in(unsigned tile, unsigned across) {
+    return (int64_t)(tile % across) * TILE + threadIdx.x / WARP % 2 * WARP_COLS + threadIdx.x % 8 * WIDE;
+}
+
 template <typename Q, typename T, bool GELU>
-static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, const T *x, int across) {
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    int64_t t = (int64_t)(blockIdx.x / across) * TILE + warp / 2 * WARP_ROWS + lane / 8 * WIDE,
-            c = (int64_t)(blockIdx.x % across) * TILE + warp % 2 * WARP_COLS + lane % 8 * WIDE;
+static __device__ __forceinline__ void cast_tile(const fp8_tensor &to, const T *x, unsigned tile, unsigned across) {
+    int64_t t = row_in(tile, across), c = col_in(tile, across);
     fp8_largest<T> largest;
     if (t < to.rows && c < to.cols) {
         pack<T, WIDE> from[WIDE];
@@ -37,6 +44,11 @@ static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, con
         put_tile(to, t, c, row);
     }
     raise(to.most, largest.word());
+}
+
+template <typename Q, typename T, bool GELU>
+static __global__ void __launch_bounds__(THREADS) cast_kernel(fp8_tensor to, const T *x, unsigned across) {
+    cast_tile<Q, T, GELU>(to, x, blockIdx.x, across);
 }
 
 /* Any shape, any alignment: an element each. */
@@ -57,11 +69,10 @@ static __global__ void __launch_bounds__(THREADS) cast_any_kernel(fp8_tensor to,
 
 template <typename Q, typename T, bool GELU>
 static void cast_as(const tri_call *call, const fp8_tensor &to, const T *x) {
-    int across = (int)blocks_for(to.cols, TILE);
+    unsigned across = blocks_for(to.cols, TILE);
     if (to.rows * to.cols == 0) return;
     if (fp8_wide(to) && aligned(x))
-        cast_kernel<Q, T, GELU><<<blocks_for(to.rows, TILE) * (unsigned)across, THREADS, 0, stream(call)>>>(to, x,
-                                                                                                         across);
+        cast_kernel<Q, T, GELU><<<blocks_for(to.rows, TILE) * across, THREADS, 0, stream(call)>>>(to, x, across);
     else
         cast_any_kernel<Q, T, GELU><<<blocks_for(to.rows * to.cols, THREADS), THREADS, 0, stream(call)>>>(to, x);
     launched(call, "fp8_cast");
@@ -79,6 +90,121 @@ template void fp8_cast_to(const tri_call *, const fp8_tensor &, const f16 *, int
 template <typename T> static void fp8_cast(const tri_call *call) {
     OPERANDS(fp8_cast);
     fp8_cast_to<T>(call, fp8_operands(call, ARG(x), ARG(q), ARG(turned), ARG(most), ARG(s)), data<T>(call, ARG(x)), 0);
+}
+
+/* ---- Weights ---- */
+
+enum { WEIGHTS = 4, KINDS = 3 }; /* of a call; rows of history of a weight's product */
+
+/* Tensors that one launch takes, one after the other. */
+template <typename T> struct several {
+    fp8_tensor to[WEIGHTS];
+    const T *x[WEIGHTS];
+    unsigned across[WEIGHTS], end[WEIGHTS]; /* tiles in a row; blocks up to the last of this tensor */
+};
+
+/* The tensor of this block; *first: its first block. */
+template <typename T> static __device__ __forceinline__ int tensor_here(const several<T> &all, unsigned *first) {
+    int k = 0;
+    while (blockIdx.x >= all.end[k]) k++;
+    *first = k ? all.end[k - 1] : 0;
+    return k;
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) cast_several_kernel(const __grid_constant__ several<T> all) {
+    unsigned first;
+    int k = tensor_here(all, &first);
+    cast_tile<e4m3, T, false>(all.to[k], all.x[k], blockIdx.x - first, all.across[k]);
+}
+
+/* Without turned copies shapes do not matter: 8 elements in a row each. */
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) cast_flat_kernel(const __grid_constant__ several<T> all) {
+    unsigned first;
+    int k = tensor_here(all, &first);
+    const fp8_tensor &to = all.to[k];
+    int64_t i = ((int64_t)(blockIdx.x - first) * THREADS + threadIdx.x) * WIDE;
+    fp8_largest<T> largest;
+    if (i < to.rows * to.cols) {
+        pack<T, WIDE> value = packed<WIDE>(all.x[k] + i);
+        largest.see(value);
+        *reinterpret_cast<uint2 *>(to.q + i) = eight_bytes<e4m3>(value, *to.s);
+    }
+    raise(to.most, largest.word());
+}
+
+static __global__ void __launch_bounds__(THREADS) turn_kernel(const __grid_constant__ several<uint8_t> all) {
+    unsigned first;
+    int k = tensor_here(all, &first);
+    const fp8_tensor &to = all.to[k];
+    int64_t t = row_in(blockIdx.x - first, all.across[k]), c = col_in(blockIdx.x - first, all.across[k]);
+    if (t >= to.rows || c >= to.cols) return;
+    uint2 row[WIDE];
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) row[i] = *reinterpret_cast<const uint2 *>(all.x[k] + (t + i) * to.cols + c);
+    put_tile(to, t, c, row);
+}
+
+static __global__ void __launch_bounds__(THREADS) turn_any_kernel(fp8_tensor to, const uint8_t *x) {
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < to.rows * to.cols) to.turned[i % to.cols * to.rows + i / to.cols] = x[i];
+}
+
+/* Adds a tensor; is_flat: by runs of elements, else by tiles. */
+template <typename T> static void add_tensor(several<T> *all, int *n, const fp8_tensor &to, const T *x, int is_flat) {
+    unsigned before = *n ? all->end[*n - 1] : 0, across = blocks_for(to.cols, TILE);
+    unsigned blocks = is_flat ? blocks_for(to.rows * to.cols, THREADS * WIDE) : blocks_for(to.rows, TILE) * across;
+    if (blocks == 0) return;
+    all->to[*n] = to, all->x[*n] = x, all->across[*n] = across, all->end[*n] = before + blocks;
+    ++*n;
+}
+
+/* Weight k of a call as its destination, with the numbers of its row. */
+static fp8_tensor weight_of(const tri_call *call, int k) {
+    OPERANDS(fp8_cast_weights);
+    fp8_tensor to = fp8_operands(call, ARG(a) + k, ARG(qa) + k, ARG(ta) + k, ARG(most), ARG(s));
+    to.most += KINDS * k, to.s += KINDS * k, to.dtype = TRI_F8_E4M3;
+    return to;
+}
+
+template <typename T> static void fp8_cast_weights(const tri_call *call) {
+    OPERANDS(fp8_cast_weights);
+    int flat = 1, wide = 1, n = 0;
+    several<T> all;
+    for (int k = 0; k < WEIGHTS; k++) {
+        const T *x = data<T>(call, ARG(a) + k);
+        if (!x) continue;
+        fp8_tensor to = weight_of(call, k);
+        wide = wide && fp8_wide(to) && aligned(x);
+        flat = flat && !to.turned && to.q && to.rows * to.cols % WIDE == 0 && (uintptr_t)to.q % WIDE == 0 && aligned(x);
+    }
+    for (int k = 0; k < WEIGHTS; k++) {
+        const T *x = data<T>(call, ARG(a) + k);
+        if (!x) continue;
+        if (flat || wide) add_tensor(&all, &n, weight_of(call, k), x, flat);
+        else fp8_cast_to<T>(call, weight_of(call, k), x, 0);
+    }
+    if (n == 0) return;
+    if (flat) cast_flat_kernel<T><<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
+    else cast_several_kernel<T><<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
+    launched(call, "fp8_cast_weights");
+}
+
+static void fp8_turn(const tri_call *call) {
+    OPERANDS(fp8_turn);
+    int n = 0;
+    several<uint8_t> all;
+    for (int k = 0; k < WEIGHTS; k++) {
+        const uint8_t *x = data<uint8_t>(call, ARG(a) + k);
+        int64_t rows = call->t[ARG(a) + k].rows, cols = call->t[ARG(a) + k].cols;
+        fp8_tensor to = {NULL, data<uint8_t>(call, ARG(ta) + k), NULL, NULL, rows, cols, rows, TRI_F8_E4M3};
+        if (!x || !to.turned || rows * cols == 0) continue;
+        if (fp8_wide(to) && (uintptr_t)x % WIDE == 0) add_tensor(&all, &n, to, x, 0);
+        else turn_any_kernel<<<blocks_for(rows * cols, THREADS), THREADS, 0, stream(call)>>>(to, x);
+    }
+    if (n) turn_kernel<<<all.end[n - 1], THREADS, 0, stream(call)>>>(all);
+    launched(call, "fp8_turn");
 }
 
 /* ---- Scales ---- */
@@ -143,6 +269,8 @@ static void fp8_history(const tri_call *call) {
 
 const tri_kernel_row tri__cuda_fp8[] = {
     TRI_CUDA_ROWS(TRI_OP_fp8_cast, fp8_cast, {}),
+    TRI_CUDA_ROWS(TRI_OP_fp8_cast_weights, fp8_cast_weights, {}),
+    TRI_CUDA_SAME_ROWS(TRI_OP_fp8_turn, fp8_turn, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_fp8_scales, fp8_scales, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_fp8_check, fp8_check, {}),
     TRI_CUDA_SAME_ROWS(TRI_OP_fp8_history, fp8_history, {}),

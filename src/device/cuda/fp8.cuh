@@ -8,7 +8,7 @@
  * the columns of the whole tensor are `between` apart. */
 typedef struct fp8_tensor {
     uint8_t *q, *turned; /* [rows, cols] [cols, between] */
-    float *most;         /* [1] raised to the largest |x|; NaN if one is */
+    float *most;         /* [1] raised to the largest |x|; NaN if one is. NULL: not */
     const float *s;      /* [1] */
     int64_t rows, cols, between;
     int dtype;           /* TRI_F8_E4M3 or TRI_F8_E5M2 */
@@ -44,7 +44,7 @@ template <> struct fp8_largest<f16> : fp8_largest_pair<__half2> {};
 static __device__ __forceinline__ void raise(float *most, uint32_t size) {
     unsigned int *word = reinterpret_cast<unsigned int *>(most);
     size = __reduce_max_sync(0xFFFFFFFFu, size);
-    if (threadIdx.x % WARP == 0 && size > __ldcg(word)) atomicMax(word, size);
+    if (threadIdx.x % WARP == 0 && most && size > __ldcg(word)) atomicMax(word, size);
 }
 
 /* 8 numbers as bytes, in their order. */

@@ -34,8 +34,33 @@ static void fp8_cast(const tri_call *call) {
         for (int64_t c = 0; c < I; c++) {
             float x = load(call, ARG(x), t * I + c);
             put(call, ARG(q), ARG(turned), t, c, x * s);
-            *most = larger(*most, x);
+            if (most) *most = larger(*most, x);
         }
+}
+
+enum { WEIGHTS = 4, KINDS = 3 }; /* of a call; rows of history of a weight's product */
+
+static void fp8_cast_weights(const tri_call *call) {
+    OPERANDS(fp8_cast_weights);
+    for (int k = 0; k < WEIGHTS; k++) {
+        if (!call->t[ARG(a) + k].data) continue;
+        tri_call one = {.op = TRI_OP_fp8_cast,
+                        .t = {call->t[ARG(qa) + k], call->t[ARG(ta) + k], {f32(call, ARG(most)) + KINDS * k, 1, 1},
+                              call->t[ARG(a) + k], {f32(call, ARG(s)) + KINDS * k, 1, 1}},
+                        .dtype = {TRI_F8_E4M3, TRI_F8_E4M3, TRI_F32, call->dtype[ARG(a) + k], TRI_F32}};
+        fp8_cast(&one);
+    }
+}
+
+static void fp8_turn(const tri_call *call) {
+    OPERANDS(fp8_turn);
+    for (int k = 0; k < WEIGHTS; k++) {
+        const tri_tensor *from = &call->t[ARG(a) + k];
+        uint8_t *to = call->t[ARG(ta) + k].data;
+        for (int64_t t = 0; t < from->rows && from->data && to; t++)
+            for (int64_t c = 0; c < from->cols; c++)
+                to[c * from->rows + t] = ((const uint8_t *)from->data)[t * from->cols + c];
+    }
 }
 
 /* The largest power of two in 2^-60 .. 2^60 that keeps `largest` within `limit`. */
@@ -237,8 +262,8 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
     {.op = TRI_OP_##op_, .dtype = TRI_F32, .run = op_}, {.op = TRI_OP_##op_, .dtype = TRI_BF16, .run = op_}, \
     {.op = TRI_OP_##op_, .dtype = TRI_F16, .run = op_}
 const tri_kernel_row tri__cpu_fp8_reference[] = {
-    ROWS(fp8_cast), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history), ROWS(linear_scaled), ROWS(linear_scaled_din),
-    ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled), ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled),
-    ROWS(dropout_add_norm_scaled_din),
+    ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
+    ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled),
+    ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din),
     {.run = NULL},
 };
