@@ -25,7 +25,37 @@ typedef struct gpu {
     int turn, seen[TRI_OP_COUNT];
     int differ; /* cases in which a row depended on others */
     int few, own;
+    const char *ops;             /* --ops: only operations with this in their name; NULL: all */
+    int share, shares, n_tried;  /* --share */
 } gpu;
+
+/* What a test of kernels is asked for:
+ *   --few | --own      as the test's comment says
+ *   --only TEST        that one alone, and patterns
+ *   --ops TEXT         operations with this in their name
+ *   --share I/N        every N-th case from I on: N processes run a whole test side by side
+ * Returns 0 at an argument that is none of them. */
+static inline int read_arguments(gpu *g, int argc, char **argv) {
+    g->shares = 1;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--few") == 0) g->few = 1;
+        else if (strcmp(argv[i], "--own") == 0) g->few = g->own = 1;
+        else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(value), i++;
+        else if (strcmp(argv[i], "--ops") == 0) g->ops = value, i++;
+        else if (strcmp(argv[i], "--share") == 0 && sscanf(value, "%d/%d", &g->share, &g->shares) == 2) i++;
+        else return 0;
+    }
+    return g->shares > 0 && g->share >= 0 && g->share < g->shares;
+}
+
+/* Whether this process tries the next case; one that it leaves to others counts as seen. */
+static inline int is_asked(gpu *g, tri_op op) {
+    if (g->ops && !strstr(tri__op_row(op)->name, g->ops)) return g->seen[op]++, 0;
+    if (g->shares < 2 || g->n_tried++ % g->shares == g->share) return 1;
+    g->seen[op]++;
+    return 0;
+}
 
 /* Where each block of a call goes, in bytes from the beginning: its operand lies at a multiple of PLACE, or `elements`
  * further. */
@@ -165,6 +195,7 @@ static inline void try_variant(gpu *g, const kernel_case *at, tri_dtype loose, f
  * out; without dropout also keys and a factor. */
 static inline void try_case(const kernel_case *at, void *context) {
     gpu *g = context;
+    if (!is_asked(g, at->op)) return;
     const tri_op_row *row = tri__op_row(at->op);
     unsigned sums = 0, optional = 0;
     int loose = 0, key = tri__op_arg(at->op, "key");

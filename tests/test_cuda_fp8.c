@@ -240,7 +240,7 @@ static void sizes_of_training(void **state) {
 
 int main(int argc, char **argv) {
     static gpu g;
-    g.few = argc > 1 && strcmp(argv[1], "--few") == 0;
+    if (!read_arguments(&g, argc, argv)) return 2;
     if (!open_gpu(&g)) {
         printf("%s\n", tri_error());
         return 77;

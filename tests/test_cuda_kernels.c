@@ -347,8 +347,7 @@ static void built_in_target_is_the_devices(void **state) {
 
 int main(int argc, char **argv) {
     static gpu g;
-    g.own = argc > 1 && strcmp(argv[1], "--own") == 0;
-    g.few = g.own || (argc > 1 && strcmp(argv[1], "--few") == 0);
+    if (!read_arguments(&g, argc, argv)) return 2;
     if (!open_gpu(&g)) {
         printf("%s\n", tri_error());
         return 77;
