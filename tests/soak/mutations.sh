@@ -71,6 +71,26 @@ mutant F05 "forks die with their parent" src/comm/start/forks.c \
     's/^    prctl(PR_SET_PDEATHSIG, SIGKILL);/    (void)parent;/' test_ranks ranks_die_with_their_parent
 mutant F05 "ranks die with their supervisor" src/launch/rank_process.c \
     's/prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && //' test_supervisor ranks_end_with_their_supervisor
+mutant F01 "ranks that are left get another world" src/launch/regroup.c \
+    's/^    if (!f->ranks) {/    if (f->ranks >= 0) {/' test_regroup any_rank_may_die
+mutant F01 "a world that fails before all met is followed by another" src/comm/world/regroup.c \
+    's/^    for (int other = 1; other;) {/    for (int other = 1; other; other = 0) {/' \
+    test_regroup deaths_while_others_regroup
+mutant F01 "the memory with kept state outlives its world" src/launch/regroup.c \
+    's/^    if (tri__kept_step(&s->segment) >= 0) {/    if (tri__kept_step(\&s->segment) > 1000) {/' \
+    test_regroup all_may_die
+mutant F01 "a rank that was started again is let in" src/launch/regroup.c \
+    's/^    atomic_store(&control->regroup, 1);/    (void)control;/' test_regroup the_dead_are_started_again
+mutant F01 "only failures that a restart may cure end a world alone" src/launch/regroup.c \
+    's/ || tri__is_crash(failure.code, s->verdict->hung);/ || failure.code;/' test_regroup failures_that_end_all
+mutant F01 "a world needs the fewest ranks that were asked for" src/launch/regroup.c \
+    's/ || f->ranks < s->what->min_ranks) f->ranks = 0;/) f->ranks = 0;/' test_regroup too_few_ranks_end_it
+mutant F01 "whoever waits is told the end" src/launch/regroup.c \
+    's/^            tri__regroup_say(s->child\[i\].socket, &end);/            (void)end;/' test_regroup a_spare_steps_in
+mutant F06 "a rank that hangs is not taken along" src/launch/regroup.c \
+    's/^            tri__child_end(s, i, SIGKILL);/            (void)0;/' test_regroup failures_that_others_survive
+mutant F29 "earlier worlds are closed" src/comm/world/world.c \
+    's/^    tri__segment_close(&world->before);/    (void)0;/' test_regroup worlds_leave_nothing_behind
 mutant F06 "a rank that does not get on is reported" src/comm/world/hang.c \
     's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found
