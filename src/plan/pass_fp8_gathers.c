@@ -5,10 +5,10 @@
  * where its weights do, so that all of a block's elements travel as bytes; those that are read in 16 bits (biases,
  * gains of norms: one in 700 of a layer of 768 columns) come beside them, by a broadcast from each owner.
  *
- *   all_gather  w <- p               fp8_cast_weights  q.p <- p, once a step
- *                                    all_gather  w <- q.p
- *                                    broadcast   w.rest <- p
- *   linear      y <- x w.qkv.w w.qkv.b    linear_scaled  y <- q(x) w.qkv.w w.rest.qkv.b
+ *   all_gather  w <- p                    fp8_cast_weights  q.p <- p, once a step
+ *                                         all_gather        w <- q.p
+ *                                         broadcast         w.rest <- p
+ *   linear      y <- x w.qkv.w w.qkv.b    linear_scaled     y <- q(x) w.qkv.w w.rest.qkv.b
  *
  * A block stays in 16 bits where more than half of it is read so, or a weight would not begin at a multiple of 16 bytes
  * (blocks of several units). */
@@ -128,7 +128,7 @@ static void cover(tri_fp8 *z, block *b) {
         at = next.end, rest -= tri__range_count(next);
     }
     if (!n || 2 * rest >= b->count) b->is_taken = 0;
-    qsort(b->of, (size_t)b->n, sizeof *b->of, by_place);
+    if (b->n) qsort(b->of, (size_t)b->n, sizeof *b->of, by_place);
 }
 
 /* A block in which something else reads a weight keeps its 16 bits, or in which steps differ in what reads it. */
@@ -153,11 +153,11 @@ static int64_t rest_before(const block *b, int64_t at) {
 static void make_pieces(tri_fp8 *z, gather *g) {
     const block *b = &z->gathers->block[g->block];
     const char *name = z->to.program->slot[g->rest].name;
+    int64_t each = tri__range_count(tri__shard(b->count, b->n_ranks, 0));
     for (int k = 0; k < b->n; k++)
-        for (int m = 0; m < b->n_ranks && b->of[k].row < 0; m++) {
+        for (int m = (int)(b->of[k].at.begin / each); m * each < b->of[k].at.end && b->of[k].row < 0; m++) {
             tri_range own = tri__shard(b->count, b->n_ranks, m), part = tri__range_both(b->of[k].at, own);
             int64_t n = tri__range_count(part);
-            if (!n) continue;
             piece *made = TRI_PUSH(z->pass->arena, g->piece, g->n, g->cap);
             *made = (piece){.x = -1, .root = m};
             made->y = tri__build_view(&z->to, g->rest, rest_before(b, part.begin), 1, n, "%s.%d.%d", name, k, m);
@@ -228,8 +228,7 @@ void tri__fp8_gathers_plan(tri_fp8 *z) {
 
 /* ---- Instructions ---- */
 
-/* This rank's shard in 8 bits. What is read in 16 bits is cast like the rest of the bytes, which nobody reads, and
- * does not count for maxima. */
+/* This rank's shard in 8 bits. Bytes of what is read in 16 bits are never read; they do not count for maxima. */
 static void cast_shard(tri_fp8 *z, block *b) {
     tri_range own = tri__shard(b->count, b->n_ranks, b->place);
     size_t most = (size_t)b->n * sizeof(int);
