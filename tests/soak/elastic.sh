@@ -49,7 +49,7 @@ living() {
     done
 } 2>/dev/null
 
-deaths() { grep -c '^trident: rank [0-9]* died' "$err"; }
+deaths() { grep -c '^trident: warning: rank [0-9]* died' "$err"; }
 
 # Kills one rank; its time goes to `kills`, when the supervisor has seen a living one die.
 kill_one() {
@@ -65,15 +65,15 @@ kill_one() {
 # What metrics.jsonl says of a run: "time RANKS MS" from each kill to the next step that ended after a regroup, "step
 # RANKS MS" the median step with so many ranks, "steps N" those that are there, "out-of-order N".
 read_metrics() { # RANKS
-    sed -n 's/^{"ts":\([0-9.]*\),"event":"\(train\|regroup\)","step":\([0-9]*\)\(.*\)/\2 \1 \3 \4/p' run/metrics.jsonl |
-        awk -v ranks="$1" '
+    local line='^{"ts":\([0-9.]*\),"event":"\(train\|start\|regroup\)","step":\([0-9]*\)\(.*\)'
+    sed -n "s/$line/\2 \1 \3 \4/p" run/metrics.jsonl | awk -v ranks="$1" '
         function median(list, n,    i, k, t) {
             for (i = 2; i <= n; i++) for (k = i; k > 1 && list[k] < list[k - 1]; k--) {
                 t = list[k]; list[k] = list[k - 1]; list[k - 1] = t
             }
             return list[int((n + 1) / 2)]
         }
-        BEGIN { while ((getline line < "kills") > 0) kill[++n_kills] = line; next_kill = 1; now = ranks }
+        BEGIN { while ((getline line < "kills") > 0) kill[++n_kills] = line; next_kill = 1 }
         $1 == "train" {
             if ($3 != last + 1) wrong++
             last = $3; steps++
@@ -82,10 +82,12 @@ read_metrics() { # RANKS
             if (++since > 2 && match($0, /"step_ms":[0-9.]+/))
                 ms[now, ++count[now]] = substr($0, RSTART + 10, RLENGTH - 10)
         }
+        $1 == "start" { # of each world, the first and those with ranks that died or joined
+            if (match($0, /"world_size":[0-9]+/)) now = substr($0, RSTART + 13, RLENGTH - 13)
+            since = 0
+        }
         $1 == "regroup" {
             for (k = next_kill; k <= n_kills && kill[k] <= $2; k++) waiting = k
-            if (match($0, /"ranks":[0-9]+/)) now = substr($0, RSTART + 8, RLENGTH - 8)
-            regroups++; since = 0
         }
         END {
             for (m in count) {
@@ -107,7 +109,7 @@ difference() { # NUMBER
 # One run: a line for the state file, NUMBER AGAIN SEED KILLS DIFFERENCE VERDICT.
 disturb() { # SEED
     seed=$1
-    local number=$((seed % ${#shapes[@]})) again=$((seed / ${#shapes[@]} % 2)) options wait most
+    local number=$((seed % ${#shapes[@]})) again=$((seed / ${#shapes[@]} % 2)) options most
     reference "$number" || { echo "$number $again $seed 0 9 wrong" >>"$state/runs" && return; }
     read -r -a options <<<"${shapes[$number]} --elastic --replicate-state $([ $again = 0 ] || echo --max-restarts 1000)"
     train run "${options[@]}"
@@ -119,8 +121,7 @@ disturb() { # SEED
     pid=$!
     until [ -s run/metrics.jsonl ] || [ ! -d "/proc/$pid" ]; do tick 0.01; done
     while [ $kills -lt 40 ] && [ -d "/proc/$pid" ]; do
-        wait=$((100 + RANDOM % 400))
-        tick "0.$wait"
+        tick "0.$((100 + RANDOM % 400))"
         kill_one
     done
     wait "$pid"
@@ -155,6 +156,9 @@ state=$work/state wanted=${SOAK_ELASTIC:-1000} jobs=${SOAK_JOBS:-1} seconds=${SO
 [ $# -gt 0 ] || state=$TRI_BUILD/soak/elastic-$(cat "$trident" "$here/elastic.sh" | sha256sum | cut -c 1-12)
 mkdir -p "$state" && mkfifo "$work/pipe" && make_all && rm data/valid.csv data/test.csv && touch "$state/runs"
 make_table data/train.csv 960 0
+encoder='{"model_type": "bert", "hidden_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, '
+encoder+='"intermediate_size": 384, "max_position_embeddings": 64}' # a step of some 20 ms on one core
+make_config config.json "\"primary_encoder\": $encoder" "\"secondary_encoder\": $encoder"
 if [ $# -gt 0 ]; then
     disturb "$1"
 else
@@ -166,12 +170,19 @@ else
     for i in "${workers[@]}"; do wait "$i"; done
 fi
 awk '$1 == "time" { print $3 }' "$state/figures" | sort -n | awk '{ t[NR] = $1 }
-    END { if (NR) printf "kill to next finished step: %d ms (median), %d ms (99 of 100)\n", t[int((NR + 1) / 2)],
-        t[int(NR * 0.99 + 0.5)] }'
+    END {
+        if (NR) printf "kill to next finished step: %d ms (median), ", t[int((NR + 1) / 2)]
+        if (NR) printf "%d ms (99 of 100), %d kills\n", t[int(NR * 0.99 + 0.5)], NR
+    }'
 awk '$1 == "step" { n[$2, $3]++; ms[$2, $3] += $4; all[$2] = 1 }
-    END { for (r in all) if (n[r, r] && n[r, r - 1])
-        printf "%d of %d ranks: %.2f of the throughput that %d/%d would be\n", r - 1, r, ms[r, r] / n[r, r] /
-            (ms[r, r - 1] / n[r, r - 1]) * r / (r - 1), r - 1, r }' "$state/figures"
+    END {
+        for (r in all) {
+            few = r - 1
+            if (!n[r, r] || !n[r, few]) continue
+            part = ms[r, r] / n[r, r] / (ms[r, few] / n[r, few]) * r / few
+            printf "%d of %d ranks: %.2f of %d/%d of the throughput\n", few, r, part, few, r
+        }
+    }' "$state/figures"
 awk '$6 == "same" { same++ } { k += $4 }
     END {
         printf "%d kills in %d runs: %d ended with every step once and the undisturbed losses\n", k, NR, same
