@@ -66,6 +66,7 @@ static void lower_ascii(char *text, size_t length) {
 }
 
 static void strip(const char **text, size_t *length, int left, int right) {
+    if (!*length) return; /* its text may be NULL */
     const char *begin = *text, *end = begin + *length;
     while (left && begin < end) {
         size_t at = 0;

@@ -265,11 +265,10 @@ static int set_texts(tri_json *config) {
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     const char *key;
     tri_json *value;
-    tri__json_each_member(config, key, value) { /* existing keys: none moves */
-        size_t length = strlen(key);
-        if (length > 6 && !strcmp(key + length - 6, "_token") && tri__json_set_new(config, key, text_of(value)))
+    tri__json_each_member(config, key, value) /* existing keys: none moves; an object that is no token stays one */
+        if ((tri__tokenizer_is_named(key) || is_own_name(key, value, 1)) &&
+            tri__json_set_new(config, key, text_of(value)))
             return -1;
-    }
     for (int i = 0; i < 2; i++) {
         value = tri__json_get(config, lists[i]);
         if ((tri__json_is_array(value) || tri__json_is_object(value)) &&
