@@ -122,7 +122,7 @@ kill_ranks() { # HOW MANY
     [ "$starts" -gt "$before" ] || return 0 # it had ended before
     for ((i = from; i < ${#said[@]}; i++)); do
         for p in "${numbers[@]}"; do
-            [[ ${said[i]} =~ ^trident:\ rank\ $p:\ killed\ by\ signal\ 9 ]] && first=1
+            [[ ${said[i]} =~ trident:\ rank\ $p:\ killed\ by\ signal\ 9 ]] && first=1 # after a torn line, too
         done
         # the other; those that the supervisor ended have "by the supervisor" before the semicolon
         [[ ${said[i]} =~ ^\ +others.*:\ killed\ by\ signal\ 9\ \(SIGKILL\)\; ]] && second=1
