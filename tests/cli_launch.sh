@@ -163,6 +163,28 @@ expect_text "$err" "launcher   torchrun or by hand (RANK, WORLD_SIZE): 2 ranks, 
 tr -d '\n ' <error0.json >error
 expect_text error '"message":{' '"extraInfo":{' '"timestamp":"'
 
+# --elastic: what it means here is said at the start; what cannot be honoured is refused.
+rm -rf run
+run $(train) --nproc-per-node 2 --elastic
+expect_code 0
+expect_text "$err" "elastic    the ranks that are left go on without the dead, from the last checkpoint"
+run $(train) --nproc-per-node 4 --tp-size 2 --elastic --replicate-state --output-dir tensor
+expect_code 0
+expect_text "$err" "at the step that was interrupted; a death inside a tensor group takes its replica along"
+run $(train) --elastic --output-dir alone
+expect_code 0
+expect_text "$err" "elastic    one rank: nobody is left to go on when it dies"
+refuses 2 "--replicate-state with one rank" -- $(train) --elastic --replicate-state
+refuses 2 "give --elastic, too" -- $(train) --nproc-per-node 2 --replicate-state
+refuses 2 "give --elastic, too" -- $(train) --nproc-per-node 2 --min-ranks 2
+refuses 2 "--min-ranks 3: the run has only 2 ranks" -- $(train) --nproc-per-node 2 --elastic --min-ranks 3
+refuses 2 "--nnodes 1:4: the number of machines stays" -- $(train) --nnodes 1:4
+RANK=0 WORLD_SIZE=2 refuses 2 "under torchrun a rank's death ends all" -- $(train) --elastic --replicate-state
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 refuses 2 "under mpirun a rank's death" -- $(train) --elastic \
+    --replicate-state
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 refuses 2 "--nnodes 2:4, but the launcher started ranks on 1 machine" \
+    -- $(train) --elastic --nnodes 2:4
+
 # Limits: said before any rank starts.
 last_command="trident under prlimit --nofile=16"
 prlimit --nofile=16 "$trident" $(train) --nproc-per-node 4 >"$out" 2>"$err"

@@ -1,8 +1,8 @@
 /* regrouped_rank.h - the ranks of test_regroup: a training of steps, each one sum over all ranks, whose state (the sum
  * of the steps so far) every rank keeps in shared memory. `test_regroup rank STEPS NOTES SCRIPT` is one of them; the
  * script says what goes wrong: words "G.R@S=X", in world G rank R before step S does X.
- *   K killed; T stopped (SIGSTOP); I fails with TRI_INTERNAL, D with TRI_DATA; X exits with 0;
- *   S asks the supervisor to stop, U kills it.
+ *   K killed; P killed, and the next rank with it; A all killed at once; T stopped (SIGSTOP);
+ *   I fails with TRI_INTERNAL, D with TRI_DATA; X exits with 0; S asks the supervisor to stop, U kills it.
  * STEPS below 0: three steps of world -STEPS are the last.
  * S is a step, or `b`: the third one in this world; `l`: after it has left the world; `w`: once it was given the next
  * one, before it joins; `j`: before it joins the first one. */
@@ -27,6 +27,7 @@
 
 static const char *notes_path, *script;
 static tri_stop rank_stop;
+static tri_world *world; /* NULL: between two */
 
 /* Appends one line to a file that all ranks share. */
 static void note(const char *format, ...) {
@@ -50,19 +51,34 @@ static char wanted(int generation, int rank, const char *moment) {
     return at && (at == script || at[-1] == ' ') ? at[strlen(word)] : 0;
 }
 
+static void kill_ranks(int first, int n) {
+    tri_control *control = world->segment.control;
+    note("died %.6f\n", tri__clock());
+    for (int i = first; i < first + n && i < world->size; i++)
+        if (i != world->local) kill(atomic_load(&control->line[i].pid), SIGKILL);
+    kill(getpid(), SIGKILL);
+}
+
+/* Until the supervisor has heard it, unless that is what the ranks find out now. */
+static void ask_to_stop(void) {
+    kill(getppid(), SIGTERM);
+    for (double begin = tri__clock(); world && tri__clock() - begin < 10; usleep(1000))
+        if (atomic_load(&world->segment.control->stop)) return;
+}
+
 static tri_status suffer(int generation, int rank, const char *moment) {
     switch (wanted(generation, rank, moment)) {
     case 'K':
         note("died %.6f\n", tri__clock());
         kill(getpid(), SIGKILL);
         return TRI_OK;
+    case 'P': kill_ranks(rank, 2); return TRI_OK;
+    case 'A': kill_ranks(0, world->size); return TRI_OK;
     case 'T': raise(SIGSTOP); return TRI_OK;
     case 'I': return tri__fail(TRI_INTERNAL, "a bug");
     case 'D': return tri__fail(TRI_DATA, "a bad row");
     case 'X': _exit(0);
-    case 'S':
-        kill(getppid(), SIGTERM);
-        return TRI_OK;
+    case 'S': ask_to_stop(); return TRI_OK;
     case 'U':
         kill(getppid(), SIGKILL);
         return TRI_OK;
@@ -75,7 +91,7 @@ typedef struct training {
     int64_t step, sum, (*area)[2]; /* area [2]: the kept copies */
 } training;
 
-static tri_status restore(tri_world *world, training *t) {
+static tri_status restore(training *t) {
     void *area;
     TRI_TRY(tri_heap_alloc(world, 2 * sizeof *t->area, &area));
     *t = (training){.area = area};
@@ -93,7 +109,7 @@ static tri_status restore(tri_world *world, training *t) {
 }
 
 /* Open descriptors of this rank and of the supervisor. */
-static void note_files(const tri_world *world) {
+static void note_files(void) {
     char path[32];
     if (world->rank || world->generation < 2 || world->generation % 2) return;
     snprintf(path, sizeof path, "/proc/%d/fd", (int)getppid());
@@ -101,10 +117,10 @@ static void note_files(const tri_world *world) {
 }
 
 /* Steps until the last one, a failure, or until all agree to regroup. */
-static tri_status take_steps(tri_world *world, int64_t steps, int *regroup) {
+static tri_status take_steps(int64_t steps, int *regroup) {
     training t;
     char moment[32];
-    TRI_TRY(restore(world, &t));
+    TRI_TRY(restore(&t));
     *regroup = 0;
     if (world->generation) note("went on %d %d %d %lld %.6f\n", world->generation, world->rank, world->size,
                                 (long long)t.step, tri__clock());
@@ -113,7 +129,7 @@ static tri_status take_steps(tri_world *world, int64_t steps, int *regroup) {
         snprintf(moment, sizeof moment, "%lld", (long long)t.step);
         TRI_TRY(suffer(world->generation, world->rank, moment));
         if (taken == 2) {
-            note_files(world);
+            note_files();
             TRI_TRY(suffer(world->generation, world->rank, "b"));
         }
         int64_t flags[3] = {1, tri__stop_signalled(&rank_stop) || atomic_load(&world->segment.control->stop),
@@ -145,15 +161,14 @@ static void take_and_die(int socket) {
     if (tri__regroup_hear(socket, &message) > 0) kill(getpid(), SIGKILL);
 }
 
-static tri_status next_world(int socket, int generation, int rank, tri_world **world, int *again) {
+static tri_status next_world(int socket, int generation, int rank, int *again) {
     TRI_TRY(suffer(generation, rank, "l"));
     if (wanted(generation, rank, "w")) take_and_die(socket);
-    return tri__regroup_next(socket, 10, &rank_stop, world, again);
+    return tri__regroup_next(socket, 10, &rank_stop, &world, again);
 }
 
 static int run_rank(char **argv) {
     tri_launch launch;
-    tri_world *world = NULL;
     int again = 0, regroup = 0;
     int64_t steps = atoll(argv[2]);
     notes_path = argv[3], script = argv[4];
@@ -169,13 +184,14 @@ static int run_rank(char **argv) {
         status = tri__regroup_next(launch.socket, 10, &rank_stop, &world, &again);
     if (!world) return (int)status;
     for (;;) {
-        status = take_steps(world, steps, &regroup);
+        status = take_steps(steps, &regroup);
         int generation = world->generation, rank = world->rank;
         int ends = status == TRI_OK ? !regroup : world->failed != status;
         if (ends && status != TRI_OK && status != TRI_STOPPED) tri_world_fail(world, status, tri_error());
         tri_world_close(world);
+        world = NULL;
         if (ends) return (int)status;
-        tri_status next = next_world(launch.socket, generation, rank, &world, &again);
+        tri_status next = next_world(launch.socket, generation, rank, &again);
         if (next != TRI_OK) return (int)next;
         if (!again) return (int)status;
     }

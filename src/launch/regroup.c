@@ -260,11 +260,12 @@ static void go_over(tri_supervisor *s) {
                           s->progress_timeout);
 }
 
-/* While a world runs: whoever waits is let in after a step, if the mesh grows by it. */
+/* While a world runs: whoever waits is let in after a step, if the mesh grows by it; those that were started together,
+ * together. */
 static void invite(tri_supervisor *s) {
     tri_control *control = s->segment.control;
     int waiting = count_ready(s);
-    if (!waiting || atomic_load(&control->regroup)) return;
+    if (!waiting || any_starts(s) || atomic_load(&control->regroup)) return;
     for (int i = 0; i < s->segment.n; i++)
         if (atomic_load(&control->line[i].life) != TRI_LIFE_JOINED || atomic_load(&control->line[i].step) < 0) return;
     if (fit(s, s->segment.n + waiting)->ranks <= s->segment.n) return;
