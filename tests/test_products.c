@@ -18,7 +18,7 @@ enum { GUARD = 64 }; /* floats after each block */
 
 static const float guard = 12345.5f;
 
-static const tri_simd *sets[4]; /* ends with NULL */
+static const tri_simd *sets[5]; /* ends with NULL */
 
 static int find_sets(void **state) {
     (void)state;
@@ -26,7 +26,9 @@ static int find_sets(void **state) {
 #if defined(__x86_64__)
     sets[n++] = &tri__simd_sse;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[n++] = &tri__simd_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) sets[n++] = &tri__simd_avx512;
+    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+    if (avx512) sets[n++] = &tri__simd_avx512;
+    if (avx512 && __builtin_cpu_supports("avx512bf16")) sets[n++] = &tri__simd_avx512_bf16;
 #elif defined(__aarch64__)
     sets[n++] = &tri__simd_neon;
 #endif

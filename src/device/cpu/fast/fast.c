@@ -5,7 +5,9 @@
 
 const tri_simd *tri__simd(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return &tri__simd_avx512;
+    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+    if (avx512 && __builtin_cpu_supports("avx512bf16")) return &tri__simd_avx512_bf16;
+    if (avx512) return &tri__simd_avx512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tri__simd_avx2;
     return &tri__simd_sse;
 #elif defined(__aarch64__)

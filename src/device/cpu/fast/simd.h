@@ -257,7 +257,7 @@ typedef struct tri_simd {
 const tri_simd *tri__simd(void);
 
 #if defined(__x86_64__)
-extern const tri_simd tri__simd_sse, tri__simd_avx2, tri__simd_avx512;
+extern const tri_simd tri__simd_sse, tri__simd_avx2, tri__simd_avx512, tri__simd_avx512_bf16;
 #elif defined(__aarch64__)
 extern const tri_simd tri__simd_neon;
 #endif

@@ -5,12 +5,12 @@ enum { FINISH = 4 * VEC }; /* elements at a time */
 
 INLINE void get_finish(const uint16_t *from, vf v[4]) { get_bf16(from, v), get_bf16(from + 2 * VEC, v + 2); }
 
-INLINE void put_finish(uint16_t *to, const vu bits[4]) { put_high(to, bits), put_high(to + 2 * VEC, bits + 2); }
+INLINE void put_finish(uint16_t *to, const vf v[4]) { put_rounded(to, v), put_rounded(to + 2 * VEC, v + 2); }
 
 /* FINISH elements from i on; activated, slope: constants that say which of the row's operands are present. */
 INLINE void finish_some(const tri_half_row *r, const float *sum, int64_t i, int activated, int slope) {
     vf v[4], x[4];
-    vu bits[4];
+    uint16_t rounded[FINISH] __attribute__((aligned(64))), *y = !slope && r->y ? r->y + i : rounded;
     EACH(j, 4) v[j] = load(sum + i + j * VEC);
     if (r->bias) {
         get_finish(r->bias + i, x);
@@ -20,20 +20,19 @@ INLINE void finish_some(const tri_half_row *r, const float *sum, int64_t i, int 
         get_finish(r->y + i, x);
         EACH(j, 4) v[j] += x[j];
     }
-    EACH(j, 4) bits[j] = rounded_half(v[j]);
-    if (!slope && r->y) put_finish(r->y + i, bits);
-    EACH(j, 4) v[j] = (vf)(bits[j] & 0xFFFF0000u);
+    put_finish(y, v);
     if (activated) {
+        get_finish(y, v);
         activate(TRI_ACTIVATION_GELU, v, x, NULL, 4);
-        EACH(j, 4) bits[j] = rounded_half(x[j]);
-        put_finish(r->activated + i, bits);
+        put_finish(r->activated + i, x);
     }
     if (slope) {
         vf value[4], slopes[4];
+        get_finish(y, v);
         get_finish(r->slope_at + i, x);
         activate(TRI_ACTIVATION_GELU, x, value, slopes, 4);
-        EACH(j, 4) bits[j] = rounded_half(v[j] * slopes[j]);
-        put_finish(r->y + i, bits);
+        EACH(j, 4) v[j] *= slopes[j];
+        put_finish(r->y + i, v);
     }
 }
 
