@@ -151,19 +151,20 @@ static tri_status take_steps(int64_t steps, int *regroup) {
     return TRI_OK;
 }
 
-/* Takes the place of a rank that dies between being given a world and joining it. */
-static void take_and_die(int socket) {
+/* Takes the place of a rank that dies or stops between being given a world and joining it. */
+static void take_and_end(int socket, int signal) {
     const tri_regroup_message ready = {.kind = TRI_REGROUP_READY, .next = -1, .before = -1};
     tri_regroup_message message;
     struct pollfd readable = {.fd = socket, .events = POLLIN};
     tri__regroup_say(socket, &ready);
     poll(&readable, 1, 10000);
-    if (tri__regroup_hear(socket, &message) > 0) kill(getpid(), SIGKILL);
+    if (tri__regroup_hear(socket, &message) > 0) kill(getpid(), signal);
 }
 
 static tri_status next_world(int socket, int generation, int rank, int *again) {
     TRI_TRY(suffer(generation, rank, "l"));
-    if (wanted(generation, rank, "w")) take_and_die(socket);
+    char end = wanted(generation, rank, "w");
+    if (end) take_and_end(socket, end == 'T' ? SIGSTOP : SIGKILL);
     return tri__regroup_next(socket, 10, &rank_stop, &world, again);
 }
 

@@ -299,8 +299,9 @@ static void set_name(int rank) {
     prctl(PR_SET_NAME, name);
 }
 
-/* Seconds in which the ranks of a world meet: they come one after another, however short the progress timeout is. */
-static double meet_seconds(double progress_timeout) { return progress_timeout > 5 ? progress_timeout : 5; }
+/* Seconds in which the ranks of the next world meet. The supervisor sees before that who is missing, and makes
+ * another. */
+static double meet_seconds(double progress_timeout) { return 5 + 2 * progress_timeout; }
 
 /* Under our supervisor. A rank of an elastic run that cannot join, or that was started to join later, waits for the
  * next world. */

@@ -157,7 +157,8 @@ static void place(tri_supervisor *s, int i, int local) {
                                    .before = s->earlier.base ? s->earlier.fd : -1};
     c->local = local, c->ready = 0;
     tri__streams_number(&s->streams, i, local);
-    tri__regroup_say(c->socket, &message); /* if it is dead, its end will be seen, and ends this world */
+    if (!tri__regroup_say(c->socket, &message))
+        tri__control_fail(s->segment.control, local, TRI_INTERNAL, "it could not be given the next world");
     if (c->joins)
         tri__say(s->what->log, TRI_LOG_INFO, "rank %d was started again and joins: %d ranks", local, s->segment.n);
     c->joins = 0;

@@ -195,7 +195,8 @@ static void end_stuck(tri_supervisor *s, int signal) {
         if (!survives || (s->child[i].local >= 0 && !s->child[i].ready)) tri__child_end(s, i, signal);
 }
 
-/* Ranks notice a failure themselves, and leave; this is for those that do not. */
+/* Ranks notice a failure themselves, and leave; this is for those that do not. A rank that will be needed has as long
+ * as one may make no progress. */
 static void hasten(tri_supervisor *s) {
     tri_control *control = s->segment.control;
     double now = tri__clock(), leave = LEAVE;
@@ -205,6 +206,7 @@ static void hasten(tri_supervisor *s) {
         if (s->child[i].pidfd >= 0 && s->child[i].local >= 0 &&
             atomic_load(&control->line[s->child[i].local].phase) == TRI_DOING_SAVE)
             leave = LEAVE_SAVING;
+    if (leave < s->progress_timeout && tri__supervisor_survives(s)) leave = s->progress_timeout;
     if (!s->terminated && !s->killed && now - s->aborted > leave) {
         s->terminated = now;
         end_stuck(s, SIGTERM);
