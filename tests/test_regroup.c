@@ -311,6 +311,47 @@ static void ranks_end_with_their_supervisor(void **state) {
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* ---- messages ---- */
+
+/* Whatever comes over a socket: no descriptor stays open, and nothing is mapped that is not ours. */
+static void strange_messages_are_refused(void **state) {
+    (void)state;
+    int end[2], files = names("/proc/self/fd", NULL), again, null = open("/dev/null", O_RDWR);
+    tri_regroup_message got;
+    tri_world *next;
+    assert_int_equal(tri__regroup_open(end), TRI_OK);
+    assert_int_equal(tri__regroup_hear(end[1], &got), 0);
+    assert_int_equal(write(end[0], "what?", 5), 5);
+    assert_int_equal(tri__regroup_hear(end[1], &got), -1);
+    const tri_regroup_message strange[] = {{.kind = TRI_REGROUP_WORLD, .next = -1, .before = -1},
+                                           {.kind = TRI_REGROUP_END, .next = null, .before = -1},
+                                           {.kind = TRI_REGROUP_READY, .next = null, .before = null}};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        assert_true(tri__regroup_say(end[0], &strange[i]));
+        assert_int_equal(tri__regroup_hear(end[1], &got), -1);
+    }
+    const tri_regroup_message other = {.kind = TRI_REGROUP_WORLD, .n = 1, .next = null, .before = null};
+    assert_true(tri__regroup_say(end[0], &other));
+    assert_int_equal(tri__regroup_next(end[1], 1, NULL, &next, &again), TRI_DISAGREE);
+    assert_non_null(strstr(tri_error(), "is not shared memory of Trident"));
+    assert_null(next);
+    tri_segment segment;
+    tri_segment_spec spec = {.n = 2, .world = 2, .heap_bytes = 4096, .progress_timeout = 1};
+    assert_int_equal(tri__segment_create(&spec, &segment), TRI_OK);
+    const tri_regroup_message place = {
+        .kind = TRI_REGROUP_WORLD, .local = 2, .n = 2, .next = segment.fd, .before = segment.fd};
+    assert_true(tri__regroup_say(end[0], &place));
+    assert_int_equal(tri__regroup_next(end[1], 1, NULL, &next, &again), TRI_DISAGREE);
+    assert_non_null(strstr(tri_error(), "place 2 of 2"));
+    tri__segment_close(&segment);
+    close(end[0]);
+    assert_int_equal(tri__regroup_next(end[1], 1, NULL, &next, &again), TRI_INTERNAL);
+    assert_int_equal(again, 0);
+    close(end[1]);
+    close(null);
+    assert_int_equal(names("/proc/self/fd", NULL), files);
+}
+
 /* ---- many ---- */
 
 static int ascending(const void *a, const void *b) {
@@ -408,6 +449,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(all_may_die),
         cmocka_unit_test(a_stop_between_two_worlds),
         cmocka_unit_test(ranks_end_with_their_supervisor),
+        cmocka_unit_test(strange_messages_are_refused),
         cmocka_unit_test(the_way_is_short),
         cmocka_unit_test(worlds_leave_nothing_behind),
     };
