@@ -1,12 +1,12 @@
 /* fuzz_table.h - what must hold for any table: its text is clean, its places lie in the file, and it is the same, row
- * by row and fault by fault, whatever the pieces and the policy for bad rows. */
+ * by row and fault by fault, whatever the pieces and the policy for bad rows, in memory and read from a file. */
 #ifndef TRI_FUZZ_FUZZ_TABLE_H
 #define TRI_FUZZ_FUZZ_TABLE_H
 
 #include "fuzz.h"
 
 #include "base/text.h"
-#include "data/table/table.h"
+#include "data/table/table_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,12 +40,12 @@ static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
     tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP}, pieces = skip;
     pieces.piece = 24 + size % 101 + size / 16, pieces.keep = 1;
     tri_table *a, *b, *strict;
-    tri_status status = tri__table_open(path, &skip, &a);
+    tri_status status = tri__table_open_bytes(path, data, size, &skip, &a);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
     snprintf(error, sizeof error, "%s", status == TRI_OK ? "" : tri_error());
     FUZZ_CHECK(tri__table_open(path, &pieces, &b) == status);
     FUZZ_CHECK(status == TRI_OK || !strcmp(error, tri_error()));
-    tri_status alone = tri__table_open(path, NULL, &strict);
+    tri_status alone = tri__table_open_bytes(path, data, size, NULL, &strict);
     if (status != TRI_OK) {
         FUZZ_CHECK(alone == status);
         return 0;
