@@ -4,34 +4,12 @@
 #define TRI_DEVICE_CPU_FAST_PACK_HALF_AVX512_H
 
 #include "device/cpu/fast/gemm_half.h"
+#include "device/cpu/fast/transpose_avx512.h"
 
 #include <immintrin.h>
 #include <stdint.h>
 
 enum { PACK_LANES = 16, PACK_AHEAD = 16 }; /* rows of prefetch distance: strides are too long for the hardware */
-
-/* Transposes a 16 x 16 block of rows r. */
-static inline __attribute__((always_inline)) void transpose16(__m512i r[16]) {
-    __m512i a[16], b[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) { /* 128 bits of b[i + j] are column j, 4 + j, ... of rows i to i + 3 */
-        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]), b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]), b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        __m512i even0 = _mm512_shuffle_i32x4(b[j], b[4 + j], 0x88), odd0 = _mm512_shuffle_i32x4(b[j], b[4 + j], 0xDD);
-        __m512i even1 = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0x88);
-        __m512i odd1 = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0xDD);
-        r[j] = _mm512_shuffle_i32x4(even0, even1, 0x88), r[8 + j] = _mm512_shuffle_i32x4(even0, even1, 0xDD);
-        r[4 + j] = _mm512_shuffle_i32x4(odd0, odd1, 0x88), r[12 + j] = _mm512_shuffle_i32x4(odd0, odd1, 0xDD);
-    }
-}
 
 /* The first n of some lanes. */
 static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1); }

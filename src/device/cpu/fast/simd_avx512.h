@@ -65,6 +65,10 @@ static inline vu vec_unpack_high32(vu a, vu b) { return (vu)_mm512_unpackhi_epi3
 static inline vu vec_unpack_low64(vu a, vu b) { return (vu)_mm512_unpacklo_epi64((__m512i)a, (__m512i)b); }
 static inline vu vec_unpack_high64(vu a, vu b) { return (vu)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b); }
 
+#include "device/cpu/fast/transpose_avx512.h"
+#define TRI_SIMD_OWN_TRANSPOSE
+static inline __attribute__((always_inline)) void vec_transpose(vf v[VEC]) { transpose16((__m512i *)v); }
+
 #include "device/cpu/fast/simd_product_avx512.h"
 
 #include "device/cpu/fast/simd_body.h"

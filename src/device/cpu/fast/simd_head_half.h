@@ -62,9 +62,39 @@ static void round_rows(const float *s, int64_t n, int64_t depth, uint16_t *panel
     }
 }
 
+#ifdef TRI_SIMD_OWN_TRANSPOSE
+/* turn_back_half where d is a multiple of 2 VEC, by whole vectors in registers. */
+INLINE void turn_back_whole(const float *from, int64_t n, int64_t d, const float *factor, uint16_t *to, int64_t ld,
+                            int acc) {
+    for (int64_t i = 0; i < n; i += VEC)
+        for (int64_t c = 0; c < d; c += 2 * VEC) {
+            vf r[2][VEC];
+            for (int half = 0; half < 2; half++) {
+                for (int u = 0; u < VEC; u++) r[half][u] = load(from + (c + half * VEC + u) * HR + i);
+                vec_transpose(r[half]);
+            }
+            for (int64_t u = 0; u < VEC && i + u < n; u++) {
+                uint16_t *at = to + (i + u) * ld + c;
+                vf row[2] = {rounded(r[0][u] * factor[i + u]), rounded(r[1][u] * factor[i + u])}, old[2];
+                if (acc) {
+                    get_bf16(at, old);
+                    row[0] = old[0] + row[0], row[1] = old[1] + row[1];
+                }
+                put_rounded(at, row);
+            }
+        }
+}
+#endif
+
 /* to[i,c] = (acc ? to[i,c] : 0) + factor[i] * from[c,i] for i < n <= HR, c < d; work [HR,d] */
 static void turn_back_half(const float *from, int64_t n, int64_t d, const float *factor, uint16_t *to, int64_t ld,
                            int acc, float *work) {
+#ifdef TRI_SIMD_OWN_TRANSPOSE
+    if (d % (2 * VEC) == 0) {
+        turn_back_whole(from, n, d, factor, to, ld, acc);
+        return;
+    }
+#endif
     turn_back(from, n, d, factor, work, d, 0);
     for (int64_t i = 0; i < n; i++) {
         if (acc) widen_add(d, to + i * ld, work + i * d);
