@@ -2,10 +2,11 @@
  * of the steps so far) every rank keeps in shared memory. `test_regroup rank STEPS NOTES SCRIPT` is one of them; the
  * script says what goes wrong: words "G.R@S=X", in world G rank R before step S does X.
  *   K killed; P killed, and the next rank with it; A all killed at once; T stopped (SIGSTOP);
- *   I fails with TRI_INTERNAL, D with TRI_DATA; X exits with 0; S asks the supervisor to stop, U kills it.
+ *   I fails with TRI_INTERNAL, D with TRI_DATA; X exits with 0; S asks the supervisor to stop, U kills it;
+ *   Z killed once a stop was requested.
  * STEPS below 0: three steps of world -STEPS are the last.
- * S is a step, or `b`: the third one in this world; `l`: after it has left the world; `w`: once it was given the next
- * one, before it joins; `j`: before it joins the first one. */
+ * S is a step, or `b`: the third one in this world; `l`: after it has left the world; `e`: after it has left the last
+ * one; `w`: once it was given the next one, before it joins; `j`: before it joins the first one. */
 #ifndef TESTS_REGROUPED_RANK_H
 #define TESTS_REGROUPED_RANK_H
 
@@ -59,11 +60,14 @@ static void kill_ranks(int first, int n) {
     kill(getpid(), SIGKILL);
 }
 
-/* Until the supervisor has heard it, unless that is what the ranks find out now. */
-static void ask_to_stop(void) {
-    kill(getppid(), SIGTERM);
+static void await_stop(void) {
     for (double begin = tri__clock(); world && tri__clock() - begin < 10; usleep(1000))
         if (atomic_load(&world->segment.control->stop)) return;
+}
+
+static void ask_to_stop(void) {
+    kill(getppid(), SIGTERM);
+    await_stop();
 }
 
 static tri_status suffer(int generation, int rank, const char *moment) {
@@ -78,6 +82,10 @@ static tri_status suffer(int generation, int rank, const char *moment) {
     case 'I': return tri__fail(TRI_INTERNAL, "a bug");
     case 'D': return tri__fail(TRI_DATA, "a bad row");
     case 'X': _exit(0);
+    case 'Z':
+        await_stop();
+        kill(getpid(), SIGKILL);
+        return TRI_OK;
     case 'S': ask_to_stop(); return TRI_OK;
     case 'U':
         kill(getppid(), SIGKILL);
@@ -191,7 +199,10 @@ static int run_rank(char **argv) {
         if (ends && status != TRI_OK && status != TRI_STOPPED) tri_world_fail(world, status, tri_error());
         tri_world_close(world);
         world = NULL;
-        if (ends) return (int)status;
+        if (ends) {
+            suffer(generation, rank, "e");
+            return (int)status;
+        }
         tri_status next = next_world(launch.socket, generation, rank, &again);
         if (next != TRI_OK) return (int)next;
         if (!again) return (int)status;

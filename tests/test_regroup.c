@@ -235,6 +235,22 @@ static void the_dead_are_started_again(void **state) {
     expect_restarted("0.2@7=K 1.1@w=K", 2, 4, 4);   /* while they regroup in order */
 }
 
+/* All steps are taken, and a rank is killed before it has ended. */
+static void a_death_at_the_end(void **state) {
+    (void)state;
+    char *argv[6];
+    for (int restarts = 0; restarts < 2; restarts++) {
+        tri_supervised what = job(4, 20, "0.2@e=K", argv);
+        what.max_restarts = restarts;
+        tri_verdict v = supervise(&what);
+        assert_int_equal(v.code, restarts ? 0 : 128 + SIGKILL);
+        assert_int_equal(count_notes("step 19\n"), 1);
+        assert_int_equal(count_notes("done 1 4 190\n"), restarts); /* what comes after the steps is done again */
+        if (restarts) assert_null(strstr(lines, "rank 0 died"));
+        tri__verdict_free(&v);
+    }
+}
+
 static void all_may_die(void **state) {
     (void)state;
     expect_restarted("0.0@7=A", 1, 1, 4);
@@ -264,6 +280,11 @@ static void a_stop_between_two_worlds(void **state) {
     v = supervise(&what);
     assert_int_equal(v.code, TRI_STOPPED);
     assert_true(count_notes("step 9\n") == 1 && count_notes("step 19\n") == 0);
+    tri__verdict_free(&v);
+    what = job(4, 20, "0.1@7=S 0.3@7=Z", argv); /* a death after the request is the run's failure */
+    v = supervise(&what);
+    assert_int_equal(v.code, 128 + SIGKILL);
+    assert_int_equal(v.failed, 1);
     tri__verdict_free(&v);
     int pairs = 2;
     what = job(4, 20, "0.3@7=K 1.1@9=S", argv); /* a spare ends, too */
@@ -446,6 +467,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(too_few_ranks_end_it),
         cmocka_unit_test(a_spare_steps_in),
         cmocka_unit_test(the_dead_are_started_again),
+        cmocka_unit_test(a_death_at_the_end),
         cmocka_unit_test(all_may_die),
         cmocka_unit_test(a_stop_between_two_worlds),
         cmocka_unit_test(ranks_end_with_their_supervisor),

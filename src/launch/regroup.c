@@ -56,7 +56,7 @@ static void hear(tri_supervisor *s) {
         int heard = 1;
         while (c->socket >= 0 && s->poll[1 + 3 * n + i].revents && (heard = tri__regroup_hear(c->socket, &message)) > 0)
             if (message.kind == TRI_REGROUP_READY) c->ready = 1;
-        if (c->ready && c->local >= 0 && !s->regrouping) s->regrouping = tri__clock();
+        if (c->ready && c->local >= 0 && !s->regrouping && !s->verdict->stopped) s->regrouping = tri__clock();
         if (heard >= 0) continue;
         close(c->socket); /* it ends, and its end is seen elsewhere */
         c->socket = -1;
@@ -86,6 +86,11 @@ static const char *ending(const tri_child *c, const tri_failure *failure, char *
     return out;
 }
 
+/* It had nothing left to do when another rank died. */
+static int has_finished(const tri_supervisor *s, const tri_child *c) {
+    return c->end.status == 0 && atomic_load(&s->segment.control->line[c->local].life) == TRI_LIFE_LEFT;
+}
+
 /* One line for each rank of the current world that is dead. ranks: of the next one; 0: none can be made yet. */
 static void tell_deaths(tri_supervisor *s, int ranks) {
     char how[TRI_FAILURE_TEXT], where[48], next[96];
@@ -93,7 +98,7 @@ static void tell_deaths(tri_supervisor *s, int ranks) {
     int failed = tri__control_failure(s->segment.control, &failure);
     for (int i = 0; i < s->what->n; i++) {
         tri_child *c = &s->child[i];
-        if (runs(c) || c->local < 0 || c->told) continue;
+        if (runs(c) || c->local < 0 || c->told || has_finished(s, c)) continue;
         int64_t step = atomic_load(&s->segment.control->line[c->local].step);
         c->told = 1;
         *where = 0;
