@@ -57,6 +57,7 @@ static const int32_t kernel_lengths[][MAX_SEQUENCES + 1] = {
     {3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
     {600, 257, 3, 256},
     {8300, 20},
+    {64, 128, 16, 192, 48},
 };
 
 /* Patterns of sequences of up to KERNEL_LONGEST tokens, and how many heads may have layouts. */
@@ -106,6 +107,7 @@ static inline tri_blocks kernel_blocks(int64_t number) {
 #define SCALED "linear_scaled linear_scaled_din linear_scaled_dw linear_gelu_scaled linear_gelu_scaled_din"
 #define WEIGHTS_8_BITS "fp8_cast_weights fp8_turn"
 #define NORMS_SCALED "dropout_add_norm_scaled dropout_add_norm_scaled_din"
+#define ATTENTION_SCALED "attention_scaled attention_scaled_din"
 #define DENSE_EXPERTS "linear_experts linear_experts_gelu linear_experts_din linear_experts_dw bias_experts_dw"
 #define MOVES "dispatch dispatch_din combine combine_din"
 #define CODED "pack unpack unpack_sum momentum_out"
@@ -136,6 +138,8 @@ static const kernel_grid kernel_grids[] = {
     {"fp8_check", "K=3,6,300"},
     {SCALED, "T=0,1,16,48 O=1,16,100 I=1,16,64"},
     {NORMS_SCALED, "T=0,1,16,48 H=1,3,16,100,384"},
+    {ATTENTION_SCALED, "L=0,1,2,4,8 A=1,3 E=1,20,32"},
+    {ATTENTION_SCALED, "L=0,2,4,5,7 X=0,3 M=1 A=3 E=20"},
     {"bias_dw", ROWS ",1000 O=1,3,8,20,64,100,384"},
     {ATTENTION, "L=0,1,2,3,4,8 A=1,2,3 E=1,4,8,20,32,64"},
     {ATTENTION, "L=5,6,7 A=2 E=16,20"},
@@ -220,7 +224,7 @@ static inline int kernel_case_rings(const kernel_case *at) {
 
 /* Operations of FP8 training. */
 static inline int kernel_case_fp8(const kernel_case *at) {
-    return at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_dropout_add_norm_scaled_din;
+    return at->op >= TRI_OP_fp8_cast && at->op <= TRI_OP_attention_scaled_din;
 }
 
 /* Operations of mixtures of experts. */

@@ -580,7 +580,7 @@ static double_op *const double_ops[TRI_OP_COUNT] = {
     ROW(fp8_history),
     ROW(linear_scaled),
     ROW(linear_gelu_scaled),
-    ROW(dropout_add_norm_scaled),
+    ROW(dropout_add_norm_scaled), ROW(attention_scaled),
     ROW(scale),
     ROW(skip),
     ROW(zero),

@@ -3,6 +3,7 @@
 #define TESTS_KERNEL_DOUBLE_FP8_H
 
 #include "kernel_call.h"
+#include "kernel_double_attention.h"
 
 /* To `bits` significant bits, or a multiple of `least`; ties to even. */
 static double double_rounded(double x, int bits, double least) {
@@ -73,6 +74,15 @@ static void double_linear_scaled(const kernel_call *k, double *const *v) {
         for (int64_t c = 0; c < I; c++) sum += v[1][i / O * I + c] / v[3][0] * (v[2][i % O * I + c] / v[4][0]);
         v[0][i] = sum + (v[5] ? v[5][i % O] : 0);
     }
+}
+
+/* ctx, q, turned, most, lse, bits, qkv, seq, key, sq */
+static void double_attention_scaled(const kernel_call *k, double *const *v) {
+    double *const attention[] = {v[0], v[4], v[6], v[7], v[8]};
+    kernel_call as = *k;
+    as.at.op = TRI_OP_attention, as.call.t[1] = k->call.t[4];
+    double_attention(&as, attention);
+    double_8_bits(k, 1, v[0], v[9][0], v[1], v[2], v[3]);
 }
 
 #endif

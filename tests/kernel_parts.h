@@ -26,6 +26,7 @@ enum { KERNEL_PARTS = sizeof kernel_parts / sizeof *kernel_parts };
 static inline int kernel_sums_rounded(tri_op op, int arg) {
     if (op == TRI_OP_linear_gelu_scaled_din && arg == TRI_ARG(linear_gelu_scaled_din, db)) return 1;
     if (op == TRI_OP_dropout_add_norm_scaled_din && arg == TRI_ARG(dropout_add_norm_scaled_din, dbias)) return 1;
+    if (op == TRI_OP_attention_scaled_din && arg == TRI_ARG(attention_scaled_din, db)) return 1;
     for (int i = 0; i < KERNEL_PARTS; i++)
         if (kernel_parts[i].fused == op && kernel_parts[i].part == TRI_OP_bias_dw && kernel_parts[i].of[0] == arg)
             return 1;

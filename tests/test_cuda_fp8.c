@@ -32,6 +32,8 @@ static void rows_are_the_references(void **state) {
         {NORMS_SCALED, "T=0,1,16,48 H=1,16,100"},
         {NORMS_SCALED, "T=48,272 H=64,256,768,1024"},
         {NORMS_SCALED, "T=48 H=2048,2056,3080"},
+        {ATTENTION_SCALED, "L=0,2,4 X=0,9 A=2 E=20,64"},
+        {ATTENTION_SCALED, "L=5,11 M=0,1 A=3 E=64,128"},
     };
     for (int i = 0; i < 3; i++) {
         the_gpu->type = types[i];
@@ -52,6 +54,84 @@ static void many_rows(void **state) {
     the_gpu->type = TRI_BF16;
     if (the_gpu->few) skip();
     kernel_cases(grids, sizeof grids / sizeof *grids, try_case, the_gpu);
+}
+
+/* ---- Attention in bytes is attention in the computing type, then a cast, to the bit ---- */
+
+/* A call of `op` with what `like` has in operands of the same names. */
+static void open_like(kernel_call *of, tri_op op, const kernel_call *like) {
+    kernel_case at = like->at;
+    const tri_op_row *row = tri__op_row(op);
+    at.op = op;
+    kernel_call_open_mixed(of, &at, like->type, like->loose, like->attr.p, 0, 0);
+    for (int a = 0; a < row->n_args; a++) {
+        int from = tri__op_arg(like->at.op, row->arg[a].name);
+        if (from < 0 || !of->block[a] || !like->block[from] || tri__access_writes(row->arg[a].access)) continue;
+        assert_int_equal(of->bytes[a], like->bytes[from]);
+        memcpy(of->block[a], like->before[from], of->bytes[a] + 2 * GUARD);
+        memcpy(of->before[a], like->before[from], of->bytes[a] + 2 * GUARD);
+    }
+}
+
+static void expect_bytes(gpu *g, const kernel_call *got, const kernel_call *from) {
+    int q = tri__op_arg(got->at.op, "q"), t = tri__op_arg(got->at.op, "turned"), most = tri__op_arg(got->at.op, "most");
+    size_t n = got->bytes[q];
+    uint8_t *made[2] = {malloc(n + 1), malloc(n + 1)};
+    float largest = *(const float *)(const void *)(got->before[most] + GUARD);
+    int64_t rows = got->call.t[q].rows, cols = got->call.t[q].cols;
+    tri_call cast = {.op = TRI_OP_fp8_cast, .threads = 1};
+    const tri_tensor of[] = {{made[0], rows, cols}, {made[1], rows, cols}, {&largest, 1, 1}, from->call.t[0],
+                             got->call.t[tri__op_arg(got->at.op, "sq")]};
+    for (int k = 0; k < 5; k++) cast.t[k] = of[k];
+    cast.dtype[0] = cast.dtype[1] = got->call.dtype[q], cast.dtype[3] = (uint8_t)got->type;
+    g->reference.run[TRI_OP_fp8_cast][got->type](&cast);
+    for (int k = 0; k < 2; k++)
+        if (memcmp(made[k], got->call.t[k ? t : q].data, n) != 0)
+            kernel_call_fail(got, k ? t : q, "is not the cast of what attention gives");
+    if (largest != *(const float *)got->call.t[most].data) kernel_call_fail(got, most, "is not the largest");
+    free(made[0]), free(made[1]);
+}
+
+static void try_attention(const kernel_case *at, void *context) {
+    gpu *g = context;
+    if (!is_asked(g, at->op)) return;
+    tri_op op = at->op == TRI_OP_attention_scaled_din ? TRI_OP_attention_din_db
+                : at->dim['M' - 'A']                  ? TRI_OP_attention_bits
+                                                      : TRI_OP_attention;
+    for (int i = 0; i < 4; i++) { /* dropout off and on, aligned to 256 bytes and to one element */
+        kernel_call got, want;
+        kernel_call_open_mixed(&got, at, g->type, g->type, i % 2 ? 0.3f : 0, 0, 0);
+        open_like(&want, op, &got);
+        run_on_gpu(g, &got, i / 2), run_on_gpu(g, &want, i / 2);
+        const tri_op_row *row = tri__op_row(op);
+        for (int a = op == TRI_OP_attention_din_db; a < row->n_args; a++) { /* dqkv has become q */
+            int same = tri__op_arg(at->op, row->arg[a].name);
+            if (!tri__access_writes(row->arg[a].access) || !want.block[a]) continue;
+            if (memcmp(want.block[a] + GUARD, got.block[same] + GUARD, want.bytes[a]) != 0)
+                kernel_call_fail(&got, same, "is not that of attention");
+        }
+        expect_bytes(g, &got, &want);
+        kernel_call_close(&got), kernel_call_close(&want);
+    }
+    g->seen[at->op]++;
+}
+
+static void attention_in_bytes(void **state) {
+    (void)state;
+    static const kernel_grid grids[] = {
+        {ATTENTION_SCALED, "L=5,11 X=0,16,32 A=2 E=64"}, /* sequences that begin anywhere; at multiples of 16 */
+        {ATTENTION_SCALED, "L=4 X=9 A=3 E=64,128,40"},
+        {ATTENTION_SCALED, "L=7 X=12 M=0,1 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8 */
+        {ATTENTION_SCALED, "L=11 M=1 A=3 E=64"},
+        {ATTENTION_SCALED, "L=9 X=4 A=14 E=64"},
+        {ATTENTION_SCALED, "L=8 X=5 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
+        {ATTENTION_SCALED, "L=7 X=12 M=1 A=34 E=128"}, /* tiles for all processors of a GPU */
+        {ATTENTION_SCALED, "L=11 M=1 A=34 E=128"},
+    };
+    for (int i = 1; i < 3; i++) {
+        the_gpu->type = types[i];
+        kernel_cases(grids, the_gpu->few ? 4 : sizeof grids / sizeof *grids, try_attention, the_gpu);
+    }
 }
 
 /* Zeros, numbers beyond the largest, and one that is none. */
@@ -249,6 +329,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extreme_numbers),
         cmocka_unit_test(sizes_of_training),
+        cmocka_unit_test(attention_in_bytes),
         cmocka_unit_test(rows_are_the_references),
         cmocka_unit_test(many_rows),
     };

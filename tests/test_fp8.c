@@ -318,15 +318,39 @@ static void norm_case(const kernel_case *at, void *context) {
     kernel_call_close(&k), kernel_call_close(&norm);
 }
 
+/* attention_scaled is attention or attention_bits, attention_scaled_din attention_din_db, then a cast. */
+static void attention_case(const kernel_case *at, void *context) {
+    parts *p = context;
+    int back = at->op == TRI_OP_attention_scaled_din;
+    kernel_call k, whole;
+    kernel_case of = *at;
+    of.op = back ? TRI_OP_attention_din_db : at->dim['M' - 'A'] ? TRI_OP_attention_bits : TRI_OP_attention;
+    kernel_call_open_mixed(&k, at, p->type, TRI_F32, 0.1f, 0, 0);
+    kernel_call_open_mixed(&whole, &of, p->type, TRI_F32, 0.1f, 0, 0);
+    kernel_call_run(&k, &p->table, 2);
+    const tri_op_row *row = tri__op_row(of.op);
+    for (int a = 0; a < row->n_args; a++)
+        if (tri__access_reads(row->arg[a].access))
+            hand_over(&whole.call, of.op, row->arg[a].name, &k, row->arg[a].name);
+    run_with(&p->table, &whole.call, p->type);
+    for (int a = back; a < row->n_args; a++) /* dqkv has become q */
+        if (tri__access_writes(row->arg[a].access)) expect_same(&k, row->arg[a].name, whole.call.t[a].data);
+    expect_cast(&p->table, &k, "sq", whole.call.t[0].data);
+    kernel_call_close(&k), kernel_call_close(&whole);
+}
+
 static void test_fused(void **state) {
     (void)state;
     static const kernel_grid gelu[] = {{"linear_gelu_scaled linear_gelu_scaled_din", "T=0,1,16,32 O=16,20 I=16,33"}};
     static const kernel_grid norm[] = {{NORMS_SCALED, "T=0,1,16,32 H=16,20,100"}};
+    static const kernel_grid attention[] = {{ATTENTION_SCALED, "L=0,2,4,5 A=2 E=16,20"},
+                                            {ATTENTION_SCALED, "L=2,5 X=3 M=1 A=2 E=20"}};
     for (int i = 0; i < 6; i++) {
         parts p = {.type = types[i / 2]};
         tri__device_find(devices[i % 2])->kernels(&p.table);
         kernel_cases(gelu, 1, gelu_case, &p);
         kernel_cases(norm, 1, norm_case, &p);
+        kernel_cases(attention, 2, attention_case, &p);
     }
 }
 

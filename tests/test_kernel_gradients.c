@@ -291,6 +291,7 @@ static const kernel_grid fused_grids[] = {
     {WEIGHTS_8_BITS, "T=0,1,16 I=5 O=3 H=4 N=16 C=2 B=1 D=7 M=10"},
     {"linear_scaled linear_gelu_scaled", "T=0,1,7,16 O=1,5 I=1,3,9"},
     {"dropout_add_norm_scaled", "T=0,1,7,16 H=1,3,20"},
+    {"attention_scaled", "L=0,1,2,4 A=1,3 E=1,5"},
     {"quantize_fp8", "T=0,1,7 I=1,5,33 M=0,2"},
     {"attention_first_part", "L=0,2,4 J=3 U=0,1,2 A=1,2 E=3"},
     {"attention_sparse_first_part", "L=0,4,6 J=3 U=0,1,2 W=1,4,5 A=1,2 E=3"},

@@ -8,8 +8,8 @@
  *   linear_dw        dw <- dy x         linear_scaled_dw dw <- turned(dy) turned(x)
  *
  * A value becomes a factor where it is made, if its producer has a form that writes 8 bits and nothing else reads it
- * (dropout_add_norm: whatever reads it); else by fp8_cast before its first product. Later products read the same
- * bytes, except those of a repeated forward (pass_recompute.c), which are cast again: what is rebuilt is not kept.
+ * (dropout_add_norm, attention: whatever reads it); else by fp8_cast before its first product. Later products read the
+ * same bytes, except those of a repeated forward (pass_recompute.c), which are cast again: what is rebuilt is not kept.
  * Weights of a unit are cast together before their first use in a step (pass_fp8_weights.c). Sharded ones are cast by
  * their owners and gathered in 8 bits (pass_fp8_gathers.c).
  *
@@ -310,7 +310,7 @@ static void append_linear_dw(tri_fp8 *z, int i, const factor of[2]) {
               scale(z, of[1].slot))->acc = instr->acc;
 }
 
-/* A fused norm that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
+/* An operation that writes the 8-bit form of `slot`, its first output; the other operands by their names. */
 static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     const tri_instr *instr = &z->from[i];
     const tri_op_row *row = tri__op_row(instr->op);
@@ -320,7 +320,7 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     for (int k = 0; k < TRI_MAX_ARGS; k++) slots[k] = -1;
     for (int k = 0; k < row->n_args; k++) {
         int to = tri__op_arg(op, row->arg[k].name);
-        if (to < 0) continue; /* dx, which has become q */
+        if (to < 0) continue; /* dx or dqkv, which has become q */
         slots[to] = instr->slot[k];
         acc |= (uint16_t)((instr->acc >> k & 1) << to);
     }
@@ -329,17 +329,28 @@ static void append_scaled(tri_fp8 *z, int i, tri_op op, int slot) {
     tri__build(&z->to, op, slots, instr->attr)->acc = acc;
 }
 
+/* Producers with a form that writes 8 bits: of their first output, which is written too or, of gradients, is not. */
+static const struct producer {
+    tri_op op, scaled;
+    int alone; /* only products may read the output, in both orders */
+} producers[] = {{TRI_OP_dropout_add_norm, TRI_OP_dropout_add_norm_scaled, 0},
+                 {TRI_OP_dropout_add_norm_din, TRI_OP_dropout_add_norm_scaled_din, 1},
+                 {TRI_OP_attention, TRI_OP_attention_scaled, 0},
+                 {TRI_OP_attention_bits, TRI_OP_attention_scaled, 0},
+                 {TRI_OP_attention_din, TRI_OP_attention_scaled_din, 1},
+                 {TRI_OP_attention_din_db, TRI_OP_attention_scaled_din, 1}};
+
 static void append_other(tri_fp8 *z, int i) {
     const tri_instr *instr = &z->from[i];
     tri_attr attr = instr->attr;
     if (attr.bits) attr.bits = 0, attr.id = 0, attr.axes = 0; /* a bias's gradient */
-    if (instr->op == TRI_OP_dropout_add_norm &&
-        can_write(z, i, TRI_SLOT(instr, dropout_add_norm, y), TRI_OP_dropout_add_norm_scaled, 0, 0))
-        append_scaled(z, i, TRI_OP_dropout_add_norm_scaled, TRI_SLOT(instr, dropout_add_norm, y));
-    else if (instr->op == TRI_OP_dropout_add_norm_din &&
-             can_write(z, i, TRI_SLOT(instr, dropout_add_norm_din, dx), TRI_OP_dropout_add_norm_scaled_din, 1, 1))
-        append_scaled(z, i, TRI_OP_dropout_add_norm_scaled_din, TRI_SLOT(instr, dropout_add_norm_din, dx));
-    else tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;
+    for (size_t k = 0; k < sizeof producers / sizeof *producers; k++) {
+        const struct producer *p = &producers[k];
+        if (instr->op != p->op || !can_write(z, i, instr->slot[0], p->scaled, p->alone, p->alone)) continue;
+        append_scaled(z, i, p->scaled, instr->slot[0]);
+        return;
+    }
+    tri__build(&z->to, instr->op, instr->slot, attr)->acc = instr->acc;
 }
 
 static void append(tri_fp8 *z, int i) {

@@ -17,7 +17,8 @@ static double flops_of(const tri_hardware *h, const tri_program *program, const 
     if (is_scaled((tri_op)instr->op)) return h->half / TRI_FP8_TIME;
     double rate = tri__instr_dtype(program, instr) == TRI_F32 ? h->f32 : h->half;
     int attends = instr->op == TRI_OP_attention || instr->op == TRI_OP_attention_bits ||
-                  instr->op == TRI_OP_attention_din ||
+                  instr->op == TRI_OP_attention_din || instr->op == TRI_OP_attention_scaled ||
+                  instr->op == TRI_OP_attention_scaled_din ||
                   instr->op == TRI_OP_attention_din_db || instr->op == TRI_OP_attention_sparse ||
                   instr->op == TRI_OP_attention_sparse_din || instr->op == TRI_OP_attention_part ||
                   instr->op == TRI_OP_attention_part_din || instr->op == TRI_OP_attention_sparse_part ||

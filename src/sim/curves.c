@@ -124,6 +124,8 @@ static const struct sibling {
     {TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, 1.37},
     {TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, 1.07},
     {TRI_OP_attention_bits, TRI_OP_attention, 1},
+    {TRI_OP_attention_scaled, TRI_OP_attention, 1},
+    {TRI_OP_attention_scaled_din, TRI_OP_attention_din_db, 1},
     {TRI_OP_attention_din, TRI_OP_attention_din_db, 1},
     {TRI_OP_attention_din_db, TRI_OP_attention, 2.5},
     {TRI_OP_attention_sparse, TRI_OP_attention, 1}, /* of sequences as long as a query has keys */

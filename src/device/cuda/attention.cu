@@ -1,16 +1,7 @@
 /* attention.cu - rows of attention over packed sequences, dense and block-sparse. 16-bit types use Hopper's tensor
  * cores (attention_forward.cu, attention_backward.cu; attention_tiles.cu, attention_tiles_din.cu), everything else
  * attention_plain.cuh. */
-#include "device/cuda/attention_plain.cuh"
-#include "device/cuda/columns.cuh"
-
-/* The decisions as bits, if there are any and they fit; the gradient reads them in 16-byte pieces. */
-static void set_bits(const tri_call *call, int bits, int for_din, attention_args *a) {
-    const tri_tensor *t = &call->t[bits];
-    if (!t->data || !a->drop.threshold || !tri__mask_fits(t->rows, t->cols, a->n, a->heads, a->max_len)) return;
-    if (for_din && !aligned(t->data)) return;
-    a->bits = static_cast<uint32_t *>(t->data), a->tiles = (int)tri__mask_tiles(a->max_len);
-}
+#include "device/cuda/attention_operands.cuh"
 
 template <typename T> static void attention(const tri_call *call) {
     OPERANDS(attention);
@@ -65,23 +56,6 @@ template <typename T> static void attention_sparse_din(const tri_call *call) {
     launched(call, "attention_sparse_din");
 }
 
-/* Scratch of the tensor cores' gradient: the order of the sequences, a counter (32 bytes), and per element of dqkv 2
- * bytes: dq in fp32, and two floats for each row and head of at least 8 columns. Partial sums over rows come first, if
- * they fit in the scratch that sums over columns would need otherwise, plus the unused part of those 2 bytes. */
-#define DIN_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 0, 2, 0}
-#define DIN_DB_WORK {(MOST_ORDERED + 1) * sizeof(attention_place), 0, 4 * COLUMN_SMS * COLUMN_EACH, 2, 0}
-static void share_scratch(const tri_call *call, attention_args *a, int sums) {
-    int64_t H = (int64_t)a->heads * a->width, needed = a->n * PARTS * 3 * H * 4,
-            room = (int64_t)4 * COLUMN_SMS * COLUMN_EACH * 3 * H;
-    char *work = static_cast<char *>(call->work);
-    room += a->rows * (2 * 3 * H - 4 * H - 8 * a->heads);
-    if (sums && needed <= room) a->part = (float *)work, work += needed;
-    a->order = (attention_place *)work;
-    a->taken = (int *)(a->order + MOST_ORDERED);
-    a->dq = (float *)(a->order + MOST_ORDERED + 1);
-    a->statistic = a->dq + a->rows * H;
-}
-
 /* The gradient; the input operands of attention_din_db come `later` positions after attention_din's. Returns whether
  * partial sums over its rows are in scratch space. */
 template <typename T> static int form_din(const tri_call *call, int later) {
@@ -94,8 +68,8 @@ template <typename T> static int form_din(const tri_call *call, int later) {
     a.dqkv = call->t[ARG(dqkv)].data, a.add = adds(call, ARG(dqkv));
     set_bits(call, ARG(bits) + later, 1, &a);
     int dtype = call->dtype[ARG(dqkv)];
-    if (dtype != TRI_F32) share_scratch(call, &a, later && flash_sums(call, &a, dtype));
-    if (a.rows == 0 || tri__cuda_flash_din(call, &a)) return a.part && a.rows > 0;
+    if (dtype != TRI_F32) share_scratch(call->work, &a, later && flash_sums(call, &a, dtype));
+    if (a.rows == 0 || tri__cuda_flash_din(call, &a, dtype)) return a.part && a.rows > 0;
     plain_din<T>(call, t, dense_scores<T>());
     return 0;
 }

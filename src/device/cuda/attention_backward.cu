@@ -6,24 +6,28 @@
  * and draws half of the decisions. dq is accumulated over the tiles of keys in scratch space by the same threads in the
  * same order: the order of additions is fixed, and results are bitwise reproducible. If sums over output rows are
  * requested, each warp that writes computes a partial sum of a head. */
+#include "device/cuda/attention_bytes.cuh"
 #include "device/cuda/attention_fetch.cuh"
 #include "device/cuda/attention_slopes.cuh"
 
 typedef attention_place place;
 
+/* How dqkv is written. PLAIN: heads have all COLS columns and dqkv is overwritten, so that columns need no bounds
+ * checks. BYTES: the same, in 8 bits alone. */
+enum { ANY, PLAIN, BYTES };
+
 #if TRI_HOPPER
-/* Below, PLAIN: heads have all COLS columns and dqkv is overwritten, so that columns need no bounds checks. A thread's
- * columns are `column` and the next, and those 8, 16, ... further; its rows are the first and the one 8 further; `left`
- * rows exist from the first on. */
+/* A thread's columns are `column` and the next, and those 8, 16, ... further; its rows are the first and the one 8
+ * further; `left` rows exist from the first on. */
 
 /* The sum of earlier key tiles for row h of a tile's dq. */
-template <bool PLAIN, int N>
+template <int OUT, int N>
 static __device__ __forceinline__ void load_dq(const attention_args &a, const float *sum, int left, int column, int h,
                                                float2 (&before)[N]) {
     sum += (int64_t)8 * h * a.heads * a.width;
 #pragma unroll
     for (int j = 0; j < N; j++)
-        before[j] = left > 8 * h && (PLAIN || column + 8 * j < a.width)
+        before[j] = left > 8 * h && (OUT != ANY || column + 8 * j < a.width)
                         ? __ldcg(reinterpret_cast<const float2 *>(sum + 8 * j))
                         : make_float2(0, 0);
 }
@@ -34,7 +38,7 @@ static __device__ __forceinline__ void add_before(float (&dq)[4 * N], int h, con
 }
 
 /* Stores this tile's part of dq, or adds it to the sum of earlier key tiles. */
-template <bool PLAIN, int N>
+template <int OUT, int N>
 static __device__ __forceinline__ void add_dq(const attention_args &a, const float (&dq)[N], float *sum, int left,
                                               int column, int is_first) {
 #pragma unroll
@@ -43,19 +47,19 @@ static __device__ __forceinline__ void add_dq(const attention_args &a, const flo
         if (is_first) {
 #pragma unroll
             for (int j = 0; j < N / 4; j++)
-                if (PLAIN || column + 8 * j < a.width)
+                if (OUT != ANY || column + 8 * j < a.width)
                     *reinterpret_cast<float2 *>(sum + 8 * j) = make_float2(dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
         } else {
 #pragma unroll
             for (int j = 0; j < N / 4; j++)
-                if (PLAIN || column + 8 * j < a.width)
+                if (OUT != ANY || column + 8 * j < a.width)
                     add_behind(sum + 8 * j, dq[4 * j + 2 * h], dq[4 * j + 2 * h + 1]);
         }
     }
 }
 
 /* Writes two rows of N / 4 groups of 8 columns: of dq (part 0), dk (1) or dv (2); the first is row t. */
-template <typename T, bool PLAIN, int N>
+template <typename T, int OUT, int N>
 static __device__ __forceinline__ void write_rows(const attention_args &a, const place &at, int part, int t, int column,
                                                   const float (&d)[N], float factor) {
     int64_t H = (int64_t)a.heads * a.width;
@@ -66,10 +70,23 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
 #pragma unroll
         for (int j = 0; j < N / 4; j++) {
             float value[2] = {d[4 * j + 2 * h] * factor, d[4 * j + 2 * h + 1] * factor};
-            if (PLAIN) store<2>(row + 8 * j, value);
+            if (OUT == PLAIN) store<2>(row + 8 * j, value);
             else if (column + 8 * j < a.width) put<2>(row + 8 * j, value, a.add);
         }
     }
+}
+
+/* Writes a warp's 16 rows of a head in bytes; the first is row t. */
+template <typename T, class See>
+static __device__ __forceinline__ void put_bytes(const attention_args &a, const place &at, int part,
+                                                 const float (&d)[32], float factor, uint32_t room, int t,
+                                                 fp8_largest<T> &most, See see) {
+    int64_t H = (int64_t)a.heads * a.width;
+    write_bytes<e5m2, T>(a, d, {factor, factor}, room, t, part * H + at.head * a.width, 3 * H, at.end - t,
+                         [&](int, const pack<T, WIDE> &eight) {
+                             most.see(eight);
+                             see(eight);
+                         });
 }
 
 /* Adds the sums of two lanes whose numbers differ in the bit `step`: the lane with the bit set keeps those of the upper
@@ -202,9 +219,9 @@ static __device__ __forceinline__ void sum_dq(const attention_args &a, const roo
 }
 
 /* Adds a step's dq to its sum; writes it with the last tile of keys. `part`: which 64 columns. */
-template <typename T, bool PLAIN, int COLS>
+template <typename T, int OUT, int COLS>
 static __device__ __forceinline__ void put_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of,
-                                              uint32_t part, float (&dq)[32]) {
+                                              uint32_t part, float (&dq)[32], fp8_largest<T> &most) {
     int lane = threadIdx.x % WARP, row = of.at.begin + of.query + threadIdx.x % GROUP / WARP * 16 + lane / 4;
     int column = (int)part * PANEL + lane % 4 * 2, left = of.at.end - row, is_first = of.at.first_key == of.at.begin;
     float *sum = a.dq + ((int64_t)row * a.heads + of.at.head) * a.width + column;
@@ -212,51 +229,59 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
 #pragma unroll
         for (int h = 0; h < 2 && !is_first; h++) {
             float2 before[8];
-            load_dq<PLAIN>(a, sum, left, column, h, before);
+            load_dq<OUT>(a, sum, left, column, h, before);
             add_before(dq, h, before);
         }
-        write_rows<T, PLAIN>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
-        if constexpr (PLAIN)
+        if constexpr (OUT == BYTES) {
+            int warp = (int)threadIdx.x % GROUP / WARP;
+            put_bytes(a, of.at, 0, dq, a.scale * a.drop.scale, m.dq_rows() + (uint32_t)(warp * 16 * ROW_BYTES),
+                      of.at.begin + of.query + warp * 16, most, [](const pack<T, WIDE> &) {});
+        } else write_rows<T, OUT>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
+        if constexpr (OUT != ANY)
             if (a.part) sum_dq<T>(a, m, of, dq, a.scale * a.drop.scale, left);
-    } else add_dq<PLAIN>(a, dq, sum, left, column, is_first);
+    } else add_dq<OUT>(a, dq, sum, left, column, is_first);
 }
 
-/* Writes an accumulator's rows and sums what was written. */
-template <typename T>
-static __device__ __forceinline__ void write_and_sum(const float (&d)[32], float factor, uint32_t room, T *to,
-                                                     int64_t stride, int left, float (&sum)[2]) {
+/* Writes an accumulator's rows of dk (part 1) or dv (2) and sums what was written, as rounded; the first is row t. */
+template <typename T, int OUT>
+static __device__ __forceinline__ void write_and_sum(const attention_args &a, const place &at, int part,
+                                                     const float (&d)[32], float factor, uint32_t room, int t,
+                                                     fp8_largest<T> &most, float (&sum)[2]) {
     float seen[WIDE] = {}, four[4];
-    write_whole_rows(d, {factor, factor}, room, to, stride, left, [&](const pack<T, WIDE> &eight) {
+    int64_t H = (int64_t)a.heads * a.width;
+    auto see = [&](const pack<T, WIDE> &eight) {
 #pragma unroll
         for (int k = 0; k < WIDE; k++) seen[k] += eight.at(k);
-    });
+    };
+    if constexpr (OUT == BYTES) put_bytes(a, at, part, d, factor, room, t, most, see);
+    else
+        write_whole_rows(d, {factor, factor}, room, (T *)a.dqkv + t * 3 * H + part * H + at.head * a.width, 3 * H,
+                         at.end - t, see);
     exchange(seen, 16, four), exchange(four, 8, sum);
 }
 
 /* Writes the complete sums of a tile of keys; `slot` is its position. Its values are no longer needed: rows are staged
  * there. */
-template <typename T, bool PLAIN, int COLS>
+template <typename T, int OUT, int COLS>
 static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at,
-                                                    int slot, const sums<COLS> &of) {
+                                                    int slot, const sums<COLS> &of, fp8_largest<T> &most) {
     int t = at.first_key + (int)threadIdx.x / WARP * 16;
     float key_factor = a.scale * a.drop.scale, value_factor = a.drop.scale;
-    if constexpr (PLAIN) {
+    if constexpr (OUT != ANY) {
         typedef sizes<COLS> size;
         uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) +
                           threadIdx.x / WARP * (16 * ROW_BYTES);
-        int64_t H = (int64_t)a.heads * a.width;
-        T *to = (T *)a.dqkv + t * 3 * H + H + at.head * a.width;
         float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
-        write_and_sum(of.dk, key_factor, values, to, 3 * H, at.end - t, dk);
-        write_and_sum(of.dv, value_factor, values, to + H, 3 * H, at.end - t, dv);
+        write_and_sum<T, OUT>(a, at, 1, of.dk, key_factor, values, t, most, dk);
+        write_and_sum<T, OUT>(a, at, 2, of.dv, value_factor, values, t, most, dv);
         if (!a.part) return;
         int column = threadIdx.x % 8 * 8 + threadIdx.x % WARP / 8 * 2;
         sum_further(a, m, at, {dk[0], dk[1], dv[0], dv[1]}, at.first_key == at.begin, at.first_key + KEYS >= at.end,
                     (int)threadIdx.x / WARP, [&](int part) { return (1 + part) * a.heads * PANEL + column; });
     } else {
         t += threadIdx.x % WARP / 4;
-        write_rows<T, PLAIN>(a, at, 1, t, threadIdx.x % 4 * 2, of.dk, key_factor);
-        write_rows<T, PLAIN>(a, at, 2, t, threadIdx.x % 4 * 2, of.dv, value_factor);
+        write_rows<T, OUT>(a, at, 1, t, threadIdx.x % 4 * 2, of.dk, key_factor);
+        write_rows<T, OUT>(a, at, 2, t, threadIdx.x % 4 * 2, of.dv, value_factor);
     }
 }
 
@@ -323,11 +348,12 @@ static __device__ __forceinline__ void decide_ahead(const attention_args &a, con
 
 /* dq of all steps, by a separate group. While its product runs it draws decisions for the step after the next: not
  * earlier, or it would wait for tiles whose buffers this step's product has not released yet. */
-template <typename T, bool PLAIN, bool KEPT>
+template <typename T, int OUT, bool KEPT>
 static __device__ __forceinline__ void form_dq(const attention_args &a, const room<64> &m) {
     mask_start start = mask_start_of(a.drop);
     step<64> now = {}, ahead = {};
     bool draws = !KEPT && a.drop.threshold;
+    fp8_largest<T> most;
     if (draws) decide_ahead(a, start, m, ahead, 2);
     for (now.look(m); now.exists(); now.advance(), now.look(m)) {
         float dq[32];
@@ -337,16 +363,18 @@ static __device__ __forceinline__ void form_dq(const attention_args &a, const ro
         pin(dq);
         arrive(m.slopes_empty(now.number));
         if (now.ends_keys()) arrive(m.keys_empty(now.key.slot));
-        put_dq<T, PLAIN>(a, m, now, 0, dq);
+        put_dq<T, OUT>(a, m, now, 0, dq, most);
     }
+    if (OUT == BYTES) raise(a.most, most.word());
 }
 
 /* All steps, for heads of up to 64 columns: products of a step are still in flight while the next begins. */
-template <typename T, bool PLAIN, bool KEPT>
+template <typename T, int OUT, bool KEPT>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<64> &m) {
     products<T, 64> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<64> now = {}, before = {};
     sums<64> to;
+    fp8_largest<T> most;
     go_on(m, now);
     w.begin_scores(now, to.score);
     while (now.exists()) {
@@ -361,7 +389,7 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
         if (now.number) {
             arrive(m.empty(before.stage.slot));
             if (now.begins_keys()) {
-                put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
+                put_key_sums<T, OUT>(a, m, before.at, before.key.slot, to, most);
                 arrive(m.keys_empty(before.key.slot));
             }
         }
@@ -377,16 +405,18 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
     pin(to.score);
     pin(to.dk);
     pin(to.dv);
-    if (now.number) put_key_sums<T, PLAIN>(a, m, before.at, before.key.slot, to);
+    if (now.number) put_key_sums<T, OUT>(a, m, before.at, before.key.slot, to, most);
+    if (OUT == BYTES) raise(a.most, most.word());
 }
 
 /* The same for heads of up to 128 columns, which leave no registers for two steps at a time, nor for a group that
  * computes dq. */
-template <typename T, bool PLAIN, bool KEPT>
+template <typename T, int OUT, bool KEPT>
 static __device__ __forceinline__ void compute_all(const attention_args &a, const room<128> &m) {
     products<T, 128> w = {a, m, __shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0)};
     step<128> now = {};
     sums<128> to;
+    fp8_largest<T> most;
     for (go_on(m, now); now.exists(); now.advance(), go_on(m, now)) {
         uint32_t weight[4][4], slope[4][4];
         uint2 decisions[2];
@@ -406,15 +436,15 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
         pin(to.dv);
         arrive(m.slopes_empty(now.number));
         arrive(m.empty(now.stage.slot));
-        put_dq<T, PLAIN>(a, m, now, w.group, dq);
+        put_dq<T, OUT>(a, m, now, w.group, dq, most);
         if (!now.ends_keys()) continue;
         arrive(m.keys_empty(now.key.slot));
-        put_key_sums<T, PLAIN>(a, m, now.at, now.key.slot, to);
+        put_key_sums<T, OUT>(a, m, now.at, now.key.slot, to, most);
     }
 }
 #endif
 
-template <typename T, int COLS, bool PLAIN, bool KEPT>
+template <typename T, int COLS, int OUT, bool KEPT>
 static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef roles<COLS> role;
@@ -429,11 +459,11 @@ static __global__ void __launch_bounds__(roles<COLS>::THREADS, 1) flash_din_kern
     } else if (threadIdx.x / GROUP == role::DQ_GROUP) {
         if constexpr (role::DQ_APART) {
             fewer_registers<role::DQ_REGISTERS>();
-            form_dq<T, PLAIN, KEPT>(a, m);
+            form_dq<T, OUT, KEPT>(a, m);
         }
     } else {
         more_registers<role::COMPUTE_REGISTERS>();
-        compute_all<T, PLAIN, KEPT>(a, m);
+        compute_all<T, OUT, KEPT>(a, m);
     }
 #endif
 }
@@ -456,8 +486,11 @@ static __device__ __forceinline__ void rank_sequences(const attention_args &a) {
 template <typename T>
 static __device__ __forceinline__ void clear_piece(const attention_args &a, int64_t t, uint32_t head, int piece) {
     float zero[WIDE] = {};
-    T *to = (T *)a.dqkv + (t * 3 * a.heads + head) * a.width + piece * WIDE;
-    for (int part = 0; part < 3; part++) store<WIDE>(to + (int64_t)part * a.heads * a.width, zero);
+    int64_t at = (t * 3 * a.heads + head) * a.width + piece * WIDE, H = (int64_t)a.heads * a.width;
+    for (int part = 0; part < 3; part++, at += H) {
+        if (a.q) *reinterpret_cast<uint2 *>(a.q + at) = uint2{0, 0};
+        else store<WIDE>((T *)a.dqkv + at, zero);
+    }
 }
 
 /* The statistics of some rows and heads, by COLS / 8 threads each. */
@@ -502,9 +535,12 @@ static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attenti
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
     /* Heads of 128 columns leave no registers for its state: it spilled more and was slower. */
-    auto *kernel = a.bits ? flash_din_kernel<T, COLS, false, true> : flash_din_kernel<T, COLS, false, false>;
+    enum { WHOLE = COLS == 64 ? PLAIN : ANY, IN_BYTES = COLS == 64 ? BYTES : ANY };
+    auto *kernel = a.bits ? flash_din_kernel<T, COLS, ANY, true> : flash_din_kernel<T, COLS, ANY, false>;
     if (COLS == 64 && a.width == COLS && !a.add)
-        kernel = a.bits ? flash_din_kernel<T, COLS, COLS == 64, true> : flash_din_kernel<T, COLS, COLS == 64, false>;
+        kernel = a.bits ? flash_din_kernel<T, COLS, WHOLE, true> : flash_din_kernel<T, COLS, WHOLE, false>;
+    if (COLS == 64 && a.q)
+        kernel = a.bits ? flash_din_kernel<T, COLS, IN_BYTES, true> : flash_din_kernel<T, COLS, IN_BYTES, false>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
     prepare_kernel<T, COLS>
@@ -517,9 +553,8 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
     launched(call, "attention_din");
 }
 
-int tri__cuda_flash_din(const tri_call *call, const attention_args *a) {
-    int dtype = call->dtype[TRI_ARG(attention_din, dqkv)];
-    if (!flash_fits(call, a, dtype)) return 0;
+int tri__cuda_flash_din(const tri_call *call, const attention_args *a, int dtype) {
+    if (!flash_fits(call, a, dtype) || (a->q && a->width != 64)) return 0;
     if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
     else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);
     return 1;

@@ -48,7 +48,9 @@ template <int COLS> struct sizes { /* layout of shared memory: bytes and offsets
         DECISIONS_AT = DCTX_AT + STAGES * QUERY_BYTES,
         STATISTICS_AT = DECISIONS_AT + STAGES * DECISION_BYTES,
         OWN_SUMS_AT = STATISTICS_AT + STAGES * STATISTIC_BYTES,
-        PLACES_AT = OWN_SUMS_AT + (COLS == 64 ? 3 * GROUP * 16 : 0),
+        OWN_SUMS_END = OWN_SUMS_AT + (COLS == 64 ? 3 * GROUP * 16 : 0),
+        DQ_ROWS_AT = (OWN_SUMS_END + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, /* on their way, as bytes */
+        PLACES_AT = DQ_ROWS_AT + (COLS == 64 ? QUERY_PANEL : 0),
         BARRIERS_AT = PLACES_AT + KEY_STAGES * (int)sizeof(attention_place),
         NEXT_AT = BARRIERS_AT + (2 * STAGES + 2 * KEY_STAGES + 4) * 8,
         ALL = NEXT_AT + 8 + ATOM_BYTES, /* and padding to align */
@@ -96,6 +98,7 @@ template <int COLS> struct room {
     __device__ __forceinline__ float4 *own_sums() const {
         return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x;
     }
+    __device__ __forceinline__ uint32_t dq_rows() const { return base + size::DQ_ROWS_AT; }
     __device__ __forceinline__ attention_place *tile(int stage) const {
         return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
     }

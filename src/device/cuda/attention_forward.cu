@@ -174,7 +174,8 @@ static __device__ __forceinline__ void attend_plainly(const attention_args &a, c
 }
 #endif
 
-template <typename T, int COLS>
+/* BYTES: heads have all 64 columns, and the result is also written in 8 bits. */
+template <typename T, int COLS, bool BYTES>
 static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kernel(attention_args a) {
 #if TRI_HOPPER
     typedef sizes<COLS> size;
@@ -206,29 +207,37 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) flash_kern
         if (mask_is_even(a, drop.feature)) attend<T, COLS, true>(a, drop, from, end - begin, query, of);
         else attend<T, COLS, false>(a, drop, from, end - begin, query, of);
     }
-    write_rows<T, COLS>(a, head, first, end, of.out, of.largest, of.sum, query);
+    if constexpr (BYTES) {
+        int warp = (int)threadIdx.x / WARP, row = first + warp * 16;
+        float factor[2];
+        fp8_largest<T> most;
+        end_softmax(a, head, row + (int)threadIdx.x % WARP / 4, end, of.largest, of.sum, factor);
+        write_both<T>(a, row, head * COLS, end - row, of.out, factor, query + (uint32_t)(warp * 16 * ROW_BYTES), most);
+        raise(a.most, most.word());
+    } else write_rows<T, COLS>(a, head, first, end, of.out, of.largest, of.sum, query);
 #endif
 }
 
-template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
+template <typename T, int COLS, bool BYTES = false> static void launch(const tri_call *call, attention_args a) {
     dim3 grid(tiles_for<QUERIES>(a.rows, a.n), (unsigned)a.heads);
+    auto *kernel = flash_kernel<T, COLS, BYTES>;
     a.mask = mask_keys_of(a.drop);
-    record(call,
-           cudaFuncSetAttribute(flash_kernel<T, COLS>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
+    record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<COLS>::ALL),
            "attention");
-    flash_kernel<T, COLS><<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
+    kernel<<<grid, THREADS, sizes<COLS>::ALL, stream(call)>>>(a);
     launched(call, "attention");
 }
 
 template <typename T> static void launch_any(const tri_call *call, const attention_args &a) {
     if (a.bits) tri__cuda_draw_bits(call, &a);
-    if (a.width <= 64) launch<T, 64>(call, a);
+    if (a.q && a.width == 64) launch<T, 64, true>(call, a);
+    else if (a.width <= 64) launch<T, 64>(call, a);
     else if (!tri__cuda_wide(call, &a)) launch<T, 128>(call, a);
 }
 
 int tri__cuda_flash(const tri_call *call, const attention_args *a) {
     int dtype = call->dtype[TRI_ARG(attention, ctx)]; /* attention_bits has it at the same place */
-    if (!flash_fits(call, a, dtype)) return 0;
+    if (!flash_fits(call, a, dtype) || (a->q && a->width != 64 && !tri__cuda_is_wide(call, a))) return 0;
     dtype == TRI_BF16 ? launch_any<bf16>(call, *a) : launch_any<f16>(call, *a);
     return 1;
 }

@@ -4,6 +4,7 @@
 #ifndef TRI_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 #define TRI_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 
+#include "device/cuda/attention_bytes.cuh"
 #include "device/cuda/attention_mask.cuh"
 #include "device/cuda/wgmma.cuh"
 
@@ -127,24 +128,30 @@ template <int NO> static __device__ __forceinline__ void rescale(float (&out)[NO
     for (int i = 0; i < NO; i++) out[i] *= before[i / 2 % 2];
 }
 
-/* `queries` is the address of the tile of queries, which are no longer needed: whole rows are staged there. HOLES: rows
- * without keys have ctx = 0 and lse = -1e30. */
+/* Ends the softmax of a thread's two rows, of which the first is row t, up to `end`: writes lse; factor[h] is that of
+ * their sums. HOLES: rows without keys have ctx = 0 and lse = -1e30. */
+template <bool HOLES = false>
+static __device__ __forceinline__ void end_softmax(const attention_args &a, int head, int t, int end,
+                                                   const float (&largest)[2], float (&sum)[2], float (&factor)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++, t += 8) {
+        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 1);
+        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 2);
+        bool none = HOLES && sum[h] == 0;
+        factor[h] = none ? 0.0f : a.drop.scale / sum[h];
+        if (a.lse && threadIdx.x % 4 == 0 && t < end)
+            a.lse[(int64_t)t * a.heads + head] = none ? -1e30f : largest[h] * a.scale + logf(sum[h]);
+    }
+}
+
+/* `queries` is the address of the tile of queries, which are no longer needed: whole rows are staged there. */
 template <typename T, int COLS, bool HOLES = false>
 static __device__ __forceinline__ void write_rows(const attention_args &a, int head, int first, int end,
                                                   float (&out)[COLS / 2], const float (&largest)[2], float (&sum)[2],
                                                   uint32_t queries) {
     int lane = threadIdx.x % WARP, c = lane % 4, warp_row = first + (int)threadIdx.x / WARP * 16;
     float factor[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int t = warp_row + lane / 4 + 8 * h;
-        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 1);
-        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 2);
-        bool none = HOLES && sum[h] == 0;
-        factor[h] = none ? 0.0f : a.drop.scale / sum[h];
-        if (a.lse && c == 0 && t < end)
-            a.lse[(int64_t)t * a.heads + head] = none ? -1e30f : largest[h] * a.scale + logf(sum[h]);
-    }
+    end_softmax<HOLES>(a, head, warp_row + lane / 4, end, largest, sum, factor);
     T *to = (T *)a.ctx + ((int64_t)warp_row * a.heads + head) * a.width;
     int64_t H = (int64_t)a.heads * a.width;
     if constexpr (COLS == 64)
@@ -162,10 +169,25 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, int h
                     pair_of(T(), out[4 * j + 2 * h] * factor[h], out[4 * j + 2 * h + 1] * factor[h]);
 }
 
+/* Writes a warp's 16 rows of 64 columns in the computing type and in bytes; `column`: the first of ctx's. */
+template <typename T>
+static __device__ __forceinline__ void write_both(const attention_args &a, int warp_row, int64_t column, int left,
+                                                  const float (&out)[32], const float (&factor)[2], uint32_t room,
+                                                  fp8_largest<T> &most) {
+    int64_t H = (int64_t)a.heads * a.width;
+    T *to = (T *)a.ctx + warp_row * H + column + threadIdx.x % 8 * WIDE;
+    write_bytes<e4m3, T>(a, out, factor, room, warp_row, column, H, left, [&](int row, const pack<T, WIDE> &eight) {
+        *reinterpret_cast<pack<T, WIDE> *>(to + row * H) = eight;
+        most.see(eight);
+    });
+}
+
 /* Zeroes padding rows. */
 template <typename T> static __device__ void clear_rows(const attention_args &a, int head, int64_t first, int64_t end) {
     for (int64_t i = threadIdx.x; i < (end - first) * a.width; i += THREADS)
         ((T *)a.ctx)[((first + i / a.width) * a.heads + head) * a.width + i % a.width] = narrow<T>(0);
+    for (int64_t i = threadIdx.x; i < (end - first) * a.width && a.q; i += THREADS)
+        a.q[((first + i / a.width) * a.heads + head) * a.width + i % a.width] = 0;
     for (int64_t t = first + threadIdx.x; t < end && a.lse; t += THREADS) a.lse[t * a.heads + head] = 0;
 }
 

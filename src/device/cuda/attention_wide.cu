@@ -181,24 +181,16 @@ static __device__ __forceinline__ void turn_end(int group) {
     asm volatile("bar.arrive %0, 256;" ::"r"(1 + (group + 1) % GROUPS) : "memory");
 }
 
-/* Writes a group's rows. */
-template <typename T>
+/* Writes a group's rows; BYTES: also in 8 bits. */
+template <typename T, bool BYTES>
 static __device__ __forceinline__ void write_results(const attention_args &a, const job &j, int group, uint32_t room,
                                                      const float (&out)[COLS / 2], const float (&largest)[2],
-                                                     float (&sum)[2]) {
+                                                     float (&sum)[2], fp8_largest<T> &most) {
     int lane = threadIdx.x % WARP, c = lane % 4, warp = threadIdx.x % GROUP / WARP,
         warp_row = j.first + group * QUERIES + warp * 16;
     int64_t H = (int64_t)a.heads * a.width;
     float factor[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int t = warp_row + lane / 4 + 8 * h;
-        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 1);
-        sum[h] += __shfl_xor_sync(0xFFFFFFFFu, sum[h], 2);
-        factor[h] = a.drop.scale / sum[h];
-        if (a.lse && c == 0 && t < j.end)
-            a.lse[(int64_t)t * a.heads + j.head] = largest[h] * a.scale + logf(sum[h]);
-    }
+    end_softmax(a, j.head, warp_row + lane / 4, j.end, largest, sum, factor);
     T *to = (T *)a.ctx + ((int64_t)warp_row * a.heads + j.head) * a.width;
     if (a.width == COLS) {
 #pragma unroll
@@ -206,8 +198,10 @@ static __device__ __forceinline__ void write_results(const attention_args &a, co
             float half[PANEL / 2];
 #pragma unroll
             for (int i = 0; i < PANEL / 2; i++) half[i] = out[p * (PANEL / 2) + i];
-            write_whole_rows(half, factor, room + (uint32_t)(p * sizes::QUERY_PANEL + warp * 16 * ROW_BYTES),
-                             to + p * PANEL, H, j.end - warp_row);
+            uint32_t at = room + (uint32_t)(p * sizes::QUERY_PANEL + warp * 16 * ROW_BYTES);
+            if constexpr (BYTES)
+                write_both<T>(a, warp_row, j.head * COLS + p * PANEL, j.end - warp_row, half, factor, at, most);
+            else write_whole_rows(half, factor, at, to + p * PANEL, H, j.end - warp_row);
         }
         return;
     }
@@ -222,12 +216,13 @@ static __device__ __forceinline__ void write_results(const attention_args &a, co
 }
 
 /* A group's part of all jobs. */
-template <typename T, bool KEPT>
+template <typename T, bool KEPT, bool BYTES>
 static __device__ __forceinline__ void attend_all(const attention_args &a, const gates &g) {
     int group = (int)__shfl_sync(0xFFFFFFFFu, threadIdx.x / GROUP, 0);
     ring<STAGES> key = {0, 0}, value = {0, 0};
     uint32_t query = g.base + sizes::QUERIES_AT + (uint32_t)group * sizes::QUERY_BYTES, lap = 0;
     float log2_scale = a.scale * 1.44269504f;
+    fp8_largest<T> most;
     if (group == GROUPS - 1) turn_end(group);
     for (;; lap ^= 1) {
         wait_for(g.queries_full(), lap);
@@ -281,9 +276,10 @@ static __device__ __forceinline__ void attend_all(const attention_args &a, const
         pin(of.out);
         arrive(g.empty(1, value.slot));
         value.advance();
-        write_results<T>(a, j, group, g.base + sizes::RESULTS_AT + (uint32_t)group * sizes::QUERY_BYTES, of.out,
-                         of.largest, of.sum);
+        write_results<T, BYTES>(a, j, group, g.base + sizes::RESULTS_AT + (uint32_t)group * sizes::QUERY_BYTES, of.out,
+                                of.largest, of.sum, most);
     }
+    if (BYTES) raise(a.most, most.word());
     if (group == 0) turn_begin(0); /* pairs with the other's last end */
 }
 
@@ -292,11 +288,12 @@ template <typename T> static __device__ __forceinline__ void clear_padding(const
     int64_t H = (int64_t)a.heads * a.width, first = a.seq[a.n], each = (int64_t)gridDim.x * GROUP,
             me = (int64_t)blockIdx.x * GROUP + threadIdx.x % GROUP;
     for (int64_t i = first * H + me; i < a.rows * H; i += each) ((T *)a.ctx)[i] = narrow<T>(0);
+    for (int64_t i = first * H + me; i < a.rows * H && a.q; i += each) a.q[i] = 0;
     for (int64_t i = first * a.heads + me; i < a.rows * a.heads && a.lse; i += each) a.lse[i] = 0;
 }
 #endif
 
-template <typename T, bool KEPT>
+template <typename T, bool KEPT, bool BYTES>
 static __global__ void __launch_bounds__(ALL_THREADS, 1) wide_kernel(attention_args a, int tiles) {
 #if TRI_HOPPER
     extern __shared__ char raw[];
@@ -310,21 +307,29 @@ static __global__ void __launch_bounds__(ALL_THREADS, 1) wide_kernel(attention_a
         fetch_all<T>(a, g, tiles);
     } else {
         more_registers<COMPUTE_REGISTERS>();
-        attend_all<T, KEPT>(a, g);
+        attend_all<T, KEPT, BYTES>(a, g);
     }
 #endif
 }
 
 template <typename T> static void launch(const tri_call *call, const attention_args &a, int tiles, int blocks) {
-    auto *kernel = a.drop.threshold ? wide_kernel<T, true> : wide_kernel<T, false>;
+    auto *kernel = a.drop.threshold ? wide_kernel<T, true, false> : wide_kernel<T, false, false>;
+    if (a.q) kernel = a.drop.threshold ? wide_kernel<T, true, true> : wide_kernel<T, false, true>;
     record(call, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes::ALL), "attention");
     kernel<<<(unsigned)blocks, ALL_THREADS, sizes::ALL, stream(call)>>>(a, tiles);
     launched(call, "attention");
 }
 
+static int tiles_of(const attention_args *a) { return (int)tiles_for<TILE>(a->rows, a->n); }
+
+int tri__cuda_is_wide(const tri_call *call, const attention_args *a) {
+    if (a->width <= 64 || (a->q && a->width < COLS)) return 0;
+    return tiles_of(a) * (int64_t)a->heads >= 2 * processors_of(call) && (!a->drop.threshold || a->bits);
+}
+
 int tri__cuda_wide(const tri_call *call, const attention_args *a) {
-    int tiles = (int)tiles_for<TILE>(a->rows, a->n), blocks = processors_of(call);
-    if (tiles * (int64_t)a->heads < 2 * blocks || (a->drop.threshold && !a->bits)) return 0;
+    int tiles = tiles_of(a), blocks = processors_of(call);
+    if (!tri__cuda_is_wide(call, a)) return 0;
     if (call->dtype[TRI_ARG(attention, ctx)] == TRI_BF16) launch<bf16>(call, *a, tiles, blocks);
     else launch<f16>(call, *a, tiles, blocks);
     return 1;

@@ -125,7 +125,8 @@ void tri__nccl_close(tri_cuda *cuda);
     X(norm) X(norm_din) X(dropout) X(embed) X(attention) X(attention_first) X(attention_part) \
         X(attention_relative) X(heads) X(pool) \
         X(experts) X(linear_experts) X(fusion) X(loss) X(update) X(cast) X(quantize) X(quantized_linear) \
-            X(fp8) X(scaled_linear) X(scaled_norm) X(optimizers) X(coded) X(momentum) X(outer) X(columns)
+            X(fp8) X(scaled_linear) X(scaled_norm) X(attention_scaled) X(optimizers) X(coded) X(momentum) X(outer) \
+                X(columns)
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -262,12 +262,10 @@ static __device__ __forceinline__ void as_factor(const float (&d)[N], int k, uin
     for (int i = 0; i < 4; i++) a[i] = pair_of(T(), d[8 * k + 2 * i], d[8 * k + 2 * i + 1]);
 }
 
-/* Writes this warp's 16 rows of 64 columns of an accumulator as whole rows of 128 bytes, staged in 16 rows of a tile in
- * shared memory that begin at `room`. factor[h]: of rows g + 8 h; `to` is the first row, with a row stride of `stride`
- * elements; `left` rows exist. A thread always writes the same 8 columns, and passes them to `see`. */
-template <typename T, class See>
-static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,
-                                                        T *to, int64_t stride, int left, See see) {
+/* Stages this warp's 16 rows of 64 columns of an accumulator, rounded to T, in 16 rows of a tile in shared memory that
+ * begin at `room`. factor[h]: of rows g + 8 h. */
+template <typename T>
+static __device__ __forceinline__ void stage_rows(const float (&d)[32], const float (&factor)[2], uint32_t room) {
     int lane = threadIdx.x % WARP;
     float scaled[32];
     __syncwarp();
@@ -280,14 +278,30 @@ static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], co
         store_matrices(room + piece_at(lane % 16, 2 * k + lane / 16), four);
     }
     __syncwarp();
-    to += lane / 8 * stride + lane % 8 * WIDE;
+}
+
+/* Gives those rows, of which `left` exist, to visit(row, eight): a thread always has the same 8 columns, from 8 *
+ * (lane % 8) on, of every fourth row. */
+template <class Visit> static __device__ __forceinline__ void visit_rows(uint32_t room, int left, Visit visit) {
+    int lane = threadIdx.x % WARP;
 #pragma unroll
-    for (int row = 0; row < 16; row += 4, to += 4 * stride)
-        if (row + lane / 8 < left) {
-            uint4 eight = load_16(room + piece_at(row + lane / 8, lane % 8));
-            *reinterpret_cast<uint4 *>(to) = eight;
-            see(*reinterpret_cast<pack<T, WIDE> *>(&eight));
-        }
+    for (int row = 0; row < 16; row += 4)
+        if (row + lane / 8 < left)
+            visit(row + lane / 8, load_16(room + piece_at(row + lane / 8, lane % 8)));
+}
+
+/* Writes them as whole rows of 128 bytes; `to` is the first row, with a row stride of `stride` elements. A thread
+ * passes what it has written to `see`. */
+template <typename T, class See>
+static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,
+                                                        T *to, int64_t stride, int left, See see) {
+    stage_rows<T>(d, factor, room);
+    to += threadIdx.x % WARP / 8 * stride + threadIdx.x % 8 * WIDE;
+    visit_rows(room, left, [&](int, uint4 eight) {
+        *reinterpret_cast<uint4 *>(to) = eight;
+        to += 4 * stride;
+        see(*reinterpret_cast<pack<T, WIDE> *>(&eight));
+    });
 }
 template <typename T>
 static __device__ __forceinline__ void write_whole_rows(const float (&d)[32], const float (&factor)[2], uint32_t room,

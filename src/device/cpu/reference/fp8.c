@@ -236,6 +236,48 @@ static void dropout_add_norm_scaled_din(const tri_call *call) {
     cast_by(call, dx, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
 }
 
+static void attention_scaled(const tri_call *call) {
+    OPERANDS(attention_scaled);
+    tri_op op = call->t[ARG(bits)].data ? TRI_OP_attention_bits : TRI_OP_attention;
+    tri_call attention = part_of(call, op);
+    int type = call->dtype[ARG(ctx)];
+    if (op == TRI_OP_attention_bits) {
+        TAKE(&attention, attention_bits, ctx), TAKE(&attention, attention_bits, lse);
+        TAKE(&attention, attention_bits, bits), TAKE(&attention, attention_bits, qkv);
+        TAKE(&attention, attention_bits, seq), TAKE(&attention, attention_bits, key);
+    } else {
+        TAKE(&attention, attention, ctx), TAKE(&attention, attention, lse), TAKE(&attention, attention, qkv);
+        TAKE(&attention, attention, seq), TAKE(&attention, attention, key);
+    }
+    call->table->run[op][type](&attention);
+    cast_by(call, call->t[ARG(ctx)], type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+}
+
+/* Scratch: dqkv, then that of attention_din or attention_din_db. */
+static void attention_scaled_din(const tri_call *call) {
+    OPERANDS(attention_scaled_din);
+    tri_op op = call->t[ARG(db)].data ? TRI_OP_attention_din_db : TRI_OP_attention_din;
+    tri_call attention = part_of(call, op);
+    int type = call->dtype[ARG(dctx)];
+    char *scratch = call->work;
+    tri_tensor dqkv = take_scratch(&scratch, call->t[ARG(qkv)].rows, call->t[ARG(qkv)].cols, type);
+    attention.work = scratch;
+    give(&attention, 0, dqkv, type);
+    if (op == TRI_OP_attention_din_db) {
+        TAKE(&attention, attention_din_db, db), TAKE(&attention, attention_din_db, dctx);
+        TAKE(&attention, attention_din_db, qkv), TAKE(&attention, attention_din_db, ctx);
+        TAKE(&attention, attention_din_db, lse), TAKE(&attention, attention_din_db, seq);
+        TAKE(&attention, attention_din_db, key), TAKE(&attention, attention_din_db, bits);
+    } else {
+        TAKE(&attention, attention_din, dctx), TAKE(&attention, attention_din, qkv);
+        TAKE(&attention, attention_din, ctx), TAKE(&attention, attention_din, lse);
+        TAKE(&attention, attention_din, seq), TAKE(&attention, attention_din, key);
+        TAKE(&attention, attention_din, bits);
+    }
+    call->table->run[op][type](&attention);
+    cast_by(call, dqkv, type, ARG(q), ARG(turned), ARG(most), ARG(sq));
+}
+
 static int64_t more(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The scratch space of two parts, one after the other, and of tensors beside it. Rows of 16 bits ask for fp32 copies of
@@ -255,6 +297,8 @@ void tri__cpu_fp8_parts(tri_kernel_table *table) {
         set_work(table, TRI_OP_linear_gelu_scaled_din, TRI_OP_linear_scaled_din, TRI_OP_gelu_din_db, type, 1, 2);
         set_work(table, TRI_OP_dropout_add_norm_scaled, TRI_OP_dropout_add_norm, TRI_OP_fp8_cast, type, 0, 0);
         set_work(table, TRI_OP_dropout_add_norm_scaled_din, TRI_OP_dropout_add_norm_din, TRI_OP_fp8_cast, type, 1, 1);
+        set_work(table, TRI_OP_attention_scaled, TRI_OP_attention, TRI_OP_attention_bits, type, 0, 0);
+        set_work(table, TRI_OP_attention_scaled_din, TRI_OP_attention_din, TRI_OP_attention_din_db, type, 1, 1);
     }
 }
 
@@ -265,5 +309,6 @@ const tri_kernel_row tri__cpu_fp8_reference[] = {
     ROWS(fp8_cast), ROWS(fp8_cast_weights), ROWS(fp8_turn), ROWS(fp8_scales), ROWS(fp8_check), ROWS(fp8_history),
     ROWS(linear_scaled), ROWS(linear_scaled_din), ROWS(linear_scaled_dw), ROWS(linear_gelu_scaled),
     ROWS(linear_gelu_scaled_din), ROWS(dropout_add_norm_scaled), ROWS(dropout_add_norm_scaled_din),
+    ROWS(attention_scaled), ROWS(attention_scaled_din),
     {.run = NULL},
 };
