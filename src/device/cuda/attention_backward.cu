@@ -76,13 +76,14 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
     }
 }
 
-/* Writes a warp's 16 rows of a head in bytes; the first is row t. */
+/* Writes a warp's 16 rows of 64 columns in bytes; the first is row t, the columns begin `column` after dq's of the
+ * head. */
 template <typename T, class See>
-static __device__ __forceinline__ void put_bytes(const attention_args &a, const place &at, int part,
+static __device__ __forceinline__ void put_bytes(const attention_args &a, const place &at, int64_t column,
                                                  const float (&d)[32], float factor, uint32_t room, int t,
                                                  fp8_largest<T> &most, See see) {
     int64_t H = (int64_t)a.heads * a.width;
-    write_bytes<e5m2, T>(a, d, {factor, factor}, room, t, part * H + at.head * a.width, 3 * H, at.end - t,
+    write_bytes<e5m2, T>(a, d, {factor, factor}, room, t, column + at.head * a.width, 3 * H, at.end - t,
                          [&](int, const pack<T, WIDE> &eight) {
                              most.see(eight);
                              see(eight);
@@ -186,25 +187,26 @@ static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<
 
 /* Accumulates a thread's four sums over rows while a head is processed: keeps them, or at the end stores them at `to`,
  * two by two: in this warp's part of the head's sums (`row` of PARTS). */
-template <class To>
-static __device__ __forceinline__ void sum_further(const attention_args &a, const room<64> &m, const place &at,
-                                                   const float (&four)[4], int is_first, int is_last, int row, To to) {
-    float4 own = is_first ? make_float4(0, 0, 0, 0) : *m.own_sums();
+template <int COLS, class To>
+static __device__ __forceinline__ void sum_further(const attention_args &a, const room<COLS> &m, const place &at,
+                                                   int which, const float (&four)[4], int is_first, int is_last,
+                                                   int row, To to) {
+    float4 own = is_first ? make_float4(0, 0, 0, 0) : *m.own_sums(which);
     own.x += four[0], own.y += four[1], own.z += four[2], own.w += four[3];
     if (!is_last) {
-        *m.own_sums() = own;
+        *m.own_sums(which) = own;
         return;
     }
-    float *part = a.part + ((int64_t)at.sequence * PARTS + row) * 3 * a.heads * PANEL + at.head * PANEL;
+    float *part = a.part + ((int64_t)at.sequence * PARTS + row) * 3 * a.heads * COLS + at.head * COLS;
     *reinterpret_cast<float2 *>(part + to(0)) = make_float2(own.x, own.y);
     *reinterpret_cast<float2 *>(part + to(1)) = make_float2(own.z, own.w);
 }
 
-/* The sums of a step's dq as written: two parts per warp. */
-template <typename T>
-static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<64> &m, const step<64> &of,
-                                              const float (&dq)[32], float factor, int left) {
-    int lane = threadIdx.x % WARP, column = lane / 8 * 16 + lane % 4 * 2;
+/* The sums of a step's dq as written: two parts per warp. `part`: which 64 columns. */
+template <typename T, int COLS>
+static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of,
+                                              uint32_t part, const float (&dq)[32], float factor, int left) {
+    int lane = threadIdx.x % WARP, column = (int)part * PANEL + lane / 8 * 16 + lane % 4 * 2;
     float sixteen[16], eight[8],
         four[4]; /* columns 8 j + 2 (lane % 4) + e; in the end `column`, the next, and those 8 further */
 #pragma unroll
@@ -214,8 +216,8 @@ static __device__ __forceinline__ void sum_dq(const attention_args &a, const roo
         sixteen[i] = (left > 0 ? first : 0.0f) + (left > 8 ? second : 0.0f);
     }
     exchange(sixteen, 16, eight), exchange(eight, 8, four);
-    sum_further(a, m, of.at, four, of.query == 0, of.ends_keys(), (int)threadIdx.x % GROUP / WARP * 2 + lane / 4 % 2,
-                [&](int half) { return column + 8 * half; });
+    sum_further(a, m, of.at, COLS == 64 ? 0 : 2, four, of.query == 0, of.ends_keys(),
+                (int)threadIdx.x % GROUP / WARP * 2 + lane / 4 % 2, [&](int half) { return column + 8 * half; });
 }
 
 /* Adds a step's dq to its sum; writes it with the last tile of keys. `part`: which 64 columns. */
@@ -233,35 +235,38 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
             add_before(dq, h, before);
         }
         if constexpr (OUT == BYTES) {
-            int warp = (int)threadIdx.x % GROUP / WARP;
-            put_bytes(a, of.at, 0, dq, a.scale * a.drop.scale, m.dq_rows() + (uint32_t)(warp * 16 * ROW_BYTES),
-                      of.at.begin + of.query + warp * 16, most, [](const pack<T, WIDE> &) {});
+            int t = of.at.begin + of.query + (int)threadIdx.x % GROUP / WARP * 16;
+            put_bytes(a, of.at, (int)part * PANEL, dq, a.scale * a.drop.scale, m.dq_rows(part), t, most,
+                      [](const pack<T, WIDE> &) {});
         } else write_rows<T, OUT>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
         if constexpr (OUT != ANY)
-            if (a.part) sum_dq<T>(a, m, of, dq, a.scale * a.drop.scale, left);
+            if (a.part) sum_dq<T>(a, m, of, part, dq, a.scale * a.drop.scale, left);
     } else add_dq<OUT>(a, dq, sum, left, column, is_first);
 }
 
-/* Writes an accumulator's rows of dk (part 1) or dv (2) and sums what was written, as rounded; the first is row t. */
-template <typename T, int OUT>
-static __device__ __forceinline__ void write_and_sum(const attention_args &a, const place &at, int part,
-                                                     const float (&d)[32], float factor, uint32_t room, int t,
+/* Writes an accumulator's rows of dk (part 1) or dv (2) and sums what was written, as rounded; the first is row t. Of
+ * COLS columns those of `panel`. */
+template <typename T, int OUT, int COLS>
+static __device__ __forceinline__ void write_and_sum(const attention_args &a, const place &at, int part, int panel,
+                                                     const float (&d)[COLS / 2], float factor, uint32_t room, int t,
                                                      fp8_largest<T> &most, float (&sum)[2]) {
-    float seen[WIDE] = {}, four[4];
-    int64_t H = (int64_t)a.heads * a.width;
+    float seen[WIDE] = {}, four[4], half[32];
+    int64_t H = (int64_t)a.heads * a.width, column = part * H + panel * PANEL;
     auto see = [&](const pack<T, WIDE> &eight) {
 #pragma unroll
         for (int k = 0; k < WIDE; k++) seen[k] += eight.at(k);
     };
-    if constexpr (OUT == BYTES) put_bytes(a, at, part, d, factor, room, t, most, see);
+#pragma unroll
+    for (int i = 0; i < 32; i++) half[i] = d[panel * 32 + i];
+    if constexpr (OUT == BYTES) put_bytes(a, at, column, half, factor, room, t, most, see);
     else
-        write_whole_rows(d, {factor, factor}, room, (T *)a.dqkv + t * 3 * H + part * H + at.head * a.width, 3 * H,
+        write_whole_rows(half, {factor, factor}, room, (T *)a.dqkv + t * 3 * H + column + at.head * a.width, 3 * H,
                          at.end - t, see);
     exchange(seen, 16, four), exchange(four, 8, sum);
 }
 
 /* Writes the complete sums of a tile of keys; `slot` is its position. Its values are no longer needed: rows are staged
- * there. */
+ * there, each warp's in its own. */
 template <typename T, int OUT, int COLS>
 static __device__ __forceinline__ void put_key_sums(const attention_args &a, const room<COLS> &m, const place &at,
                                                     int slot, const sums<COLS> &of, fp8_largest<T> &most) {
@@ -271,13 +276,17 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
         typedef sizes<COLS> size;
         uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) +
                           threadIdx.x / WARP * (16 * ROW_BYTES);
-        float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
-        write_and_sum<T, OUT>(a, at, 1, of.dk, key_factor, values, t, most, dk);
-        write_and_sum<T, OUT>(a, at, 2, of.dv, value_factor, values, t, most, dv);
-        if (!a.part) return;
         int column = threadIdx.x % 8 * 8 + threadIdx.x % WARP / 8 * 2;
-        sum_further(a, m, at, {dk[0], dk[1], dv[0], dv[1]}, at.first_key == at.begin, at.first_key + KEYS >= at.end,
-                    (int)threadIdx.x / WARP, [&](int part) { return (1 + part) * a.heads * PANEL + column; });
+#pragma unroll
+        for (int p = 0; p < COLS / PANEL; p++) {
+            float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
+            write_and_sum<T, OUT, COLS>(a, at, 1, p, of.dk, key_factor, values, t, most, dk);
+            write_and_sum<T, OUT, COLS>(a, at, 2, p, of.dv, value_factor, values, t, most, dv);
+            if (!a.part) continue;
+            sum_further(a, m, at, p, {dk[0], dk[1], dv[0], dv[1]}, at.first_key == at.begin,
+                        at.first_key + KEYS >= at.end, (int)threadIdx.x / WARP,
+                        [&](int part) { return (1 + part) * a.heads * COLS + p * PANEL + column; });
+        }
     } else {
         t += threadIdx.x % WARP / 4;
         write_rows<T, OUT>(a, at, 1, t, threadIdx.x % 4 * 2, of.dk, key_factor);
@@ -438,9 +447,11 @@ static __device__ __forceinline__ void compute_all(const attention_args &a, cons
         arrive(m.empty(now.stage.slot));
         put_dq<T, OUT>(a, m, now, w.group, dq, most);
         if (!now.ends_keys()) continue;
-        arrive(m.keys_empty(now.key.slot));
+        if (OUT == ANY) arrive(m.keys_empty(now.key.slot));
         put_key_sums<T, OUT>(a, m, now.at, now.key.slot, to, most);
+        if (OUT != ANY) arrive(m.keys_empty(now.key.slot));
     }
+    if (OUT == BYTES) raise(a.most, most.word());
 }
 #endif
 
@@ -534,13 +545,11 @@ static __global__ void __launch_bounds__(PREPARE_THREADS) prepare_kernel(attenti
 }
 
 template <typename T, int COLS> static void launch(const tri_call *call, attention_args a) {
-    /* Heads of 128 columns leave no registers for its state: it spilled more and was slower. */
-    enum { WHOLE = COLS == 64 ? PLAIN : ANY, IN_BYTES = COLS == 64 ? BYTES : ANY };
+    enum { WHOLE = COLS == 64 ? PLAIN : ANY }; /* with heads of 128 columns it spilled more and was slower */
     auto *kernel = a.bits ? flash_din_kernel<T, COLS, ANY, true> : flash_din_kernel<T, COLS, ANY, false>;
     if (COLS == 64 && a.width == COLS && !a.add)
         kernel = a.bits ? flash_din_kernel<T, COLS, WHOLE, true> : flash_din_kernel<T, COLS, WHOLE, false>;
-    if (COLS == 64 && a.q)
-        kernel = a.bits ? flash_din_kernel<T, COLS, IN_BYTES, true> : flash_din_kernel<T, COLS, IN_BYTES, false>;
+    if (a.q) kernel = a.bits ? flash_din_kernel<T, COLS, BYTES, true> : flash_din_kernel<T, COLS, BYTES, false>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
     prepare_kernel<T, COLS>
@@ -554,7 +563,7 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
 }
 
 int tri__cuda_flash_din(const tri_call *call, const attention_args *a, int dtype) {
-    if (!flash_fits(call, a, dtype) || (a->q && a->width != 64)) return 0;
+    if (!flash_fits(call, a, dtype) || (a->q && a->width != 64 && a->width != 128)) return 0;
     if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
     else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);
     return 1;

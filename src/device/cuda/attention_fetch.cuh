@@ -48,9 +48,9 @@ template <int COLS> struct sizes { /* layout of shared memory: bytes and offsets
         DECISIONS_AT = DCTX_AT + STAGES * QUERY_BYTES,
         STATISTICS_AT = DECISIONS_AT + STAGES * DECISION_BYTES,
         OWN_SUMS_AT = STATISTICS_AT + STAGES * STATISTIC_BYTES,
-        OWN_SUMS_END = OWN_SUMS_AT + (COLS == 64 ? 3 * GROUP * 16 : 0),
-        DQ_ROWS_AT = (OWN_SUMS_END + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, /* on their way, as bytes */
-        PLACES_AT = DQ_ROWS_AT + (COLS == 64 ? QUERY_PANEL : 0),
+        OWN_SUMS = COLS == 64 ? 3 * GROUP : 3 * 2 * GROUP, /* fours of numbers */
+        DQ_ROWS_AT = (OWN_SUMS_AT + OWN_SUMS * 16 + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES, /* on their way */
+        PLACES_AT = DQ_ROWS_AT + QUERY_BYTES,
         BARRIERS_AT = PLACES_AT + KEY_STAGES * (int)sizeof(attention_place),
         NEXT_AT = BARRIERS_AT + (2 * STAGES + 2 * KEY_STAGES + 4) * 8,
         ALL = NEXT_AT + 8 + ATOM_BYTES, /* and padding to align */
@@ -94,11 +94,14 @@ template <int COLS> struct room {
     __device__ __forceinline__ float *statistics(int stage) const { /* [2, QUERIES] */
         return reinterpret_cast<float *>(memory + size::STATISTICS_AT + stage * size::STATISTIC_BYTES);
     }
-    /* Private to each thread that writes gradients: its sums over the rows of a head so far (heads of 64 columns). */
-    __device__ __forceinline__ float4 *own_sums() const {
-        return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + threadIdx.x;
+    /* Private to each thread that writes gradients: its sums over the rows of a head so far, of `which` columns. */
+    __device__ __forceinline__ float4 *own_sums(int which) const {
+        return reinterpret_cast<float4 *>(memory + size::OWN_SUMS_AT) + which * (2 * GROUP) + threadIdx.x;
     }
-    __device__ __forceinline__ uint32_t dq_rows() const { return base + size::DQ_ROWS_AT; }
+    /* Rows of dq that a warp stages: of 64 columns, by which group of two writes them. */
+    __device__ __forceinline__ uint32_t dq_rows(uint32_t part) const {
+        return base + size::DQ_ROWS_AT + part * size::QUERY_PANEL + threadIdx.x % GROUP / WARP * (16 * ROW_BYTES);
+    }
     __device__ __forceinline__ attention_place *tile(int stage) const {
         return reinterpret_cast<attention_place *>(memory + size::PLACES_AT) + stage;
     }
