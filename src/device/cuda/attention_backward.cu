@@ -76,20 +76,6 @@ static __device__ __forceinline__ void write_rows(const attention_args &a, const
     }
 }
 
-/* Writes a warp's 16 rows of 64 columns in bytes; the first is row t, the columns begin `column` after dq's of the
- * head. */
-template <typename T, class See>
-static __device__ __forceinline__ void put_bytes(const attention_args &a, const place &at, int64_t column,
-                                                 const float (&d)[32], float factor, uint32_t room, int t,
-                                                 fp8_largest<T> &most, See see) {
-    int64_t H = (int64_t)a.heads * a.width;
-    write_bytes<e5m2, T>(a, d, {factor, factor}, room, t, column + at.head * a.width, 3 * H, at.end - t,
-                         [&](int, const pack<T, WIDE> &eight) {
-                             most.see(eight);
-                             see(eight);
-                         });
-}
-
 /* Adds the sums of two lanes whose numbers differ in the bit `step`: the lane with the bit set keeps those of the upper
  * half. */
 template <int N> static __device__ __forceinline__ void exchange(const float (&x)[2 * N], int step, float (&to)[N]) {
@@ -185,6 +171,17 @@ static __device__ __forceinline__ void begin_dq(const room<COLS> &m, const step<
     wgmma_commit();
 }
 
+/* Writes a warp's 16 rows of 64 columns in bytes; the first is row t, the columns begin `column` after dq's of the
+ * head. sum: over the thread's two rows. */
+template <typename T>
+static __device__ __forceinline__ void put_bytes(const attention_args &a, const place &at, int64_t column,
+                                                 const float (&d)[32], float factor, uint32_t room, int t,
+                                                 fp8_largest<T> &most, float (&sum)[16]) {
+    uint32_t bytes[8];
+    form_bytes<e5m2>(d, {factor, factor}, __ldg(a.sq), at.end - t, most, bytes, sum);
+    write_bytes(a, bytes, room, t, column + at.head * a.width, (int64_t)3 * a.heads * a.width, at.end - t);
+}
+
 /* Accumulates a thread's four sums over rows while a head is processed: keeps them, or at the end stores them at `to`,
  * two by two: in this warp's part of the head's sums (`row` of PARTS). */
 template <int COLS, class To>
@@ -202,22 +199,25 @@ static __device__ __forceinline__ void sum_further(const attention_args &a, cons
     *reinterpret_cast<float2 *>(part + to(1)) = make_float2(own.z, own.w);
 }
 
-/* The sums of a step's dq as written: two parts per warp. `part`: which 64 columns. */
-template <typename T, int COLS>
+/* The sums of a step's dq as written: two parts per warp. sixteen: columns 8 j + 2 (lane % 4) + e over two rows;
+ * `part`: which 64 columns. */
+template <int COLS>
 static __device__ __forceinline__ void sum_dq(const attention_args &a, const room<COLS> &m, const step<COLS> &of,
-                                              uint32_t part, const float (&dq)[32], float factor, int left) {
+                                              uint32_t part, const float (&sixteen)[16]) {
     int lane = threadIdx.x % WARP, column = (int)part * PANEL + lane / 8 * 16 + lane % 4 * 2;
-    float sixteen[16], eight[8],
-        four[4]; /* columns 8 j + 2 (lane % 4) + e; in the end `column`, the next, and those 8 further */
+    float eight[8], four[4]; /* in the end of `column`, the next, and those 8 further */
+    exchange(sixteen, 16, eight), exchange(eight, 8, four);
+    sum_further(a, m, of.at, COLS == 64 ? 0 : 2, four, of.query == 0, of.ends_keys(),
+                (int)threadIdx.x % GROUP / WARP * 2 + lane / 4 % 2, [&](int half) { return column + 8 * half; });
+}
+template <typename T>
+static __device__ __forceinline__ void sum_rows(const float (&dq)[32], float factor, int left, float (&sixteen)[16]) {
 #pragma unroll
     for (int i = 0; i < 16; i++) {
         float first = wide(narrow<T>(dq[i / 2 * 4 + i % 2] * factor)),
               second = wide(narrow<T>(dq[i / 2 * 4 + 2 + i % 2] * factor));
         sixteen[i] = (left > 0 ? first : 0.0f) + (left > 8 ? second : 0.0f);
     }
-    exchange(sixteen, 16, eight), exchange(eight, 8, four);
-    sum_further(a, m, of.at, COLS == 64 ? 0 : 2, four, of.query == 0, of.ends_keys(),
-                (int)threadIdx.x % GROUP / WARP * 2 + lane / 4 % 2, [&](int half) { return column + 8 * half; });
 }
 
 /* Adds a step's dq to its sum; writes it with the last tile of keys. `part`: which 64 columns. */
@@ -234,13 +234,15 @@ static __device__ __forceinline__ void put_dq(const attention_args &a, const roo
             load_dq<OUT>(a, sum, left, column, h, before);
             add_before(dq, h, before);
         }
-        if constexpr (OUT == BYTES) {
-            int t = of.at.begin + of.query + (int)threadIdx.x % GROUP / WARP * 16;
-            put_bytes(a, of.at, (int)part * PANEL, dq, a.scale * a.drop.scale, m.dq_rows(part), t, most,
-                      [](const pack<T, WIDE> &) {});
-        } else write_rows<T, OUT>(a, of.at, 0, row, column, dq, a.scale * a.drop.scale);
-        if constexpr (OUT != ANY)
-            if (a.part) sum_dq<T>(a, m, of, part, dq, a.scale * a.drop.scale, left);
+        float factor = a.scale * a.drop.scale, sixteen[16];
+        if constexpr (OUT == BYTES)
+            put_bytes(a, of.at, (int)part * PANEL, dq, factor, m.dq_rows(part),
+                      of.at.begin + of.query + (int)threadIdx.x % GROUP / WARP * 16, most, sixteen);
+        else write_rows<T, OUT>(a, of.at, 0, row, column, dq, factor);
+        if (OUT != ANY && a.part) {
+            if (OUT == PLAIN) sum_rows<T>(dq, factor, left, sixteen);
+            sum_dq(a, m, of, part, sixteen);
+        }
     } else add_dq<OUT>(a, dq, sum, left, column, is_first);
 }
 
@@ -250,19 +252,23 @@ template <typename T, int OUT, int COLS>
 static __device__ __forceinline__ void write_and_sum(const attention_args &a, const place &at, int part, int panel,
                                                      const float (&d)[COLS / 2], float factor, uint32_t room, int t,
                                                      fp8_largest<T> &most, float (&sum)[2]) {
-    float seen[WIDE] = {}, four[4], half[32];
+    float half[32];
     int64_t H = (int64_t)a.heads * a.width, column = part * H + panel * PANEL;
-    auto see = [&](const pack<T, WIDE> &eight) {
-#pragma unroll
-        for (int k = 0; k < WIDE; k++) seen[k] += eight.at(k);
-    };
 #pragma unroll
     for (int i = 0; i < 32; i++) half[i] = d[panel * 32 + i];
-    if constexpr (OUT == BYTES) put_bytes(a, at, column, half, factor, room, t, most, see);
-    else
+    if constexpr (OUT == BYTES) {
+        float sixteen[16], eight[8], four[4];
+        put_bytes(a, at, column, half, factor, room, t, most, sixteen);
+        exchange(sixteen, 16, eight), exchange(eight, 8, four), exchange(four, 4, sum);
+    } else {
+        float seen[WIDE] = {}, four[4];
         write_whole_rows(half, {factor, factor}, room, (T *)a.dqkv + t * 3 * H + column + at.head * a.width, 3 * H,
-                         at.end - t, see);
-    exchange(seen, 16, four), exchange(four, 8, sum);
+                         at.end - t, [&](const pack<T, WIDE> &eight) {
+#pragma unroll
+                             for (int k = 0; k < WIDE; k++) seen[k] += eight.at(k);
+                         });
+        exchange(seen, 16, four), exchange(four, 8, sum);
+    }
 }
 
 /* Writes the complete sums of a tile of keys; `slot` is its position. Its values are no longer needed: rows are staged
@@ -276,10 +282,11 @@ static __device__ __forceinline__ void put_key_sums(const attention_args &a, con
         typedef sizes<COLS> size;
         uint32_t values = m.base + size::VALUES_AT + (uint32_t)(slot * size::KEY_BYTES) +
                           threadIdx.x / WARP * (16 * ROW_BYTES);
-        int column = threadIdx.x % 8 * 8 + threadIdx.x % WARP / 8 * 2;
+        int lane = threadIdx.x % WARP;
+        int column = OUT == BYTES ? lane / 4 * 8 + lane % 4 * 2 : lane % 8 * 8 + lane / 8 * 2;
 #pragma unroll
         for (int p = 0; p < COLS / PANEL; p++) {
-            float dk[2], dv[2]; /* sums over the warp's rows: of columns 8 (lane % 8) + 2 (lane / 8) and the next */
+            float dk[2], dv[2]; /* sums over the warp's rows: of columns `column` and the next */
             write_and_sum<T, OUT, COLS>(a, at, 1, p, of.dk, key_factor, values, t, most, dk);
             write_and_sum<T, OUT, COLS>(a, at, 2, p, of.dv, value_factor, values, t, most, dv);
             if (!a.part) continue;

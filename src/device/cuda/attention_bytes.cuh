@@ -10,54 +10,73 @@
 #include "device/cuda/fp8.cuh"
 #include "device/cuda/wgmma.cuh"
 
-enum { TURN_ROWS = 16 };
+enum { TURN_ROWS = 16, BYTES_ROOM = 2048 }; /* of shared memory, per warp */
 
-/* Turns rows in the computing type that begin at row t, of which `left` exist; the first column of the 64 is `column`,
- * of `cols`. `room`: the 2 KiB where rows were staged, which no thread reads any more; [64 columns, 16 rows]. */
+/* Rounds a thread's part of an accumulator, of which `left` rows exist from the warp's first on. bytes[j]: columns
+ * 8 j + 2 c and the next of row g, then of row g + 8 (as_factor has the layout). sum[2 j + e]: the two rows' numbers of
+ * a column, as rounded to T. */
 template <typename Q, typename T>
-static __device__ __forceinline__ void turn_rows(const attention_args &a, const float (&d)[32],
-                                                 const float (&factor)[2], uint32_t room, int t, int64_t column,
-                                                 int left, float s) {
-    int lane = threadIdx.x % WARP;
-    if (!a.turned || t % TURN_ROWS || left < TURN_ROWS) return;
-    float scaled[32];
-    __syncwarp();
+static __device__ __forceinline__ void form_bytes(const float (&d)[32], const float (&factor)[2], float s, int left,
+                                                  fp8_largest<T> &most, uint32_t (&bytes)[8], float (&sum)[16]) {
+    int row = threadIdx.x % WARP / 4;
 #pragma unroll
-    for (int i = 0; i < 32; i++) scaled[i] = d[i] * factor[i / 2 % 2];
-    int c = lane / 16 * 8 + lane % 8; /* the column, of 16, whose piece this thread gives the address of */
-    uint32_t to = room + (uint32_t)(c * 32 + ((lane / 8 % 2 ^ (c >> 2 & 1)) << 4));
+    for (int j = 0; j < 8; j++) {
+        uint32_t two[2];
+        float x[2][2];
 #pragma unroll
-    for (int k = 0; k < 4; k++) {
-        uint32_t four[4];
-        as_factor<T>(scaled, k, four);
-        store_turned(to + (uint32_t)(k * 16 * 32), four);
-    }
-    __syncwarp();
-    uint32_t from = room + (uint32_t)(lane * 32), second = (uint32_t)(lane >> 2 & 1) << 4;
-#pragma unroll
-    for (int i = 0; i < 2; i++, from += WARP * 32) {
-        uint4 low = load_16(from + second), high = load_16(from + (second ^ 16));
-        uint2 first = eight_bytes<Q>(*reinterpret_cast<pack<T, WIDE> *>(&low), s),
-              last = eight_bytes<Q>(*reinterpret_cast<pack<T, WIDE> *>(&high), s);
-        *reinterpret_cast<uint4 *>(a.turned + (column + lane + i * WARP) * a.rows + t) =
-            uint4{first.x, first.y, last.x, last.y};
+        for (int h = 0; h < 2; h++) {
+            two[h] = pair_of(T(), d[4 * j + 2 * h] * factor[h], d[4 * j + 2 * h + 1] * factor[h]);
+            if (row + 8 * h >= left) two[h] = 0;
+            most.see(two[h]);
+            x[h][0] = wide_half(T(), two[h], 0), x[h][1] = wide_half(T(), two[h], 1);
+        }
+        sum[2 * j] = x[0][0] + x[1][0], sum[2 * j + 1] = x[0][1] + x[1][1];
+        bytes[j] = quantized<Q>::four(x[0][0], x[0][1], x[1][0], x[1][1], s);
     }
 }
 
-/* Writes rows in bytes, as staged in `room`, and turned; passes each thread's 8 columns to `see` first. */
-template <typename Q, typename T, class See>
-static __device__ __forceinline__ void write_bytes(const attention_args &a, const float (&d)[32],
-                                                   const float (&factor)[2], uint32_t room, int t, int64_t column,
-                                                   int64_t cols, int left, See see) {
-    float s = *a.sq;
-    uint8_t *to = a.q + t * cols + column + threadIdx.x % 8 * WIDE;
-    stage_rows<T>(d, factor, room);
-    visit_rows(room, left, [&](int row, uint4 x) {
-        const pack<T, WIDE> &eight = *reinterpret_cast<pack<T, WIDE> *>(&x);
-        see(row, eight);
-        *reinterpret_cast<uint2 *>(to + row * cols) = eight_bytes<Q>(eight, s);
-    });
-    turn_rows<Q, T>(a, d, factor, room, t, column, left, s);
+/* Writes those bytes: the warp's first row is row t, the first column `column` of `cols`. `room`: BYTES_ROOM bytes that
+ * no thread uses any more: rows [16, 64], 16-byte pieces permuted, then columns [64, 16]. */
+static __device__ __forceinline__ void write_bytes(const attention_args &a, const uint32_t (&bytes)[8], uint32_t room,
+                                                   int t, int64_t column, int64_t cols, int left) {
+    int lane = threadIdx.x % WARP;
+    bool turns = a.turned && t % TURN_ROWS == 0 && left >= TURN_ROWS;
+    uint32_t columns = room + BYTES_ROOM / 2;
+    auto piece = [&](int row, int number) { return room + (uint32_t)(row * 64 + ((number ^ (row >> 1 & 3)) << 4)); };
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < 2; k++) { /* pairs of two neighbouring 8 columns, as they come: c's of one, c's of the other */
+        uint32_t four[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            four[i] = __byte_perm(bytes[4 * k + i / 2 * 2], bytes[4 * k + i / 2 * 2 + 1], i % 2 ? 0x7632 : 0x5410);
+        store_matrices(piece(lane % 16, 2 * k + lane / 16), four);
+    }
+#pragma unroll
+    for (int k = 0; k < 2 && turns; k++) { /* rows g and g + 8 of a column side by side */
+        uint32_t four[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) four[i] = __byte_perm(bytes[4 * k + i], 0, 0x3120);
+        store_turned(columns + (uint32_t)(32 * k + lane) * 16, four);
+    }
+    __syncwarp();
+    uint8_t *to = a.q + (t + lane / 4) * cols + column + lane % 4 * 16;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        uint4 x = load_16(piece(8 * i + lane / 4, lane % 4));
+        if (8 * i + lane / 4 < left)
+            *reinterpret_cast<uint4 *>(to + 8 * i * cols) =
+                uint4{__byte_perm(x.x, x.y, 0x5410), __byte_perm(x.z, x.w, 0x5410), __byte_perm(x.x, x.y, 0x7632),
+                      __byte_perm(x.z, x.w, 0x7632)};
+    }
+    to = a.turned + (column + lane) * a.rows + t;
+#pragma unroll
+    for (int i = 0; i < 2 && turns; i++) {
+        uint4 x = load_16(columns + (uint32_t)(32 * i + lane) * 16);
+        *reinterpret_cast<uint4 *>(to + 32 * i * a.rows) =
+            uint4{__byte_perm(x.x, x.y, 0x6420), __byte_perm(x.z, x.w, 0x6420), __byte_perm(x.x, x.y, 0x7531),
+                  __byte_perm(x.z, x.w, 0x7531)};
+    }
 }
 
 #endif

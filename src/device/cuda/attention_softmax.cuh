@@ -175,11 +175,11 @@ static __device__ __forceinline__ void write_both(const attention_args &a, int w
                                                   const float (&out)[32], const float (&factor)[2], uint32_t room,
                                                   fp8_largest<T> &most) {
     int64_t H = (int64_t)a.heads * a.width;
-    T *to = (T *)a.ctx + warp_row * H + column + threadIdx.x % 8 * WIDE;
-    write_bytes<e4m3, T>(a, out, factor, room, warp_row, column, H, left, [&](int row, const pack<T, WIDE> &eight) {
-        *reinterpret_cast<pack<T, WIDE> *>(to + row * H) = eight;
-        most.see(eight);
-    });
+    uint32_t bytes[8];
+    float sum[16]; /* not used */
+    write_whole_rows(out, factor, room, (T *)a.ctx + warp_row * H + column, H, left);
+    form_bytes<e4m3>(out, factor, __ldg(a.sq), left, most, bytes, sum);
+    write_bytes(a, bytes, room, warp_row, column, H, left);
 }
 
 /* Zeroes padding rows. */

@@ -31,8 +31,10 @@ template <typename Pair> struct fp8_largest_pair {
     Pair most = {};
     template <typename T> __device__ __forceinline__ void see(const pack<T, WIDE> &x) {
 #pragma unroll
-        for (int i = 0; i < WIDE / 2; i++)
-            most = __hmax2_nan(most, __habs2(*reinterpret_cast<const Pair *>(&x.word[i])));
+        for (int i = 0; i < WIDE / 2; i++) see(x.word[i]);
+    }
+    __device__ __forceinline__ void see(uint32_t two) {
+        most = __hmax2_nan(most, __habs2(*reinterpret_cast<const Pair *>(&two)));
     }
     __device__ __forceinline__ uint32_t word() const { return max(size_of(wide(most.x)), size_of(wide(most.y))); }
 };
