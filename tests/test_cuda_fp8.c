@@ -127,14 +127,12 @@ static void try_attention(const kernel_case *at, void *context) {
 static void attention_in_bytes(void **state) {
     (void)state;
     static const kernel_grid grids[] = {
-        {ATTENTION_SCALED, "L=5,11 X=0,16,32 A=2 E=64"}, /* sequences that begin anywhere; at multiples of 16 */
-        {ATTENTION_SCALED, "L=4 X=9 A=3 E=64,128,40"},
-        {ATTENTION_SCALED, "L=7 X=12 M=0,1 A=6 E=64"}, /* of 6 heads one has decisions in groups of 8 */
-        {ATTENTION_SCALED, "L=11 M=1 A=3 E=64"},
-        {ATTENTION_SCALED, "L=9 X=4 A=14 E=64"},
-        {ATTENTION_SCALED, "L=8 X=5 A=14 E=64"}, /* more heads of sequences than a GPU has processors */
-        {ATTENTION_SCALED, "L=7 X=12 M=1 A=34 E=128"}, /* tiles for all processors of a GPU */
-        {ATTENTION_SCALED, "L=11 M=1 A=34 E=128"},
+        {ATTENTION_SCALED, "L=5,11 X=0,16 A=2 E=40,64,128"},       /* few rows: a cast */
+        {ATTENTION_SCALED, "L=5 X=12096 A=2 E=64"},                /* sequences that begin anywhere */
+        {ATTENTION_SCALED, "L=11 X=11840 M=0,1 A=2 E=64"},         /* at multiples of 16 */
+        {ATTENTION_SCALED, "L=7 X=11948 M=0,1 A=3 E=64,128"},      /* tiles for all processors of a GPU */
+        {ATTENTION_SCALED, "L=9 X=11172 A=2 E=64"},
+        {ATTENTION_SCALED, "L=11 X=11840 M=0,1 A=3 E=128"},
     };
     for (int i = 1; i < 3; i++) {
         the_gpu->type = types[i];

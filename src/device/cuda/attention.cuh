@@ -50,8 +50,8 @@ typedef struct attention_args {
 } attention_args;
 
 /* Kernels for Hopper, for 16-bit types and heads of up to 128 columns; 0: they do not support this call or device.
- * With a q: heads of 64 or 128 columns, of the latter in the forward only where there are many tiles; what `turned`
- * lacks then is still to be turned. attention_forward.cu and attention_backward.cu */
+ * With a q: heads of 64 or 128 columns, of the latter in the forward only where there are many tiles, in the gradient
+ * only without bits; what `turned` lacks then is still to be turned. attention_forward.cu and attention_backward.cu */
 int tri__cuda_flash(const tri_call *call, const attention_args *args);
 int tri__cuda_flash_din(const tri_call *call, const attention_args *args, int dtype);
 /* The same without dropout or with bits, for heads of 65 to 128 columns; 0: there are too few tiles for it.

@@ -556,7 +556,8 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
     auto *kernel = a.bits ? flash_din_kernel<T, COLS, ANY, true> : flash_din_kernel<T, COLS, ANY, false>;
     if (COLS == 64 && a.width == COLS && !a.add)
         kernel = a.bits ? flash_din_kernel<T, COLS, WHOLE, true> : flash_din_kernel<T, COLS, WHOLE, false>;
-    if (a.q) kernel = a.bits ? flash_din_kernel<T, COLS, BYTES, true> : flash_din_kernel<T, COLS, BYTES, false>;
+    if (a.q) kernel = flash_din_kernel<T, COLS, BYTES, false>;
+    if (a.q && a.bits) kernel = flash_din_kernel<T, COLS, COLS == 64 ? BYTES : ANY, true>;
     if (a.n > MOST_ORDERED) a.order = NULL;
     a.mask = mask_keys_of(a.drop);
     prepare_kernel<T, COLS>
@@ -570,7 +571,9 @@ template <typename T, int COLS> static void launch(const tri_call *call, attenti
 }
 
 int tri__cuda_flash_din(const tri_call *call, const attention_args *a, int dtype) {
-    if (!flash_fits(call, a, dtype) || (a->q && a->width != 64 && a->width != 128)) return 0;
+    /* Bytes of 128 columns: with bits registers spill, and it is slower than a cast afterwards. */
+    int in_bytes = a->width == 64 || (a->width == 128 && !a->bits);
+    if (!flash_fits(call, a, dtype) || (a->q && !in_bytes)) return 0;
     if (dtype == TRI_BF16) a->width <= 64 ? launch<bf16, 64>(call, *a) : launch<bf16, 128>(call, *a);
     else a->width <= 64 ? launch<f16, 64>(call, *a) : launch<f16, 128>(call, *a);
     return 1;

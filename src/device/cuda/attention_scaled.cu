@@ -8,6 +8,7 @@ enum {
     TURN_THREADS = 256,
     TURN_TILE = 128,     /* rows of a block, and columns at a time: a warp has 32 rows by 64 columns, a thread 8 by 8 */
     TURN_TILES = 4,      /* of a block, side by side */
+    LEAST_ROWS = 12288,  /* with fewer, of which some are to be turned, a cast is faster */
     SCRATCH_ALIGN = 256, /* bytes */
 };
 
@@ -50,18 +51,22 @@ static __global__ void __launch_bounds__(TURN_THREADS)
     }
 }
 
-/* Nothing is left where all sequences have the most tokens, a multiple of 16. */
+/* Whether all sequences have the most tokens, a multiple of 16: kernels turn them themselves. */
+static int are_full(const attention_args &a) {
+    return a.max_len % TURN_ROWS == 0 && a.n * (int64_t)a.max_len == a.rows;
+}
+
 static void turn_rest(const tri_call *call, const fp8_tensor &to, const attention_args &a) {
-    if (!to.turned || (a.max_len % TURN_ROWS == 0 && a.n * (int64_t)a.max_len == to.rows)) return;
+    if (!to.turned || are_full(a)) return;
     unsigned across = blocks_for(to.cols, TURN_TILES * TURN_TILE);
     turn_kernel<<<blocks_for(to.rows, TURN_TILE) * across, TURN_THREADS, 0, stream(call)>>>(to, a.seq, a.n,
                                                                                           (int)across);
 }
 
-/* Gives the kernels where bytes go; 0: they cannot write them there. */
+/* Gives the kernels where bytes go; 0: they cannot write them there, or not as fast. */
 static int set_bytes(const fp8_tensor &to, attention_args *a) {
     a->q = to.q, a->turned = to.turned, a->most = to.most, a->sq = to.s;
-    return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.turned);
+    return to.rows % TURN_ROWS == 0 && aligned(to.q) && aligned(to.turned) && (to.rows >= LEAST_ROWS || are_full(*a));
 }
 
 #define TAKE(part, op, name) \

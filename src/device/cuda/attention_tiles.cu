@@ -116,7 +116,8 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 4 : 2) tiles_kern
             attend<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, query, of);
         else attend<T, COLS, DROP>(t, at, drop, list, cursor.split, query, of);
     }
-    copy_wait<0>(); /* the queries, if there was no key: their place is written to */
+    copy_commit(); /* the queries, if there was no key: their place is written to */
+    copy_wait<0>();
     __syncthreads();
     write_rows<T, COLS, true>(a, at.head, row, at.query_row + at.queries, of.out, of.largest, of.sum, query);
 #endif

@@ -179,6 +179,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dq_kernel(
             sum_dq<T, COLS, 2 * DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
         else sum_dq<T, COLS, DROP>(t, at, drop, list, cursor.split, base, statistic, dq);
     }
+    copy_commit(); /* of a tile that nothing met, too */
     copy_wait<0>();
     __syncthreads(); /* queries are no longer read */
     put_tile<T, COLS>(dq, a.scale * a.drop.scale, (T *)a.dqkv + row * 3 * H + at.head * a.width, 3 * H,
@@ -305,6 +306,7 @@ static __global__ void __launch_bounds__(THREADS, COLS == 64 ? 3 : 2) dkv_kernel
             draw_decisions(t, start, at, entries_of(list, 0), reinterpret_cast<uint2 *>(memory + size::DECISIONS_AT));
         sum_keys<T, COLS, DROP>(t, at, start, list, cursor.split, memory, base, of);
     }
+    copy_commit(); /* of a tile that nothing met, too */
     copy_wait<0>();
     __syncthreads(); /* keys are no longer read */
     T *to = (T *)t.dkv + at_row;
