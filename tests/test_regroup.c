@@ -235,20 +235,23 @@ static void the_dead_are_started_again(void **state) {
     expect_restarted("0.2@7=K 1.1@w=K", 2, 4, 4);   /* while they regroup in order */
 }
 
-/* All steps are taken, and a rank is killed before it has ended. */
+/* All steps are taken, and a rank is killed before it has ended: the run is complete once the first rank has ended, and
+ * what comes after the steps is done again if that one died. */
 static void a_death_at_the_end(void **state) {
     (void)state;
     char *argv[6];
-    for (int restarts = 0; restarts < 2; restarts++) {
-        tri_supervised what = job(4, 20, "0.2@e=K", argv);
-        what.max_restarts = restarts;
-        tri_verdict v = supervise(&what);
-        assert_int_equal(v.code, restarts ? 0 : 128 + SIGKILL);
-        assert_int_equal(count_notes("step 19\n"), 1);
-        assert_int_equal(count_notes("done 1 4 190\n"), restarts); /* what comes after the steps is done again */
-        if (restarts) assert_null(strstr(lines, "rank 0 died"));
-        tri__verdict_free(&v);
-    }
+    for (int restarts = 0; restarts < 2; restarts++)
+        for (int first = 0; first < 2; first++) {
+            tri_supervised what = job(4, 20, first ? "0.0@e=K" : "0.2@e=K", argv);
+            what.max_restarts = restarts;
+            tri_verdict v = supervise(&what);
+            assert_int_equal(v.code, first && !restarts ? 128 + SIGKILL : 0);
+            assert_int_equal(count_notes("step 19\n"), 1);
+            assert_int_equal(count_notes("done 1 4 190\n"), first && restarts);
+            if (first) assert_null(strstr(lines, "rank 2 died"));
+            else expect_line("rank 2 died after the run had ended (killed by signal 9 (SIGKILL))");
+            tri__verdict_free(&v);
+        }
 }
 
 static void all_may_die(void **state) {

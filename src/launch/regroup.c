@@ -91,6 +91,12 @@ static int has_finished(const tri_supervisor *s, const tri_child *c) {
     return c->end.status == 0 && atomic_load(&s->segment.control->line[c->local].life) == TRI_LIFE_LEFT;
 }
 
+int tri__supervisor_completed(const tri_supervisor *s) {
+    for (int i = 0; i < s->what->n; i++)
+        if (s->child[i].local == 0) return s->what->elastic && has_finished(s, &s->child[i]);
+    return 0;
+}
+
 /* One line for each rank of the current world that is dead. ranks: of the next one; 0: none can be made yet. */
 static void tell_deaths(tri_supervisor *s, int ranks) {
     char how[TRI_FAILURE_TEXT], where[48], next[96];
@@ -208,6 +214,10 @@ static void form(tri_supervisor *s) {
     const tri_fitting *f = fit(s, count_ready(s));
     tri_segment next;
     if (s->waits && any_starts(s)) return; /* all of them at once */
+    if (!count_ready(s) && !s->waits && tri__supervisor_completed(s)) {
+        finish(s);
+        return;
+    }
     if (!f->ranks) {
         s->waits = awaits(s);
         if (!s->waits) finish(s);

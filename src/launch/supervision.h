@@ -69,5 +69,8 @@ void tri__child_end(tri_supervisor *s, int i, int signal);
 void tri__supervisor_regroup(tri_supervisor *s);
 /* Whether a failure ends only the world, not the run: the loop then leaves ranks that wait for the next one alone. */
 int tri__supervisor_survives(const tri_supervisor *s);
+/* Whether the first rank of the last world, which writes what a run results in, ended well: another's death after that
+ * takes nothing from the run. */
+int tri__supervisor_completed(const tri_supervisor *s);
 
 #endif

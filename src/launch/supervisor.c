@@ -429,6 +429,11 @@ static void conclude(tri_supervisor *s) {
     }
     int failed = tri__control_failure(control, &v->failure),
         between = s->regrouping > 0 && v->stopped; /* two worlds: the run had got over that failure */
+    if (failed && tri__supervisor_completed(s)) {
+        tri__say(s->what->log, TRI_LOG_WARN, "rank %d died after the run had ended (%s)", v->failure.rank,
+                 v->failure.text);
+        failed = 0;
+    }
     v->n_second = tri__control_second(control, v->second);
     v->out_of_memory = tri__oom_kills() > s->oom_before;
     v->committed = atomic_load(&control->committed) - 1;
