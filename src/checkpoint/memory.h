@@ -23,7 +23,7 @@ typedef struct tri_memory_area {
     uint64_t at;      /* in the file */
 } tri_memory_area;
 
-/* Bytes of an area for these pieces, and of their data alone. TRI_RESOURCE when out of memory. */
+/* Bytes of an area for these pieces. TRI_RESOURCE when out of memory. */
 tri_status tri__memory_size(int rank, const tri_memory_pieces *pieces, size_t *bytes);
 /* Writes head and table into a zeroed area of that size. */
 tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memory_pieces *pieces);
