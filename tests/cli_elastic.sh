@@ -9,8 +9,8 @@ common=(train --config config.json --data-path data --global-batch-size 8 --epoc
 kept=(--elastic --replicate-state)
 
 steps_of() { cat "$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"train"'; }
-# The ranks of the run, in the order of their start.
-ranks_of() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+# The ranks of the run, in the order of their start. Not every kernel lists the children of a process.
+ranks_of() { cat "/proc/$1/task/$1/children" 2>/dev/null || ps -o pid= --ppid "$1" | sort -n | tr '\n' ' '; }
 
 # hurt FOLDER STEP VICTIMS ARGS...: a run, whose ranks at these places (from 1) are killed once it has taken STEP steps
 hurt() {

@@ -14,27 +14,11 @@
 
 #include <cmocka.h>
 
+#include "simd_sets.h"
+
 enum { GUARD = 64 }; /* floats after each block */
 
 static const float guard = 12345.5f;
-
-static const tri_simd *sets[5]; /* ends with NULL */
-
-static int find_sets(void **state) {
-    (void)state;
-    int n = 0;
-#if defined(__x86_64__)
-    sets[n++] = &tri__simd_sse;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[n++] = &tri__simd_avx2;
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    if (avx512) sets[n++] = &tri__simd_avx512;
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) sets[n++] = &tri__simd_avx512_bf16;
-#elif defined(__aarch64__)
-    sets[n++] = &tri__simd_neon;
-#endif
-    sets[n] = NULL;
-    return 0;
-}
 
 /* n numbers in [-1, 1], in a block of just that size, so that a reader beyond it is caught by a sanitizer; or with a
  * guard. */

@@ -14,9 +14,12 @@
 #include "soak.h"
 #include "regrouped_rank.h"
 
+#define WORK_FOLDER "/tmp/test_regroup.XX" "XX" "XX"
+#include "work_folder.h"
+
 extern char **environ;
 
-static char folder[] = "/tmp/test_regroup.XX" "XX" "XX", notes[64], lines[4096];
+static char lines[4096];
 
 /* ---- one run ---- */
 
@@ -440,22 +443,6 @@ static void worlds_leave_nothing_behind(void **state) {
     assert_true(first[0] > 0);
     assert_int_equal(last[0], first[0]);
     assert_true(last[1] < first[1] + 6); /* those of the dead rank, and of the earlier memory, may be closed already */
-}
-
-static int make_work(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
-    if (getenv("TRI_SANITIZED"))
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of ranks: a look takes them seconds on arm64 */
-    snprintf(notes, sizeof notes, "%s/notes", folder);
-    return 0;
-}
-
-static int remove_work(void **state) {
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,5 @@
 /* test_rounding.c - bf16 by every instruction set that this CPU has: rounding has the bits of layout/float16.h for
  * numbers of every kind, and a row of a dense layer has those of its steps one by one. */
-#include "device/cpu/fast/simd.h"
 #include "layout/float16.h"
 
 #include <setjmp.h>
@@ -11,25 +10,9 @@
 
 #include <cmocka.h>
 
+#include "simd_sets.h"
+
 enum { MOST = 200 };
-
-static const tri_simd *sets[5]; /* ends with NULL */
-
-static int find_sets(void **state) {
-    (void)state;
-    int n = 0;
-#if defined(__x86_64__)
-    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    sets[n++] = &tri__simd_sse;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets[n++] = &tri__simd_avx2;
-    if (avx512) sets[n++] = &tri__simd_avx512;
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) sets[n++] = &tri__simd_avx512_bf16;
-#elif defined(__aarch64__)
-    sets[n++] = &tri__simd_neon;
-#endif
-    sets[n] = NULL;
-    return 0;
-}
 
 /* Every upper half with lower halves about the ties: zeros, denormals, infinities and NaN of both signs. A block has
  * numbers of few kinds, another set of lanes of each. */

@@ -25,9 +25,10 @@
 #include "soak.h"
 #include "supervised_rank.h"
 
-extern char **environ;
+#define WORK_FOLDER "/tmp/test_supervisor.XX" "XX" "XX"
+#include "work_folder.h"
 
-static char folder[] = "/tmp/test_supervisor.XX" "XX" "XX", notes[64];
+extern char **environ;
 
 static tri_supervised job(int n, const char *action, char *argv[static 5]) {
     argv[0] = "test_supervisor", argv[1] = "rank", argv[2] = (char *)action, argv[3] = notes, argv[4] = NULL;
@@ -484,22 +485,6 @@ static void limits_are_said_at_the_start(void **state) {
     assert_non_null(strstr(tri_error(), "/nowhere/trident"));
     what = job(257, "leave", argv);
     assert_int_equal(supervise(&what, &v), TRI_USAGE);
-}
-
-static int make_work(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
-    if (getenv("TRI_SANITIZED"))
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of ranks: a look takes them seconds on arm64 */
-    snprintf(notes, sizeof notes, "%s/notes", folder);
-    return 0;
-}
-
-static int remove_work(void **state) {
-    (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 int main(int argc, char **argv) {

@@ -76,7 +76,7 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_lau
     if (!s->elastic && s->replicate_state)
         return tri__fail(TRI_USAGE, "--replicate-state keeps state for ranks that go on without the dead: give "
                                     "--elastic, too, or leave it out");
-    if (!s->elastic && tri__settings_given(s, &s->min_ranks))
+    if (!s->elastic && s->min_ranks > 1) /* a recorded configuration gives 1 */
         return tri__fail(TRI_USAGE, "--min-ranks is the fewest ranks to go on with after a death: give --elastic, too, "
                                     "or leave it out");
     if (!s->elastic || launch->launcher == TRI_LAUNCHER_OWN) return TRI_OK;

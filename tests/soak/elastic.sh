@@ -10,11 +10,11 @@
 # and the throughput with one rank fewer as a part of what that many ranks should have.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cli_lib.sh"
+. "$here/living.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export OMP_NUM_THREADS=1
 shapes=("2" "3 --shard zero1" "4 --shard zero2" "8 --shard zero1" "2 --shard zero3" "3" "4 --pp-size 2"
     "8 --shard zero2")
-tick() { read -r -t "$1" <>"$work/pipe" || :; } # a sleep that starts no process
 
 # train FOLDER OPTIONS...: the command of a run in an array.
 train() {
@@ -34,20 +34,6 @@ reference() { # NUMBER
     losses "whole.$1" >"$state/$1.losses.$$" && mv "$state/$1.losses.$$" "$state/$1.losses"
     rm -r "whole.$1"
 }
-
-# Into $ranks: the living ranks of $pid. Not every kernel lists the children of a process.
-living() {
-    local p stat words=()
-    ranks=()
-    if [ -e /proc/$$/task/$$/children ]; then
-        read -r -a words <"/proc/$pid/task/$pid/children" # without a newline at its end
-    else
-        words=($(ps -o pid= --ppid "$pid"))
-    fi
-    for p in "${words[@]}"; do
-        read -r stat <"/proc/$p/stat" && stat=${stat##*) } && [[ ${stat:0:1} != [ZX] ]] && ranks+=("$p")
-    done
-} 2>/dev/null
 
 deaths() { grep -c '^trident: warning: rank [0-9]* died' "$err"; }
 

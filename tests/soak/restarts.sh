@@ -10,6 +10,7 @@
 # the supervisor, when it was ended by that signal. Those that came too late are not counted.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cli_lib.sh"
+. "$here/living.sh"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export OMP_NUM_THREADS=1
 meshes=(
@@ -30,7 +31,6 @@ meshes=(
     "8 --pp-size 2 --tp-size 2 --shard zero1"
 )
 most=30 # kills of one run; then it may end
-tick() { read -r -t "$1" <>"$work/pipe" || :; } # a sleep that starts no process
 
 # train FOLDER OPTIONS...: the command of a run in an array.
 train() {
@@ -55,20 +55,6 @@ reference() { # NUMBER
     echo $ms >"$state/$1.ms.$$" && mv "$state/$1.ms.$$" "$state/$1.ms"
     rm -r "whole.$1"
 }
-
-# Into $ranks: the living ranks of $pid. Not every kernel lists the children of a process.
-living() {
-    local p stat words=()
-    ranks=()
-    if [ -e /proc/$$/task/$$/children ]; then
-        read -r -a words <"/proc/$pid/task/$pid/children" # without a newline at its end
-    else
-        words=($(ps -o pid= --ppid "$pid"))
-    fi
-    for p in "${words[@]}"; do
-        read -r stat <"/proc/$p/stat" && stat=${stat##*) } && [[ ${stat:0:1} != [ZX] ]] && ranks+=("$p")
-    done
-} 2>/dev/null
 
 # Into $rank: the number of a process; empty when it has not begun to execute.
 number_of() {
