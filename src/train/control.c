@@ -66,9 +66,10 @@ void tri__session_hear(tri_session *s) {
 int tri__session_stopping(const tri_session *s) { return s->control < 0 ? is_asked(s) : s->stopping; }
 
 tri_status tri__session_ends(tri_session *s, int *ends) {
-    int32_t asked = tri__stop_asked(s->stop, s->place.world, s->longest), any = asked;
-    if (s->place.world)
-        TRI_TRY(tri_all_reduce(tri_group_world(s->place.world), &asked, &any, 1, TRI_I32, TRI_MAX));
+    int32_t asked = tri__stop_asked(s->stop, s->place.world, s->longest), any;
+    *ends = 1; /* nobody joins a single rank */
+    if (!s->place.world) return TRI_OK;
+    TRI_TRY(tri_all_reduce(tri_group_world(s->place.world), &asked, &any, 1, TRI_I32, TRI_MAX));
     *ends = any;
     return TRI_OK;
 }
