@@ -142,8 +142,9 @@ static void remember(tri_stream *s, const char *line, size_t n) {
     if (n) snprintf(s->last, sizeof s->last, "%.*s", (int)n, line);
 }
 
-/* Writes part of a line to the console, with the rank's prefix at its beginning; 0: the console is not writable now. */
-static int say(tri_stream *s, const char *line, size_t n, int wait) {
+/* Writes part of a line to the console, with the rank's prefix at its beginning and, if it `ends` there, a newline, in
+ * one call: other ranks write there too. 0: the console is not writable now. */
+static int say(tri_stream *s, const char *line, size_t n, int ends, int wait) {
     char text[TRI_STREAM_LINE + 64];
     struct pollfd room = {.fd = s->console, .events = POLLOUT};
     if (s->console < 0 || (s->first && s->number)) return 1;
@@ -155,6 +156,7 @@ static int say(tri_stream *s, const char *line, size_t n, int wait) {
     if (!s->begun && (s->tee || s->number))
         used += snprintf(text + used, sizeof text - (size_t)used, "[rank %d] ", s->number);
     memcpy(text + used, line, n);
+    if (ends) text[used + (int)n++] = '\n';
     ssize_t wrote = write(s->console, text, (size_t)used + n);
     if (wrote < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (wrote < 0) s->console = -1; /* closed at the other end: the rank continues, as with SIGPIPE ignored */
@@ -176,10 +178,11 @@ static void pass_on(tri_streams *streams, int rank, int stream, int last, int wa
         int whole = newline != NULL;
         if (!whole && s->used < sizeof s->line && !last) return;
         size_t n = whole ? (size_t)(newline - s->line) + 1 : s->used;
-        if (!say(s, s->line, n, wait)) return;
+        int ends = last && !whole;
+        if (!say(s, s->line, n, ends, wait)) return;
         keep(streams, s, rank, s->line, n);
         if (!s->begun) remember(s, s->line, n);
-        s->begun = !whole;
+        s->begun = !whole && !ends;
         s->used -= n;
         memmove(s->line, s->line + n, s->used);
     }
@@ -208,7 +211,7 @@ void tri__stream_drain(tri_streams *streams, int rank, int stream) {
         if (s->used == before && before == sizeof s->line) break; /* the console is blocked: the rest is lost */
     }
     pass_on(streams, rank, stream, 1, WAIT_MS);
-    if (s->begun) say(s, "\n", 1, WAIT_MS);
+    if (s->begun) say(s, "\n", 1, 0, WAIT_MS);
     s->used = 0, s->begun = 0;
     shut(&s->from);
 }
