@@ -27,7 +27,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
 /* Where no threads were asked for (0): those of OMP_NUM_THREADS, or a fair share of the cores of the world's ranks. */
 void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *world);
 /* Of a rank of an elastic run, after its training returned `status`: another rank's failure ((*world)->failed), or
- * TRI_OK because all ranks agreed to leave (control->regroup). Leaves and closes *world, and waits for what the
+ * TRI_STOPPED because all ranks agreed to leave ((*world)->regroups). Leaves and closes *world, and waits for what the
  * supervisor decides. *again 1: *world is the next one, all its ranks have met, and the training goes on; its control
  * page has the mesh (stages, replicas), and world->before the memory of an earlier world with complete kept state, if
  * any. *again 0: *world is NULL and the rank ends: with `status` and its text, or TRI_STOPPED when a stop was requested

@@ -459,9 +459,8 @@ static tri_status end_run(loop *l) {
 
 static tri_status run(loop *l) {
     tri_session *s = l->s;
-    int more, ended, stop;
+    int more, ended = 0, stop;
     if (!s->pending) TRI_TRY(look_for_end(s, &ended));
-    else ended = 0;
     if (ended) return TRI_OK;
     TRI_TRY(tri__recorder_open(&l->recorder, s->settings->profile, s));
     TRI_TRY(tri__stage_clock_open(&l->clock, s));

@@ -138,7 +138,7 @@ worker() { # SEED
 }
 total() { awk '$6 == "same" { n += $4 } END { print n + 0 }' "$state/runs"; }
 
-state=$work/state wanted=${SOAK_ELASTIC:-1000} jobs=${SOAK_JOBS:-1} seconds=${SOAK_FOR:-1000000} workers=()
+state=$work/state wanted=${SOAK_ELASTIC:-1000} jobs=${SOAK_JOBS:-1} seconds=${SOAK_FOR:-1000000}
 [ $# -gt 0 ] || state=$TRI_BUILD/soak/elastic-$(cat "$trident" "$here/elastic.sh" | sha256sum | cut -c 1-12)
 mkdir -p "$state" && mkfifo "$work/pipe" && make_all && rm data/valid.csv data/test.csv && touch "$state/runs"
 make_table data/train.csv 960 0
@@ -148,12 +148,7 @@ make_config config.json "\"primary_encoder\": $encoder" "\"secondary_encoder\": 
 if [ $# -gt 0 ]; then
     disturb "$1"
 else
-    first=$(awk '$3 > n { n = $3 } END { print n + 1 }' "$state/runs")
-    for ((i = 0; i < jobs; i++)); do
-        worker $((first + i)) &
-        workers+=($!)
-    done
-    for i in "${workers[@]}"; do wait "$i"; done
+    start_workers
 fi
 awk '$1 == "time" { print $3 }' "$state/figures" | sort -n | awk '{ t[NR] = $1 }
     END {

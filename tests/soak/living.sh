@@ -14,3 +14,14 @@ living() {
         read -r stat <"/proc/$p/stat" && stat=${stat##*) } && [[ ${stat:0:1} != [ZX] ]] && ranks+=("$p")
     done
 } 2>/dev/null
+
+# $jobs of `worker`, from the first seed that is not in $state/runs on; waits for all of them.
+start_workers() {
+    local i first workers=()
+    first=$(awk '$3 > n { n = $3 } END { print n + 1 }' "$state/runs")
+    for ((i = 0; i < jobs; i++)); do
+        worker $((first + i)) &
+        workers+=($!)
+    done
+    for i in "${workers[@]}"; do wait "$i"; done
+}

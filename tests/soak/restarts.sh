@@ -173,18 +173,13 @@ worker() { # SEED
 }
 total() { awk '$8 == "same" { n += $4 } END { print n + 0 }' "$state/runs"; }
 
-state=$work/state wanted=${SOAK_RESTARTS:-10000} jobs=${SOAK_JOBS:-$(nproc)} seconds=${SOAK_FOR:-1000000} workers=()
+state=$work/state wanted=${SOAK_RESTARTS:-10000} jobs=${SOAK_JOBS:-$(nproc)} seconds=${SOAK_FOR:-1000000}
 [ $# -gt 0 ] || state=$TRI_BUILD/soak/restarts-$(cat "$trident" "$here/restarts.sh" | sha256sum | cut -c 1-12)
 mkdir -p "$state" && mkfifo "$work/pipe" && make_all && rm data/valid.csv data/test.csv && touch "$state/runs"
 if [ $# -gt 0 ]; then
     disturb "$1"
 else
-    first=$(awk '$3 > n { n = $3 } END { print n + 1 }' "$state/runs")
-    for ((i = 0; i < jobs; i++)); do
-        worker $((first + i)) &
-        workers+=($!)
-    done
-    for i in "${workers[@]}"; do wait "$i"; done
+    start_workers
 fi
 awk '$8 == "same" { same++ } { k += $4; d += $5; s += $6; c += $7 }
     END {
