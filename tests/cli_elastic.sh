@@ -8,24 +8,6 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 common=(train --config config.json --data-path data --global-batch-size 8 --epochs 6 --threads 1 --no-report)
 kept=(--elastic --replicate-state)
 
-steps_of() { cat "$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"train"'; }
-# The ranks of the run, in the order of their start. Not every kernel lists the children of a process.
-ranks_of() { cat "/proc/$1/task/$1/children" 2>/dev/null || ps -o pid= --ppid "$1" | sort -n | tr '\n' ' '; }
-
-# hurt FOLDER STEP VICTIMS ARGS...: a run, whose ranks at these places (from 1) are killed once it has taken STEP steps
-hurt() {
-    local folder=$1 step=$2 victims=$3 ranks
-    shift 3
-    last_command="trident ${common[*]} --output-dir $folder $*, killing $victims after step $step"
-    "$trident" "${common[@]}" --output-dir "$folder" "$@" >"$out" 2>"$err" &
-    local run=$!
-    until [ "$(steps_of "$folder")" -ge "$step" ] || ! kill -0 $run 2>/dev/null; do sleep 0.005; done
-    read -ra ranks <<<"$(ranks_of $run)"
-    for victim in $victims; do kill -KILL "${ranks[victim - 1]}"; done
-    wait $run
-    code=$?
-}
-
 # whole FOLDER OTHER: every step once, with the losses of the other run, and every epoch once
 whole() {
     expect "$1: each step once" test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = \
@@ -33,7 +15,6 @@ whole() {
     expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = 6
     losses_near "$1" "$2" "${3:-2e-6}" "$1"
 }
-regroups() { grep -c '"event":"regroup"' "$1/metrics.jsonl" || true; }
 
 # ---- Replicas, ZeRO shards, stages: the ranks that are left take over ----
 i=0

@@ -153,6 +153,29 @@ losses_near() { # FOLDER OTHER LIMIT WHAT
     expect "$4: losses differ by $(apart "$1" "$2")" is "$(apart "$1" "$2")" '<=' "$3"
 }
 
+# ---- Elastic runs: of `common`, the command and options that all runs of a test share ----
+steps_of() { # FOLDER: steps that its run has told of
+    cat "$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"train"'
+}
+# The ranks of the run, in the order of their start. Not every kernel lists the children of a process.
+ranks_of() { cat "/proc/$1/task/$1/children" 2>/dev/null || ps -o pid= --ppid "$1" | sort -n | tr '\n' ' '; }
+
+# hurt FOLDER STEP VICTIMS ARGS...: a run, whose ranks at these places (from 1) are killed once it has taken STEP steps
+hurt() {
+    local folder=$1 step=$2 victims=$3 ranks
+    shift 3
+    last_command="trident ${common[*]} --output-dir $folder $*, killing $victims after step $step"
+    "$trident" "${common[@]}" --output-dir "$folder" "$@" >"$out" 2>"$err" &
+    local run=$!
+    until [ "$(steps_of "$folder")" -ge "$step" ] || ! kill -0 $run 2>/dev/null; do sleep 0.005; done
+    read -ra ranks <<<"$(ranks_of $run)"
+    for victim in $victims; do kill -KILL "${ranks[victim - 1]}"; done
+    wait $run
+    code=$?
+}
+
+regroups() { grep -c '"event":"regroup"' "$1/metrics.jsonl" || true; }
+
 # A data folder, a model folder and config.json.
 make_all() {
     mkdir -p data

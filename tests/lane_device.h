@@ -1,12 +1,13 @@
-/* lane_device.h - an asynchronous device with two lanes and two queues of copies, built on the CPU's kernels: work is
- * only queued, and executed as late as possible, in an order that the test chooses among those that queues, signals and
- * waits allow. It can capture runs and replay them. */
+/* lane_device.h - an asynchronous device with two lanes, two queues of copies and one of copies beside runs, built on
+ * the CPU's kernels: work is only queued, and executed as late as possible, in an order that the test chooses among
+ * those that queues, signals and waits allow. It can capture runs and replay them. */
 #ifndef TESTS_LANE_DEVICE_H
 #define TESTS_LANE_DEVICE_H
 
 #include "tiny.h"
 
-enum { LANE_QUEUES = TRI_LANES + 2, LANE_ITEMS = 1 << 15, LANE_NUMBERS = 1 << 14, LANE_RUNS = 8, LANE_KEY = 32 };
+enum { LANE_KEEP = TRI_LANES + 2, LANE_QUEUES };
+enum { LANE_ITEMS = 1 << 15, LANE_NUMBERS = 1 << 14, LANE_RUNS = 8, LANE_KEY = 32 };
 
 typedef enum lane_kind { LANE_KERNEL, LANE_COPY, LANE_POINT, LANE_AWAIT, LANE_STEP } lane_kind;
 
@@ -31,7 +32,8 @@ typedef struct lane_run {
 /* The order in which queues are polled; -1 first: random. */
 typedef struct lane_order {
     int first[LANE_QUEUES];
-    int deaf;                /* 1: lanes do not wait for each other within a run */
+    int deaf;                /* 1: lanes do not wait for each other within a run, nor for copies beside runs */
+    int aloof;               /* 1: the device cannot copy to the host's own memory */
     int captures;            /* 1: runs that are seen for the second time */
     int fails;               /* 1: and fails to */
     int stale;               /* 1: and replays them with the step of the capture */
@@ -44,6 +46,7 @@ static struct lane_device {
     uint8_t *is_set;         /* [n_points] */
     int n_points, cap_points;
     int signal[LANE_NUMBERS], moved[LANE_NUMBERS]; /* the last point of each number */
+    int kept, n_kept;        /* the point after the last copies beside runs, -1: all are done; how many these were */
     int lane, awaits, switches;
     uint32_t random, step;
     tri_kernel_table real;
@@ -114,7 +117,7 @@ static void lane_drain(void) {
         if (d->done[i] != d->n[i]) fail_msg("queue %d stands still at %d of %d", i, d->done[i], d->n[i]);
         d->n[i] = d->done[i] = 0;
     }
-    d->n_points = 0;
+    d->n_points = 0, d->kept = -1;
 }
 
 static void lane_kernel(const tri_call *call) { lane_push(lanes_now.lane, LANE_KERNEL)->call = *call; }
@@ -129,8 +132,8 @@ static void lane_kernels(tri_kernel_table *table) {
 static tri_status lane_open(const tri_core *core, int local, size_t inputs, void **context) {
     (void)core, (void)local;
     lane_order order = lanes_now.order;
-    lanes_now = (struct lane_device){
-        .order = order, .random = 1, .inputs = inputs, .inbox = malloc(inputs + 1), .staged = malloc(inputs + 1)};
+    lanes_now = (struct lane_device){.order = order, .kept = -1, .random = 1, .inputs = inputs,
+                                     .inbox = malloc(inputs + 1), .staged = malloc(inputs + 1)};
     for (int i = 0; i < LANE_QUEUES; i++) lanes_now.item[i] = malloc(LANE_ITEMS * sizeof(lane_item));
     *context = &lanes_now;
     return TRI_OK;
@@ -263,6 +266,23 @@ static void lane_copy_post(void *context, void *to, const void *from, size_t byt
 static void lane_copy_wait(void *context, int number) {
     (void)context, lane_await(lanes_now.lane, lanes_now.moved[number]);
 }
+static int lane_pin(void *context, void *memory, size_t bytes) {
+    return (void)context, (void)memory, (void)bytes, !lanes_now.order.aloof;
+}
+static void lane_unpin(void *context, void *memory) { (void)context, (void)memory; }
+static void lane_keep(void *context, void *to, const tri_copied *what, int n) {
+    (void)context;
+    lane_await(LANE_KEEP, lane_point(lanes_now.lane));
+    for (int i = 0; i < n; i++) {
+        lane_item *item = lane_push(LANE_KEEP, LANE_COPY);
+        item->to = (char *)to + what[i].at, item->from = (void *)what[i].from, item->bytes = what[i].bytes;
+    }
+    lanes_now.kept = lane_point(LANE_KEEP), lanes_now.n_kept = n;
+}
+static void lane_keep_order(void *context) {
+    (void)context;
+    if (lanes_now.kept >= 0 && !lanes_now.order.deaf) lane_await(lanes_now.lane, lanes_now.kept);
+}
 static void lane_mark(void *context, int index) { (void)context, (void)index; }
 static void lane_times(void *context, int n, tri_time *times) { (void)context, (void)n, (void)times; }
 
@@ -287,6 +307,8 @@ static const tri_async lane_async = {.copy = lane_copy,
                                      .mark_progress = lane_mark_progress};
 static const tri_queues lane_queues = {.use = lane_use, .signal = lane_signal, .await = lane_wait};
 static const tri_offload lane_copies = {.copy_post = lane_copy_post, .copy_wait = lane_copy_wait};
+static const tri_keeping lane_keeping = {
+    .pin = lane_pin, .unpin = lane_unpin, .post = lane_keep, .order = lane_keep_order, .finish = lane_finish};
 static const tri_graphs lane_graphs = {.begin = lane_capture, .end = lane_end_capture};
 static const tri_timing lane_timing = {.mark = lane_mark,
                                        .times = lane_times,
@@ -306,6 +328,7 @@ static const tri_device lane_device = {.name = "lanes",
                                        .async = &lane_async,
                                        .queues = &lane_queues,
                                        .offload = &lane_copies,
+                                       .keeping = &lane_keeping,
                                        .graphs = &lane_graphs,
                                        .timing = &lane_timing};
 

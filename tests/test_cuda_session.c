@@ -1,5 +1,7 @@
 /* test_cuda_session.c - training on a GPU: the CPU's losses, the same bits when repeated and with graphs, resume,
- * evaluation, offload memory, FP8, refusal of plans that do not fit. Skipped, with the reason, without a GPU. */
+ * evaluation, offload memory, FP8, kept state, refusal of plans that do not fit. Skipped, with the reason, without a
+ * GPU. */
+#include "checkpoint/memory.h"
 #include "session_runs.h"
 
 enum { STEPS = 50 };
@@ -141,6 +143,55 @@ static void fp8_training(void **state) {
     run_free(a), run_free(b), run_free(c);
 }
 
+/* What a checkpoint of the last step would have, laid out as a kept copy. */
+static struct {
+    char *copy; /* [bytes] */
+    size_t bytes;
+    int compared;
+} last;
+
+static size_t bytes_of(const tri_piece *piece) {
+    return (size_t)(piece->slice.end - piece->slice.begin) * tri__dtype_bytes(piece->dtype);
+}
+
+/* Of the step before the last one, the kept copy is complete: the last step ran while it was made. */
+static tri_status compare_kept(run *run, tri_session *s, int rank, int step) {
+    tri_engine *e = &s->engine;
+    const tri_memory_pieces pieces = {e->saved_weights, e->saved_optimizer, e->n_saved_weights, e->n_saved_optimizer};
+    int n = pieces.n_weights + pieces.n_optimizer;
+    size_t *at = calloc((size_t)n + 1, sizeof *at);
+    const char *kept = tri__memory_data(s->kept, !(step & 1), &last.bytes);
+    (void)run, (void)rank;
+    tri__memory_places(&pieces, at);
+    if (!last.copy) last.copy = calloc(1, last.bytes);
+    tri_status status = tri__engine_fetch(e);
+    for (int i = 0; i < n && status == TRI_OK; i++) {
+        const tri_piece *piece = i < pieces.n_weights ? &pieces.weights[i] : &pieces.optimizer[i - pieces.n_weights];
+        if (step > 1 && memcmp(kept + at[i], last.copy + at[i], bytes_of(piece)) != 0)
+            status = tri__fail(TRI_DISAGREE, "%s of step %d was not kept as it is", piece->name, step - 1);
+        memcpy(last.copy + at[i], piece->data, bytes_of(piece));
+        last.compared += step > 1;
+    }
+    free(at);
+    return status;
+}
+
+static void kept_state_is_the_checkpoints(void **state) {
+    (void)state;
+    static const char *const precision[] = {"--precision=fp32", "--precision=bf16", "--precision=fp8"};
+    static const char *const more[] = {"--num-microbatches=1", "--offload=optimizer", "--average-weights=ema:0.9"};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            run what = {.ranks = 1, .steps = 8, .config = "fp8.json", .before = compare_kept,
+                        .option = {"--device=cuda", "--replicate-state", precision[i], more[k]}};
+            run *kept = run_on(&what);
+            assert_true(last.compared > 0);
+            free(last.copy);
+            last.copy = NULL, last.compared = 0;
+            run_free(kept);
+        }
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     tri_session *session = NULL;
@@ -173,6 +224,7 @@ int main(void) {
         cmocka_unit_test(second_memory),
         cmocka_unit_test(a_resumed_run_is_the_whole_one),
         cmocka_unit_test(fp8_training),
+        cmocka_unit_test(kept_state_is_the_checkpoints),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(bad_numbers_stop_the_run),
     };

@@ -159,6 +159,18 @@ void tri__memory_copy(void *area, int copy, const tri_memory_pieces *p, int thre
     }
 }
 
+void *tri__memory_data(void *area, int copy, size_t *bytes) {
+    const head *h = area;
+    *bytes = h->data_at[1] - h->data_at[0];
+    return (char *)area + h->data_at[copy];
+}
+
+void tri__memory_places(const tri_memory_pieces *p, size_t *at) {
+    size_t next = 0;
+    for (int i = 0; i < p->n_weights; next += up(piece_bytes(&p->weights[i++]), PIECE_ALIGNED)) *at++ = next;
+    for (int i = 0; i < p->n_optimizer; next += up(piece_bytes(&p->optimizer[i++]), PIECE_ALIGNED)) *at++ = next;
+}
+
 tri_status tri__memory_state(void *area, int copy, const tri_json *state) {
     head *h = area;
     char *text = tri__json_text(state, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));

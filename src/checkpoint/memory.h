@@ -29,6 +29,10 @@ tri_status tri__memory_size(int rank, const tri_memory_pieces *pieces, size_t *b
 tri_status tri__memory_format(void *area, size_t bytes, int rank, const tri_memory_pieces *pieces);
 /* Copies the data of the pieces that the area was formatted for to copy 0 or 1, by `threads` threads. */
 void tri__memory_copy(void *area, int copy, const tri_memory_pieces *pieces, int threads);
+/* For copies that others make: where the data of copy 0 or 1 begins, and its bytes; and how far behind that the data of
+ * each piece begins, weights first: at [n_weights + n_optimizer]. */
+void *tri__memory_data(void *area, int copy, size_t *bytes);
+void tri__memory_places(const tri_memory_pieces *pieces, size_t *at);
 /* The state of that copy, as a manifest has it: in force when this returns. TRI_RESOURCE when its text has no room. */
 tri_status tri__memory_state(void *area, int copy, const tri_json *state);
 

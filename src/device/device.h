@@ -46,10 +46,11 @@ struct tri_device {
     /* One line for users: "cpu: neoverse-v1, neon, blis". */
     const char *(*describe)(void *context);
     const tri_async *async;     /* NULL: kernels work in host memory and have completed when they return */
-    /* Asynchronous devices only. NULL means, in this order: one lane, no offload copies, every run queued kernel by
-     * kernel, no transfers among ranks, no profiles, no tuning, no gauges. */
+    /* Asynchronous devices only. NULL means, in this order: one lane, no offload copies, no copies beside runs, every
+     * run queued kernel by kernel, no transfers among ranks, no profiles, no tuning, no gauges. */
     const tri_queues *queues;
     const tri_offload *offload;
+    const tri_keeping *keeping;
     const tri_graphs *graphs;
     const tri_peers *peers;
     const tri_timing *timing;

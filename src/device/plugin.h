@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 
-enum { TRI_CUDA_PLUGIN_VERSION = 7 };
+enum { TRI_CUDA_PLUGIN_VERSION = 8 };
 #define TRI_CUDA_PLUGIN_NAME "libtrident_cuda.so"
 
 /* Counts and sizes in bytes of everything that both sides must agree on. They detect a plug-in of another build even
@@ -13,14 +13,15 @@ enum { TRI_CUDA_PLUGIN_VERSION = 7 };
 typedef struct tri_plugin_layout {
     uint32_t ops, dtypes;
     uint32_t call, attr, workspace, wisdom, collective;
-    uint32_t device, async, queues, offload, graphs, peers, timing, tuner, gauges;
+    uint32_t device, async, queues, offload, keeping, graphs, peers, timing, tuner, gauges;
 } tri_plugin_layout;
 #define TRI_PLUGIN_LAYOUT                                                                                    \
     {.ops = TRI_OP_COUNT, .dtypes = TRI_DTYPE_COUNT, .call = sizeof(tri_call), .attr = sizeof(tri_attr),     \
      .workspace = sizeof(tri_workspace), .wisdom = sizeof(tri_wisdom), .collective = sizeof(tri_collective), \
      .device = sizeof(tri_device), .async = sizeof(tri_async), .queues = sizeof(tri_queues),                 \
-     .offload = sizeof(tri_offload), .graphs = sizeof(tri_graphs), .peers = sizeof(tri_peers),               \
-     .timing = sizeof(tri_timing), .tuner = sizeof(tri_tuner), .gauges = sizeof(tri_gauges)}
+     .offload = sizeof(tri_offload), .keeping = sizeof(tri_keeping), .graphs = sizeof(tri_graphs),           \
+     .peers = sizeof(tri_peers), .timing = sizeof(tri_timing), .tuner = sizeof(tri_tuner),                   \
+     .gauges = sizeof(tri_gauges)}
 
 typedef struct tri_cuda_plugin {
     int version; /* first, in all versions */

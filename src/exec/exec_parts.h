@@ -1,5 +1,5 @@
 /* exec_parts.h - shared by the parts of the executor: a bound program, and the calls between bind.c, run.c, queue.c,
- * diagnose.c and control.c. */
+ * keep.c, diagnose.c and control.c. */
 #ifndef TRI_EXEC_EXEC_PARTS_H
 #define TRI_EXEC_EXEC_PARTS_H
 
@@ -14,7 +14,18 @@ typedef struct tri_bound {
     tri_bound_transfer *transfer;  /* of a post or its wait; NULL */
     int copy;                      /* number of a copy to or from offload memory, the same for its post and its wait */
     int signal; /* number, from 1 on, that its lane signals when it is done; 0: no other lane waits for it */
+    int writes_kept;               /* 1: to memory of which copies are kept */
 } tri_bound;
+
+/* What is kept of weights and optimizer state (keep.c). */
+typedef struct tri_keep {
+    tri_copied *there, *here;      /* [n_there] in the device's memory; [n_here] in the host's, where it is offloaded */
+    int n_there, n_here;
+    size_t each;                   /* bytes of a copy */
+    void *into;                    /* host memory that the device copies to; NULL: it copies to `staged` [each] */
+    char *staged;
+    char *to;                      /* where the copy in flight goes; NULL: none is */
+} tri_keep;
 
 struct tri_exec {
     const tri_device *device;
@@ -38,6 +49,7 @@ struct tri_exec {
     int n_times, timed;         /* their number; their program */
     tri_open_gates times_of;    /* what was open in their step */
     double *idle;               /* tri__exec_note_idle; NULL */
+    tri_keep keep;
 };
 
 /* bind.c: a slot's address for kernels; whether the host has a separate copy of a class. */
@@ -59,5 +71,10 @@ void tri__exec_start(const tri_exec *exec, int program, int begin, int end, uint
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                            tri_time *times);
 tri_status tri__exec_await(tri_exec *exec, int compared);
+
+/* keep.c: where one of these instructions writes to what a copy in flight is made of, what is queued from now on is
+ * ordered after the copy. And the end of keeping, with whatever is in flight. */
+void tri__exec_keep_order(const tri_exec *exec, int program, int begin, int end);
+void tri__exec_keep_close(tri_exec *exec);
 
 #endif

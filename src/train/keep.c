@@ -3,7 +3,10 @@
  * interrupted.
  *
  * A step is committed when all ranks have kept it: until then the state of the step before is whole, after it this one
- * is, and no mixture of both is ever read. */
+ * is, and no mixture of both is ever read.
+ *
+ * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
+ * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. */
 #include "checkpoint/memory.h"
 #include "comm/world/kept.h"
 #include "train/session.h"
@@ -17,6 +20,36 @@ static tri_memory_pieces pieces_of(const tri_engine *e) {
                                .n_optimizer = e->n_saved_optimizer};
 }
 
+/* Lets the device copy the pieces into the area by itself, where it can. */
+static tri_status open_copies(tri_session *s, const tri_memory_pieces *p, size_t bytes) {
+    tri_exec *exec = s->engine.exec;
+    size_t n = (size_t)(p->n_weights + p->n_optimizer), each;
+    int direct = 1;
+    if (!tri__exec_can_keep(exec)) return TRI_OK;
+    size_t *at = calloc(n + 1, sizeof *at);
+    tri_copied *what = calloc(n + 1, sizeof *what);
+    tri_status status = at && what ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for copies of a step's state");
+    if (status == TRI_OK) {
+        tri__memory_places(p, at);
+        for (size_t i = 0; i < n; i++) {
+            size_t state = i - (size_t)p->n_weights;
+            const tri_piece *piece = i < (size_t)p->n_weights ? &p->weights[i] : &p->optimizer[state];
+            what[i] = (tri_copied){.from = piece->data, .at = at[i],
+                                   .bytes = (size_t)(piece->slice.end - piece->slice.begin) *
+                                            tri__dtype_bytes(piece->dtype)};
+        }
+        tri__memory_data(s->kept, 0, &each);
+        status = tri__exec_keep_open(exec, what, (int)n, s->kept, bytes, each, &direct);
+    }
+    if (status == TRI_OK && !direct)
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "--replicate-state: the GPU cannot copy into shared memory here, so state goes through %zu MiB of "
+                 "pinned memory, and the host copies it from there in each step", each >> 20);
+    free(at);
+    free(what);
+    return status;
+}
+
 tri_status tri__session_keep_open(tri_session *s) {
     tri_world *world = s->place.world;
     size_t bytes;
@@ -25,6 +58,7 @@ tri_status tri__session_keep_open(tri_session *s) {
     TRI_TRY(tri__memory_size(world->rank, &pieces, &bytes));
     TRI_TRY(tri_heap_alloc(world, bytes, &s->kept));
     TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &pieces));
+    TRI_TRY(open_copies(s, &pieces, bytes));
     tri__kept_place(world, s->kept, bytes);
     return TRI_OK;
 }
@@ -46,16 +80,34 @@ static tri_status keep_state(const tri_session *s, int done) {
 
 tri_status tri__session_keep(tri_session *s) {
     if (!s->kept) return TRI_OK;
-    const tri_memory_pieces pieces = pieces_of(&s->engine);
-    TRI_TRY(tri__engine_fetch(&s->engine));
+    int copy = (int)(s->at.step & 1), beside = tri__exec_can_keep(s->engine.exec);
+    size_t bytes;
+    if (!beside) TRI_TRY(tri__engine_fetch(&s->engine));
     tri__kept_begin(s->place.world, s->at.step);
     if (s->lead) TRI_TRY(keep_state(s, 0));
-    tri__memory_copy(s->kept, (int)(s->at.step & 1), &pieces, s->engine.threads);
-    tri__kept_end(s->place.world, s->at.step);
+    s->keeping = s->at.step;
+    if (beside) {
+        tri__exec_keep_post(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
+        return TRI_OK;
+    }
+    const tri_memory_pieces pieces = pieces_of(&s->engine);
+    tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);
+    return tri__session_keep_end(s);
+}
+
+tri_status tri__session_keep_end(tri_session *s) {
+    int64_t step = s->keeping;
+    if (!step) return TRI_OK;
+    s->keeping = 0;
+    TRI_TRY(tri__exec_keep_finish(s->engine.exec));
+    tri__kept_end(s->place.world, step);
     return TRI_OK;
 }
 
-tri_status tri__session_keep_done(tri_session *s) { return s->kept && s->lead ? keep_state(s, 1) : TRI_OK; }
+tri_status tri__session_keep_done(tri_session *s) {
+    if (tri__session_is_over(s)) TRI_TRY(tri__session_keep_end(s));
+    return s->kept && s->lead ? keep_state(s, 1) : TRI_OK;
+}
 
 tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
     const tri_segment *before = s->place.world ? &s->place.world->before : NULL;

@@ -101,6 +101,7 @@ tri_status tri__session_open_saver(tri_session *s) {
 }
 
 tri_status tri__session_save_begin(tri_session *s) {
+    TRI_TRY(tri__session_keep_end(s));
     TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
     tri_save_spec what = {.folder = s->settings->output_dir,

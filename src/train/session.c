@@ -266,6 +266,7 @@ void tri_session_close(tri_session *s) {
     tri_words words;
     if (!s) return;
     tri__words_keep(&words);
+    (void)tri__session_keep_end(s); /* unless it completes, the step before is the newest that is kept */
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);
@@ -491,6 +492,7 @@ static tri_status update(tri_session *s) {
     s->average = (float)tri__session_average(s);
     const tri_planned *planned = &s->engine.plan.train;
     int end = planned->program->n_instrs;
+    TRI_TRY(tri__session_keep_end(s));
     tri__session_tell(s);
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed,
                           s->times));
@@ -530,6 +532,7 @@ tri_status tri_step_metrics(const tri_session *s, tri_step *out) {
 
 tri_status tri__session_scores(tri_session *s, tri_scores *scores, float **kept) {
     if (!s->valid) return tri__fail(TRI_USAGE, "there is no validation file to evaluate on");
+    TRI_TRY(tri__session_keep_end(s));
     double begin = tri__clock();
     size_t classes = (size_t)s->engine.model.n_classes;
     float *probs = malloc((size_t)s->valid->n * classes * sizeof *probs); /* [n, classes] */

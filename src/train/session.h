@@ -61,6 +61,7 @@ struct tri_session {
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
     tri_saver *saver;
     void *kept;                       /* this rank's area of kept state (checkpoint/memory.h); NULL: none is kept */
+    int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
     int pending;                      /* 1: it goes on from kept state, and the last step's end (its event, validation,
                                          checkpoint) is to be done again */
     /* the current batch */
@@ -160,9 +161,11 @@ tri_status tri__session_save(tri_session *session, char folder[static TRI_PATH_M
 const char *tri__build_text(void);
 
 /* keep.c: with --replicate-state the state of each step is in shared memory. `open`: once memory is bound; `keep`:
- * after an update; `done`: once the step's end is done too. */
+ * after an update, begins to copy; `keep_end`: its copy is complete: before the next control, before anything that
+ * relies on the step, and at last; `done`: once the step's end is done too. */
 tri_status tri__session_keep_open(tri_session *session);
 tri_status tri__session_keep(tri_session *session);
+tri_status tri__session_keep_end(tri_session *session);
 tri_status tri__session_keep_done(tri_session *session);
 /* The state that the ranks of an earlier world kept, as a checkpoint; *out NULL: there is none. */
 tri_status tri__session_kept(const tri_session *session, tri_checkpoint **out);

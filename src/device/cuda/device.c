@@ -73,6 +73,7 @@ static void close_context(void *context) {
     if (!c) return;
     tri__nccl_close(c);
     tri__cuda_copy_close(c);
+    tri__cuda_keep_close(c);
     for (int i = 0; i < c->n_marks; i++) cudaEventDestroy(c->mark[i]);
     for (int i = 0; i < c->n_pulses; i++) cudaEventDestroy(c->pulse[i]);
     for (int i = 0; i < c->n_signals; i++) cudaEventDestroy(c->signal[i]);
@@ -358,6 +359,11 @@ static const tri_async async = {.copy = copy,
                                 .mark_progress = mark_progress};
 static const tri_queues queues = {.use = use_lane, .signal = signal_point, .await = await_point};
 static const tri_offload offload = {.copy_post = tri__cuda_copy_post, .copy_wait = tri__cuda_copy_wait};
+static const tri_keeping keeping = {.pin = tri__cuda_pin,
+                                    .unpin = tri__cuda_unpin,
+                                    .post = tri__cuda_keep,
+                                    .order = tri__cuda_keep_order,
+                                    .finish = tri__cuda_keep_finish};
 static const tri_graphs graphs = {.begin = tri__cuda_capture, .end = tri__cuda_end_capture};
 static const tri_peers peers = {.name = tri__nccl_name,
                                 .join = tri__nccl_join,
@@ -392,6 +398,7 @@ static const tri_device gpu = {.name = "cuda",
                                .async = &async,
                                .queues = &queues,
                                .offload = &offload,
+                               .keeping = &keeping,
                                .graphs = &graphs,
                                .peers = &peers,
                                .timing = &timing,
