@@ -104,11 +104,11 @@ static tri_status restore(training *t) {
     TRI_TRY(tri_heap_alloc(world, 2 * sizeof *t->area, &area));
     *t = (training){.area = area};
     tri__kept_place(world, area, 2 * sizeof *t->area);
-    int64_t step = world->before.base ? tri__kept_step(&world->before) : -1;
-    if (world->before.base && step < 0) return tri__fail(TRI_INTERNAL, "memory without kept state");
+    int64_t step = world->before[0].base ? tri__kept_step(&world->before[0]) : -1;
+    if (world->before[0].base && step < 0) return tri__fail(TRI_INTERNAL, "memory without kept state");
     size_t bytes;
-    for (int i = 0; step >= 0 && i < world->before.n; i++) { /* every rank's copy is the same here */
-        const int64_t (*kept)[2] = tri__kept_area(&world->before, i, &bytes), *copy = kept ? kept[step & 1] : NULL;
+    for (int i = 0; step >= 0 && i < world->before[0].n; i++) { /* every rank's copy is the same here */
+        const int64_t (*kept)[2] = tri__kept_area(&world->before[0], i, &bytes), *copy = kept ? kept[step & 1] : NULL;
         if (!copy || bytes != 2 * sizeof *kept || copy[0] != step || copy[1] != step * (step + 1) / 2)
             return tri__fail(TRI_INTERNAL, "the kept state of rank %d is wrong", i);
         t->step = step + 1, t->sum = copy[1];

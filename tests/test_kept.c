@@ -65,7 +65,7 @@ static void make_file(kept_file *f) {
     f->base = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
     assert_true(f->base != MAP_FAILED);
     for (int r = 0; r < RANKS; r++) {
-        f->area[r].base = f->base + at[r], f->area[r].at = at[r];
+        f->area[r].base = f->base + at[r], f->area[r].fd = f->fd, f->area[r].at = at[r];
         assert_int_equal(tri__memory_format(f->base + at[r], f->area[r].bytes, r, &s[r].pieces), TRI_OK);
         for (int step = 4; step <= 5; step++) {
             tri_json *state = tri__json_pack("{s:i}", "samples", 10 * step);
@@ -84,7 +84,7 @@ static void free_file(kept_file *f) {
 }
 
 static tri_status open_step(const kept_file *f, int step, tri_checkpoint **out) {
-    return tri__memory_open(f->fd, f->area, RANKS, step & 1, step, tri__json_object(), out);
+    return tri__memory_open(f->area, RANKS, step & 1, step, tri__json_object(), out);
 }
 
 /* Both copies, by readers that cut the tensors elsewhere than the ranks that kept them. */

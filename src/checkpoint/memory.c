@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGNED = 4096, PIECE_ALIGNED = 64, STATE_ROOM = 1 << 18, FILES = 2 /* weights, optimizer */ };
+enum { ALIGNED = 4096, PIECE_ALIGNED = 64, FILES = 2 /* weights, optimizer */ };
 static const char MAGIC[8] = "TRIKEPT";
 static const char NAME[] = "the state that ranks kept";
 
@@ -88,7 +88,7 @@ static head lay_out(size_t table, const tri_memory_pieces *p) {
     head h = {.table_at = sizeof(head), .table_bytes = table};
     memcpy(h.magic, MAGIC, sizeof h.magic);
     h.state_at = up(h.table_at + table, ALIGNED);
-    h.data_at[0] = h.state_at + (uint64_t)4 * STATE_ROOM;
+    h.data_at[0] = h.state_at + (uint64_t)4 * TRI_MEMORY_STATE;
     h.data_at[1] = h.data_at[0] + data;
     h.bytes = h.data_at[1] + data;
     return h;
@@ -171,21 +171,24 @@ void tri__memory_places(const tri_memory_pieces *p, size_t *at) {
     for (int i = 0; i < p->n_optimizer; next += up(piece_bytes(&p->optimizer[i++]), PIECE_ALIGNED)) *at++ = next;
 }
 
-tri_status tri__memory_state(void *area, int copy, const tri_json *state) {
+void tri__memory_put_text(void *area, int copy, const char *text, size_t bytes) {
     head *h = area;
+    uint32_t next = !atomic_load(&h->state[copy]);
+    TRI_ASSERT(bytes <= TRI_MEMORY_STATE);
+    memcpy((char *)area + h->state_at + (size_t)(2 * copy + (int)next) * TRI_MEMORY_STATE, text, bytes);
+    h->state_bytes[copy][next] = bytes;
+    atomic_store(&h->state[copy], next);
+}
+
+tri_status tri__memory_state(void *area, int copy, const tri_json *state) {
     char *text = tri__json_text(state, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
     if (!text) return tri__fail(TRI_RESOURCE, "out of memory for the text of a state");
     size_t n = strlen(text);
-    uint32_t next = !atomic_load(&h->state[copy]);
-    if (n <= STATE_ROOM) {
-        memcpy((char *)area + h->state_at + (size_t)(2 * copy + (int)next) * STATE_ROOM, text, n);
-        h->state_bytes[copy][next] = n;
-        atomic_store(&h->state[copy], next);
-    }
+    if (n <= TRI_MEMORY_STATE) tri__memory_put_text(area, copy, text, n);
     free(text);
-    if (n <= STATE_ROOM) return TRI_OK;
+    if (n <= TRI_MEMORY_STATE) return TRI_OK;
     return tri__fail(TRI_RESOURCE, "the text of a step's state has %zu bytes, and room for %d: run without "
-                     "--replicate-state", n, STATE_ROOM);
+                     "--replicate-state", n, TRI_MEMORY_STATE);
 }
 
 /* ---- reading ---- */
@@ -199,19 +202,46 @@ static tri_status read_head(const tri_memory_area *area, head *h) {
     if (area->bytes < sizeof *h) return damaged();
     memcpy(h, area->base, sizeof *h);
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->bytes > area->bytes ||
-        !within(h->table_at, h->table_bytes, h->bytes) || !within(h->state_at, (uint64_t)4 * STATE_ROOM, h->bytes) ||
+        !within(h->table_at, h->table_bytes, h->bytes) ||
+        !within(h->state_at, (uint64_t)4 * TRI_MEMORY_STATE, h->bytes) ||
         !within(h->data_at[0], 0, h->bytes) || !within(h->data_at[1], 0, h->bytes) || h->state[0] > 1 ||
         h->state[1] > 1)
         return damaged();
     return TRI_OK;
 }
 
+/* ---- bringing an area elsewhere ---- */
+
+tri_status tri__memory_extent(const tri_memory_area *area, tri_memory_extent *out) {
+    head h;
+    TRI_TRY(read_head(area, &h));
+    if (h.data_at[0] > h.data_at[1]) return damaged();
+    *out = (tri_memory_extent){.begin = h.data_at[0], .data = h.bytes - h.data_at[1],
+                               .data_at = {h.data_at[0], h.data_at[1]}};
+    return TRI_OK;
+}
+
+const char *tri__memory_text(const void *area, int copy, size_t *bytes) {
+    const head *h = area;
+    uint32_t text = h->state[copy] & 1;
+    *bytes = h->state_bytes[copy][text] <= TRI_MEMORY_STATE ? h->state_bytes[copy][text] : 0;
+    return (const char *)area + h->state_at + (size_t)(2 * copy + (int)text) * TRI_MEMORY_STATE;
+}
+
+void tri__memory_pack(void *area, const tri_memory_extent *extent) {
+    head *h = area;
+    h->data_at[0] = h->data_at[1] = extent->begin;
+    h->bytes = extent->begin + extent->data;
+}
+
+/* ---- opening ---- */
+
 /* The entries of one file: its tensors by name. */
-static tri_status read_entries(const tri_json *list, const tri_memory_area *area, const head *h, int copy, int fd,
+static tri_status read_entries(const tri_json *list, const tri_memory_area *area, const head *h, int copy,
                                tri_st_file *file) {
     size_t i, n = tri__json_size(list);
     const tri_json *row;
-    *file = (tri_st_file){.path = strdup(NAME), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .size = area->bytes,
+    *file = (tri_st_file){.path = strdup(NAME), .fd = fcntl(area->fd, F_DUPFD_CLOEXEC, 0), .size = area->bytes,
                           .data = area->at + h->data_at[copy], .entry = calloc(n + 1, sizeof *file->entry),
                           .header = tri__json_object()};
     if (!file->path || !file->entry || !file->header || file->fd < 0)
@@ -243,7 +273,7 @@ typedef struct reading {
     int n_files;
 } reading;
 
-static tri_status read_area(const tri_memory_area *area, int i, int copy, int fd, reading *r) {
+static tri_status read_area(const tri_memory_area *area, int i, int copy, reading *r) {
     head h;
     TRI_TRY(read_head(area, &h));
     TRI_TRY(tri__json_parse((const char *)area->base + h.table_at, h.table_bytes, NAME, TRI_DATA, &r->table[i]));
@@ -251,7 +281,7 @@ static tri_status read_area(const tri_memory_area *area, int i, int copy, int fd
     for (int k = 0; k < FILES; k++) {
         r->name[r->n_files] = tri__json_string_value(tri__json_at(names, (size_t)k));
         if (!r->name[r->n_files]) return damaged();
-        TRI_TRY(read_entries(tri__json_at(entries, (size_t)k), area, &h, copy, fd, &r->file[r->n_files++]));
+        TRI_TRY(read_entries(tri__json_at(entries, (size_t)k), area, &h, copy, &r->file[r->n_files++]));
     }
     if (i > 0) { /* the manifest keeps the table, whose names are used */
         TRI_TRY(tri__checkpoint_join(r->manifest, r->table[i]));
@@ -261,22 +291,22 @@ static tri_status read_area(const tri_memory_area *area, int i, int copy, int fd
     }
     tri_json *state = NULL;
     uint32_t text = h.state[copy];
-    if (h.state_bytes[copy][text] > STATE_ROOM) return damaged();
-    TRI_TRY(tri__json_parse((const char *)area->base + h.state_at + (size_t)(2 * copy + (int)text) * STATE_ROOM,
+    if (h.state_bytes[copy][text] > TRI_MEMORY_STATE) return damaged();
+    TRI_TRY(tri__json_parse((const char *)area->base + h.state_at + (size_t)(2 * copy + (int)text) * TRI_MEMORY_STATE,
                             h.state_bytes[copy][text], NAME, TRI_DATA, &state));
     r->manifest = tri__json_pack("{s:O, s:O, s:o, s:[O]}", "tensors", tri__json_get(r->table[0], "tensors"), "files",
                                  tri__json_get(r->table[0], "files"), "state", state, "areas", r->table[0]);
     return r->manifest ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for %s", NAME);
 }
 
-tri_status tri__memory_open(int fd, const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
+tri_status tri__memory_open(const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
                             tri_checkpoint **out) {
     size_t files = (size_t)n * FILES;
     reading r = {.table = calloc((size_t)n, sizeof *r.table), .file = calloc(files, sizeof *r.file),
                  .name = calloc(files, sizeof *r.name)};
     tri_status status = r.table && r.file && r.name ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for %s", NAME);
     *out = NULL;
-    for (int i = 0; i < n && status == TRI_OK; i++) status = read_area(&areas[i], i, copy, fd, &r);
+    for (int i = 0; i < n && status == TRI_OK; i++) status = read_area(&areas[i], i, copy, &r);
     if (status == TRI_OK) {
         status = tri__checkpoint_assemble(NAME, step, r.manifest, config, r.file, r.name, r.n_files, out);
     } else {

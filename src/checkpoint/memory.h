@@ -18,8 +18,9 @@ typedef struct tri_memory_pieces {
 
 /* Where an area lies in a shared file. */
 typedef struct tri_memory_area {
-    const void *base; /* mapped */
+    const void *base; /* mapped; NULL: none */
     size_t bytes;
+    int fd;           /* the file */
     uint64_t at;      /* in the file */
 } tri_memory_area;
 
@@ -36,9 +37,27 @@ void tri__memory_places(const tri_memory_pieces *pieces, size_t *at);
 /* The state of that copy, as a manifest has it: in force when this returns. TRI_RESOURCE when its text has no room. */
 tri_status tri__memory_state(void *area, int copy, const tri_json *state);
 
-/* Opens a copy of all n areas, whose state is in the first, as a checkpoint of `step`. fd: the file; config: as of a
- * checkpoint; taken over. TRI_DATA if an area is not as it should be. */
-tri_status tri__memory_open(int fd, const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
+/* ---- Bringing an area elsewhere ---- */
+
+enum { TRI_MEMORY_STATE = 1 << 18 }; /* bytes of the longest text of a state */
+
+/* An area consists of its beginning (head, table, room for texts of its state) and two copies of the data. */
+typedef struct tri_memory_extent {
+    size_t begin, data;   /* bytes of the beginning, of a copy's data */
+    uint64_t data_at[2];  /* where the data of each copy are */
+} tri_memory_extent;
+/* TRI_DATA if the area is not as it should be. */
+tri_status tri__memory_extent(const tri_memory_area *area, tri_memory_extent *out);
+/* The text of a copy's state that is in force, [*bytes]. */
+const char *tri__memory_text(const void *area, int copy, size_t *bytes);
+/* Puts one there, and into force. At most TRI_MEMORY_STATE bytes. */
+void tri__memory_put_text(void *area, int copy, const char *text, size_t bytes);
+/* Of an area's beginning, followed by the data of one copy only, makes an area: both its copies are that one. */
+void tri__memory_pack(void *area, const tri_memory_extent *extent);
+
+/* Opens a copy of all n areas, whose state is in the first, as a checkpoint of `step`. config: as of a checkpoint;
+ * taken over. TRI_DATA if an area is not as it should be. */
+tri_status tri__memory_open(const tri_memory_area *areas, int n, int copy, int64_t step, tri_json *config,
                             tri_checkpoint **out);
 
 #endif

@@ -6,6 +6,8 @@
 #include "settings/elastic.h"
 #include "study/study.h"
 
+#include <string.h>
+
 /* Whether other stages can be planned: there may be too few layers, or too few microbatches. */
 static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) {
     tri_settings s = tri__elastic_settings(asked, mesh->stages, mesh->replicas);
@@ -33,27 +35,6 @@ int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replic
     return 0;
 }
 
-/* The ranks of another launcher end with the first that dies, whatever they would like to do. */
-static tri_status check_foreign(tri_cli *cli, const tri_settings *s, const tri_launch *launch) {
-    int mpi = tri__launcher_has_mpi(launch->launcher);
-    const char *name = mpi ? launch->slurm ? "srun" : "mpirun" : "torchrun", *who = mpi ? "MPI" : name;
-    if (s->replicate_state)
-        return tri__fail(TRI_USAGE,
-                         "--replicate-state: under %s a rank's death ends all ranks, and with them the memory that "
-                         "holds the copies; leave it out, or start the ranks with --nproc-per-node on one machine",
-                         name);
-    if (!tri__launch_speaks(cli->lookup) || s->quiet) return TRI_OK;
-    const char *ulfm = !mpi                            ? ""
-                       : tri__mpi_has_ulfm(launch->mpi) ? " (it has ULFM, which Trident does not use)"
-                                                        : " (it is built without ULFM)";
-    fprintf(cli->err, "elastic    no: this %s%s ends all ranks when one dies; ", who, ulfm);
-    if (mpi)
-        fprintf(cli->err, "`trident supervise --max-restarts N -- %s ...` starts the job again from its last "
-                          "checkpoint\n", name);
-    else fprintf(cli->err, "its --max-restarts starts all again, and --resume auto goes on from the last checkpoint\n");
-    return TRI_OK;
-}
-
 /* Which part of the mesh a death takes along, besides the rank. */
 static const char *group_of(const tri_settings *s) {
     if (s->tp_size > 1) return "a tensor";
@@ -61,15 +42,47 @@ static const char *group_of(const tri_settings *s) {
     return s->ep_size > 1 ? "an expert" : NULL;
 }
 
-static void say_here(tri_cli *cli, const tri_settings *s) {
+static void say_here(tri_cli *cli, const tri_settings *s, const char *how) {
     const char *group = group_of(s);
-    fprintf(cli->err, "elastic    the ranks that are left go on without the dead, %s",
+    fprintf(cli->err, "elastic    %sthe ranks that are left go on without the dead, %s", how,
             s->replicate_state ? "at the step that was interrupted"
             : s->save_every || s->save_steps
                 ? "from the last checkpoint (--replicate-state: at the step that was interrupted)"
                 : "from the beginning: checkpoints are off (--replicate-state: at the step that was interrupted)");
     if (group) fprintf(cli->err, "; a death inside %s group takes its replica along", group);
     fputc('\n', cli->err);
+}
+
+/* Open MPI's own variable for `mpirun --with-ft ulfm`. */
+static int is_tolerant(const tri_cli *cli) {
+    const char *enabled = cli->lookup("OMPI_MCA_mpi_ft_enable");
+    return enabled && *enabled && strcmp(enabled, "0") && strcmp(enabled, "false");
+}
+
+/* The ranks of another launcher end with the first that dies, whatever they would like to do, but under MPI with
+ * ULFM. */
+static tri_status check_foreign(tri_cli *cli, const tri_settings *s, const tri_launch *launch) {
+    int mpi = tri__launcher_has_mpi(launch->launcher), ulfm = mpi && tri__mpi_has_ulfm(launch->mpi);
+    int says = tri__launch_speaks(cli->lookup) && !s->quiet;
+    const char *name = mpi ? launch->slurm ? "srun" : "mpirun" : "torchrun", *who = mpi ? "MPI" : name;
+    if (ulfm && is_tolerant(cli)) {
+        if (says) say_here(cli, s, "by ULFM ");
+        return TRI_OK;
+    }
+    const char *enable = ulfm ? "; its ULFM is off: `mpirun --with-ft ulfm ...` turns it on" : "";
+    if (s->replicate_state)
+        return tri__fail(TRI_USAGE,
+                         "--replicate-state: under %s a rank's death ends all ranks, and with them the memory that "
+                         "holds the copies%s; or leave it out, or start the ranks with --nproc-per-node on one machine",
+                         name, enable);
+    if (!says) return TRI_OK;
+    fprintf(cli->err, "elastic    no: this %s ends all ranks when one dies%s; ", who,
+            ulfm ? enable : mpi ? " (it is built without ULFM)" : "");
+    if (mpi)
+        fprintf(cli->err, "`trident supervise --max-restarts N -- %s ...` starts the job again from its last "
+                          "checkpoint\n", name);
+    else fprintf(cli->err, "its --max-restarts starts all again, and --resume auto goes on from the last checkpoint\n");
+    return TRI_OK;
 }
 
 tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_launch *launch) {
@@ -85,7 +98,7 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_lau
                          (long long)s->world_size, s->world_size == 1 ? "" : "s");
     if (launch->launcher != TRI_LAUNCHER_NONE && launch->size > 1) return check_foreign(cli, s, launch);
     if (s->nproc_per_node > 1) {
-        if (!s->quiet) say_here(cli, s);
+        if (!s->quiet) say_here(cli, s, "");
         return TRI_OK;
     }
     if (s->replicate_state)

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "comm/link/link.h"
+#include "comm/mpi/mpi.h"
 #include "comm/start/join.h"
 #include "comm/world/regroup.h"
 #include "engine/accept.h"
@@ -343,6 +345,7 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
         status = tri__cli_layout(cli, settings, launch, *world);
         if (status != TRI_OK) return tri__launch_leave(cli, launch, *world, status);
     }
+    if (settings->elastic) (*world)->outlives = tri__mpi_outlives(*world);
     tri__launch_threads(cli, settings, *world);
     prepare_gpu(settings);
     share_gpus(settings, launch, *world);
@@ -351,11 +354,33 @@ tri_status tri__launch_join(tri_cli *cli, tri_settings *settings, const tri_laun
     return status == TRI_OK ? TRI_OK : tri__launch_leave(cli, launch, *world, status);
 }
 
-tri_status tri__launch_regroup(tri_cli *cli, const tri_launch *launch, tri_status status, tri_world **world,
-                               int *again) {
+/* Ranks of an MPI job with ULFM. The rank that failed ends, and with it only its process; a failure that would recur
+ * ends the job. */
+static tri_status regroup_mpi(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,
+                              tri_world *old, tri_world **world, int *again) {
+    tri_failure failure;
+    tri_words words;
+    tri_ranks asked = {.progress_timeout = settings->progress_timeout, .io_timeout = settings->io_timeout}, how;
+    const tri_mpi_next next = {tri__elastic_fit, (void *)settings, (int)settings->min_ranks};
+    TRI_TRY(tri__ranks_resolve(&asked, &how));
+    if (status == TRI_OK && tri__link_leave(old) == TRI_OK) return tri__launch_leave(cli, launch, old, status);
+    int failed = tri__control_failure(old->segment.control, &failure), crash = failed && tri__is_crash(failure.code, 0);
+    if (!crash) old->outlives = 0;
+    if (!crash || failure.rank == old->rank) return tri__launch_leave(cli, launch, old, status);
+    tri__words_keep(&words);
+    tri_status joined = tri__mpi_next(old, &how, launch, &next, world, again);
+    if (*again || joined == TRI_OK) return joined;
+    cli->reported = joined == TRI_INTERNAL; /* that too few are left */
+    if (joined == TRI_INTERNAL) tri__words_restore(&words);
+    return joined == TRI_INTERNAL && status != TRI_OK ? status : joined;
+}
+
+tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,
+                               tri_world **world, int *again) {
     tri_world *old = *world;
     tri_words words;
     *world = NULL, *again = 0;
+    if (old && old->outlives) return regroup_mpi(cli, settings, launch, status, old, world, again);
     if (!old || launch->socket < 0 || (status != TRI_OK && old->failed != status && !old->regroups))
         return tri__launch_leave(cli, launch, old, status);
     double seconds = meet_seconds(old->segment.control->progress_timeout);

@@ -133,18 +133,20 @@ static double failed_at(const tri_world *world) {
                                                                                              : tri__clock();
 }
 
-/* In one world after another, as long as ranks die or join. threads: of a rank, as asked. */
+/* In one world after another, as long as ranks die or join. threads: of a rank, as asked. *speaks: whether this rank
+ * was the first of the last one. */
 static tri_status train_on(tri_cli *cli, tri_settings *asked, int64_t threads, const tri_launch *launch,
-                           tri_world **world, tri_outcome *outcome) {
+                           tri_world **world, tri_outcome *outcome, int *speaks) {
     tri_status status;
     int again;
     do {
         const tri_settings settings = settings_of(asked, *world);
         again = 0;
         status = tri__train_with_sinks(cli, &settings, *world, outcome);
-        if (!tri__goes_on(asked, *world)) continue;
+        *speaks = !*world || tri_world_rank(*world) == 0;
+        if (!tri__goes_on(asked, *world) && !(*world && (*world)->outlives && status == TRI_OK)) continue;
         double since = failed_at(*world);
-        status = tri__launch_regroup(cli, launch, status, world, &again);
+        status = tri__launch_regroup(cli, asked, launch, status, world, &again);
         if (again) {
             (*world)->since = since;
             asked->threads = threads;
@@ -163,8 +165,8 @@ static tri_status train_here(tri_cli *cli, tri_settings *settings, const tri_lau
     TRI_TRY(tri__launch_join(cli, settings, launch, 0, &world));
     int alone = launch->launcher == TRI_LAUNCHER_NONE;
     if (!world && !alone) return TRI_OK; /* it was started to join, and the run ended before */
-    tri_status status = train_on(cli, settings, threads, launch, &world, &outcome);
-    int speaks = alone || (world && tri_world_rank(world) == 0);
+    int speaks;
+    tri_status status = train_on(cli, settings, threads, launch, &world, &outcome, &speaks);
     if (status == TRI_OK && speaks) status = print_end(cli->out, settings, &outcome);
     tri__outcome_free(&outcome);
     return tri__launch_leave(cli, launch, world, status);

@@ -137,11 +137,12 @@ static tri_status make_segment(const tri_supervisor *s, const tri_fitting *f, tr
                              .world = f->ranks,
                              .heap_bytes = s->what->heap_bytes,
                              .progress_timeout = s->progress_timeout,
-                             .io_timeout = s->what->io_timeout};
-    TRI_TRY(tri__segment_create(&spec, next));
-    next->control->stages = f->stages, next->control->replicas = f->replicas;
-    atomic_store(&next->control->committed, atomic_load(&old->committed));
-    return TRI_OK;
+                             .io_timeout = s->what->io_timeout,
+                             .generation = s->generation + 1,
+                             .stages = f->stages,
+                             .replicas = f->replicas,
+                             .committed = atomic_load(&old->committed)};
+    return tri__segment_create(&spec, next);
 }
 
 /* The old world's memory is kept if it has state to go on with, and then replaces what was kept before. */
@@ -161,7 +162,6 @@ static void replace_segment(tri_supervisor *s, const tri_segment *next) {
 static void place(tri_supervisor *s, int i, int local) {
     tri_child *c = &s->child[i];
     tri_regroup_message message = {.kind = TRI_REGROUP_WORLD,
-                                   .generation = s->generation,
                                    .local = local,
                                    .n = s->segment.n,
                                    .next = s->segment.fd,

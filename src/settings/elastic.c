@@ -44,7 +44,8 @@ tri_settings tri__elastic_settings(const tri_settings *asked, int stages, int re
     s.global_batch_size = tri__settings_global_batch(asked);
     s.pp_size = stages;
     s.dp_size = replicas;
-    s.world_size = s.nproc_per_node = stages * replicas * asked->tp_size * asked->cp_size;
+    s.world_size = stages * replicas * asked->tp_size * asked->cp_size;
+    if (s.nproc_per_node > s.world_size) s.nproc_per_node = s.world_size;
     s.batch_size = (s.global_batch_size + replicas - 1) / replicas;
     return s;
 }

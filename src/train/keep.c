@@ -6,9 +6,12 @@
  * is, and no mixture of both is ever read.
  *
  * A GPU copies while it computes the next step: the copy begins after the update, and is complete before this rank
- * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. */
+ * joins the next step's control, and before a validation, a checkpoint or the end, which follow from the step. So is a
+ * copy on another machine (partner.h). */
 #include "checkpoint/memory.h"
 #include "comm/world/kept.h"
+#include "train/collect.h"
+#include "train/partner.h"
 #include "train/session.h"
 
 #include <stdlib.h>
@@ -60,7 +63,7 @@ tri_status tri__session_keep_open(tri_session *s) {
     TRI_TRY(tri__memory_format(s->kept, bytes, world->rank, &pieces));
     TRI_TRY(open_copies(s, &pieces, bytes));
     tri__kept_place(world, s->kept, bytes);
-    return TRI_OK;
+    return world->nodes.n > 1 ? tri__partner_open(world, s->kept, bytes, &s->partner) : TRI_OK;
 }
 
 /* done: whether the step's end is done. */
@@ -78,13 +81,22 @@ static tri_status keep_state(const tri_session *s, int done) {
     return status;
 }
 
-tri_status tri__session_keep(tri_session *s) {
-    if (!s->kept) return TRI_OK;
+/* The copy in this machine's memory is complete, and the one on another machine begins. */
+static tri_status copied(tri_session *s) {
+    int64_t step = s->keeping;
+    if (!step) return TRI_OK;
+    s->keeping = 0;
+    TRI_TRY(tri__exec_keep_finish(s->engine.exec));
+    tri__kept_end(s->place.world, step);
+    return s->partner ? tri__partner_begin(s->partner, step) : TRI_OK;
+}
+
+static tri_status keep(tri_session *s, int done) {
     int copy = (int)(s->at.step & 1), beside = tri__exec_can_keep(s->engine.exec);
     size_t bytes;
     if (!beside) TRI_TRY(tri__engine_fetch(&s->engine));
     tri__kept_begin(s->place.world, s->at.step);
-    if (s->lead) TRI_TRY(keep_state(s, 0));
+    if (s->lead) TRI_TRY(keep_state(s, done));
     s->keeping = s->at.step;
     if (beside) {
         tri__exec_keep_post(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
@@ -92,15 +104,26 @@ tri_status tri__session_keep(tri_session *s) {
     }
     const tri_memory_pieces pieces = pieces_of(&s->engine);
     tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);
-    return tri__session_keep_end(s);
+    return copied(s);
 }
 
+tri_status tri__session_keep(tri_session *s) { return s->kept ? keep(s, 0) : TRI_OK; }
+
 tri_status tri__session_keep_end(tri_session *s) {
-    int64_t step = s->keeping;
-    if (!step) return TRI_OK;
-    s->keeping = 0;
-    TRI_TRY(tri__exec_keep_finish(s->engine.exec));
-    tri__kept_end(s->place.world, step);
+    TRI_TRY(copied(s));
+    return s->partner ? tri__partner_finish(s->partner) : TRI_OK;
+}
+
+tri_status tri__session_keep_first(tri_session *s) {
+    tri_world *world = s->place.world;
+    int32_t one = 1;
+    if (!world) return TRI_OK;
+    if (world->remote && world->generation && s->kept && s->at.step) {
+        TRI_TRY(keep(s, !s->pending));
+        TRI_TRY(tri__session_keep_end(s));
+        TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &one, 1, TRI_I32, TRI_SUM)); /* all have kept it */
+    }
+    tri__world_forget(world);
     return TRI_OK;
 }
 
@@ -109,24 +132,31 @@ tri_status tri__session_keep_done(tri_session *s) {
     return s->kept && s->lead ? keep_state(s, 1) : TRI_OK;
 }
 
-tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
-    const tri_segment *before = s->place.world ? &s->place.world->before : NULL;
-    *out = NULL;
-    if (!before || !before->base) return TRI_OK;
-    int64_t step = tri__kept_step(before);
-    if (step < 0) return TRI_OK;
-    tri_memory_area *areas = calloc((size_t)before->n, sizeof *areas);
-    tri_json *config = tri__session_recorded(s);
-    tri_status status = areas && config ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for kept state");
-    for (int i = 0; i < before->n && status == TRI_OK; i++) {
-        areas[i].base = tri__kept_area(before, i, &areas[i].bytes);
-        if (!areas[i].base) status = tri__fail(TRI_INTERNAL, "rank %d kept no state", i);
-        else areas[i].at = (uint64_t)((const char *)areas[i].base - before->base);
+/* On one machine, a supervisor gave all ranks the memory of an earlier world, whose state is complete. */
+static tri_status take_areas(const tri_segment *before, tri_collected *out) {
+    *out = (tri_collected){.step = before->base ? tri__kept_step(before) : -1, .n = before->n};
+    if (out->step < 0) return TRI_OK;
+    out->areas = calloc((size_t)before->n, sizeof *out->areas);
+    if (!out->areas) return tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    for (int i = 0; i < before->n; i++) {
+        tri_memory_area *area = &out->areas[i];
+        area->base = tri__kept_area(before, i, &area->bytes);
+        if (!area->base) return tri__fail(TRI_INTERNAL, "rank %d kept no state", i);
+        area->fd = before->fd, area->at = (uint64_t)((const char *)area->base - before->base);
     }
-    if (status == TRI_OK)
-        status = tri__memory_open(before->fd, areas, before->n, (int)(step & 1), step, config, out);
-    else tri__json_decref(config);
-    free(areas);
+    return TRI_OK;
+}
+
+tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
+    tri_world *world = s->place.world;
+    tri_collected kept;
+    *out = NULL;
+    if (!world || !world->generation) return TRI_OK;
+    tri_status status = world->remote ? tri__collect(world, &kept) : take_areas(&world->before[0], &kept);
+    tri_json *config = status == TRI_OK && kept.step >= 0 ? tri__session_recorded(s) : NULL;
+    if (config) status = tri__memory_open(kept.areas, kept.n, (int)(kept.step & 1), kept.step, config, out);
+    else if (status == TRI_OK && kept.step >= 0) status = tri__fail(TRI_RESOURCE, "out of memory for kept state");
+    tri__collected_free(&kept);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include "plan/layer_gates.h"
 #include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
+#include "train/partner.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -219,7 +220,7 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__session_resume(s));
     if (!s->resumed) TRI_TRY(tri__engine_init(&s->engine, &s->assets, &s->log));
     TRI_TRY(tri__engine_upload(&s->engine));
-    if (s->place.world) tri__segment_close(&s->place.world->before); /* its state is in the engine now */
+    TRI_TRY(tri__session_keep_first(s)); /* the state is in the engine now */
     TRI_TRY(tri__session_compare_replicas(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));
     if (s->lead && !tri__session_is_over(s)) { /* before the loader, which then has the sampler */
@@ -267,6 +268,7 @@ void tri_session_close(tri_session *s) {
     if (!s) return;
     tri__words_keep(&words);
     (void)tri__session_keep_end(s); /* unless it completes, the step before is the newest that is kept */
+    tri__partner_close(s->partner);
     tri__saver_close(s->saver);
     tri__loader_close(s->loader);
     tri__engine_close(&s->engine);

@@ -62,6 +62,7 @@ struct tri_session {
     tri_saver *saver;
     void *kept;                       /* this rank's area of kept state (checkpoint/memory.h); NULL: none is kept */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
+    struct tri_partner *partner;      /* its copy on another machine (partner.h); NULL: there is one machine */
     int pending;                      /* 1: it goes on from kept state, and the last step's end (its event, validation,
                                          checkpoint) is to be done again */
     /* the current batch */
@@ -167,6 +168,9 @@ tri_status tri__session_keep_open(tri_session *session);
 tri_status tri__session_keep(tri_session *session);
 tri_status tri__session_keep_end(tri_session *session);
 tri_status tri__session_keep_done(tri_session *session);
+/* Once the state of a run that goes on is in the engine: lets go of the memory of the world before. Where no supervisor
+ * holds it as well, not before all ranks have kept that state in this one. */
+tri_status tri__session_keep_first(tri_session *session);
 /* The state that the ranks of an earlier world kept, as a checkpoint; *out NULL: there is none. */
 tri_status tri__session_kept(const tri_session *session, tri_checkpoint **out);
 /* After its position was taken: whether the end of its last step is pending, and that step's figures. */

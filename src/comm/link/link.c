@@ -10,9 +10,22 @@
 
 enum { NOTES_A_TURN = 256 };
 
+/* The remote knows that a rank died: it is that one's failure. */
+static tri_status died(tri_link *link, int rank) {
+    tri_control *control = link->world->segment.control;
+    if (rank >= link->world->size) return TRI_OK; /* a spare, which has no part in this world */
+    link->mine = 1;
+    if (rank < 0) tri__control_fail(control, -1, TRI_INTERNAL, "ranks of other machines left, since a rank died");
+    else tri__control_fail(control, rank, TRI_INTERNAL, "its process ended, as %s reports; its launcher knows how",
+                           link->remote->name);
+    return tri__world_check(link->world);
+}
+
 tri_status tri__link_try(tri_link *link, int error, int rank) {
     char words[256];
+    int dead;
     if (!error) return TRI_OK;
+    if (link->remote->died && link->remote->died(link->state, error, &dead)) return died(link, dead);
     link->remote->words(error, words, sizeof words);
     return tri__fail(TRI_IO,
                      "%s could not carry bytes between this rank and rank %d: %s. Is that machine up, and the network?",
@@ -39,17 +52,31 @@ static void let_others_report(const tri_world *world) {
     }
 }
 
+static int code_of(tri_world *world) {
+    tri_status status = tri__world_check(world);
+    return status == TRI_OK ? TRI_IO : status;
+}
+
+tri_status tri__link_leave(tri_world *world) {
+    tri_link *link = world->link;
+    int error = 0;
+    link->leaving = 1;
+    while (!link->left && !error && tri__remote_poll(world) == TRI_OK) {
+        error = link->remote->leave(link->state, &link->left);
+        if (!link->left) sched_yield();
+    }
+    if (error && world->outlives) TRI_TRY(tri__link_try(link, error, -1)); /* it becomes the world's failure */
+    return tri__world_check(world);
+}
+
 void tri__link_close(tri_world *world) {
     tri_link *link = world->link;
     if (!link) return;
-    int done = 0, error = 0;
-    link->leaving = 1;
-    while (!done && !error && tri__remote_poll(world) == TRI_OK) {
-        error = link->remote->leave(link->state, &done);
-        if (!done) sched_yield();
-    }
-    if (!done) let_others_report(world);
-    link->remote->close(link->state, !done);
+    (void)tri__link_leave(world);
+    int done = link->left;
+    if (!done && world->outlives) world->outlives = !link->remote->revoke(link->state);
+    if (!done && !world->outlives) let_others_report(world);
+    if (done || !world->outlives) link->remote->close(link->state, done ? 0 : code_of(world));
     for (int r = 0; r < world->size; r++) {
         for (tri_arrived *it = link->far[r].first, *next; it; it = next) {
             next = it->next;

@@ -16,8 +16,10 @@ typedef struct tri_link tri_link;
 
 /* For a world whose remote and remote_state are set. */
 tri_status tri__link_open(tri_world *world);
-/* Finalizes MPI if the world has not failed (waits until all ranks leave, or a failure is known); otherwise abandons
- * it. */
+/* Waits until all ranks leave in order: then only closing may follow. Otherwise the failure. */
+tri_status tri__link_leave(tri_world *world);
+/* The same, unless it was called. Then finalizes MPI if all left in order; otherwise abandons it, or, where ranks
+ * outlive the dead, leaves it to the next world. */
 void tri__link_close(tri_world *world);
 /* A message to or from a rank of another machine. */
 tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved);

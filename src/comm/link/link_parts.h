@@ -52,6 +52,7 @@ struct tri_link {
     void *state;
     double looked;                /* tri__clock() of the last check of the ranks waited for */
     int leaving;                  /* the world is being closed */
+    int left;                     /* all ranks leave it in order */
     int dropped;                  /* a failure is known and forwarded: the remote is no longer used */
     int mine;                     /* the failure was found by this rank and is about one of another machine */
     tri_far far[];                /* [size of the world] */

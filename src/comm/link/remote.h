@@ -31,7 +31,13 @@ typedef struct tri_remote {
     void (*drop)(void *state, double seconds);
     /* Begins to leave, or polls again: *done when all ranks leave. */
     int (*leave)(void *state, int *done);
-    void (*close)(void *state, int failed); /* failed: the others may be gone; never waits for them */
+    /* failed: 0, or the code that the process will exit with: the others may be gone, and are not waited for. */
+    void (*close)(void *state, int failed);
+    /* Where ranks outlive one that dies (else NULL). `died`: whether an error means that a rank is dead (*rank), or
+     * that ranks left because of that (-1). `revoke`: interrupts all ranks' requests; this one's are over when it
+     * returns. */
+    int (*died)(void *state, int error, int *rank);
+    int (*revoke)(void *state);
     void (*words)(int error, char *out, size_t size);
 } tri_remote;
 

@@ -1,5 +1,5 @@
 /* join.c - the ranks of an MPI job become a world: those of one machine share a segment, MPI connects the machines. */
-#include "comm/mpi/mpi.h"
+#include "comm/mpi/join_parts.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -15,48 +15,28 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const double MEET_SECONDS = 30;
-
-/* What ranks exchange first. */
-typedef struct card {
-    char machine[160];   /* equal if a descriptor can be passed and a process be watched */
-    uint64_t random;
-    int32_t failed;      /* in the second round */
-} card;
-
-typedef struct joining {
-    const tri_mpi_plugin *plugin;
-    const tri_stop *stop;
-    double deadline;     /* of the current gather */
-    void *state;
-    int rank, size, opened; /* opened: a world has taken ownership of the plug-in's state */
-    card *all;           /* [size] */
-    tri_nodes nodes;
-    int *here, n_here;   /* world ranks of this machine */
-} joining;
-
-static tri_status mpi_try(const joining *join, int error, const char *what) {
+tri_status tri__mpi_try(const tri_mpi_plugin *plugin, int error, const char *what) {
     char words[256];
     if (!error) return TRI_OK;
-    join->plugin->remote.words(error, words, sizeof words);
+    plugin->remote.words(error, words, sizeof words);
     return tri__fail(TRI_IO, "MPI failed to %s: %s", what, words);
 }
 
 static int go_on(void *context) {
-    const joining *join = context;
+    const tri_joining *join = context;
     return !tri__stop_signalled(join->stop) && tri__clock() < join->deadline;
 }
 
 /* Gathers all ranks' cards into join->all. */
-static tri_status gather(joining *join, const card *mine, const char *what) {
-    join->deadline = tri__clock() + MEET_SECONDS;
+static tri_status gather(tri_joining *join, const tri_card *mine, const char *what) {
+    join->deadline = tri__clock() + TRI_MEET_SECONDS;
     int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
-    if (error >= 0) return mpi_try(join, error, what);
+    if (error >= 0) return tri__mpi_try(join->plugin, error, what);
     TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
     return tri__fail(
         TRI_RESOURCE,
         "waited %g s for the %d ranks to meet through MPI; some have not joined. See their machines' messages",
-        MEET_SECONDS, join->size);
+        TRI_MEET_SECONDS, join->size);
 }
 
 /* Host name, boot and the namespaces of local sockets and processes. */
@@ -70,23 +50,23 @@ static void name_machine(char *out, size_t size) {
     snprintf(out, size, "%s/%s/%llu/%llu", host, boot, (unsigned long long)net, (unsigned long long)pid);
 }
 
-static tri_status exchange_cards(joining *join) {
-    card mine = {.failed = 0};
+tri_status tri__joining_cards(tri_joining *join) {
+    tri_card *mine = &join->mine;
     size_t n = (size_t)join->size;
-    name_machine(mine.machine, sizeof mine.machine);
-    if (getrandom(&mine.random, sizeof mine.random, 0) != sizeof mine.random) mine.random = (uint64_t)getpid();
-    join->all = calloc(n, sizeof(card));
+    name_machine(mine->machine, sizeof mine->machine);
+    if (getrandom(&mine->random, sizeof mine->random, 0) != sizeof mine->random) mine->random = (uint64_t)getpid();
+    join->all = calloc(n, sizeof(tri_card));
     join->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int))};
     join->here = calloc(n, sizeof(int));
     if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of)
         return tri__fail(TRI_RESOURCE, "no memory for a world of %d ranks", join->size);
-    return gather(join, &mine, "gather the names of machines");
+    return gather(join, mine, "gather the names of machines");
 }
 
 /* Machines are numbered by their first rank; ranks of a machine by their order in the world. */
-static void find_machines(joining *join) {
+static void find_machines(tri_joining *join) {
     tri_nodes *nodes = &join->nodes;
-    for (int r = 0; r < join->size; r++) {
+    for (int r = 0; r < join->members; r++) {
         int node = nodes->n;
         for (int q = 0; q < r; q++)
             if (strcmp(join->all[q].machine, join->all[r].machine) == 0) {
@@ -96,37 +76,43 @@ static void find_machines(joining *join) {
         nodes->node_of[r] = node;
         if (node == nodes->n) nodes->n++;
     }
-    for (int r = 0; r < join->size; r++)
+    for (int r = 0; r < join->members; r++)
         if (nodes->node_of[r] == nodes->node_of[join->rank]) join->here[join->n_here++] = r;
 }
 
-static tri_status meet(joining *join, const tri_ranks *how, const tri_launch *launch, tri_segment *segment) {
+static tri_status meet(tri_joining *join, const tri_ranks *how, const tri_launch *launch, tri_segment *segment) {
+    const tri_card *first = &join->all[0];
     char key[64];
     if (join->n_here > TRI_RANKS_PER_NODE)
         return tri__fail(TRI_USAGE, "%d ranks on one machine; at most %d", join->n_here, TRI_RANKS_PER_NODE);
-    snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)join->all[0].random,
+    snprintf(key, sizeof key, "mpi-%016llx-%d", (unsigned long long)first->random,
              join->nodes.node_of[join->rank]);
     tri_rendezvous meeting = {.key = key,
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
-                           .seconds = MEET_SECONDS,
+                           .seconds = TRI_MEET_SECONDS,
                            .stop = launch->stop,
                            .log = &launch->log};
     tri_segment_spec spec = {.n = join->n_here,
-                             .world = join->size,
+                             .world = join->members,
                              .world_rank = join->here,
                              .heap_bytes = how->heap_bytes,
                              .progress_timeout = how->progress_timeout,
-                             .io_timeout = how->io_timeout};
+                             .io_timeout = how->io_timeout,
+                             .generation = first->generation,
+                             .stages = first->stages,
+                             .replicas = first->replicas,
+                             .committed = first->committed};
     return tri__rendezvous(&meeting, &spec, segment);
 }
 
 /* Either all machines have their segment, or no rank continues. */
-static tri_status agree(joining *join, tri_status mine) {
-    card *all = join->all;
-    card said = {.failed = mine};
-    snprintf(said.machine, sizeof said.machine, "%s", mine == TRI_OK ? "" : tri_error());
-    tri_status status = gather(join, &said, "agree that all machines are ready");
+static tri_status agree(tri_joining *join, tri_status mine) {
+    const tri_card *all = join->all;
+    tri_card *said = &join->said;
+    *said = (tri_card){.failed = mine};
+    snprintf(said->machine, sizeof said->machine, "%s", mine == TRI_OK ? "" : tri_error());
+    tri_status status = gather(join, said, "agree that all machines are ready");
     if (mine != TRI_OK || status != TRI_OK) return mine != TRI_OK ? mine : status;
     for (int r = 0; r < join->size; r++)
         if (all[r].failed) return tri__fail((tri_status)all[r].failed, "rank %d could not join: %s", r, all[r].machine);
@@ -134,7 +120,7 @@ static tri_status agree(joining *join, tri_status mine) {
 }
 
 /* Names the launcher that would work. A Slurm step selects it by --mpi. */
-static tri_status wrong_launcher(const joining *join, const tri_launch *launch) {
+static tri_status wrong_launcher(const tri_joining *join, const tri_launch *launch) {
     const char *built_with = join->plugin->built_with;
     char way[256];
     if (launch->slurm)
@@ -149,11 +135,10 @@ static tri_status wrong_launcher(const joining *join, const tri_launch *launch) 
                      built_with, way);
 }
 
-static tri_status join_world(joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
+tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri_launch *launch, tri_world **world) {
     tri_segment segment = {.fd = -1};
-    if (join->size != launch->size || join->rank != launch->rank)
-        return wrong_launcher(join, launch);
-    TRI_TRY(exchange_cards(join));
+    *world = NULL;
+    if (join->rank >= join->members) return agree(join, TRI_OK);
     find_machines(join);
     tri_status status = agree(join, meet(join, how, launch, &segment));
     int local = join->nodes.local_of[join->rank];
@@ -164,9 +149,10 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
         return status;
     }
     (*world)->owns_segment = 1;
+    (*world)->outlives = join->outlives;
     join->opened = 1;
     status = tri__watcher_open(*world, &launch->log);
-    if (status == TRI_OK) status = tri__world_meet(*world, MEET_SECONDS, launch->stop);
+    if (status == TRI_OK) status = tri__world_meet(*world, TRI_MEET_SECONDS, launch->stop);
     if (status == TRI_OK) return TRI_OK;
     if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
     tri_world_close(*world);
@@ -174,33 +160,45 @@ static tri_status join_world(joining *join, const tri_ranks *how, const tri_laun
     return status;
 }
 
+void tri__joining_free(tri_joining *join) {
+    free(join->all);
+    free(join->here);
+    free(join->nodes.node_of);
+    free(join->nodes.local_of);
+    join->all = NULL, join->here = NULL, join->n_here = 0;
+    join->nodes = (tri_nodes){0};
+}
+
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    joining join = {.stop = launch->stop};
+    tri_joining join = {.stop = launch->stop, .mine.was = -1};
     const char *library = "";
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));
     TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join.plugin));
-    TRI_TRY(mpi_try(&join, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
-    tri_status status = join_world(&join, how, launch, world);
-    if (!join.opened) join.plugin->remote.close(join.state, 1);
-    free(join.all);
-    free(join.here);
-    free(join.nodes.node_of);
-    free(join.nodes.local_of);
+    TRI_TRY(tri__mpi_try(join.plugin, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
+    join.members = join.size;
+    tri_status status = join.size != launch->size || join.rank != launch->rank ? wrong_launcher(&join, launch)
+                                                                              : tri__joining_cards(&join);
+    if (status == TRI_OK) status = tri__joining_world(&join, how, launch, world);
+    if (!join.opened) join.plugin->remote.close(join.state, (int)status);
+    tri__joining_free(&join);
     return status;
 }
 
+const tri_mpi_plugin *tri__mpi_plugin_of(const tri_world *world) {
+    if (!world->remote || strcmp(world->remote->name, "mpi") != 0) return NULL;
+    return (const void *)((const char *)world->remote - offsetof(tri_mpi_plugin, remote));
+}
+
 tri_status tri__mpi_native(tri_world *world, const tri_collective *what) {
-    if (!world->remote || strcmp(world->remote->name, "mpi") != 0)
-        return tri__fail(TRI_USAGE, "MPI's own collectives need ranks that an MPI launcher started");
+    const tri_mpi_plugin *plugin = tri__mpi_plugin_of(world);
+    if (!plugin) return tri__fail(TRI_USAGE, "MPI's own collectives need ranks that an MPI launcher started");
     const char *name = tri__collective_name(what->kind);
-    const tri_mpi_plugin *plugin = (const void *)((const char *)world->remote - offsetof(tri_mpi_plugin, remote));
-    joining join = {.plugin = plugin};
     if (what->dtype != TRI_F32 || what->reduction != TRI_SUM || what->counts)
         return tri__fail(TRI_USAGE, "MPI's own %s is run with f32, sum and equal counts only", name);
     int error = plugin->native(world->remote_state, name, what->in, what->out, what->count, what->root);
     if (error < 0)
         return tri__fail(TRI_USAGE, "MPI's own %s of %lld elements cannot be compared", name,
                          (long long)what->count);
-    return mpi_try(&join, error, name);
+    return tri__mpi_try(plugin, error, name);
 }

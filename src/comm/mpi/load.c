@@ -29,7 +29,8 @@ static void *open_plugin(tri_mpi_kind kind, const char **why) {
 int tri__mpi_has_ulfm(tri_mpi_kind kind) {
     const char *why;
     void *library = open_plugin(kind, &why);
-    return library && dlsym(library, "MPIX_Comm_shrink");
+    const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
+    return plugin && plugin->version == TRI_MPI_PLUGIN_VERSION && plugin->outlives;
 }
 
 tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {

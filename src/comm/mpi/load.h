@@ -11,8 +11,8 @@ tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_
 /* Each plug-in that loads, for users: "Open MPI 4.1.4 (libtrident_mpi.so), MPICH 4.0.2 (libtrident_mpi_mpich.so)"; ""
  * when none does. MPI is not started. */
 void tri__mpi_list(char *out, size_t size);
-/* Whether the MPI that the launcher's plug-in uses has ULFM (MPIX_Comm_shrink), so that ranks could outlive one that
- * dies; 0 when no plug-in loads. MPI is not started. */
+/* Whether the MPI that the launcher's plug-in was built with has ULFM, so that ranks can outlive one that dies if the
+ * job is started for that; 0 when no plug-in loads. MPI is not started. */
 int tri__mpi_has_ulfm(tri_mpi_kind kind);
 /* The argument of `srun --mpi` for ranks of this MPI, given what a plug-in was built with: "pmix" for Open MPI, "pmi2"
  * for MPICH. */

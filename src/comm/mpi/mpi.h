@@ -9,6 +9,23 @@
  * traffic between machines. Once per process. `how` with its defaults filled in. TRI_USAGE: no plug-in, or the launcher
  * does not match the MPI; TRI_RESOURCE: not enough shared memory, ours or MPI's. */
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world);
+/* Whether the ranks of this world outlive one that dies, so that tri__mpi_next can follow: MPI has ULFM, and the job
+ * was started for that. */
+int tri__mpi_outlives(const tri_world *world);
+
+/* For the next world: how many of `alive` ranks the best mesh uses, and its stages and replicas; 0: none can go on. */
+typedef struct tri_mpi_next {
+    int (*fit)(void *context, int alive, int32_t *stages, int32_t *replicas);
+    void *context;
+    int min_ranks; /* with fewer the run ends */
+} tri_mpi_next;
+/* After a rank's death made `old` (with outlives set) fail: closes it, waits until every rank of the job does the same
+ * or is dead, and makes the next world of those that are left. A rank that hangs is killed by those of its machine.
+ * *again 1: *world is the next one, and has the memory in which ranks of this machine kept their state. *again 0: the
+ * run ended without this rank, which the mesh had no place for (TRI_OK); too few are left (TRI_INTERNAL); a stop, or
+ * this rank's own failure. how: with its defaults filled in. */
+tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
+                         tri_world **world, int *again);
 /* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a
  * world without MPI. */
 tri_status tri__mpi_native(tri_world *world, const tri_collective *what);

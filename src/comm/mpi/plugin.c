@@ -4,6 +4,9 @@
 
 #include <limits.h>
 #include <mpi.h>
+#if defined OPEN_MPI
+#include <mpi-ext.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,6 +27,15 @@ enum {
     NAMES = MPI_MAX_LIBRARY_VERSION_STRING
 };
 
+/* ULFM. MPICH declares it too, but its ch4 device ends the job when a rank dies (tried: 5.0.2). */
+#if defined OMPI_HAVE_MPI_EXT_FTMPI && OMPI_HAVE_MPI_EXT_FTMPI
+#define ULFM 1
+enum { OTHERS_FAILED = MPIX_ERR_REVOKED };
+static const double REVOKED_SECONDS = 5; /* for requests to be interrupted */
+#else
+enum { OTHERS_FAILED = MPI_ERR_OTHER };
+#endif
+
 typedef enum what { NOTE, SEND, RECEIVE } what;
 
 /* A transfer or a note in flight. The pieces of a transfer are MPI messages with one tag, which MPI keeps in order. */
@@ -40,7 +52,10 @@ typedef struct item {
 typedef struct state {
     MPI_Comm notes, data, other; /* duplicates of the world: tags of different uses never match */
     int size, dropped, leaving;
-    MPI_Request leave;
+    int shrunk;                  /* 1: ranks have died */
+    int agreed;                  /* 1: on whether all ranks left in order */
+    int members;                 /* ranks of the world; those after them are spares */
+    MPI_Request leave, gather;   /* MPI_REQUEST_NULL: not in progress */
     char library[NAMES];
     item list;                   /* head of a ring; last, as it has a flexible array of requests */
 } state;
@@ -177,20 +192,155 @@ static void drop(void *of, double seconds) {
     s->dropped = 1;
 }
 
+/* An error is for us to handle, also one of the communicator that the others come from. */
+static int duplicate(state *s, MPI_Comm from) {
+    MPI_Comm *const comm[] = {&s->notes, &s->data, &s->other};
+    int error = MPI_Comm_set_errhandler(from, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 3 && !error; i++) {
+        error = MPI_Comm_dup(from, comm[i]);
+        if (!error) error = MPI_Comm_set_errhandler(*comm[i], MPI_ERRORS_RETURN);
+    }
+    return error;
+}
+
+/* ---- ULFM ---- */
+
+#ifdef ULFM
+
+static int tolerates(void) {
+    int there = 0, *value;
+    return MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &value, &there) == MPI_SUCCESS && there && *value;
+}
+
+static int outlives(void *of) {
+    (void)of;
+    return tolerates();
+}
+
+/* The lowest rank that is dead; -1: none is known here. The dead are acknowledged: receives from any rank go on. */
+static int first_dead(state *s) {
+    MPI_Group dead, all;
+    int n = 0, first = -1;
+    if (MPIX_Comm_failure_ack(s->notes) || MPIX_Comm_failure_get_acked(s->notes, &dead)) return -1;
+    MPI_Comm_group(s->notes, &all);
+    MPI_Group_size(dead, &n);
+    for (int i = 0; i < n; i++) {
+        int rank;
+        MPI_Group_translate_ranks(dead, 1, &i, all, &rank);
+        if (first < 0 || rank < first) first = rank;
+    }
+    MPI_Group_free(&all);
+    MPI_Group_free(&dead);
+    return first;
+}
+
+static int died(void *of, int error, int *rank) {
+    int class;
+    *rank = -1;
+    if (error == NO_MEMORY || MPI_Error_class(error, &class)) return 0;
+    if (class == MPIX_ERR_PROC_FAILED || class == MPIX_ERR_PROC_FAILED_PENDING) *rank = first_dead(of);
+    else if (class != MPIX_ERR_REVOKED) return 0;
+    return 1;
+}
+
+/* Whether it is only ranks outside the world that died. */
+static int spares_only(state *s, int error) {
+    int rank;
+    return died(s, error, &rank) && rank >= s->members;
+}
+
+/* Whether all living ranks say ok: the same answer for all of them, also if one exits as soon as it has it. */
+static int agree(MPI_Comm comm, int ok) {
+    MPIX_Comm_agree(comm, &ok); /* its error only says that ranks have died */
+    return ok;
+}
+
+/* The request of a revoked communicator, which completes, with or without an error. */
+static int finish(MPI_Request *request, double end) {
+    int done = *request == MPI_REQUEST_NULL;
+    while (!done && now() < end)
+        if (MPI_Test(request, &done, MPI_STATUS_IGNORE)) done = 1;
+    return done;
+}
+
+/* Everything in flight is over: memory that it used may be freed. The communicators stay: freeing them would be
+ * collective. */
+static int revoke(void *of) {
+    state *s = of;
+    const MPI_Comm comm[] = {s->notes, s->data, s->other};
+    double end = now() + REVOKED_SECONDS;
+    int done = 1;
+    for (int i = 0; i < 3; i++) MPIX_Comm_revoke(comm[i]);
+    for (item *it = s->list.next, *next; it != &s->list && done; it = next) {
+        next = it->next;
+        for (int i = 0; i < it->n; i++) done &= finish(it->request + i, end);
+        item_free(it);
+    }
+    done &= finish(&s->leave, end) & finish(&s->gather, end);
+    return done ? 0 : MPI_ERR_PENDING;
+}
+
+static int shrink(void *of, int *rank, int *size) {
+    state *s = of;
+    MPI_Comm from = s->other, next;
+    int error = revoke(s), whole = 0;
+    if (!s->agreed) agree(s->other, 0); /* those that leave in order learn it there */
+    while (!error && !whole) { /* again when another rank dies on the way */
+        error = MPIX_Comm_shrink(from, &next);
+        if (error) break;
+        int failed = duplicate(s, next);
+        if (failed) MPIX_Comm_revoke(next); /* others may wait in there */
+        whole = agree(next, !failed);
+        from = next;
+    }
+    if (error) return error;
+    s->dropped = s->leaving = s->agreed = 0, s->shrunk = 1;
+    error = MPI_Comm_rank(s->other, rank);
+    if (!error) error = MPI_Comm_size(s->other, &s->size);
+    *size = s->members = s->size;
+    return error;
+}
+
+static void limit(void *of, int members) { ((state *)of)->members = members; }
+
+#else
+
+static int tolerates(void) { return 0; }
+
+static int agree(MPI_Comm comm, int ok) {
+    (void)comm;
+    return ok;
+}
+
+static int spares_only(state *s, int error) {
+    (void)s, (void)error;
+    return 0;
+}
+
+#endif
+
+/* All ranks of a world that tolerates deaths agree once, when they leave it, whether all of them leave in order. */
 static int leave(void *of, int *done) {
     state *s = of;
     *done = 0;
     int error = reap(s);
     if (!error && !s->leaving) error = MPI_Ibarrier(s->other, &s->leave);
     if (!error) s->leaving = 1;
-    return error ? error : MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
+    if (!error) error = MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
+    if ((!error && !*done) || !tolerates()) return error;
+    if (error && spares_only(s, error)) error = 0;
+    s->agreed = 1;
+    *done = agree(s->other, !error);
+    return *done ? 0 : error ? error : OTHERS_FAILED;
 }
 
 /* After a failure without MPI_Finalize, which would wait for ranks that are gone. The exit of this process ends the
- * job. */
+ * job; with ULFM it would not, but MPI_Abort does. Where ranks have died, Open MPI 5.0's MPI_Finalize sometimes waits
+ * for them. */
 static void state_close(void *of, int failed) {
     state *s = of;
-    if (!failed) {
+    if (failed && tolerates()) MPI_Abort(MPI_COMM_WORLD, failed);
+    if (!failed && !s->shrunk) {
         MPI_Comm_free(&s->notes);
         MPI_Comm_free(&s->data);
         MPI_Comm_free(&s->other);
@@ -213,16 +363,13 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
     state *s = calloc(1, sizeof *s);
     if (!s) return NO_MEMORY;
     s->list.next = s->list.prev = &s->list;
-    MPI_Comm *const comm[] = {&s->notes, &s->data, &s->other};
-    for (int i = 0; i < 3 && !error; i++) {
-        error = MPI_Comm_dup(MPI_COMM_WORLD, comm[i]);
-        if (!error) error = MPI_Comm_set_errhandler(*comm[i], MPI_ERRORS_RETURN);
-    }
+    s->leave = s->gather = MPI_REQUEST_NULL;
+    if (!error) error = duplicate(s, MPI_COMM_WORLD);
     if (!error) error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!error) error = MPI_Comm_size(MPI_COMM_WORLD, &s->size);
     if (!error) error = MPI_Get_library_version(s->library, &n);
     s->library[strcspn(s->library, ",\n")] = 0;
-    *size = s->size;
+    *size = s->members = s->size;
     *library = s->library;
     *of = s;
     return error;
@@ -230,13 +377,13 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
 
 static int gather(void *of, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context) {
     const struct timespec pause = {.tv_nsec = 200 * 1000};
-    MPI_Request request;
-    int done = 0, error = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, ((state *)of)->other, &request);
-    if (!error) error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    state *s = of;
+    int done = 0, error = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, s->other, &s->gather);
+    if (!error) error = MPI_Test(&s->gather, &done, MPI_STATUS_IGNORE);
     while (!error && !done) {
         if (!go_on(context)) return -1;
         nanosleep(&pause, NULL);
-        error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        error = MPI_Test(&s->gather, &done, MPI_STATUS_IGNORE);
     }
     return error;
 }
@@ -287,8 +434,17 @@ const tri_mpi_plugin tri_mpi_plugin_table = {
                .drop = drop,
                .leave = leave,
                .close = state_close,
+#ifdef ULFM
+               .died = died,
+               .revoke = revoke,
+#endif
                .words = words},
     .open = state_open,
     .gather = gather,
     .native = native,
+#ifdef ULFM
+    .outlives = outlives,
+    .shrink = shrink,
+    .limit = limit,
+#endif
 };

@@ -4,7 +4,7 @@
 
 #include "comm/link/remote.h"
 
-enum { TRI_MPI_PLUGIN_VERSION = 2 };
+enum { TRI_MPI_PLUGIN_VERSION = 3 };
 #define TRI_MPI_PLUGIN_NAME "libtrident_mpi.so"
 
 typedef struct tri_mpi_plugin {
@@ -14,11 +14,18 @@ typedef struct tri_mpi_plugin {
     /* MPI_Init_thread(FUNNELED): once per process. library: a line that names the MPI, valid until the process ends. */
     int (*open)(void **state, int *rank, int *size, const char **library);
     /* Gathers from all ranks: all[size][bytes] in rank order. Waits for them while go_on(context) is not 0; then -1,
-     * and only close may follow. */
+     * and only close or shrink may follow, both before mine and all are freed. */
     int (*gather)(void *state, const void *mine, void *all, int bytes, int (*go_on)(void *context), void *context);
     /* MPI's own blocking collective over all ranks, f32 sums, for comparison: name as "all_reduce"; count as in
      * tri_collective. -1: unknown name. */
     int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);
+    /* NULL: this MPI has no ULFM. Whether ranks of this job outlive one that dies: it was started for that. */
+    int (*outlives)(void *state);
+    /* NULL with outlives. After drop: interrupts the ranks that still communicate, waits until every rank of the job
+     * calls this or is dead, and goes on with those that are left, in the same order. No request is in flight then. */
+    int (*shrink)(void *state, int *rank, int *size);
+    /* NULL with outlives. After shrink: the world is of the first `members` ranks; the others only leave with them. */
+    void (*limit)(void *state, int members);
 } tri_mpi_plugin;
 
 #endif

@@ -44,6 +44,7 @@ typedef struct tri_rank_line {
     tri_call_board calls;                  /* the file calls that its threads are in */
     _Alignas(128) _Atomic uint64_t kept_at, kept_bytes; /* kept state (kept.h): offset in the segment, size; 0: none */
     _Atomic int64_t kept[2]; /* steps of the two copies in it, plus 1; 0: none, or being written */
+    _Atomic uint64_t held_at;              /* the first area that it holds for a rank of another machine; 0: none */
 } tri_rank_line;
 
 /* What a rank is doing, for messages about a rank that hangs or died. */
@@ -80,6 +81,7 @@ typedef struct tri_control {
     _Atomic uint32_t joined;                 /* ranks that joined so far */
     _Atomic uint32_t left;                   /* ranks that closed their world */
     int32_t n, world;                        /* ranks of this machine; of the world */
+    int32_t generation;                      /* worlds that the run had before this one */
     int32_t stages, replicas;                /* of a regrouped world's mesh; 0: as the settings say */
     double progress_timeout, io_timeout;     /* seconds */
     _Alignas(128) _Atomic uint32_t asleep;   /* number of lines with asleep 1 */

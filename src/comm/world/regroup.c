@@ -12,7 +12,7 @@ enum { MAGIC = 0x54524752, DESCRIPTORS = 2, LOOK_MS = 50 /* between looks at the
 /* What a socket carries; descriptors are counted, their numbers are the receiver's. */
 typedef struct words {
     uint32_t magic;
-    int32_t kind, generation, local, n, descriptors;
+    int32_t kind, local, n, descriptors;
 } words;
 
 typedef union room {
@@ -27,7 +27,7 @@ tri_status tri__regroup_open(int end[2]) {
 
 int tri__regroup_say(int socket, const tri_regroup_message *message) {
     int fd[DESCRIPTORS] = {message->next, message->before}, n = message->next < 0 ? 0 : message->before < 0 ? 1 : 2;
-    words text = {MAGIC, message->kind, message->generation, message->local, message->n, n};
+    words text = {MAGIC, message->kind, message->local, message->n, n};
     struct iovec part = {.iov_base = &text, .iov_len = sizeof text};
     struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
     room control = {0};
@@ -67,7 +67,7 @@ int tri__regroup_hear(int socket, tri_regroup_message *message) {
     if (got > 0) n = take_descriptors(&packet, fd);
     int wanted = text.kind == TRI_REGROUP_WORLD;
     if (got == (ssize_t)sizeof text && text.magic == MAGIC && n == text.descriptors && (n > 0) == wanted) {
-        *message = (tri_regroup_message){text.magic, text.kind, text.generation, text.local, text.n, fd[0], fd[1]};
+        *message = (tri_regroup_message){text.magic, text.kind, text.local, text.n, fd[0], fd[1]};
         return 1;
     }
     for (int i = 0; i < n; i++) close(fd[i]);
@@ -118,8 +118,7 @@ static tri_status enter(const tri_regroup_message *message, double seconds, cons
         return status;
     }
     (*world)->owns_segment = 1;
-    (*world)->generation = message->generation;
-    (*world)->before = before;
+    (*world)->before[0] = before;
     status = tri__world_meet(*world, seconds, stop);
     if (status == TRI_OK) return TRI_OK;
     *other = (*world)->failed == status;

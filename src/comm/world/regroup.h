@@ -18,7 +18,6 @@ typedef enum tri_regroup_kind {
 typedef struct tri_regroup_message {
     uint32_t magic;            /* set by tri__regroup_say */
     int32_t kind;              /* tri_regroup_kind */
-    int32_t generation;        /* worlds before the one that it is about */
     int32_t local, n;          /* of WORLD: the receiver's place; ranks */
     int next, before;          /* descriptors that travel with WORLD; -1: none */
 } tri_regroup_message;

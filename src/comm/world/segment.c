@@ -143,6 +143,9 @@ tri_status tri__segment_create(const tri_segment_spec *spec, tri_segment *segmen
     TRI_TRY(map(fd, &header, segment));
     tri__control_init(segment->control, spec->n, spec->world_rank, spec->world, spec->progress_timeout,
                       spec->io_timeout > 0 ? spec->io_timeout : IO_SECONDS);
+    segment->control->generation = spec->generation;
+    segment->control->stages = spec->stages, segment->control->replicas = spec->replicas;
+    atomic_store(&segment->control->committed, spec->committed);
     memcpy((void *)segment->header, (void *)&header, sizeof header);
     return TRI_OK;
 }

@@ -51,6 +51,9 @@ typedef struct tri_segment_spec {
     size_t heap_bytes; /* per rank: address space, not yet memory; rounded up to whole pages; 0: the machine's memory */
     double progress_timeout, io_timeout; /* seconds; an io_timeout of 0: 600 */
     int flat;               /* threads: no file */
+    /* Of a world that follows others (regroup.h): how many, its mesh, and the last commit, as in tri_control. */
+    int generation, stages, replicas;
+    int64_t committed;
 } tri_segment_spec;
 
 /* Bytes of address space that a segment takes; SIZE_MAX on overflow. */

@@ -111,6 +111,7 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     world->local = local;
     world->rank = segment->control->rank_of[local];
     world->size = segment->control->world;
+    world->generation = segment->control->generation;
     world->remote = remote;
     world->remote_state = remote_state;
     char *heap = tri__segment_heap(segment, local);
@@ -129,6 +130,10 @@ tri_status tri__world_open(const tri_segment *segment, int local, const tri_node
     return TRI_OK;
 }
 
+void tri__world_forget(tri_world *world) {
+    for (int i = 0; i < 2; i++) tri__segment_close(&world->before[i]);
+}
+
 tri_status tri__world_leave(tri_world *world) {
     if (!world->segment.base) return TRI_OK; /* closed already, and kept for tri_ranks_run */
     tri_control *control = world->segment.control;
@@ -144,7 +149,7 @@ tri_status tri__world_leave(tri_world *world) {
     tri__helper_close(world->helper);
     release(world);
     if (world->owns_segment) tri__segment_close(&world->segment);
-    tri__segment_close(&world->before);
+    tri__world_forget(world);
     *world = (tri_world){.kept = kept, .failed = world->failed};
     if (!kept) free(world);
     return status;

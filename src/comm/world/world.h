@@ -33,6 +33,7 @@ struct tri_world {
     const struct tri_remote *remote; /* carries traffic between machines; NULL: the launcher cannot span machines */
     void *remote_state;
     struct tri_link *link;           /* this rank's use of remote; NULL: none */
+    int outlives;            /* 1: after a failure that a rank's death caused, remote is the next world's */
     struct tri_watcher *watcher;     /* thread that watches local peers if no supervisor does; NULL */
     struct tri_helper *helper;       /* thread that does tasks of collectives (comm/shm/helper.h); NULL */
     int threads;                     /* threads that do such tasks in a wait; 0: 1 */
@@ -43,8 +44,10 @@ struct tri_world {
     int regroups;            /* 1: all ranks agreed to leave it in order, and to go on in the next */
     double since;            /* tri__clock() when the world before failed or was left; 0: there was none */
     int generation;          /* worlds that the run had before this one (regroup.h) */
-    tri_segment before;      /* of a regrouped world: memory of an earlier one, whose ranks kept the state that the run
-                                goes on with (kept.h); base NULL: none. Closed with the world, or before */
+    /* Of a regrouped world: memory of earlier ones in which ranks kept their state (kept.h), the newest first; base
+     * NULL: none. Only ranks that joined by MPI may have two: which of them is complete on all machines is found out by
+     * collect.h. Closed with the world, or before */
+    tri_segment before[2];
 };
 
 /* The arrays and the group itself are allocated separately; tri_world_close calls transport->close and frees them. */
@@ -68,6 +71,8 @@ tri_status tri__ranks_resolve(const tri_ranks *how, tri_ranks *out);
  * caller keeps ownership of the segment unless owns_segment is set afterwards. */
 tri_status tri__world_open(const tri_segment *segment, int local, const tri_nodes *nodes,
                            const struct tri_remote *remote, void *remote_state, tri_world **out);
+/* Closes the memory of earlier worlds. */
+void tri__world_forget(tri_world *world);
 /* tri_world_close that returns the failure, if another rank reported one before all had left; for MPI's ranks. */
 tri_status tri__world_leave(tri_world *world);
 /* Memory of an operation in flight, for a tri_message or the offsets of all members' shards (size + 1 int64_t), not
