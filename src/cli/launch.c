@@ -364,7 +364,8 @@ static tri_status regroup_mpi(tri_cli *cli, const tri_settings *settings, const 
     const tri_mpi_next next = {tri__elastic_fit, (void *)settings, (int)settings->min_ranks};
     TRI_TRY(tri__ranks_resolve(&asked, &how));
     if (status == TRI_OK && tri__link_leave(old) == TRI_OK) return tri__launch_leave(cli, launch, old, status);
-    int failed = tri__control_failure(old->segment.control, &failure), crash = failed && tri__is_crash(failure.code, 0);
+    int failed = tri__control_failure(old->segment.control, &failure);
+    int crash = failed && tri__is_crash(failure.code, 0) && tri__mpi_can_end(old, &failure);
     if (!crash) old->outlives = 0;
     if (!crash || failure.rank == old->rank) return tri__launch_leave(cli, launch, old, status);
     tri__words_keep(&words);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "launch/supervisor.h"
 #include "report/sinks.h"
 #include "train/run.h"
 
@@ -127,7 +128,11 @@ static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
 }
 
 int tri__goes_on(const tri_settings *settings, const tri_world *world) {
-    return settings->elastic && world && (world->failed != TRI_OK || world->regroups);
+    tri_failure failure;
+    if (!settings->elastic || !world || (world->failed == TRI_OK && !world->regroups)) return 0;
+    if (!world->watcher) return 1; /* the supervisor decides */
+    return world->outlives && tri__control_failure(world->segment.control, &failure) &&
+           tri__is_crash(failure.code, 0) && failure.rank != world->rank;
 }
 
 /* Ranks other than the first write only their profile and trace. */

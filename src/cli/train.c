@@ -144,7 +144,7 @@ static tri_status train_on(tri_cli *cli, tri_settings *asked, int64_t threads, c
         again = 0;
         status = tri__train_with_sinks(cli, &settings, *world, outcome);
         *speaks = !*world || tri_world_rank(*world) == 0;
-        if (!tri__goes_on(asked, *world) && !(*world && (*world)->outlives && status == TRI_OK)) continue;
+        if (!tri__goes_on(asked, *world) && !(*world && (*world)->outlives)) continue;
         double since = failed_at(*world);
         status = tri__launch_regroup(cli, asked, launch, status, world, &again);
         if (again) {

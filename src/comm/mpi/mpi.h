@@ -13,6 +13,10 @@ tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_wor
  * was started for that. */
 int tri__mpi_outlives(const tri_world *world);
 
+/* Whether the rank that a failure names is dead, ends by itself, or hangs beside others of its machine, which kill it:
+ * the others could not go on before it has ended. */
+int tri__mpi_can_end(const tri_world *world, const tri_failure *failure);
+
 /* For the next world: how many of `alive` ranks the best mesh uses, and its stages and replicas; 0: none can go on. */
 typedef struct tri_mpi_next {
     int (*fit)(void *context, int alive, int32_t *stages, int32_t *replicas);
@@ -23,7 +27,8 @@ typedef struct tri_mpi_next {
  * or is dead, and makes the next world of those that are left. A rank that hangs is killed by those of its machine.
  * *again 1: *world is the next one, and has the memory in which ranks of this machine kept their state. *again 0: the
  * run ended without this rank, which the mesh had no place for (TRI_OK); too few are left (TRI_INTERNAL); a stop, or
- * this rank's own failure. how: with its defaults filled in. */
+ * this rank's own failure; or a rank neither leaves nor dies, because it hangs and is alone on its machine, or that
+ * cannot be reached: then the job is ended. how: with its defaults filled in. */
 tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
                          tri_world **world, int *again);
 /* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a

@@ -11,11 +11,20 @@
 #include <sys/types.h>
 
 enum { ATTEMPTS = 8 };
+static const double LEAVE_SECONDS = 5; /* at least, for the ranks that live to leave their world */
 static const double SPARE_LOOK = 0.005; /* seconds between looks of a spare */
 
 int tri__mpi_outlives(const tri_world *world) {
     const tri_mpi_plugin *plugin = tri__mpi_plugin_of(world);
     return plugin && plugin->outlives && plugin->outlives(world->remote_state);
+}
+
+int tri__mpi_can_end(const tri_world *world, const tri_failure *failure) {
+    const int *node = world->nodes.node_of;
+    if (failure->code != TRI_DISAGREE || failure->rank < 0) return 1;
+    for (int r = 0; r < world->size; r++)
+        if (r != failure->rank && node[r] == node[failure->rank]) return 1;
+    return 0;
 }
 
 /* What a rank takes along from one world to the next. */
@@ -27,6 +36,8 @@ typedef struct survivor {
     int64_t committed;
     tri_segment kept[2];       /* memory of earlier worlds in which ranks kept state, the newest first */
     tri_failure failure;
+    double seconds;            /* for all ranks to leave the old world, or to die */
+    int over;                  /* not 0: MPI cannot go on */
 } survivor;
 
 /* ---- out of the old world ---- */
@@ -52,9 +63,17 @@ static int has_kept(const tri_segment *segment) {
     return 0;
 }
 
+/* Before the ranks of that machine have ended it, if they can: otherwise the job ends. */
+static void tell_hung(const tri_world *world, const tri_failure *failure, const tri_log *log) {
+    int speaks = world->rank == (failure->rank == 0);
+    if (speaks && failure->code == TRI_DISAGREE && failure->rank >= 0 &&
+        world->nodes.node_of[failure->rank] != world->nodes.node_of[world->rank])
+        tri__say(log, TRI_LOG_WARN, "rank %d %s", failure->rank, failure->text);
+}
+
 /* Takes over what outlives the world, and closes it. At most two segments have state: a world's ranks keep theirs only
  * after they have chosen where theirs comes from, and let go of the rest. */
-static survivor leave(tri_world *old, const tri_launch *launch) {
+static survivor leave(tri_world *old, const tri_ranks *how, const tri_launch *launch) {
     survivor s = {.join = {.plugin = tri__mpi_plugin_of(old), .stop = launch->stop, .state = old->remote_state,
                            .outlives = 1},
                   .log = &launch->log,
@@ -62,9 +81,13 @@ static survivor leave(tri_world *old, const tri_launch *launch) {
                   .ranks = old->size,
                   .generation = old->generation,
                   .committed = atomic_load(&old->segment.control->committed),
-                  .failure.rank = -1};
+                  .failure.rank = -1,
+                  .seconds = LEAVE_SECONDS + 2 * how->progress_timeout};
     tri_segment all[3] = {old->segment, old->before[0], old->before[1]};
-    if (tri__control_failure(old->segment.control, &s.failure)) end_hung(old, &s.failure);
+    if (tri__control_failure(old->segment.control, &s.failure)) {
+        end_hung(old, &s.failure);
+        tell_hung(old, &s.failure, s.log);
+    }
     old->owns_segment = 0;
     old->before[0] = old->before[1] = (tri_segment){.fd = -1};
     tri_world_close(old);
@@ -106,9 +129,9 @@ static void tell(const survivor *s) {
 static tri_status regather(survivor *s, const tri_mpi_next *next) {
     tri_joining *join = &s->join;
     tri_card *mine = &join->mine;
-    int error = join->plugin->shrink(join->state, &join->rank, &join->size);
+    s->over = join->plugin->shrink(join->state, s->seconds, &join->rank, &join->size);
     tri__joining_free(join); /* not in use any more */
-    TRI_TRY(tri__mpi_try(join->plugin, error, "go on without the ranks that died"));
+    TRI_TRY(tri__mpi_try(join->plugin, s->over, "go on without the ranks that died"));
     *mine = (tri_card){.was = s->was, .generation = s->generation + 1, .committed = s->committed};
     mine->ranks = next->fit(next->context, join->size, &mine->stages, &mine->replicas);
     if (mine->ranks > join->size || mine->ranks < next->min_ranks) mine->ranks = 0;
@@ -161,14 +184,14 @@ static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *l
 
 tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
                          tri_world **world, int *again) {
-    survivor s = leave(old, launch);
+    survivor s = leave(old, how, launch);
     tri_status status = TRI_OK;
     int ended = 0;
     *world = NULL, *again = 0;
     for (int failed = 0; !*again && !ended && failed < ATTEMPTS;) {
         status = tri__stop_check(launch->stop, "the ranks regrouped");
         if (status == TRI_OK) status = attempt(&s, how, launch, next, world, again, &ended);
-        if (status == TRI_STOPPED) break;
+        if (status == TRI_STOPPED || s.over) break;
         failed = status == TRI_OK ? 0 : failed + 1; /* another rank died on the way, or this one cannot join */
     }
     if (*again) {
@@ -176,7 +199,7 @@ tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch 
             (*world)->before[i] = s.kept[i];
             s.kept[i] = (tri_segment){.fd = -1};
         }
-    } else if (status == TRI_OK) s.join.plugin->remote.close(s.join.state, 0);
+    } else if (status == TRI_OK || s.over) s.join.plugin->remote.close(s.join.state, (int)status);
     forget(&s);
     return status;
 }

@@ -7,6 +7,7 @@
 #if defined OPEN_MPI
 #include <mpi-ext.h>
 #endif
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,7 +54,8 @@ typedef struct state {
     MPI_Comm notes, data, other; /* duplicates of the world: tags of different uses never match */
     int size, dropped, leaving;
     int shrunk;                  /* 1: ranks have died */
-    int agreed;                  /* 1: on whether all ranks left in order */
+    MPI_Request agree;           /* on whether all ranks leave in order, */
+    int agreeing, flag, why;     /* ... 1: it has begun; what this rank says, then the answer; why it says no */
     int members;                 /* ranks of the world; those after them are spares */
     MPI_Request leave, gather;   /* MPI_REQUEST_NULL: not in progress */
     char library[NAMES];
@@ -255,6 +257,16 @@ static int agree(MPI_Comm comm, int ok) {
     return ok;
 }
 
+/* The same, once in each world, when a rank leaves it: s->flag has the answer when this returns 1. */
+static int agree_once(state *s, int ok) {
+    int done = 0;
+    if (!s->agreeing) {
+        s->flag = ok, s->agreeing = 1;
+        MPIX_Comm_iagree(s->other, &s->flag, &s->agree);
+    }
+    return MPI_Test(&s->agree, &done, MPI_STATUS_IGNORE) || done;
+}
+
 /* The request of a revoked communicator, which completes, with or without an error. */
 static int finish(MPI_Request *request, double end) {
     int done = *request == MPI_REQUEST_NULL;
@@ -280,11 +292,16 @@ static int revoke(void *of) {
     return done ? 0 : MPI_ERR_PENDING;
 }
 
-static int shrink(void *of, int *rank, int *size) {
+static int shrink(void *of, double seconds, int *rank, int *size) {
+    const struct timespec pause = {.tv_nsec = 50 * 1000};
     state *s = of;
     MPI_Comm from = s->other, next;
     int error = revoke(s), whole = 0;
-    if (!s->agreed) agree(s->other, 0); /* those that leave in order learn it there */
+    double end = now() + seconds;
+    while (!error && !agree_once(s, 0)) { /* those that leave in order learn there that not all do */
+        if (now() > end) error = MPI_ERR_PENDING;
+        nanosleep(&pause, NULL);
+    }
     while (!error && !whole) { /* again when another rank dies on the way */
         error = MPIX_Comm_shrink(from, &next);
         if (error) break;
@@ -294,7 +311,7 @@ static int shrink(void *of, int *rank, int *size) {
         from = next;
     }
     if (error) return error;
-    s->dropped = s->leaving = s->agreed = 0, s->shrunk = 1;
+    s->dropped = s->leaving = s->agreeing = 0, s->shrunk = 1;
     error = MPI_Comm_rank(s->other, rank);
     if (!error) error = MPI_Comm_size(s->other, &s->size);
     *size = s->members = s->size;
@@ -307,9 +324,9 @@ static void limit(void *of, int members) { ((state *)of)->members = members; }
 
 static int tolerates(void) { return 0; }
 
-static int agree(MPI_Comm comm, int ok) {
-    (void)comm;
-    return ok;
+static int agree_once(state *s, int ok) {
+    (void)s, (void)ok;
+    return 1;
 }
 
 static int spares_only(state *s, int error) {
@@ -319,27 +336,40 @@ static int spares_only(state *s, int error) {
 
 #endif
 
-/* All ranks of a world that tolerates deaths agree once, when they leave it, whether all of them leave in order. */
+/* Where ranks outlive others, all of them agree on it: after a barrier, or as soon as that fails. */
 static int leave(void *of, int *done) {
     state *s = of;
     *done = 0;
-    int error = reap(s);
-    if (!error && !s->leaving) error = MPI_Ibarrier(s->other, &s->leave);
-    if (!error) s->leaving = 1;
-    if (!error) error = MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
-    if ((!error && !*done) || !tolerates()) return error;
-    if (error && spares_only(s, error)) error = 0;
-    s->agreed = 1;
-    *done = agree(s->other, !error);
-    return *done ? 0 : error ? error : OTHERS_FAILED;
+    if (!s->agreeing) {
+        int error = reap(s);
+        if (!error && !s->leaving) error = MPI_Ibarrier(s->other, &s->leave);
+        if (!error) s->leaving = 1;
+        if (!error) error = MPI_Test(&s->leave, done, MPI_STATUS_IGNORE);
+        if ((!error && !*done) || !tolerates()) return error;
+        s->why = error && !spares_only(s, error) ? error : 0;
+    }
+    *done = 0;
+    if (!agree_once(s, !s->why)) return 0;
+    *done = s->flag;
+    return *done ? 0 : s->why ? s->why : OTHERS_FAILED;
+}
+
+/* With ULFM the exit of a process does not end the others. By then it has said why. */
+static int exit_code;
+
+static void end_job(void) {
+    fflush(NULL);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
 /* After a failure without MPI_Finalize, which would wait for ranks that are gone. The exit of this process ends the
- * job; with ULFM it would not, but MPI_Abort does. Where ranks have died, Open MPI 5.0's MPI_Finalize sometimes waits
- * for them. */
+ * job. Where ranks have died, Open MPI 5.0's MPI_Finalize sometimes waits for them. */
 static void state_close(void *of, int failed) {
     state *s = of;
-    if (failed && tolerates()) MPI_Abort(MPI_COMM_WORLD, failed);
+    if (failed && tolerates() && !exit_code) {
+        exit_code = failed;
+        atexit(end_job);
+    }
     if (!failed && !s->shrunk) {
         MPI_Comm_free(&s->notes);
         MPI_Comm_free(&s->data);
@@ -363,7 +393,7 @@ static int state_open(void **of, int *rank, int *size, const char **library) {
     state *s = calloc(1, sizeof *s);
     if (!s) return NO_MEMORY;
     s->list.next = s->list.prev = &s->list;
-    s->leave = s->gather = MPI_REQUEST_NULL;
+    s->leave = s->gather = s->agree = MPI_REQUEST_NULL;
     if (!error) error = duplicate(s, MPI_COMM_WORLD);
     if (!error) error = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!error) error = MPI_Comm_size(MPI_COMM_WORLD, &s->size);

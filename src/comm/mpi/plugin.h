@@ -21,9 +21,10 @@ typedef struct tri_mpi_plugin {
     int (*native)(void *state, const char *name, const void *in, void *out, int64_t count, int root);
     /* NULL: this MPI has no ULFM. Whether ranks of this job outlive one that dies: it was started for that. */
     int (*outlives)(void *state);
-    /* NULL with outlives. After drop: interrupts the ranks that still communicate, waits until every rank of the job
-     * calls this or is dead, and goes on with those that are left, in the same order. No request is in flight then. */
-    int (*shrink)(void *state, int *rank, int *size);
+    /* NULL with outlives. Interrupts the ranks that still communicate, waits until every rank of the job calls this or
+     * is dead, at most `seconds`, and goes on with those that are left, in the same order. No request is in flight
+     * then. After an error only close may follow. */
+    int (*shrink)(void *state, double seconds, int *rank, int *size);
     /* NULL with outlives. After shrink: the world is of the first `members` ranks; the others only leave with them. */
     void (*limit)(void *state, int members);
 } tri_mpi_plugin;
