@@ -1,5 +1,5 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | test-pages | soak | demo | parity | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1] | examples
+#   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1] | examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
@@ -66,7 +66,7 @@ EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
 .PHONY: test-pages
-.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak parity bench lint asan tsan check-tsan fuzz \
+.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan fuzz \
   fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -190,6 +190,10 @@ bench: all $(BENCHES)
 	@.venv/bin/python bench/step.py $(BUILD)
 	@.venv/bin/python bench/ddp.py $(BUILD)
 # Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
+# Ranks of an MPI job that go on without the dead, with an Open MPI that has ULFM (tools/ulfm installs one).
+ulfm: all
+	@tools/ulfm $(BUILD)/ulfm
+	@tests/run $(BUILD) cli_ulfm.sh
 parity:
 	@tools/venv
 	@$(MAKE) --no-print-directory all $(TESTS)

@@ -135,6 +135,9 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts, int ser
     if (tri__json_get(facts, "kept_bytes"))
         fprintf(cli->out, "\nkept state  %s on all ranks together, in shared memory, for --replicate-state\n",
                 tri__text_bytes((double)whole(facts, "kept_bytes"), count[0]));
+    if (whole(facts, "kept_sent"))
+        fprintf(cli->out, "            %s of it is sent to other machines in each step\n",
+                tri__text_bytes((double)whole(facts, "kept_sent"), count[0]));
     if (!check || !tri__json_is_true(tri__json_get(facts, "checked"))) return TRI_OK;
     fputs("\nchecked: operands fit their operations; nothing is read before it is written or after its memory was\n"
           "reused; no output overlaps another operand; all slots are inside their class's allocation\n",

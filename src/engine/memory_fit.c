@@ -36,17 +36,27 @@ int64_t tri__room_most(const tri_programs *all, tri_room_shares by) {
     return most;
 }
 
-int64_t tri__kept_bytes(const tri_engine *engine) {
+/* Bytes of weights and optimizer state, each element once. */
+static int64_t kept_once(const tri_engine *engine) {
     const tri_planned *p = &engine->plan.train;
     int64_t elements = engine->model.n_elements, trained = tri__model_trained(&engine->model);
     for (int i = 0; i < p->n_states; i++)
         if (!p->state[i].each.n) elements += trained * (p->state[i].scope == TRI_STATE_SHARED ? 1 : p->state[i].copies);
-    return 2 * elements * (int64_t)sizeof(float);
+    return elements * (int64_t)sizeof(float);
+}
+
+/* Each rank's area has a copy on another machine, where there is one. */
+int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world) {
+    return world > settings->nproc_per_node ? kept_once(engine) : 0;
+}
+
+int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world) {
+    return 2 * (kept_once(engine) + tri__kept_sent(settings, engine, world));
 }
 
 /* On the machine that keeps most: each rank keeps as much as any other, or less. */
 static int64_t kept_here(const tri_settings *settings, const tri_engine *engine, int world, int here) {
-    return settings->replicate_state ? tri__kept_bytes(engine) / world * here : 0;
+    return settings->replicate_state ? tri__kept_bytes(settings, engine, world) / world * here : 0;
 }
 
 typedef struct layout {

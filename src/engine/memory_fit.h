@@ -14,8 +14,10 @@ typedef struct tri_room_shares {
 /* Bytes needed of the memory that needs most. */
 int64_t tri__room_most(const tri_programs *all, tri_room_shares by);
 /* Bytes of state that all ranks together keep in shared memory with --replicate-state: two copies of weights and
- * optimizer state. Not of the texts beside them. */
-int64_t tri__kept_bytes(const tri_engine *engine);
+ * optimizer state, and where there are several machines two more. Not of the texts beside them. `sent`: bytes that
+ * they send to other machines for that, in each step. */
+int64_t tri__kept_bytes(const tri_settings *settings, const tri_engine *engine, int world);
+int64_t tri__kept_sent(const tri_settings *settings, const tri_engine *engine, int world);
 /* Compares what `here` ranks of a machine need together (on the machine that needs most) with the limit, or else with
  * this machine's free memory. TRI_RESOURCE with the figures and the first that fits of: more sharding, then full
  * recomputation, then the optimizer's state in offload memory; of a prediction: sharded weights, then weights in

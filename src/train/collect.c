@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- which world, and which step ---- */
 
@@ -115,15 +116,24 @@ static tri_status send(collecting *c, int r, int to) {
     return tri_send(all, area + c->extent[r].data_at[c->copy], (int64_t)c->extent[r].data, TRI_U8, to, 0);
 }
 
+/* From another rank, or a copy of this one's: another of this machine was outside that world, and has not its memory. */
 static tri_status receive(collecting *c, int r, int64_t *at) {
     tri_group *all = tri_group_world(c->world);
     const part *p = &c->part[r];
-    void *area;
-    TRI_TRY(tri_heap_alloc(c->world, (size_t)(p->begin + p->data), &area));
-    TRI_TRY(tri_recv(all, area, p->begin, TRI_U8, (int)-p->from, 0));
-    TRI_TRY(tri_recv(all, (char *)area + p->begin, p->data, TRI_U8, (int)-p->from, 0));
+    int from = (int)-p->from;
+    char *area, *here = (char *)c->areas[r].base;
+    void *memory;
+    TRI_TRY(tri_heap_alloc(c->world, (size_t)(p->begin + p->data), &memory));
+    area = memory;
+    if (from == c->world->rank) {
+        memcpy(area, here, (size_t)p->begin);
+        memcpy(area + p->begin, here + c->extent[r].data_at[c->copy], (size_t)p->data);
+    } else {
+        TRI_TRY(tri_recv(all, area, p->begin, TRI_U8, from, 0));
+        TRI_TRY(tri_recv(all, area + p->begin, p->data, TRI_U8, from, 0));
+    }
     tri__memory_pack(area, &(tri_memory_extent){.begin = (size_t)p->begin, .data = (size_t)p->data});
-    *at = (char *)area - c->world->segment.base;
+    *at = area - c->world->segment.base;
     return TRI_OK;
 }
 
@@ -136,7 +146,7 @@ static tri_status bring(collecting *c) {
             int from = (int)-c->part[r].from, to = first_rank(world, node);
             if (!*at) continue;
             *at = 0;
-            if (world->rank == from) TRI_TRY(send(c, r, to));
+            if (world->rank == from && from != to) TRI_TRY(send(c, r, to));
             if (world->rank == to) TRI_TRY(receive(c, r, at));
         }
     TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, c->at, (int64_t)world->nodes.n * c->n, TRI_I64, TRI_MAX));

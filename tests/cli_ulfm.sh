@@ -1,0 +1,141 @@
+# cli_ulfm.sh - ranks of an MPI job with ULFM go on without the dead: on one machine, and on several, which are pid
+# namespaces of this one; a whole machine may die. Needs an Open MPI of 5.0 or newer, which `make ulfm`
+# installs, or in PATH, and root for the namespaces; skipped, with the reason, without it.
+# timeout: 240
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/cli_lib.sh"
+root=$(dirname "$here")
+skip() {
+    echo "$*"
+    exit 77
+}
+bin=$TRI_BUILD/ulfm/bin
+[ -e "$bin/mpirun" ] || bin=$(dirname "$(command -v ompi_info || echo none)")
+"$bin/ompi_info" 2>/dev/null | grep -q 'FT MPI support: yes' || skip "there is no Open MPI with ULFM here: make ulfm"
+[ -n "${TRI_SANITIZED:-}" ] && skip "under a sanitizer; test_partner has the same over threads"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+make_all
+
+# The plug-in of that MPI beside a copy of the program.
+mkdir -p there
+cp "$TRI_BUILD/trident" there/
+"$bin/mpicc" -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/src" -fPIC -fvisibility=hidden -O2 -shared \
+    -o there/libtrident_mpi.so "$root/src/comm/mpi/plugin.c" >"$out" 2>"$err"
+expect "the plug-in builds with that MPI" test -e there/libtrident_mpi.so
+trident=$work/there/trident
+common=(train --config config.json --data-path data --global-batch-size 8 --epochs 6 --threads 1 --no-report)
+kept=(--elastic --replicate-state)
+job=("$bin/mpirun" --with-ft ulfm --oversubscribe --bind-to none --mca btl tcp,self --mca btl_tcp_if_include lo)
+
+# Machines: rank r of a job with EACH ranks a machine is in namespace r / EACH.
+inits=()
+cleanup() {
+    [ ${#inits[@]} = 0 ] || kill -KILL "${inits[@]}" 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+cat >enter <<END
+#!/bin/bash
+exec nsenter -p -t "\$(cat "$work/init.\$((OMPI_COMM_WORLD_RANK / EACH))")" "\$@"
+END
+chmod +x enter
+for m in 0 1 2; do
+    unshare -p --fork sleep 600 2>/dev/null &
+    for i in $(seq 100); do
+        pgrep -P $! >"init.$m" && break
+        sleep 0.01
+    done
+    [ -s "init.$m" ] || skip "process namespaces are not allowed here"
+    inits+=("$(cat "init.$m")")
+done
+
+# process_of FOLDER RANK: the process of a rank, by what mpirun told it.
+process_of() {
+    for p in $(pgrep -f "^$trident train.*--output-dir $1( |\$)"); do
+        tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2" && echo "$p"
+    done
+}
+# hurt SIGNAL FOLDER STEP RANKS N OPTIONS...: a job of N ranks, of which RANKS get SIGNAL after STEP; those in $later once
+# the others have gone on.
+hurt() {
+    local signal=$1 folder=$2 step=$3 ranks=$4 n=$5 victims=()
+    shift 5
+    last_command="mpirun -np $n trident ${common[*]} --output-dir $folder $*, SIG$signal to ranks $ranks after step $step"
+    timeout -k 2 60 "${job[@]}" -np "$n" ${EACH:+"$work/enter"} "$trident" "${common[@]}" --output-dir "$folder" "$@" \
+        >"$out" 2>"$err" &
+    local run=$!
+    until [ "$(steps_of "$folder")" -ge "$step" ] || ! kill -0 $run 2>/dev/null; do sleep 0.005; done
+    for r in $ranks; do victims+=($(process_of "$folder" "$r")); done
+    [ ${#victims[@]} = 0 ] || kill -"$signal" "${victims[@]}"
+    if [ -n "${later:-}" ]; then
+        until [ "$(regroups "$folder")" -ge 1 ] || ! kill -0 $run 2>/dev/null; do sleep 0.005; done
+        kill -"$signal" $(process_of "$folder" "$later")
+    fi
+    wait $run
+    code=$?
+}
+# whole FOLDER: each step and epoch once, with the losses of the run that was not hurt
+whole() {
+    expect_code 0
+    expect "$1: each step once" test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = \
+        "$(seq 72)"
+    expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = 6
+    expect "$1: went on" test "$(regroups "$1")" -ge 1
+    losses_near "$1" calm 2e-6 "$1"
+}
+
+run "${common[@]}" --output-dir calm --nproc-per-node 2
+expect_code 0
+
+# ---- One machine ----
+hurt KILL one 9 1 3 "${kept[@]}"
+whole one
+expect_text "$err" "elastic    by ULFM the ranks that are left go on without the dead, at the step that was interrupted" \
+    "rank 1 died (its process" "2 of 3 ranks go on" "going on with 2 ranks"
+hurt KILL first 9 0 3 "${kept[@]}" --shard zero3
+whole first
+hurt KILL plain 20 2 3 --elastic --save-steps 4
+whole plain
+expect_text "$err" "continuing from plain/checkpoint-"
+hurt STOP hung 9 1 3 "${kept[@]}" --progress-timeout 2
+whole hung
+expect_text "$err" "rank 1 died (hangs: no progress for 2"
+
+# ---- Two machines of two ranks: a rank, a whole machine, the one of rank 0 ----
+export EACH=2
+for shard in none zero3; do
+    hurt KILL "rank-$shard" 9 3 4 "${kept[@]}" --shard $shard
+    whole "rank-$shard"
+    expect_text "$err" "transport  shm, mpi between machines" "3 of 4 ranks go on" "from the state that ranks kept"
+    hurt KILL "machine-$shard" 9 "2 3" 4 "${kept[@]}" --shard $shard
+    whole "machine-$shard"
+    hurt KILL "lead-$shard" 9 "0 1" 4 "${kept[@]}" --shard $shard
+    whole "lead-$shard"
+    expect_text "$err" "going on with 2 ranks at step" "from the state that ranks kept"
+done
+hurt KILL stages 9 1 4 "${kept[@]}" --pp-size 2 --num-microbatches 2
+whole stages
+
+# A tensor group loses a rank: its other one is a spare, which steps in when another dies.
+later=0 hurt KILL spare 9 1 4 "${kept[@]}" --tp-size 2
+whole spare
+expect_text "$err" "2 of 4 ranks go on" "2 of 2 ranks go on"
+
+# ---- Three machines of one rank ----
+export EACH=1
+hurt KILL three 9 1 3 "${kept[@]}" --shard zero2
+whole three
+
+# ---- What cannot go on says so: too few ranks, a rank that hangs alone on its machine, an MPI without ULFM ----
+hurt KILL few 9 1 3 "${kept[@]}" --min-ranks 3
+expect_code 70
+expect_text "$err" "too few are left to go on"
+unset EACH
+last_command="mpirun without --with-ft"
+timeout 30 "$bin/mpirun" --oversubscribe -np 2 "$trident" "${common[@]}" --output-dir off "${kept[@]}" >"$out" 2>"$err"
+code=$?
+expect_code 2
+expect_text "$err" "its ULFM is off: \`mpirun --with-ft ulfm ...\` turns it on"
+
+finish
