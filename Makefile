@@ -1,5 +1,6 @@
 # Trident. `make` builds build/trident and libtrident; there is no configure step, and what is found is announced.
-#   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1] | examples
+#   make test | test-pages | soak | demo | parity | ulfm | bench | lint | asan | tsan | fuzz SECONDS=60 [FAST=1]
+#   make examples
 #   make install PREFIX=/usr/local DESTDIR=
 #   make cuda | test-cuda | sanitize-cuda [NVCC=/usr/local/cuda/bin/nvcc]
 #        [CUDA_ARCH='-gencode arch=compute_90a,code=sm_90a']
@@ -66,8 +67,8 @@ EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 LIBRARY := $(BUILD)/libtrident.a $(BUILD)/libtrident.so $(BUILD)/$(SONAME)
 
 .PHONY: test-pages
-.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan fuzz \
-  fuzzers examples install clean
+.PHONY: all announce cuda test-cuda sanitize-cuda demo test check soak ulfm parity bench lint asan tsan check-tsan \
+  fuzz fuzzers examples install clean
 .SECONDARY:
 .DEFAULT_GOAL := all
 all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)

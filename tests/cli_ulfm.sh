@@ -56,12 +56,12 @@ process_of() {
         tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2" && echo "$p"
     done
 }
-# hurt SIGNAL FOLDER STEP RANKS N OPTIONS...: a job of N ranks, of which RANKS get SIGNAL after STEP; those in $later once
-# the others have gone on.
+# hurt SIGNAL FOLDER STEP RANKS N OPTIONS...: a job of N ranks, of which RANKS get SIGNAL after STEP; $later once the
+# others have gone on.
 hurt() {
     local signal=$1 folder=$2 step=$3 ranks=$4 n=$5 victims=()
     shift 5
-    last_command="mpirun -np $n trident ${common[*]} --output-dir $folder $*, SIG$signal to ranks $ranks after step $step"
+    last_command="mpirun -np $n trident ${common[*]} --output-dir $folder $*, SIG$signal to $ranks after step $step"
     timeout -k 2 60 "${job[@]}" -np "$n" ${EACH:+"$work/enter"} "$trident" "${common[@]}" --output-dir "$folder" "$@" \
         >"$out" 2>"$err" &
     local run=$!
@@ -78,8 +78,8 @@ hurt() {
 # whole FOLDER: each step and epoch once, with the losses of the run that was not hurt
 whole() {
     expect_code 0
-    expect "$1: each step once" test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = \
-        "$(seq 72)"
+    expect "$1: each step once" \
+        test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = "$(seq 72)"
     expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = 6
     expect "$1: went on" test "$(regroups "$1")" -ge 1
     losses_near "$1" calm 2e-6 "$1"
@@ -91,7 +91,7 @@ expect_code 0
 # ---- One machine ----
 hurt KILL one 9 1 3 "${kept[@]}"
 whole one
-expect_text "$err" "elastic    by ULFM the ranks that are left go on without the dead, at the step that was interrupted" \
+expect_text "$err" "elastic    by ULFM the ranks that are left go on without the dead, at the step that was" \
     "rank 1 died (its process" "2 of 3 ranks go on" "going on with 2 ranks"
 hurt KILL first 9 0 3 "${kept[@]}" --shard zero3
 whole first

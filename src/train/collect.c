@@ -116,7 +116,8 @@ static tri_status send(collecting *c, int r, int to) {
     return tri_send(all, area + c->extent[r].data_at[c->copy], (int64_t)c->extent[r].data, TRI_U8, to, 0);
 }
 
-/* From another rank, or a copy of this one's: another of this machine was outside that world, and has not its memory. */
+/* From another rank, or a copy of this one's: another of this machine was outside that world, and has not its memory.
+ * */
 static tri_status receive(collecting *c, int r, int64_t *at) {
     tri_group *all = tri_group_world(c->world);
     const part *p = &c->part[r];

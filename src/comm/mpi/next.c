@@ -167,7 +167,8 @@ static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *l
     TRI_TRY(regather(s, next));
     if (!join->members) {
         *ended = 1;
-        if (join->rank) tri__clock_sleep(tri__clock() + join->plugin->remote.report_seconds / 2); /* the first reports */
+        if (join->rank) /* the first one reports */
+            tri__clock_sleep(tri__clock() + join->plugin->remote.report_seconds / 2);
         return tri__fail(TRI_INTERNAL, "%d of %d ranks are left: too few to go on", join->size, s->ranks);
     }
     int ranks = s->ranks;
