@@ -215,7 +215,10 @@ static tri_status read_head(const tri_memory_area *area, head *h) {
 tri_status tri__memory_extent(const tri_memory_area *area, tri_memory_extent *out) {
     head h;
     TRI_TRY(read_head(area, &h));
-    if (h.data_at[0] > h.data_at[1]) return damaged();
+    if (h.data_at[0] > h.data_at[1] || h.data_at[0] < sizeof h ||
+        !within(h.table_at, h.table_bytes, h.data_at[0]) ||
+        !within(h.state_at, (uint64_t)4 * TRI_MEMORY_STATE, h.data_at[0]))
+        return damaged();
     *out = (tri_memory_extent){.begin = h.data_at[0], .data = h.bytes - h.data_at[1],
                                .data_at = {h.data_at[0], h.data_at[1]}};
     return TRI_OK;

@@ -116,25 +116,25 @@ static tri_status send(collecting *c, int r, int to) {
     return tri_send(all, area + c->extent[r].data_at[c->copy], (int64_t)c->extent[r].data, TRI_U8, to, 0);
 }
 
-/* From another rank, or a copy of this one's: another of this machine was outside that world, and has not its memory.
- * */
+/* From this rank itself, where another one of its machine has no memory of that world: a spare. */
+static void copy(const collecting *c, int r, void *area) {
+    const tri_memory_extent *extent = &c->extent[r];
+    const char *from = c->areas[r].base;
+    memcpy(area, from, extent->begin);
+    memcpy((char *)area + extent->begin, from + extent->data_at[c->copy], extent->data);
+}
+
 static tri_status receive(collecting *c, int r, int64_t *at) {
     tri_group *all = tri_group_world(c->world);
     const part *p = &c->part[r];
-    int from = (int)-p->from;
-    char *area, *here = (char *)c->areas[r].base;
-    void *memory;
-    TRI_TRY(tri_heap_alloc(c->world, (size_t)(p->begin + p->data), &memory));
-    area = memory;
-    if (from == c->world->rank) {
-        memcpy(area, here, (size_t)p->begin);
-        memcpy(area + p->begin, here + c->extent[r].data_at[c->copy], (size_t)p->data);
-    } else {
-        TRI_TRY(tri_recv(all, area, p->begin, TRI_U8, from, 0));
-        TRI_TRY(tri_recv(all, area + p->begin, p->data, TRI_U8, from, 0));
-    }
+    int from = (int)-p->from, here = from == c->world->rank;
+    void *area;
+    TRI_TRY(tri_heap_alloc(c->world, (size_t)(p->begin + p->data), &area));
+    if (here) copy(c, r, area);
+    if (!here) TRI_TRY(tri_recv(all, area, p->begin, TRI_U8, from, 0));
+    if (!here) TRI_TRY(tri_recv(all, (char *)area + p->begin, p->data, TRI_U8, from, 0));
     tri__memory_pack(area, &(tri_memory_extent){.begin = (size_t)p->begin, .data = (size_t)p->data});
-    *at = area - c->world->segment.base;
+    *at = (char *)area - c->world->segment.base;
     return TRI_OK;
 }
 
