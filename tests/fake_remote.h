@@ -23,7 +23,10 @@ typedef struct fake_transfer {
     int from, to, tag, receive, done;
     char *data;
     int64_t bytes;
+    uint64_t sum;   /* of a send's bytes when it was posted: they stay as they are until it is done */
 } fake_transfer;
+
+enum { FAKE_CHANGED = 99 }; /* an error: they did not */
 
 typedef struct fake_hub {
     pthread_mutex_t lock;
@@ -96,10 +99,20 @@ static inline int fake_transfer_begin(struct fake_state *s, fake_transfer it, vo
     return 0;
 }
 
+static inline uint64_t fake_sum(const char *data, int64_t bytes) {
+    uint64_t sum = 0xCBF29CE484222325u, word = 0;
+    for (int64_t i = 0; i < bytes; i += 8) {
+        memcpy(&word, data + i, bytes - i < 8 ? (size_t)(bytes - i) : 8);
+        sum = (sum ^ word) * 0x100000001B3u;
+    }
+    return sum;
+}
+
 static inline int fake_send(void *of, int rank, int tag, const void *data, int64_t bytes, void **request) {
     struct fake_state *s = of;
-    return fake_transfer_begin(
-        s, (fake_transfer){.from = s->rank, .to = rank, .tag = tag, .data = (char *)data, .bytes = bytes}, request);
+    fake_transfer it = {.from = s->rank, .to = rank, .tag = tag, .data = (char *)data, .bytes = bytes,
+                        .sum = fake_sum(data, bytes)};
+    return fake_transfer_begin(s, it, request);
 }
 
 static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t bytes, void **request) {
@@ -117,10 +130,11 @@ static inline int fake_test(void *of, void *request, int *done) {
         if (other->receive != it->receive && !other->done && other->from == it->from && other->to == it->to &&
             other->tag == it->tag)
             break;
-    int error = !it->done && other && other->bytes != it->bytes;
-    if (!it->done && other && !error) {
-        if (it->receive) memcpy(it->data, other->data, (size_t)it->bytes);
-        else memcpy(other->data, it->data, (size_t)it->bytes);
+    int open = !it->done && other, error = open && other->bytes != it->bytes;
+    const fake_transfer *send = it->receive ? other : it, *receive = it->receive ? it : other;
+    if (open && !error && fake_sum(send->data, send->bytes) != send->sum) error = FAKE_CHANGED;
+    if (open && !error) {
+        memcpy(receive->data, send->data, (size_t)it->bytes);
         it->done = other->done = 1;
     }
     *done = it->done;
@@ -153,7 +167,10 @@ static inline int fake_leave(void *of, int *done) {
 
 static inline void fake_close(void *of, int failed) { (void)of, (void)failed; }
 
-static inline void fake_words(int error, char *out, size_t size) { snprintf(out, size, "fake error %d", error); }
+static inline void fake_words(int error, char *out, size_t size) {
+    if (error == FAKE_CHANGED) snprintf(out, size, "bytes were changed while they were sent");
+    else snprintf(out, size, "fake error %d", error);
+}
 
 static const tri_remote fake_remote = {.name = "fake",
                                        .note = fake_note_send,

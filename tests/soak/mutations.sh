@@ -90,7 +90,30 @@ mutant F01 "whoever waits is told the end" src/launch/regroup.c \
 mutant F06 "a rank that hangs is not taken along" src/launch/regroup.c \
     's/^            tri__child_end(s, i, SIGKILL);/            (void)0;/' test_regroup failures_that_others_survive
 mutant F29 "earlier worlds are closed" src/comm/world/world.c \
-    's/^    tri__segment_close(&world->before);/    (void)0;/' test_regroup worlds_leave_nothing_behind
+    's/^    for (int i = 0; i < 2; i++) tri__segment_close(&world->before\[i\]);/    (void)world;/' \
+    test_regroup worlds_leave_nothing_behind
+mutant F01 "a copy that comes from another machine is of no step" src/train/partner.c \
+    's/^        tri__held_begin(w->held, step);/        ;/' test_partner the_next_machine_holds_every_area
+mutant F01 "it is of none before its first byte may come" src/train/partner.c \
+    '/^        tri__held_begin(w->held, step);/d; s/^        if (w->state) TRI_TRY(post(p, TRI_RECV.*/&\n'\
+'        tri__held_begin(w->held, step);/' test_partner the_next_machine_holds_every_area
+mutant F01 "a copy goes to another machine after it is complete" src/train/keep.c \
+    's/^    tri__memory_copy(s->kept, copy, &pieces, s->engine.threads);/    TRI_TRY(copied(s));\n&/' \
+    test_partner a_session_goes_on_without_a_machine
+mutant F01 "the state that goes with a copy is of its step" src/train/partner.c \
+    's/tri__memory_text(p->area, copy, &bytes);/tri__memory_text(p->area, !copy, \&bytes);/' \
+    test_partner the_next_machine_holds_every_area
+mutant F01 "what ranks kept is not older than the last checkpoint" src/train/collect.c \
+    's/^        if (step < committed) step = -1;/        if (step < committed - 1000) step = -1;/' \
+    test_partner a_newer_checkpoint_wins
+mutant F01 "a kept step has its copy's parity" src/train/collect.c \
+    's/int all = step >= 0 && (step & 1) == parity;/int all = step >= 0;/' \
+    test_partner a_step_of_the_other_parity_is_not_believed
+mutant F01 "an area is read where it has the step" src/train/collect.c \
+    's/^        if (area->base && kept\[c->copy\] != step + 1) area->base/        if (step < 0) area->base/' \
+    test_partner a_copy_that_was_on_its_way_is_not_read
+mutant F01 "a rank copies what a spare beside it lacks" src/train/collect.c \
+    's/world->rank == from && from != to)/world->rank == from)/' test_partner the_machines_left_have_all_of_it
 mutant F06 "a rank that does not get on is reported" src/comm/world/hang.c \
     's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found
