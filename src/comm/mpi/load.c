@@ -59,8 +59,10 @@ void tri__mpi_list(char *out, size_t size) {
         const tri_mpi_plugin *plugin = library ? dlsym(library, "tri_mpi_plugin_table") : NULL;
         size_t used = strlen(out);
         if (!plugin) continue;
-        snprintf(out + used, size - used, "%s%s (%s)", used ? ", " : "",
-                 plugin->version == TRI_MPI_PLUGIN_VERSION ? plugin->built_with : "of another version", names[i]);
+        int same = plugin->version == TRI_MPI_PLUGIN_VERSION;
+        snprintf(out + used, size - used, "%s%s%s (%s)", used ? ", " : "",
+                 same ? plugin->built_with : "of another version", same && plugin->outlives ? " with ULFM" : "",
+                 names[i]);
     }
 }
 

@@ -8,7 +8,7 @@
 /* Searches next to the program or library, in ../lib, and in the system's library path: the plug-in for the launcher's
  * MPI if there is one for each MPI, else libtrident_mpi.so. Never unloaded: MPI cannot start twice in a process. */
 tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin);
-/* Each plug-in that loads, for users: "Open MPI 4.1.4 (libtrident_mpi.so), MPICH 4.0.2 (libtrident_mpi_mpich.so)"; ""
+/* Each plug-in that loads, for users: "Open MPI 5.0.11 with ULFM (libtrident_mpi.so), MPICH 4.0.2 (...)"; ""
  * when none does. MPI is not started. */
 void tri__mpi_list(char *out, size_t size);
 /* Whether the MPI that the launcher's plug-in was built with has ULFM, so that ranks can outlive one that dies if the
