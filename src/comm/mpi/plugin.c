@@ -32,7 +32,8 @@ enum {
 #if defined OMPI_HAVE_MPI_EXT_FTMPI && OMPI_HAVE_MPI_EXT_FTMPI
 #define ULFM 1
 enum { OTHERS_FAILED = MPIX_ERR_REVOKED };
-static const double REVOKED_SECONDS = 5; /* for requests to be interrupted */
+static const double REVOKED_SECONDS = 5;  /* for requests to be interrupted */
+static const double QUIET_SECONDS = 0.03; /* without news of another death */
 #else
 enum { OTHERS_FAILED = MPI_ERR_OTHER };
 #endif
@@ -292,6 +293,21 @@ static int revoke(void *of) {
     return done ? 0 : MPI_ERR_PENDING;
 }
 
+/* The ranks of a machine that fails die within moments. A death that Open MPI 5.0.11 hears of inside MPIX_Comm_shrink
+ * may crash it (ompi_comm_revoke_local), so those are awaited before. */
+static void await_deaths(void) {
+    double since = now();
+    for (int dead = 0, before = -1, there; now() - since < QUIET_SECONDS; before = dead) {
+        MPI_Group group;
+        MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE); /* lets MPI look around */
+        if (!MPIX_Comm_failure_ack(MPI_COMM_WORLD) && !MPIX_Comm_failure_get_acked(MPI_COMM_WORLD, &group)) {
+            MPI_Group_size(group, &dead);
+            MPI_Group_free(&group);
+        }
+        if (dead != before) since = now();
+    }
+}
+
 static int shrink(void *of, double seconds, int *rank, int *size) {
     const struct timespec pause = {.tv_nsec = 50 * 1000};
     state *s = of;
@@ -302,6 +318,7 @@ static int shrink(void *of, double seconds, int *rank, int *size) {
         if (now() > end) error = MPI_ERR_PENDING;
         nanosleep(&pause, NULL);
     }
+    await_deaths();
     while (!error && !whole) { /* again when another rank dies on the way */
         error = MPIX_Comm_shrink(from, &next);
         if (error) break;
