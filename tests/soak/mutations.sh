@@ -193,7 +193,8 @@ mutant F30 "a record's text ends" src/comm/world/control.c \
     's/^    out->text\[TRI_FAILURE_TEXT - 1\] = 0;//' test_segment ends_a_record_that_has_no_end
 [ "$(id -u)" != 0 ] || # only root can be another user
     mutant F30 "another user is shown the door" src/comm/start/rendezvous.c \
-        's/ && peer.uid == geteuid();/;/' test_segment strangers_are_refused
+        's/return peer_of(fd).uid == geteuid();/return peer_of(fd).uid != (uid_t)-1;/' \
+        test_segment strangers_are_refused
 mutant F31 "open files are counted at the start" src/launch/supervisor.c \
     's/limit.rlim_cur >= (rlim_t)need)/limit.rlim_cur > 0 || need < 0)/' test_supervisor limits_are_said_at_the_start
 mutant F02 "a checkpoint is made beside its name" src/checkpoint/checkpoint_save.c \
@@ -205,7 +206,7 @@ mutant F02 "what a killed run left is removed" src/checkpoint/folders.c \
     's/^        else if (status == TRI_OK) status = tri__folder_remove_all(path);/        ;/' \
     test_commit every_call_may_fail
 mutant F15 "a failed fsync condemns a checkpoint" src/checkpoint/safetensors_write.c \
-    's/^    if (status == TRI_OK && fsync(out.fd))/    if (status == TRI_OK \&\& fsync(out.fd) > 0)/' \
+    's/^    if (status == TRI_OK && tri__file_sync(out.fd, path))/    if (tri__file_sync(out.fd, path) > 0)/' \
     test_commit every_call_may_fail
 mutant F13 "ranks vote before a commit" src/train/saver.c \
     's/^        if (all\[r\] != TRI_OK && all\[r\] != PENDING && /        if (all[r] == 12345 \&\& /' \
@@ -221,11 +222,12 @@ mutant F21 "changes that make another run are refused" src/settings/changes.c \
     's/^    int refused = effect == TRI_EFFECT_RUN && !names(allowed, key);/    int refused = effect =='\
 ' TRI_EFFECT_RUN \&\& allowed->n < 0;/' test_reload changes_are_told_apart
 mutant F36 "other data is refused" src/train/resume.c \
-    's/.data = data && strcmp(data, digest) != 0,/.data = data \&\& digest[0] == 1,/' test_reload other_data_is_refused
+    's/.data = (data && strcmp(data, digest) != 0) ||/.data = (data \&\& digest[0] == 1) ||/' \
+    test_reload other_data_is_refused
 mutant F48 "ranks compare digests" src/comm/world/agree.c \
     's/^    if (odd >= 0) {/    if (odd >= world->size) {/' test_ranks odd_rank_is_named
 mutant F48 "a session's ranks agree before they begin" src/train/session.c \
-    's/^    TRI_TRY(agree(s));/    if (s->at.step < 0) TRI_TRY(agree(s));/' cli_disagree.sh
+    's/^    TRI_TRY(tri__engine_agree(/    if (s->at.step < 0) TRI_TRY(tri__engine_agree(/' cli_disagree.sh
 mutant F38 "-0 is a negative number" src/checkpoint/safetensors.c \
     "s/^        else if (text\[i\] == '-' \&\& !quoted)/        else if (text[i] == 1)/" test_foreign
 mutant F38 "a header becomes no gigabytes" src/base/json_read.c \
