@@ -270,9 +270,9 @@ static int lane_pin(void *context, void *memory, size_t bytes) {
     return (void)context, (void)memory, (void)bytes, !lanes_now.order.aloof;
 }
 static void lane_unpin(void *context, void *memory) { (void)context, (void)memory; }
+static void lane_keep_begin(void *context) { (void)context, lane_await(LANE_KEEP, lane_point(lanes_now.lane)); }
 static void lane_keep(void *context, void *to, const tri_copied *what, int n) {
     (void)context;
-    lane_await(LANE_KEEP, lane_point(lanes_now.lane));
     for (int i = 0; i < n; i++) {
         lane_item *item = lane_push(LANE_KEEP, LANE_COPY);
         item->to = (char *)to + what[i].at, item->from = (void *)what[i].from, item->bytes = what[i].bytes;
@@ -307,8 +307,12 @@ static const tri_async lane_async = {.copy = lane_copy,
                                      .mark_progress = lane_mark_progress};
 static const tri_queues lane_queues = {.use = lane_use, .signal = lane_signal, .await = lane_wait};
 static const tri_offload lane_copies = {.copy_post = lane_copy_post, .copy_wait = lane_copy_wait};
-static const tri_keeping lane_keeping = {
-    .pin = lane_pin, .unpin = lane_unpin, .post = lane_keep, .order = lane_keep_order, .finish = lane_finish};
+static const tri_keeping lane_keeping = {.pin = lane_pin,
+                                         .unpin = lane_unpin,
+                                         .begin = lane_keep_begin,
+                                         .post = lane_keep,
+                                         .order = lane_keep_order,
+                                         .finish = lane_finish};
 static const tri_graphs lane_graphs = {.begin = lane_capture, .end = lane_end_capture};
 static const tri_timing lane_timing = {.mark = lane_mark,
                                        .times = lane_times,

@@ -27,7 +27,7 @@ int tri__exec_has_copy(const tri_exec *exec, int mem) {
 tri_status tri__exec_push(tri_exec *exec, int program, int slot) {
     const tri_program *p = exec->program[program];
     if (!tri__exec_has_copy(exec, p->slot[slot].mem)) return TRI_OK;
-    if (exec->keep.to) exec->device->keeping->order(exec->context);
+    tri__exec_keep_order(exec);
     return exec->device->async->copy(exec->context, tri__exec_slot_memory(exec, program, slot),
                                      tri__exec_slot(exec, program, slot),
                                      (size_t)tri__slot_bytes(&p->slot[slot], &p->max));
@@ -43,7 +43,7 @@ tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make,
     size_t bytes = (size_t)tri__slot_bytes(&p->slot[slot], &p->max);
     if (!bytes) return TRI_OK;
     void *to = tri__exec_slot_memory(exec, program, slot);
-    if (exec->keep.to) exec->device->keeping->order(exec->context);
+    tri__exec_keep_order(exec);
     if (exec->device->async && exec->host[p->slot[slot].mem] != exec->memory[p->slot[slot].mem])
         return exec->device->async->fill(exec->context, to, bytes, make, maker);
     make(maker, 0, bytes, to);
@@ -230,8 +230,8 @@ fail:
 
 void tri__exec_close(tri_exec *exec) {
     if (!exec) return;
-    tri__exec_keep_close(exec);
     tri__groups_free(&exec->groups, exec->world && exec->world->failed != TRI_OK);
+    tri__exec_keep_close(exec); /* may wait for all kernels, and those of a group with a dead rank end with the group */
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) {
         size_t bytes = (size_t)exec->bytes[mem] + exec->guard;
         if (tri__exec_has_copy(exec, mem)) tri__device_find("cpu")->free(NULL, exec->host[mem], bytes);

@@ -34,13 +34,13 @@ tri_status tri__exec_pull(tri_exec *exec, tri_mem mem);
 tri_status tri__exec_fill(tri_exec *exec, int program, int slot, tri_make *make, void *maker);
 /* Copies of weights and optimizer state in host memory, made while the device computes; where it can. `open`: n pieces,
  * by the host's addresses of their slots; copies have `each` bytes, in into [bytes]. *direct 0: the device cannot copy
- * there, and copies take a way through as many bytes of other memory. `post`: begins a copy, of what the runs so far
+ * there, and copies take a way through as many bytes of other memory. `begin`: begins a copy, of what the runs so far
  * give, which have finished; later runs that write to a piece do so after it was copied. `finish`: waits for it, and
- * for nothing else; no other is posted before. */
+ * for nothing else; no other begins before. */
 int tri__exec_can_keep(const tri_exec *exec);
 tri_status tri__exec_keep_open(tri_exec *exec, const tri_copied *what, int n, void *into, size_t bytes, size_t each,
                                int *direct);
-void tri__exec_keep_post(tri_exec *exec, void *to);
+void tri__exec_keep_begin(tri_exec *exec, void *to);
 tri_status tri__exec_keep_finish(tri_exec *exec);
 /* The allocation of a class: its start in the memory that kernels use, and the bytes that the plan requested (the guard
  * follows). */

@@ -25,6 +25,7 @@ typedef struct tri_keep {
     void *into;                    /* host memory that the device copies to; NULL: it copies to `staged` [each] */
     char *staged;
     char *to;                      /* where the copy in flight goes; NULL: none is */
+    int is_posted;
 } tri_keep;
 
 struct tri_exec {
@@ -72,9 +73,11 @@ tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint
                            tri_time *times);
 tri_status tri__exec_await(tri_exec *exec, int compared);
 
-/* keep.c: where one of these instructions writes to what a copy in flight is made of, what is queued from now on is
- * ordered after the copy. And the end of keeping, with whatever is in flight. */
-void tri__exec_keep_order(const tri_exec *exec, int program, int begin, int end);
+/* keep.c, for the copy in flight, if any: posts it; orders what is queued from now on after it, always or where one of
+ * these instructions writes to what it is made of. And the end of keeping, with whatever is in flight. */
+void tri__exec_keep_post(tri_exec *exec);
+void tri__exec_keep_order(tri_exec *exec);
+void tri__exec_keep_before(tri_exec *exec, int program, int begin, int end);
 void tri__exec_keep_close(tri_exec *exec);
 
 #endif

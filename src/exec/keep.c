@@ -1,5 +1,6 @@
-/* keep.c - copies of weights and optimizer state in host memory, made while an asynchronous device computes: posted
- * after an update, complete before the next one. What is in host memory already is copied at once. */
+/* keep.c - copies of weights and optimizer state in host memory, made while an asynchronous device computes: begun
+ * after an update, complete before the next one. They are posted once the next run is queued, since that takes the host
+ * some time, in which the device would have no work. What is in host memory already is copied at once. */
 #include "base/copy.h"
 #include "exec/exec_parts.h"
 #include "program/transfer.h"
@@ -91,27 +92,40 @@ void tri__exec_keep_close(tri_exec *exec) {
     *keep = (tri_keep){0};
 }
 
-void tri__exec_keep_post(tri_exec *exec, void *to) {
+void tri__exec_keep_begin(tri_exec *exec, void *to) {
     tri_keep *keep = &exec->keep;
     TRI_ASSERT(!keep->to);
-    keep->to = to;
-    char *first = keep->staged ? keep->staged : to;
-    exec->device->keeping->post(exec->context, first, keep->there, keep->n_there);
+    keep->to = to, keep->is_posted = 0;
+    exec->device->keeping->begin(exec->context);
     for (int i = 0; i < keep->n_here; i++)
-        copy_here(first + keep->here[i].at, keep->here[i].from, keep->here[i].bytes, exec->threads);
+        copy_here((keep->staged ? keep->staged : keep->to) + keep->here[i].at, keep->here[i].from,
+                  keep->here[i].bytes, exec->threads);
 }
 
-void tri__exec_keep_order(const tri_exec *exec, int program, int begin, int end) {
-    int i = begin;
+void tri__exec_keep_post(tri_exec *exec) {
+    tri_keep *keep = &exec->keep;
+    if (!keep->to || keep->is_posted) return;
+    keep->is_posted = 1;
+    exec->device->keeping->post(exec->context, keep->staged ? keep->staged : keep->to, keep->there, keep->n_there);
+}
+
+void tri__exec_keep_order(tri_exec *exec) {
     if (!exec->keep.to) return;
-    while (i < end && !exec->bound[program][i].writes_kept) i++;
-    if (i < end) exec->device->keeping->order(exec->context);
+    tri__exec_keep_post(exec);
+    exec->device->keeping->order(exec->context);
+}
+
+void tri__exec_keep_before(tri_exec *exec, int program, int begin, int end) {
+    int i = begin;
+    while (exec->keep.to && i < end && !exec->bound[program][i].writes_kept) i++;
+    if (exec->keep.to && i < end) tri__exec_keep_order(exec);
 }
 
 tri_status tri__exec_keep_finish(tri_exec *exec) {
     tri_keep *keep = &exec->keep;
     char *to = keep->to;
     if (!to) return TRI_OK;
+    tri__exec_keep_post(exec);
     keep->to = NULL;
     TRI_TRY(exec->device->keeping->finish(exec->context));
     if (keep->staged) copy_here(to, keep->staged, keep->each, exec->threads);

@@ -88,7 +88,6 @@ void tri__exec_hold(tri_exec *exec, double seconds) {
 tri_status tri__exec_queue(tri_exec *exec, int program, int begin, int end, uint32_t step, const tri_feed *feed,
                             tri_time *times) {
     const tri_graphs *graphs = exec->device->graphs;
-    tri__exec_keep_order(exec, program, begin, end); /* not within a graph, which is of any step */
     tri__exec_start(exec, program, begin, end, step, feed);
     if (times) return queue_marked(exec, program, begin, end, step, feed, times);
     tri_capture capture = exec->groups.n ? TRI_LAUNCH /* the host must track transfers */

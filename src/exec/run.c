@@ -84,7 +84,12 @@ tri_status tri__exec_run(tri_exec *exec, int program, int begin, int end, uint32
     if (begin == end) return TRI_OK;
     uint32_t kind = feed->gates.kind;
     TRI_ASSERT(!p->gates || (kind & p->gates && !(kind & (kind - 1)))); /* one kind */
-    if (exec->device->async) return tri__exec_queue(exec, program, begin, end, step, feed, times);
+    if (exec->device->async) {
+        tri__exec_keep_before(exec, program, begin, end); /* not within a graph, which is of any step */
+        tri_status status = tri__exec_queue(exec, program, begin, end, step, feed, times);
+        tri__exec_keep_post(exec);
+        return status;
+    }
     for (int i = begin; i < end; i++) {
         if (times) TRI_TRY(run_timed(exec, program, i, step, feed, &times[i]));
         else if (tri__exec_opens(exec, program, i, feed)) TRI_TRY(tri__exec_run_one(exec, program, i, step, feed));

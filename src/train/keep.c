@@ -99,7 +99,7 @@ static tri_status keep(tri_session *s, int done) {
     if (s->lead) TRI_TRY(keep_state(s, done));
     s->keeping = s->at.step;
     if (beside) {
-        tri__exec_keep_post(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
+        tri__exec_keep_begin(s->engine.exec, tri__memory_data(s->kept, copy, &bytes));
         return TRI_OK;
     }
     const tri_memory_pieces pieces = pieces_of(&s->engine);

@@ -67,7 +67,7 @@ typedef struct tri_cuda {
     int n_copied;
     cudaEvent_t used;          /* position of kernels when the last such copy was posted */
     cudaStream_t keep;         /* copies to the host beside runs (keep.c), created on first use */
-    cudaEvent_t keep_from, kept; /* position of kernels when the last ones were posted; their completion */
+    cudaEvent_t keep_from, kept; /* position of kernels when the last ones began; their completion */
     cudaError_t keep_error;    /* the first of them; checked when they are waited for */
 } tri_cuda;
 
@@ -105,6 +105,7 @@ void tri__cuda_copy_post(void *context, void *to, const void *from, size_t bytes
 void tri__cuda_copy_wait(void *context, int number);
 int tri__cuda_pin(void *context, void *memory, size_t bytes);
 void tri__cuda_unpin(void *context, void *memory);
+void tri__cuda_keep_begin(void *context);
 void tri__cuda_keep(void *context, void *to, const tri_copied *what, int n);
 void tri__cuda_keep_order(void *context);
 tri_status tri__cuda_keep_finish(void *context);

@@ -361,6 +361,7 @@ static const tri_queues queues = {.use = use_lane, .signal = signal_point, .awai
 static const tri_offload offload = {.copy_post = tri__cuda_copy_post, .copy_wait = tri__cuda_copy_wait};
 static const tri_keeping keeping = {.pin = tri__cuda_pin,
                                     .unpin = tri__cuda_unpin,
+                                    .begin = tri__cuda_keep_begin,
                                     .post = tri__cuda_keep,
                                     .order = tri__cuda_keep_order,
                                     .finish = tri__cuda_keep_finish};

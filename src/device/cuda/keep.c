@@ -34,12 +34,17 @@ static void note(tri_cuda *c, cudaError_t error) {
     if (c->keep_error == cudaSuccess) c->keep_error = error;
 }
 
-void tri__cuda_keep(void *context, void *to, const tri_copied *what, int n) {
+void tri__cuda_keep_begin(void *context) {
     tri_cuda *c = context;
     note(c, make_stream(c));
     if (c->keep_error != cudaSuccess) return;
     note(c, cudaEventRecord(c->keep_from, c->compute));
     note(c, cudaStreamWaitEvent(c->keep, c->keep_from, 0));
+}
+
+void tri__cuda_keep(void *context, void *to, const tri_copied *what, int n) {
+    tri_cuda *c = context;
+    if (c->keep_error != cudaSuccess) return;
     for (int i = 0; i < n; i++)
         note(c, cudaMemcpyAsync((char *)to + what[i].at, what[i].from, what[i].bytes, cudaMemcpyDeviceToHost, c->keep));
     note(c, cudaEventRecord(c->kept, c->keep));
