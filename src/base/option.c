@@ -326,8 +326,10 @@ static tri_status int_from_json(const tri_option *row, const char *origin, int64
     return set_int(row, origin, into, text);
 }
 
-/* null unsets the option, if it can be unset. */
-static tri_status null_from_json(const tri_option *row, void *to, const char *origin, const tri_json *value) {
+/* null unsets the option, if it can be unset: a text that has a default is never NULL, and gets it back. */
+static tri_status null_from_json(const tri_option *row, void *into, const char *origin, const tri_json *value) {
+    void *to = field(row, into);
+    if (row->kind == TRI_OPTION_TEXT && row->value) return tri__option_set_text(row, into, origin, row->value);
     if (row->kind == TRI_OPTION_TEXT) {
         free(*(char **)to);
         *(char **)to = NULL;
@@ -342,7 +344,7 @@ static tri_status null_from_json(const tri_option *row, void *to, const char *or
 
 tri_status tri__option_set_json(const tri_option *row, void *into, const char *origin, const tri_json *value) {
     void *to = field(row, into);
-    if (tri__json_is_null(value)) return null_from_json(row, to, origin, value);
+    if (tri__json_is_null(value)) return null_from_json(row, into, origin, value);
     switch (row->kind) {
     case TRI_OPTION_BOOL:
         if (!tri__json_is_boolean(value)) return expected(origin, "true or false", value);
