@@ -235,6 +235,7 @@ static tri_status read_beside(tri_tokenizer_settings *s, const char *folder) {
     if (status == TRI_OK && more && alone && !tri__json_get(map, "extra_special_tokens") &&
         tri__json_set(s->config, "additional_special_tokens", (tri_json *)more))
         status = tri__fail(TRI_RESOURCE, "%s: out of memory", map_path);
+    if (status == TRI_OK && map) status = refuse_keys(s->config, map_path); /* what the map brought */
     tri__json_decref(map);
     tri__json_decref(added);
     return status;
