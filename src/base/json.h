@@ -104,8 +104,15 @@ tri_status tri__json_parse(const char *text, size_t length, const char *name, tr
 tri_status tri__json_parse_wide(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
 /* The same for a root of any kind; strings that are not keys may hold U+0000. */
 tri_status tri__json_parse_any(const char *text, size_t length, const char *name, tri_status bad, tri_json **out);
-/* The line, from 1, of a key of the root in the text of a file; 0: not found verbatim (it may be escaped). */
-int tri__json_line_of(const char *text, size_t length, const char *key);
+/* A place in the text of a file, from {text, length} on. */
+typedef struct tri_json_lines {
+    const char *text;
+    size_t length, i;
+    int line, depth, expects_key; /* lines before it; open brackets; whether a string there is a key */
+} tri_json_lines;
+/* The line, from 1, of the root's next key of this name, which the place then is behind; 0: not found verbatim (it may
+ * be escaped). */
+int tri__json_line_of(tri_json_lines *at, const char *key);
 /* Numbers with 9 significant digits, so that a float round-trips. Replaces the file atomically. */
 tri_status tri__json_save(const char *path, const tri_json *value);
 

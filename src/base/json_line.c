@@ -10,22 +10,24 @@ static size_t skip_string(const char *text, size_t length, size_t i) {
     return i < length ? i + 1 : length;
 }
 
-int tri__json_line_of(const char *text, size_t length, const char *key) {
+int tri__json_line_of(tri_json_lines *at, const char *key) {
+    tri_json_lines here = *at;
     size_t n = strlen(key);
-    int line = 1, depth = 0, expects_key = 0;
-    for (size_t i = 0; i < length;) {
-        char c = text[i];
+    while (here.i < here.length) {
+        char c = here.text[here.i];
         if (c == '"') {
-            size_t end = skip_string(text, length, i);
-            if (expects_key && end - i == n + 2 && memcmp(text + i + 1, key, n) == 0) return line;
-            expects_key = 0;
-            i = end;
-            continue;
+            size_t end = skip_string(here.text, here.length, here.i);
+            int found = here.expects_key && end - here.i == n + 2 && memcmp(here.text + here.i + 1, key, n) == 0;
+            here.expects_key = 0;
+            here.i = end;
+            if (!found) continue;
+            *at = here;
+            return here.line + 1;
         }
-        line += c == '\n';
-        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-        if (depth == 1 && (c == '{' || c == ',')) expects_key = 1;
-        i++;
+        here.line += c == '\n';
+        here.depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        if (here.depth == 1 && (c == '{' || c == ',')) here.expects_key = 1;
+        here.i++;
     }
     return 0;
 }

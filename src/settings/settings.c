@@ -330,10 +330,11 @@ static tri_status read_config(tri_settings *settings, const char *path) {
     tri_status status = tri__file_read(path, TRI_LIMIT_JSON_FILE, &text, &size);
     if (status != TRI_OK) return status == TRI_DATA ? TRI_USAGE : status;
     status = tri__json_parse(text, size, path, TRI_USAGE, &root);
+    tri_json_lines lines = {.text = text, .length = size};
     tri__json_each_member(root, key, value) {
         if (strcmp(key, "_comments") == 0 || strcmp(key, "model_type") == 0)
             continue; /* the latter: in exports, for other programs */
-        status = read_key(settings, &h, path, tri__json_line_of(text, size, key), key, value);
+        status = read_key(settings, &h, path, tri__json_line_of(&lines, key), key, value);
         if (status != TRI_OK) break;
     }
     tri__json_decref(root);

@@ -132,12 +132,13 @@ static tri_status read_keys(const char *path, const char *text, size_t size, tri
                             tri_search_space *out) {
     tri_json *spec;
     reading r = {.scratch = scratch};
+    tri_json_lines lines = {.text = text, .length = size};
     out->key = calloc(tri__json_object_size(out->file) + 1, sizeof *out->key);
     if (!out->key) return tri__fail(TRI_RESOURCE, "out of memory");
     tri__json_each_member(out->file, r.name, spec) {
         char where[ORIGIN_BYTES];
         if (strcmp(r.name, "_comments") == 0) continue;
-        int line = tri__json_line_of(text, size, r.name);
+        int line = tri__json_line_of(&lines, r.name);
         snprintf(where, sizeof where, line ? "%.380s:%d" : "%.380s", path, line);
         snprintf(r.origin, sizeof r.origin, "%.400s: %.100s", where, r.name);
         TRI_TRY(read_key(&r, spec, &out->key[out->n]));
