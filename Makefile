@@ -128,12 +128,29 @@ $(BUILD)/trident: $(CLI_OBJECTS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_HELPERS) $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ -lcmocka $(LIBS)
-$(BUILD)/tests/test_fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/replay.o $(BUILD)/libtrident.a
+comma := ,
+# fuzz/held.c answers these calls of parsers from memory, fuzz/compare.c those for libFuzzer's notes.
+HELD := tri__file_read tri__file_there tri__file_write tri__folder_there tri__folder_make
+COMPARED := $(if $(FAST),strcmp strncmp memcmp)
+wrap = $(patsubst %,-Wl$(comma)--wrap=%,$(1))
+$(BUILD)/tests/test_fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/held.o $(BUILD)/fuzz/replay.o \
+  $(BUILD)/libtrident.a
 	@mkdir -p $(@D)
-	@$(LINK) -o $@ $^ $(LIBS)
-$(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(BUILD)/fuzz/fuzz.o $(BUILD)/libtrident.a
-	@echo "  LINK $@"
-	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+	@$(LINK) $(call wrap,$(HELD)) -o $@ $^ $(LIBS)
+FUZZ_OBJECTS := $(BUILD)/fuzz/fuzz.o $(BUILD)/fuzz/held.o $(if $(FAST),$(BUILD)/fuzz/compare.o)
+FUZZ_LINK = @echo "  LINK $@" && $(LINK) -fsanitize=fuzzer $(call wrap,$(HELD) $(COMPARED)) -o $@ $^ $(LIBS)
+$(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(FUZZ_OBJECTS) $(BUILD)/libtrident.a
+	$(FUZZ_LINK)
+# Targets of requests link most of the library: counters of what reads no request are put where libFuzzer, which looks
+# through all after each input, does not look.
+$(BUILD)/fuzz_request_%: $(BUILD)/fuzz/fuzz_request_%.o $(FUZZ_OBJECTS) $(BUILD)/fuzz/librequests.a
+	$(FUZZ_LINK)
+$(BUILD)/fuzz/librequests.a: $(LIB_OBJECTS)
+	@rm -rf $@ $(@D)/aside && mkdir -p $(@D)/aside
+	@for object in $(filter-out $(foreach part,base serve web data/table,$(BUILD)/src/$(part)/%),$^); do \
+	  objcopy --rename-section __sancov_cntrs=aside_cntrs --rename-section __sancov_pcs=aside_pcs $$object \
+	    $(@D)/aside/$$(echo $${object#$(BUILD)/} | tr / _) || exit 1; done
+	@ar rcs $@ $(filter $(foreach part,base serve web data/table,$(BUILD)/src/$(part)/%),$^) $(@D)/aside/*.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libtrident.a
 	@$(LINK) -o $@ $^ $(LIBS)
 # An example is a user's program: the public headers and the shared library, nothing else.
@@ -219,9 +236,9 @@ check-tsan: all $(TSAN_TESTS:%=$(BUILD)/tests/test_%)
 SECONDS ?= 60
 fuzz:
 	@CC='$(FUZZ_CC)' OPENMP= tools/deps --fuzz
-	@$(MAKE) --no-print-directory BUILD=$(FUZZ_BUILD) CC='$(FUZZ_CC)' OPENMP= CFLAGS='$(FUZZ_CFLAGS)' fuzzers
+	@$(MAKE) --no-print-directory BUILD=$(FUZZ_BUILD) CC='$(FUZZ_CC)' OPENMP= FAST='$(FAST)' \
+	  CFLAGS='$(FUZZ_CFLAGS)' fuzzers
 	@fuzz/run $(FUZZ_BUILD) $(SECONDS) $(TARGET)
-comma := ,
 FUZZ_CC := clang
 FUZZ_BUILD := build-fuzz$(if $(FAST),-fast)
 FUZZ_CFLAGS := -O2 -g -fsanitize=fuzzer-no-link,undefined,float-cast-overflow $(if $(FAST),\

@@ -15,6 +15,12 @@ void fuzz_broken(const char *file, int line, const char *condition) {
     abort();
 }
 
+unsigned fuzz_choice(const uint8_t *data, size_t size, unsigned n) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ data[i]) * 16777619u;
+    return (hash ^ hash >> 16) % n;
+}
+
 static void fill(int fd, const void *data, size_t size) {
     /* written first: its pages stay */
     if ((size && pwrite(fd, data, size, 0) != (ssize_t)size) || ftruncate(fd, (off_t)size)) {

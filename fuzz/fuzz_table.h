@@ -33,40 +33,58 @@ static void fuzz_same(const tri_table *a, const tri_table *b) {
     FUZZ_CHECK(tri__table_check(a) == TRI_OK && tri__table_check(b) == TRI_OK);
 }
 
-static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
-    char path[256], error[1024], want[1024];
+/* The same from a file, in pieces, which are kept. */
+static void fuzz_pieces(const char *path, const char *name, const uint8_t *data, size_t size, const tri_table *a,
+                        const char *error) {
+    tri_table_options pieces = {.bad_rows = TRI_BAD_ROWS_SKIP, .piece = 24 + size % 101 + size / 16, .keep = 1};
+    tri_table *b;
     fuzz_write(name, data, size);
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
-    tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP}, pieces = skip;
-    pieces.piece = 24 + size % 101 + size / 16, pieces.keep = 1;
-    tri_table *a, *b, *strict;
-    tri_status status = tri__table_open_bytes(path, data, size, &skip, &a);
-    FUZZ_CHECK(status == TRI_OK || status == TRI_DATA);
-    snprintf(error, sizeof error, "%s", status == TRI_OK ? "" : tri_error());
-    FUZZ_CHECK(tri__table_open(path, &pieces, &b) == status);
-    FUZZ_CHECK(status == TRI_OK || !strcmp(error, tri_error()));
-    tri_status alone = tri__table_open_bytes(path, data, size, NULL, &strict);
-    if (status != TRI_OK) {
-        FUZZ_CHECK(alone == status);
-        return 0;
+    tri_status status = tri__table_open(path, &pieces, &b);
+    FUZZ_CHECK((status == TRI_OK) == (a != NULL));
+    if (!a) {
+        FUZZ_CHECK(status == TRI_DATA && !strcmp(error, tri_error()));
+        return;
     }
     fuzz_same(a, b);
+    tri__table_close(b);
+}
+
+/* Where the first bad row is an error. */
+static void fuzz_strict(const char *path, const uint8_t *data, size_t size, const tri_table *a) {
+    char want[1024];
     const tri_bad_row *bad;
     int described;
-    if (tri__table_bad(a, &bad, &described)) {
-        snprintf(want, sizeof want, "%s:%lld:%lld: %s", path, (long long)bad->line, (long long)bad->column, bad->why);
-        FUZZ_CHECK(alone == TRI_DATA && !strncmp(tri_error(), want, strlen(want))); /* then how to make it UTF-8 */
-    } else {
-        FUZZ_CHECK(alone == TRI_OK);
+    tri_table *strict;
+    tri_status status = tri__table_open_bytes(path, data, size, NULL, &strict);
+    if (a && !tri__table_bad(a, &bad, &described)) {
+        FUZZ_CHECK(status == TRI_OK);
         fuzz_same(a, strict);
+        tri__table_close(strict);
+        return;
     }
+    FUZZ_CHECK(status == TRI_DATA);
+    if (!a) return;
+    snprintf(want, sizeof want, "%s:%lld:%lld: %s", path, (long long)bad->line, (long long)bad->column, bad->why);
+    FUZZ_CHECK(!strncmp(tri_error(), want, strlen(want))); /* then how to make it UTF-8 */
+}
+
+/* Whole and in memory; then once more, as the input's bytes choose: in pieces, or strictly. */
+static int fuzz_table(const char *name, const uint8_t *data, size_t size) {
+    char path[256], error[1024];
+    snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
+    tri_table_options skip = {.bad_rows = TRI_BAD_ROWS_SKIP};
+    tri_table *a;
+    tri_status status = tri__table_open_bytes(path, data, size, &skip, &a);
+    FUZZ_CHECK(status == TRI_OK ? a != NULL : status == TRI_DATA && !a);
+    snprintf(error, sizeof error, "%s", a ? "" : tri_error());
+    if (fuzz_choice(data, size, 2)) fuzz_pieces(path, name, data, size, a, error);
+    else fuzz_strict(path, data, size, a);
+    if (!a) return 0;
     for (int64_t row = 0; row < tri__table_rows(a) && tri__table_columns(a) && row < 4; row++) {
         int64_t line, at;
         tri__table_where(a, row, tri__table_columns(a) - 1, &line, &at);
         FUZZ_CHECK(line >= 1 && at >= 1 && (uint64_t)line <= size + 1 && (uint64_t)at <= size + 1);
     }
-    tri__table_close(strict);
-    tri__table_close(b);
     tri__table_close(a);
     return 0;
 }

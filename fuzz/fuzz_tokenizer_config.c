@@ -15,7 +15,7 @@ static const char text[] = "The a[MASK] <x> the [CLS] as <X>  b";
 static void put(const char *name, const uint8_t **data, size_t *size) {
     const uint8_t *end = *size ? memchr(*data, 0, *size) : NULL;
     size_t used = end ? (size_t)(end - *data) : *size;
-    fuzz_write(name, used ? (const void *)*data : "{}", used ? used : 2);
+    fuzz_hold(name, used ? (const void *)*data : "{}", used ? used : 2);
     used += end != NULL;
     *data += used, *size -= used;
 }
@@ -42,7 +42,7 @@ static void check_saved(const tri_tokenizer *tokenizer) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tri_tokenizer *tokenizer;
-    fuzz_write("vocab.txt", vocabulary, sizeof vocabulary - 1);
+    fuzz_hold("vocab.txt", vocabulary, sizeof vocabulary - 1);
     put("tokenizer_config.json", &data, &size);
     put("special_tokens_map.json", &data, &size);
     put("added_tokens.json", &data, &size);

@@ -28,7 +28,7 @@ static void check_text(const tri_tokenizer *tokenizer, const char *text, size_t 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *end = size ? memchr(data, 0, size) : NULL;
     size_t used = end ? (size_t)(end - data) : size;
-    fuzz_write("tokenizer.json", data, used);
+    fuzz_hold("tokenizer.json", data, used);
     tri_tokenizer *tokenizer;
     tri_status status = tri__tokenizer_load(fuzz_folder(), &tokenizer);
     FUZZ_CHECK(status == TRI_OK ? tokenizer != NULL : status == TRI_DATA || status == TRI_USAGE);

@@ -1,5 +1,6 @@
 /* fuzz_unigram.c - a Unigram tokenizer.json made of the input's parts, and a text to encode:
- *   flags (2 bytes), number of units (1), the units: index (1) and value (4 bytes), of a trie of 256 or 512 units;
+ *   flags (2 bytes), number of units (1), the units: index (1) and value (4 bytes), of a trie of 64 to 512 units, as
+ *   the largest index needs;
  *   replacements, to a byte 0xFF; the vocabulary's JSON, to a 0 byte; the text.
  * The character map is written as base64, or, by a flag, the replacements in its place as they are. */
 #include "fuzz.h"
@@ -13,7 +14,7 @@
 
 enum { MAX_LEN = 64, TEXT_MAX = 300, UNITS = 512, JSON_MAX = 1 << 16, BLOB_MAX = 2048 };
 enum { /* flags */
-    WIDE = 1,        /* 512 units */
+    WIDE = 1,        /* every other index is 256 larger */
     RAW = 2,         /* the map is not encoded */
     FALLBACK = 4,
     NO_MAP = 8,
@@ -53,11 +54,15 @@ static void encode64(const uint8_t *data, size_t n, char *out) {
 
 /* The map's text for the JSON; the caller frees it. */
 static char *map_text(input *in, int flags) {
-    uint32_t unit[1 + UNITS] = {flags & WIDE ? 4 * UNITS : 2 * UNITS};
-    size_t units = unit[0] / 4, n = in->size ? in->at[0] : 0;
+    uint32_t unit[1 + UNITS] = {0};
+    size_t units = 64, n = in->size ? in->at[0] : 0;
     if (in->size) in->at++, in->size--;
-    for (; n && in->size >= 5; n--, in->at += 5, in->size -= 5)
-        memcpy(&unit[1 + in->at[0] + (n & 1 && flags & WIDE ? 256 : 0)], in->at + 1, 4);
+    for (; n && in->size >= 5; n--, in->at += 5, in->size -= 5) {
+        size_t index = in->at[0] + (n & 1 && flags & WIDE ? 256u : 0u);
+        memcpy(&unit[1 + index], in->at + 1, 4);
+        while (index >= units) units *= 2;
+    }
+    unit[0] = (uint32_t)(4 * units);
     input blob = until(in, 0xFF);
     if (blob.size > BLOB_MAX) blob.size = BLOB_MAX;
     if (flags & RAW) {
@@ -100,7 +105,7 @@ static void write_file(input *in) {
         flags & FIRST ? "first" : "always", flags & NO_SPLIT ? "false" : "true", flags >> UNKNOWN & 15,
         flags & FALLBACK ? "true" : "false", (int)(vocabulary.size < 4096 ? vocabulary.size : 4096), vocabulary.at);
     free(map);
-    fuzz_write("tokenizer.json", json, n < sizeof json ? n : sizeof json - 1);
+    fuzz_hold("tokenizer.json", json, n < sizeof json ? n : sizeof json - 1);
 }
 
 static int encode(const tri_tokenizer *tokenizer, const char *text, size_t length, int32_t ids[static MAX_LEN]) {
