@@ -135,6 +135,14 @@ int tri__goes_on(const tri_settings *settings, const tri_world *world) {
            tri__is_crash(failure.code, 0) && failure.rank != world->rank;
 }
 
+/* Whether a run that was complete before ended without its report: out of memory or disk, after its summary. */
+static int lacks_report(const tri_outcome *outcome, const char *folder) {
+    char path[TRI_PATH_MAX];
+    int there;
+    return outcome->unchanged && tri__path_join(path, folder, "report.html") == TRI_OK &&
+           tri__file_there(path, &there) == TRI_OK && !there;
+}
+
 /* Ranks other than the first write only their profile and trace. */
 static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
     spare profile = {.err = cli->err};
@@ -170,6 +178,7 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     status = close_all(sinks, status);
     int goes_on = tri__goes_on(settings, world);
     if (status != TRI_OK && status != TRI_STOPPED && w.started && !goes_on) write_error(&w, status);
-    if (w.started && !settings->no_report && !goes_on) tri__report_write(cli, settings->output_dir);
+    if (!settings->no_report && !goes_on && (w.started || lacks_report(outcome, settings->output_dir)))
+        tri__report_write(cli, settings->output_dir);
     return status;
 }

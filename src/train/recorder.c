@@ -195,31 +195,32 @@ static tri_track track_of(const tri_recorder *r, const tri_instr *instr) {
     return queue == TRI_QUEUE_COMM ? TRI_TRACK_COMM : TRI_TRACK_COPY;
 }
 
-/* The two ranks of a message; the same on both. */
-static void name_message(const tri_program *p, const tri_instr *post, tri_span *span) {
+/* The two ranks of a message; the same on both. Returns 0 without memory. */
+static int name_message(const tri_program *p, const tri_instr *post, tri_span *span) {
     int first, peer = 0, size = tri__transfer_size(&p->mesh, &post->attr);
     int *ranks = malloc((size_t)size * sizeof *ranks);
-    if (!ranks) return;
+    if (!ranks) return 0;
     tri__transfer_members(&p->mesh, p->rank, &post->attr, ranks);
     peer = ranks[post->attr.root], first = post->op == TRI_OP_send_post;
     free(ranks);
     span->sender = first ? p->rank : peer, span->receiver = first ? peer : p->rank, span->id = post->attr.id;
+    return 1;
 }
 
 /* What a trace says of a transfer's two ends. A message is drawn from its post at the sender to its wait at the
- * receiver. */
-static void mark_transfer(const tri_recorder *r, const tri_session *session, int i, tri_span *span) {
+ * receiver. Returns 0 without memory. */
+static int mark_transfer(const tri_recorder *r, const tri_session *session, int i, tri_span *span) {
     const tri_program *p = session->engine.plan.train.program;
     int posts = tri__begins(p->instr[i].op), post = posts ? i : r->partner[i];
     const tri_instr *instr = &p->instr[post];
     span->transfer = post + 1, span->posts = posts;
-    if (instr->op == TRI_OP_copy_post) return;
+    if (instr->op == TRI_OP_copy_post) return 1;
     if (posts) span->sent = tri__transfer_sent(p, instr, counts_of(session, instr));
-    if ((posts && instr->op == TRI_OP_send_post) || (!posts && instr->op == TRI_OP_recv_post))
-        name_message(p, instr, span);
+    int named = (posts && instr->op == TRI_OP_send_post) || (!posts && instr->op == TRI_OP_recv_post);
+    return !named || name_message(p, instr, span);
 }
 
-static void keep_spans(tri_recorder *r, const tri_session *session) {
+static tri_status keep_spans(tri_recorder *r, const tri_session *session) {
     const tri_program *program = session->engine.plan.train.program;
     r->spans[r->n_spans++] = (tri_span){.name = "wait for the batch",
                                         .unit = "",
@@ -229,6 +230,7 @@ static void keep_spans(tri_recorder *r, const tri_session *session) {
                                         .step = session->at.step,
                                         .mb = -1,
                                         .track = TRI_TRACK_LOADER};
+    int whole = r->spans[r->n_spans - 1].shape != NULL;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
         const tri_counts *counts = counts_of(session, instr);
@@ -246,8 +248,11 @@ static void keep_spans(tri_recorder *r, const tri_session *session) {
                            .mb = instr->mb,
                            .track = track_of(r, instr),
                            .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
-        if (r->partner[i] >= 0) mark_transfer(r, session, i, span);
+        if (r->partner[i] >= 0 && !mark_transfer(r, session, i, span)) whole = 0;
+        if (!span->shape) whole = 0;
     }
+    return whole ? TRI_OK
+                 : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)session->at.step);
 }
 
 /* ---- Telling ---- */
@@ -299,7 +304,7 @@ tri_status tri__recorder_after(tri_recorder *r, tri_session *session) {
     if (!now) return r->profile && tri__clock() - r->written > tell_seconds ? tell(r, session) : TRI_OK;
     r->end = tri__clock();
     add_step(r, session);
-    if (r->traced) keep_spans(r, session);
+    if (r->traced) TRI_TRY(keep_spans(r, session));
     return r->kept < r->active ? TRI_OK : tell_first(r, session);
 }
 
