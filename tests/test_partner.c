@@ -347,7 +347,10 @@ static tri_status act_collect(tri_world *world, job *job) {
         CHECK((world->before[i].base != NULL) == (has[i] && got.step >= 0 && i == job->taken));
     if (got.step < 0) return TRI_OK;
     CHECK(got.n == job->before[job->taken]->n);
-    tri_status status = read_all(&got);
+    tri_status status = read_all(&got); /* and all have the same text, the owner's if its machine is left */
+    const struct job *from = job->before[job->taken];
+    int owner = strchr(job->memory[job->taken], '0' + from->node_of[0]) && (from->odd || got.step < from->last);
+    if (status == TRI_OK) status = check_text(got.areas[0].base, got.step, owner);
     tri__collected_free(&got);
     return status;
 }

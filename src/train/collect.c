@@ -57,7 +57,8 @@ static tri_status find_step(tri_world *world, const tri_segment *segment, int n,
 
 /* Of each rank of the chosen world; the same on every rank. */
 typedef struct part {
-    int64_t from;           /* negated: the first rank whose machine has its area */
+    int64_t from;           /* negated: the first rank whose machine has its area, of its own or else a copy, for which
+                               the number of ranks is added */
     int64_t begin, data;    /* bytes, as tri_memory_extent */
 } part;
 
@@ -86,19 +87,38 @@ static tri_status find_areas(collecting *c, int64_t step) {
     return TRI_OK;
 }
 
+static int is_own(const tri_segment *segment, int rank) {
+    for (int i = 0; i < segment->n; i++)
+        if (segment->control->rank_of[i] == rank) return 1;
+    return 0;
+}
+
+static int source(const collecting *c, int r) { return (int)(-c->part[r].from % c->world->size); }
+
+/* The text of the state may be replaced after its copy was sent, so machines may have different ones. All take that of
+ * one, and of its owner's if that is left: it is the last. */
+static void take_one_state(collecting *c) {
+    const tri_world *world = c->world;
+    for (int node = 0; node < world->nodes.n; node++)
+        if (node != world->nodes.node_of[source(c, 0)]) c->at[(int64_t)node * c->n] = 1;
+}
+
 static tri_status compare(collecting *c) {
     tri_world *world = c->world;
     tri_group *all = tri_group_world(world);
     int64_t *lacks = c->at + (int64_t)world->nodes.node_of[world->rank] * c->n;
     for (int r = 0; r < c->n; r++) {
         int there = c->areas[r].base != NULL;
-        c->part[r] = there ? (part){-world->rank, (int64_t)c->extent[r].begin, (int64_t)c->extent[r].data}
+        int from = there && !is_own(c->segment, r) ? world->rank + world->size : world->rank;
+        c->part[r] = there ? (part){-from, (int64_t)c->extent[r].begin, (int64_t)c->extent[r].data}
                            : (part){INT_MIN, 0, 0};
         lacks[r] = !there;
     }
     TRI_TRY(tri_all_reduce(all, NULL, c->part, (int64_t)c->n * (int64_t)(sizeof(part) / sizeof(int64_t)), TRI_I64,
                            TRI_MAX));
-    return tri_all_reduce(all, NULL, c->at, (int64_t)world->nodes.n * c->n, TRI_I64, TRI_MAX);
+    TRI_TRY(tri_all_reduce(all, NULL, c->at, (int64_t)world->nodes.n * c->n, TRI_I64, TRI_MAX));
+    take_one_state(c);
+    return TRI_OK;
 }
 
 /* ---- bringing it here ---- */
@@ -127,7 +147,7 @@ static void copy(const collecting *c, int r, void *area) {
 static tri_status receive(collecting *c, int r, int64_t *at) {
     tri_group *all = tri_group_world(c->world);
     const part *p = &c->part[r];
-    int from = (int)-p->from, here = from == c->world->rank;
+    int from = source(c, r), here = from == c->world->rank;
     void *area;
     TRI_TRY(tri_heap_alloc(c->world, (size_t)(p->begin + p->data), &area));
     if (here) copy(c, r, area);
@@ -144,7 +164,7 @@ static tri_status bring(collecting *c) {
     for (int r = 0; r < c->n; r++)
         for (int node = 0; node < world->nodes.n; node++) {
             int64_t *at = &c->at[(int64_t)node * c->n + r];
-            int from = (int)-c->part[r].from, to = first_rank(world, node);
+            int from = source(c, r), to = first_rank(world, node);
             if (!*at) continue;
             *at = 0;
             if (world->rank == from && from != to) TRI_TRY(send(c, r, to));
