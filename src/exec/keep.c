@@ -1,6 +1,7 @@
 /* keep.c - copies of weights and optimizer state in host memory, made while an asynchronous device computes: begun
- * after an update, complete before the next one. They are posted once the next run is queued, since that takes the host
- * some time, in which the device would have no work. What is in host memory already is copied at once. */
+ * after an update, complete before the next one. They are posted once the next run is queued: a GPU makes one copy over
+ * the bus at a time, and the run's inputs would wait for all of them. What is in host memory already is copied at once.
+ */
 #include "base/copy.h"
 #include "exec/exec_parts.h"
 #include "program/transfer.h"
