@@ -101,7 +101,7 @@ static tri_status save_manifest(const tri_checkpoint_out *out, const char *folde
                                         tri__json_get(part, "tensors"), "files", files);
     tri_json *state = out->state ? tri__json_deep_copy(out->state) : tri__json_object();
     tri_status status = TRI_OK;
-    if (!manifest || tri__json_set_new(manifest, "state", state))
+    if (tri__json_set_new(manifest, "state", state))
         status = tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     else status = tri__manifest_save(folder, manifest);
     tri__json_decref(manifest);

@@ -73,7 +73,7 @@ static void add_module(tri_json *to, const tri_json *from, double by, int first,
         if (!text(child, "name") || depth > 8) continue;
         if (!children) {
             children = tri__json_array();
-            tri__json_set_new(to, "children", children);
+            if (tri__json_set_new(to, "children", children)) children = NULL; /* it is freed */
         }
         tri_json *into = children ? entry(children, "name", text(child, "name")) : NULL;
         if (into) add_module(into, child, by, first, depth + 1);
