@@ -15,6 +15,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+static const double MEET_SECONDS = 30;
+
 tri_status tri__mpi_try(const tri_mpi_plugin *plugin, int error, const char *what) {
     char words[256];
     if (!error) return TRI_OK;
@@ -29,14 +31,14 @@ static int go_on(void *context) {
 
 /* Gathers all ranks' cards into join->all. */
 static tri_status gather(tri_joining *join, const tri_card *mine, const char *what) {
-    join->deadline = tri__clock() + TRI_MEET_SECONDS;
+    join->deadline = tri__clock() + join->seconds;
     int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
     if (error >= 0) return tri__mpi_try(join->plugin, error, what);
     TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
     return tri__fail(
         TRI_RESOURCE,
         "waited %g s for the %d ranks to meet through MPI; some have not joined. See their machines' messages",
-        TRI_MEET_SECONDS, join->size);
+        join->seconds, join->size);
 }
 
 /* Host name, boot and the namespaces of local sockets and processes. */
@@ -90,7 +92,7 @@ static tri_status meet(tri_joining *join, const tri_ranks *how, const tri_launch
     tri_rendezvous meeting = {.key = key,
                            .local = join->nodes.local_of[join->rank],
                            .n = join->n_here,
-                           .seconds = TRI_MEET_SECONDS,
+                           .seconds = join->seconds,
                            .stop = launch->stop,
                            .log = &launch->log};
     tri_segment_spec spec = {.n = join->n_here,
@@ -152,7 +154,7 @@ tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri
     (*world)->outlives = join->outlives;
     join->opened = 1;
     status = tri__watcher_open(*world, &launch->log);
-    if (status == TRI_OK) status = tri__world_meet(*world, TRI_MEET_SECONDS, launch->stop);
+    if (status == TRI_OK) status = tri__world_meet(*world, join->seconds, launch->stop);
     if (status == TRI_OK) return TRI_OK;
     if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
     tri_world_close(*world);
@@ -170,7 +172,7 @@ void tri__joining_free(tri_joining *join) {
 }
 
 tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    tri_joining join = {.stop = launch->stop, .mine.was = -1};
+    tri_joining join = {.stop = launch->stop, .seconds = MEET_SECONDS, .mine.was = -1};
     const char *library = "";
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));

@@ -5,8 +5,6 @@
 #include "comm/mpi/mpi.h"
 #include "comm/mpi/plugin.h"
 
-static const double TRI_MEET_SECONDS = 30;
-
 /* What ranks exchange. */
 typedef struct tri_card {
     char machine[160]; /* equal if a descriptor can be passed and a process be watched; in the second round why it
@@ -23,6 +21,7 @@ typedef struct tri_card {
 typedef struct tri_joining {
     const tri_mpi_plugin *plugin;
     const tri_stop *stop;
+    double seconds;      /* in which ranks meet */
     double deadline;     /* of the current gather */
     void *state;
     int rank, size;      /* among the ranks of the job that live */

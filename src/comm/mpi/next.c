@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 enum { ATTEMPTS = 8 };
+static const double MEET_SECONDS = 5;  /* all run already; one that dies meanwhile is missed no longer than that */
 static const double LEAVE_SECONDS = 5; /* at least, for the ranks that live to leave their world */
 static const double SPARE_LOOK = 0.005; /* seconds between looks of a spare */
 
@@ -75,7 +76,7 @@ static void tell_hung(const tri_world *world, const tri_failure *failure, const 
  * after they have chosen where theirs comes from, and let go of the rest. */
 static survivor leave(tri_world *old, const tri_ranks *how, const tri_launch *launch) {
     survivor s = {.join = {.plugin = tri__mpi_plugin_of(old), .stop = launch->stop, .state = old->remote_state,
-                           .outlives = 1},
+                           .outlives = 1, .seconds = MEET_SECONDS},
                   .log = &launch->log,
                   .was = old->rank,
                   .ranks = old->size,
