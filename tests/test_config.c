@@ -265,7 +265,7 @@ typedef struct sample {
     int flag, choice;
     int64_t whole;
     double real;
-    char *text;
+    char *text, *name;
     tri_texts texts;
     tri_reals reals, worded;
     tri_json *object;
@@ -278,6 +278,7 @@ static const tri_option sample_rows[] = {
     ROW(INT, whole, .value = "5", .min = 1, .max = 100, .choices = "auto=0|many=-7"),
     ROW(REAL, real, .value = "0.5", .min = 0, .max = 1),
     ROW(TEXT, text, .value = "abc", .alias = "other_name"),
+    ROW(TEXT, name, .value = NULL),
     ROW(CHOICE, choice, .value = "zb-h1", .choices = "none|NO_SHARD=none|zb-h1|full|ALL_OF_IT=full"),
     ROW(TEXTS, texts, .value = "a, b"),
     ROW(REALS, reals, .min = 0, .max = 10),
@@ -337,7 +338,8 @@ static const struct {
     {"real", "@true", NULL, "expected a number, not true"},
     {"text", "x y", "\"x y\"", NULL},
     {"text", "", NULL, "here: the value is empty"},
-    {"text", "@null", "null", NULL},
+    {"text", "@null", "\"abc\"", NULL}, /* it has a default */
+    {"name", "@null", "null", NULL},
     {"text", "@\"\"", NULL, "the value is empty"},
     {"text", "@7", NULL, "expected a string, not a whole number"},
     {"choice", "none", "\"none\"", NULL},
