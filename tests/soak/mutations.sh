@@ -114,6 +114,10 @@ mutant F01 "an area is read where it has the step" src/train/collect.c \
     test_partner a_copy_that_was_on_its_way_is_not_read
 mutant F01 "a rank copies what a spare beside it lacks" src/train/collect.c \
     's/world->rank == from && from != to)/world->rank == from)/' test_partner the_machines_left_have_all_of_it
+mutant F01 "all machines go on from one text of the state" src/train/collect.c \
+    's/^    take_one_state(c);/    if (c->n < 0) take_one_state(c);/' test_partner the_machines_left_have_all_of_it
+mutant F01 "what is kept is not overwritten while it is copied" src/exec/run.c \
+    's/^        tri__exec_keep_before(exec, program, begin, end);/        (void)exec;/' test_exec_keep
 mutant F06 "a rank that does not get on is reported" src/comm/world/hang.c \
     's/^    if (worst.local >= 0) report_hung/    if (worst.local >= n) report_hung/' \
     test_ranks hang_of_a_thread_is_found
