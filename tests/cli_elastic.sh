@@ -10,9 +10,7 @@ kept=(--elastic --replicate-state)
 
 # whole FOLDER OTHER: every step once, with the losses of the other run, and every epoch once
 whole() {
-    expect "$1: each step once" test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = \
-        "$(seq 72)"
-    expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = 6
+    once "$1" 72 6
     losses_near "$1" "$2" "${3:-2e-6}" "$1"
 }
 

@@ -174,6 +174,12 @@ hurt() {
     code=$?
 }
 
+# once FOLDER STEPS EPOCHS: its metrics have each of them once, steps in order.
+once() {
+    expect "$1: each step once" \
+        test "$(sed -n 's/.*"event":"train","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl")" = "$(seq "$2")"
+    expect "$1: each epoch once" test "$(grep -c '"event":"epoch"' "$1/metrics.jsonl")" = "$3"
+}
 regroups() { grep -c '"event":"regroup"' "$1/metrics.jsonl" || true; }
 
 # A data folder, a model folder and config.json.

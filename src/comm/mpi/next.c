@@ -150,15 +150,13 @@ static tri_status regather(survivor *s, const tri_mpi_next *next) {
 }
 
 /* A spare: *ended 1 when the others left in order; else it is needed. */
-static void wait_aside(survivor *s, int *ended) {
-    tri_joining *join = &s->join;
+static void wait_aside(const tri_joining *join, int *ended) {
     int error = 0;
     *ended = 0;
     while (!*ended && !error) {
         error = join->plugin->remote.leave(join->state, ended);
         if (!*ended && !error) tri__clock_sleep(tri__clock() + SPARE_LOOK);
     }
-    s->was = -1;
 }
 
 /* One attempt. *again, *ended: as the loop's result. */
@@ -181,7 +179,7 @@ static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *l
     }
     s->was = join->rank < join->members ? join->rank : -1;
     *again = *world != NULL;
-    if (!*again) wait_aside(s, ended);
+    if (!*again) wait_aside(join, ended);
     return TRI_OK;
 }
 
