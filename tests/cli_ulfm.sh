@@ -43,7 +43,7 @@ expect_code 0
 # ---- One machine ----
 hurt_job KILL one 9 1 3 "${kept[@]}"
 whole one
-expect_text "$err" "elastic    by ULFM the ranks that are left go on without the dead, at the step that was" \
+expect_text "$err" "elastic    the ranks that are left go on without the dead (by ULFM), at the step that was" \
     "rank 1 died (its process" "2 of 3 ranks go on" "going on with 2 ranks"
 hurt_job KILL first 9 0 3 "${kept[@]}" --shard zero3
 whole first
@@ -83,6 +83,7 @@ whole three
 hurt_job KILL few 9 1 3 "${kept[@]}" --min-ranks 3
 expect_code 70
 expect_text "$err" "too few are left to go on"
+expect_text few/error.json '"code": 70' '"rank": ' '"cause": '
 unset EACH
 last_command="mpirun without --with-ft"
 timeout 30 "$bin/mpirun" --oversubscribe -np 2 "$trident" "${common[@]}" --output-dir off "${kept[@]}" >"$out" 2>"$err"

@@ -44,7 +44,7 @@ static const char *group_of(const tri_settings *s) {
 
 static void say_here(tri_cli *cli, const tri_settings *s, const char *how) {
     const char *group = group_of(s);
-    fprintf(cli->err, "elastic    %sthe ranks that are left go on without the dead, %s", how,
+    fprintf(cli->err, "elastic    the ranks that are left go on without the dead%s, %s", how,
             s->replicate_state ? "at the step that was interrupted"
             : s->save_every || s->save_steps
                 ? "from the last checkpoint (--replicate-state: at the step that was interrupted)"
@@ -66,7 +66,7 @@ static tri_status check_foreign(tri_cli *cli, const tri_settings *s, const tri_l
     int says = tri__launch_speaks(cli->lookup) && !s->quiet;
     const char *name = mpi ? launch->slurm ? "srun" : "mpirun" : "torchrun", *who = mpi ? "MPI" : name;
     if (ulfm && is_tolerant(cli)) {
-        if (says) say_here(cli, s, "by ULFM ");
+        if (says) say_here(cli, s, " (by ULFM)");
         return TRI_OK;
     }
     const char *enable = ulfm ? "; its ULFM is off: `mpirun --with-ft ulfm ...` turns it on" : "";

@@ -361,7 +361,7 @@ static tri_status regroup_mpi(tri_cli *cli, const tri_settings *settings, const 
     tri_failure failure;
     tri_words words;
     tri_ranks asked = {.progress_timeout = settings->progress_timeout, .io_timeout = settings->io_timeout}, how;
-    const tri_mpi_next next = {tri__elastic_fit, (void *)settings, (int)settings->min_ranks};
+    tri_mpi_next next = {tri__elastic_fit, (void *)settings, (int)settings->min_ranks, 0};
     TRI_TRY(tri__ranks_resolve(&asked, &how));
     if (status == TRI_OK && tri__link_leave(old) == TRI_OK) return tri__launch_leave(cli, launch, old, status);
     int failed = tri__control_failure(old->segment.control, &failure);
@@ -370,10 +370,13 @@ static tri_status regroup_mpi(tri_cli *cli, const tri_settings *settings, const 
     if (!crash || failure.rank == old->rank) return tri__launch_leave(cli, launch, old, status);
     tri__words_keep(&words);
     tri_status joined = tri__mpi_next(old, &how, launch, &next, world, again);
-    if (*again || joined == TRI_OK) return joined;
-    cli->reported = joined == TRI_INTERNAL; /* that too few are left */
-    if (joined == TRI_INTERNAL) tri__words_restore(&words);
-    return joined == TRI_INTERNAL && status != TRI_OK ? status : joined;
+    if (*again || joined != TRI_INTERNAL) return joined;
+    cli->reported = 1; /* that too few are left */
+    tri__words_restore(&words);
+    if (status == TRI_OK) status = joined;
+    tri_verdict verdict = {.code = (int)status, .failed = 1, .failure = failure, .ended = tri__clock_wall()};
+    if (next.first) write_error(settings->output_dir, &verdict);
+    return status;
 }
 
 tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,

@@ -22,6 +22,7 @@ typedef struct tri_mpi_next {
     int (*fit)(void *context, int alive, int32_t *stages, int32_t *replicas);
     void *context;
     int min_ranks; /* with fewer the run ends */
+    int first;     /* set: whether this is the first of the ranks that are left */
 } tri_mpi_next;
 /* After a rank's death made `old` (with outlives set) fail: closes it, waits until every rank of the job does the same
  * or is dead, and makes the next world of those that are left. A rank that hangs is killed by those of its machine.
@@ -29,7 +30,7 @@ typedef struct tri_mpi_next {
  * run ended without this rank, which the mesh had no place for (TRI_OK); too few are left (TRI_INTERNAL); a stop, or
  * this rank's own failure; or a rank neither leaves nor dies, because it hangs and is alone on its machine, or that
  * cannot be reached: then the job is ended. how: with its defaults filled in. */
-tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
+tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, tri_mpi_next *next,
                          tri_world **world, int *again);
 /* MPI's own blocking collective on all ranks, for benchmarks: f32, sum, equal counts. TRI_USAGE for others, and in a
  * world without MPI. */

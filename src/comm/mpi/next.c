@@ -127,7 +127,7 @@ static void tell(const survivor *s) {
 }
 
 /* All ranks that live meet; the first one's mesh counts. */
-static tri_status regather(survivor *s, const tri_mpi_next *next) {
+static tri_status regather(survivor *s, tri_mpi_next *next) {
     tri_joining *join = &s->join;
     tri_card *mine = &join->mine;
     s->over = join->plugin->shrink(join->state, s->seconds, &join->rank, &join->size);
@@ -137,6 +137,7 @@ static tri_status regather(survivor *s, const tri_mpi_next *next) {
     mine->ranks = next->fit(next->context, join->size, &mine->stages, &mine->replicas);
     if (mine->ranks > join->size || mine->ranks < next->min_ranks) mine->ranks = 0;
     TRI_TRY(tri__joining_cards(join));
+    next->first = join->rank == 0;
     tell(s);
     tri_card *first = &join->all[0];
     for (int r = 1; r < join->size; r++) {
@@ -160,7 +161,7 @@ static void wait_aside(const tri_joining *join, int *ended) {
 }
 
 /* One attempt. *again, *ended: as the loop's result. */
-static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
+static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *launch, tri_mpi_next *next,
                           tri_world **world, int *again, int *ended) {
     tri_joining *join = &s->join;
     TRI_TRY(regather(s, next));
@@ -183,7 +184,7 @@ static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *l
     return TRI_OK;
 }
 
-tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, const tri_mpi_next *next,
+tri_status tri__mpi_next(tri_world *old, const tri_ranks *how, const tri_launch *launch, tri_mpi_next *next,
                          tri_world **world, int *again) {
     survivor s = leave(old, how, launch);
     tri_status status = TRI_OK;
