@@ -57,6 +57,7 @@ trains() {
     case $1 in
     train | resume | async | cached | threads | offload | profile | split | ranks | ranks_resume | ranks_async) ;;
     stages | mpi | mpi_far) ;;
+    cuda) [ "$(cat "$work/cuda.code" 2>/dev/null)" = 0 ] ;; # there is a GPU
     *) return 1 ;;
     esac
 }
@@ -131,8 +132,8 @@ serve_once() {
 # What a command leaves behind, in words that do not change from run to run; `strict`: nothing may have failed.
 result() {
     if trains "$1"; then
-        "$trident" digest new 2>&1
-        "$trident" checkpoint verify new >/dev/null 2>&1
+        "$looks" digest new 2>&1
+        "$looks" checkpoint verify new >/dev/null 2>&1
         echo "verify $?"
         { # one checkpoint that cannot be saved, or not be marked as the best, is said, and the run goes on
             ls -A new
