@@ -100,7 +100,8 @@ start() {
     [[ $1 != mpi* && $1 != cuda ]] || how=(env SHORTAGE_OURS=1 "${how[@]:1}")
     case $1 in
     mpi | mpi_far)
-        timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 2 "${how[@]}"
+        timeout -k 2 60 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np 2 \
+            env ASAN_OPTIONS="$no_leaks" "${how[@]}" # Open MPI has leaks of its own
         ;;
     serve) serve_once ;;
     *) timeout -k 2 60 "${how[@]}" ;;
