@@ -72,7 +72,7 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context) {
         uint64_t name = 1;
         for (const char *c = base; *c; c++) name = mix(name, (unsigned char)*c);
         module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10) ? OURS
-                                  : !strncmp(base, "libc.so", 7)             ? LIBC
+                                  : !strncmp(base, "libc.so", 7) || !strncmp(base, "libasan", 7) ? LIBC
                                   : !strncmp(base, "ld-", 3)                 ? LOADER
                                                                              : OTHER;
         module[n_modules].begin = from;
