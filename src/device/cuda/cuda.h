@@ -71,6 +71,11 @@ typedef struct tri_cuda {
     cudaError_t keep_error;    /* the first of them; checked when they are waited for */
 } tri_cuda;
 
+/* The exit code of an error: memory of the GPU, or of the host, that the runtime did not get, is no defect. */
+static inline tri_status tri__cuda_status(cudaError_t error) {
+    return error == cudaErrorMemoryAllocation ? TRI_RESOURCE : TRI_INTERNAL;
+}
+
 /* Stores the first error of a queued call; the next finish reports it. */
 static inline void tri__cuda_note(tri_cuda *cuda, cudaError_t error, const char *where) {
     if (error == cudaSuccess || cuda->error != cudaSuccess) return;

@@ -36,14 +36,14 @@ static void kernels(tri_kernel_table *table) {
 }
 
 static tri_status fail(const tri_core *core, cudaError_t error, const char *what) {
-    tri_status code = error == cudaErrorMemoryAllocation ? TRI_RESOURCE : TRI_INTERNAL;
-    return core->fail(code, "the GPU cannot %s: %s", what, cudaGetErrorString(error));
+    return core->fail(tri__cuda_status(error), "the GPU cannot %s: %s", what, cudaGetErrorString(error));
 }
 
 /* Ranks take the GPUs of their machine round-robin; with more ranks than GPUs, several share one. */
 static tri_status choose(const tri_core *core, int local, int *device) {
     int n = 0;
     cudaError_t error = cudaGetDeviceCount(&n);
+    if (error == cudaErrorMemoryAllocation) return fail(core, error, "be looked for");
     if (error != cudaSuccess || n == 0)
         return core->fail(TRI_USAGE,
                           "--device cuda: there is no NVIDIA GPU that can be used (%s); --device cpu needs none",
@@ -97,6 +97,14 @@ static void close_context(void *context) {
     if (c->blas) cublasLtDestroy(c->blas);
     if (c->used) cudaEventDestroy(c->used);
     free(c);
+}
+
+static tri_status start_blas(tri_cuda *c) {
+    cublasStatus_t error = cublasLtCreate(&c->blas);
+    if (error == CUBLAS_STATUS_SUCCESS) return TRI_OK;
+    return c->core->fail(error == CUBLAS_STATUS_ALLOC_FAILED ? TRI_RESOURCE : TRI_INTERNAL,
+                         "cuBLASLt does not start on this GPU%s",
+                         error == CUBLAS_STATUS_ALLOC_FAILED ? ": out of memory" : "");
 }
 
 static void name_device(tri_cuda *c) {
@@ -160,8 +168,7 @@ static tri_status open_context(const tri_core *core, int local, size_t inputs, v
         cudaError_t error = make_streams(c);
         if (error == cudaSuccess) error = make_stages(c);
         if (error != cudaSuccess) status = fail(core, error, "open a context");
-        else if (cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS)
-            status = core->fail(TRI_INTERNAL, "cuBLASLt does not start on this GPU");
+        else status = start_blas(c);
     }
     if (status != TRI_OK) close_context(c);
     else *context = c;
@@ -220,7 +227,8 @@ static tri_status finish(void *context) {
         c->worked += ms / 1e3;
     c->spanning = 0;
     if (c->error == cudaSuccess) return TRI_OK;
-    tri_status status = c->core->fail(TRI_INTERNAL, "the GPU failed in %s: %s", c->where, cudaGetErrorString(c->error));
+    tri_status status = c->core->fail(tri__cuda_status(c->error), "the GPU failed in %s: %s", c->where,
+                                      cudaGetErrorString(c->error));
     c->error = cudaSuccess;
     return status;
 }

@@ -61,6 +61,6 @@ tri_status tri__cuda_keep_finish(void *context) {
     cudaError_t error = c->keep_error;
     c->keep_error = cudaSuccess;
     if (error == cudaSuccess) return TRI_OK;
-    return c->core->fail(error == cudaErrorMemoryAllocation ? TRI_RESOURCE : TRI_INTERNAL,
-                         "the GPU failed in copies to the host: %s", cudaGetErrorString(error));
+    return c->core->fail(tri__cuda_status(error), "the GPU failed in copies to the host: %s",
+                         cudaGetErrorString(error));
 }
