@@ -2,6 +2,7 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +27,21 @@ void *tri__library_open(const char *name, int global, const char **why) {
     dlerror();
     void *library = dladdr((void *)(uintptr_t)tri__library_open, &here) ? open_beside(here.dli_fname, name, flags)
                                                                         : NULL;
-    ssize_t n = library ? 0 : readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) self[n] = 0;
-    if (n > 0) library = open_beside(self, name, flags);
-    if (!library) library = dlopen(name, flags);
     const char *error = library ? NULL : dlerror();
+    ssize_t n = library || tri__library_no_memory(error) ? 0 : readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = 0;
+        library = open_beside(self, name, flags);
+        error = library ? NULL : dlerror();
+    }
+    if (!library && !tri__library_no_memory(error)) {
+        library = dlopen(name, flags);
+        error = library ? NULL : dlerror();
+    }
     *why = error ? error : "not found";
     return library;
+}
+
+int tri__library_no_memory(const char *why) {
+    return why && (strstr(why, strerror(ENOMEM)) || strstr(why, "out of memory"));
 }

@@ -20,6 +20,8 @@ tri_status tri__device_load(const tri_device **device) {
     *device = NULL;
     const char *why;
     void *library = tri__library_open(TRI_CUDA_PLUGIN_NAME, 0, &why);
+    if (!library && tri__library_no_memory(why))
+        return tri__fail(TRI_RESOURCE, "no memory to load %s (%s)", TRI_CUDA_PLUGIN_NAME, why);
     if (!library)
         return tri__fail(TRI_USAGE,
                          "--device cuda: the CUDA plug-in does not load (%s). Install CUDA 12 or 13 with its compiler "

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "report/stream.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,8 +103,8 @@ static tri_status each_event(merge *m, int trace, take_event *take, int *cut) {
         else if (status == TRI_DATA)
             status = whole ? tri__fail(TRI_DATA, "%s:%zu: is damaged", path, number) : TRI_OK;
     }
-    if (status == TRI_OK && ferror(in)) status = tri__fail(TRI_IO, "cannot read %s", path);
-    else if (status == TRI_OK && !ended && !feof(in)) status = no_memory(); /* for the line */
+    if (status == TRI_OK && !ended && !feof(in)) /* newer C libraries count a lack of memory as an error of the file */
+        status = ferror(in) && errno != ENOMEM ? tri__fail(TRI_IO, "cannot read %s", path) : no_memory();
     *cut = !ended;
     free(line);
     if (in) fclose(in);

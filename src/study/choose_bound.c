@@ -23,6 +23,7 @@ struct tri_bounds {
     int n_units, cap_units;
     tri_core_times **cores;
     int n_cores, cap_cores;
+    int *ranks, cap_ranks; /* for find_replicas */
     const char *refusal;
 };
 
@@ -202,15 +203,19 @@ typedef struct replicas {
     int *within, n_within, *across, n_across;
 } replicas;
 
-static tri_status find_replicas(const tri_bounds *b, const tri_layout *l, replicas *out, int *ranks) {
+static tri_status find_replicas(tri_bounds *b, const tri_layout *l, replicas *out) {
     tri_mesh mesh;
-    int size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : tri__layout_replicas(l);
+    int all = tri__layout_replicas(l), size = l->shard == TRI_SHARD_HYBRID ? l->shard_size : all;
+    if (2 * all > b->cap_ranks) {
+        b->cap_ranks = 4 * all;
+        b->ranks = tri__arena_alloc(b->arena, (size_t)b->cap_ranks * sizeof *b->ranks);
+    }
     TRI_TRY(tri__mesh_make(&mesh, tri__layout_world(l),
                            (tri_mesh_sizes){.pp = l->pp, .tp = l->tp, .cp = l->cp, .dp = l->dp}));
     TRI_TRY(tri__mesh_set_order(&mesh, tri__layout_order(l->order), b->chooser->hardware.ranks_per_node));
-    int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), ranks);
-    *out = (replicas){.within = ranks, .n_within = size, .across = ranks + n, .n_across = n / size};
-    for (int i = 0; i < out->n_across; i++) out->across[i] = ranks[i * size];
+    int n = tri__mesh_group(&mesh, 0, TRI_AXIS_SET(TRI_AXIS_DP), b->ranks);
+    *out = (replicas){.within = b->ranks, .n_within = size, .across = b->ranks + n, .n_across = n / size};
+    for (int i = 0; i < out->n_across; i++) out->across[i] = b->ranks[i * size];
     return TRI_OK;
 }
 
@@ -291,17 +296,14 @@ static double close_seconds(const tri_bounds *b, const tri_layout *l, const tri_
     return safe(b, l) * fmax(most, all / l->pp);
 }
 
-double tri__bounds_seconds(const tri_bounds *b, const tri_layout *l, int close) {
+double tri__bounds_seconds(tri_bounds *b, const tri_layout *l, int close) {
     const tri_unit_times *units = units_of(b, l);
     if (units->status != TRI_OK) return INFINITY;
     if (!close) return safe(b, l) * l->n_mb * units->total / l->pp;
     const tri_core_times *core = core_of(b, l);
     replicas r;
-    int *ranks = core->status == TRI_OK ? calloc(2 * (size_t)tri__layout_replicas(l), sizeof *ranks) : NULL;
-    double seconds = core->status == TRI_OK ? 0 : INFINITY; /* 0 without memory: no bound */
-    if (ranks && find_replicas(b, l, &r, ranks) == TRI_OK) seconds = close_seconds(b, l, core, &r);
-    free(ranks);
-    return seconds;
+    if (core->status != TRI_OK) return INFINITY;
+    return find_replicas(b, l, &r) == TRI_OK ? close_seconds(b, l, core, &r) : 0;
 }
 
 int64_t tri__bounds_bytes(const tri_bounds *b, const tri_layout *l) {

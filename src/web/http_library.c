@@ -1,6 +1,7 @@
 /* http_library.c - loads libmicrohttpd. */
 #include "web/http_library.h"
 
+#include "base/library.h"
 #include "web/http.h"
 
 #include <dlfcn.h>
@@ -17,8 +18,11 @@ static int find(void *library, const char *name, void *function, size_t size) {
 tri_status tri__http_calls_find(tri_http_calls *calls) {
     static const char *const names[] = {"libmicrohttpd.so.12", "libmicrohttpd.so"};
     void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) {
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        const char *why = library ? NULL : dlerror();
+        if (tri__library_no_memory(why)) return tri__fail(TRI_RESOURCE, "no memory to load %s (%s)", names[i], why);
+    }
     if (!library)
         return tri__fail(TRI_USAGE,
                          "HTTP needs libmicrohttpd.so.12, which does not load: apt-get install libmicrohttpd12");

@@ -26,6 +26,8 @@ tri_status tri__link_try(tri_link *link, int error, int rank) {
     int dead;
     if (!error) return TRI_OK;
     if (link->remote->died && link->remote->died(link->state, error, &dead)) return died(link, dead);
+    if (error == TRI_REMOTE_NO_MEMORY)
+        return tri__fail(TRI_RESOURCE, "no memory for bytes between this rank and rank %d", rank);
     link->remote->words(error, words, sizeof words);
     return tri__fail(TRI_IO,
                      "%s could not carry bytes between this rank and rank %d: %s. Is that machine up, and the network?",

@@ -4,12 +4,14 @@
 #ifndef TRI_COMM_LINK_REMOTE_H
 #define TRI_COMM_LINK_REMOTE_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    TRI_NOTE_BYTES = 4352,  /* longest note: 4 KiB and its header */
-    TRI_REMOTE_TAGS = 16384 /* tags are 0 to this - 1; MPI promises 32768 */
+    TRI_NOTE_BYTES = 4352,   /* longest note: 4 KiB and its header */
+    TRI_REMOTE_TAGS = 16384, /* tags are 0 to this - 1; MPI promises 32768 */
+    TRI_REMOTE_NO_MEMORY = INT_MAX /* an error of any remote's */
 };
 
 typedef struct tri_remote {

@@ -21,7 +21,7 @@ tri_status tri__mpi_try(const tri_mpi_plugin *plugin, int error, const char *wha
     char words[256];
     if (!error) return TRI_OK;
     plugin->remote.words(error, words, sizeof words);
-    return tri__fail(TRI_IO, "MPI failed to %s: %s", what, words);
+    return tri__fail(error == TRI_REMOTE_NO_MEMORY ? TRI_RESOURCE : TRI_IO, "MPI failed to %s: %s", what, words);
 }
 
 static int go_on(void *context) {

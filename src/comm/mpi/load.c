@@ -21,7 +21,7 @@ static const char *const plugins[][2] = {
 
 static void *open_plugin(tri_mpi_kind kind, const char **why) {
     void *library = NULL;
-    for (int i = 0; i < 2 && !library && plugins[kind][i]; i++)
+    for (int i = 0; i < 2 && !library && plugins[kind][i] && !tri__library_no_memory(*why); i++)
         library = tri__library_open(plugins[kind][i], 1, why); /* global: Open MPI's components need its symbols */
     return library;
 }
@@ -36,6 +36,8 @@ int tri__mpi_has_ulfm(tri_mpi_kind kind) {
 tri_status tri__mpi_load(const char *launcher, tri_mpi_kind kind, const tri_mpi_plugin **plugin) {
     const char *why = NULL;
     void *library = open_plugin(kind, &why);
+    if (!library && tri__library_no_memory(why))
+        return tri__fail(TRI_RESOURCE, "no memory to load %s (%s)", TRI_MPI_PLUGIN_NAME, why);
     if (!library)
         return tri__fail(
             TRI_USAGE,

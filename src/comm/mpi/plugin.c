@@ -24,7 +24,6 @@
 enum {
     PIECE = 512 << 10,
     SENDS = 2, RECEIVES = 4, /* pieces in flight */
-    NO_MEMORY = INT_MAX,
     NAMES = MPI_MAX_LIBRARY_VERSION_STRING
 };
 
@@ -101,7 +100,7 @@ static int note(void *of, int rank, const void *bytes, int n) {
     state *s = of;
     if (s->dropped) return 0;
     item *it = item_new(s, NOTE, 1, n);
-    if (!it) return NO_MEMORY;
+    if (!it) return TRI_REMOTE_NO_MEMORY;
     memcpy(it->data, bytes, (size_t)n);
     return MPI_Isend(it->data, n, MPI_BYTE, rank, 0, s->notes, it->request);
 }
@@ -140,7 +139,7 @@ static int post_pieces(state *s, item *it) {
 static int transfer(state *s, int rank, int tag, char *data, int64_t bytes, what what, void **request) {
     int64_t pieces = (bytes + PIECE - 1) / PIECE, most = what == RECEIVE ? RECEIVES : SENDS;
     item *it = item_new(s, what, (int)(pieces < most ? pieces : most), 0);
-    if (!it) return NO_MEMORY;
+    if (!it) return TRI_REMOTE_NO_MEMORY;
     it->rank = rank, it->tag = tag, it->data = data, it->bytes = bytes;
     *request = it;
     return post_pieces(s, it);
@@ -240,7 +239,7 @@ static int first_dead(state *s) {
 static int died(void *of, int error, int *rank) {
     int class;
     *rank = -1;
-    if (error == NO_MEMORY || MPI_Error_class(error, &class)) return 0;
+    if (error == TRI_REMOTE_NO_MEMORY || MPI_Error_class(error, &class)) return 0;
     if (class == MPIX_ERR_PROC_FAILED || class == MPIX_ERR_PROC_FAILED_PENDING) *rank = first_dead(of);
     else if (class != MPIX_ERR_REVOKED) return 0;
     return 1;
@@ -400,7 +399,7 @@ static void state_close(void *of, int failed) {
 static void words(int error, char *out, size_t size) {
     char text[MPI_MAX_ERROR_STRING] = "no memory";
     int n;
-    if (error != NO_MEMORY) MPI_Error_string(error, text, &n);
+    if (error != TRI_REMOTE_NO_MEMORY) MPI_Error_string(error, text, &n);
     strncpy(out, text, size);
     out[size - 1] = 0;
 }
@@ -408,7 +407,7 @@ static void words(int error, char *out, size_t size) {
 static int state_open(void **of, int *rank, int *size, const char **library) {
     int level, n, error = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     state *s = calloc(1, sizeof *s);
-    if (!s) return NO_MEMORY;
+    if (!s) return TRI_REMOTE_NO_MEMORY;
     s->list.next = s->list.prev = &s->list;
     s->leave = s->gather = s->agree = MPI_REQUEST_NULL;
     if (!error) error = duplicate(s, MPI_COMM_WORLD);
