@@ -23,7 +23,7 @@ static int train(void **state) {
     size_t size;
     double loss;
     char ready[200];
-    if (!tri__http_library(ready, sizeof ready)) {
+    if (tri__http_library(ready, sizeof ready) != TRI_OK) {
         puts("no libmicrohttpd");
         exit(77);
     }

@@ -195,7 +195,7 @@ static void probe_hwloc(const tri_cli *cli, finding *f) {
 
 static void probe_http(const tri_cli *cli, finding *f) {
     (void)cli;
-    f->found = tri__http_library(f->detail, sizeof f->detail);
+    f->found = tri__http_library(f->detail, sizeof f->detail) == TRI_OK;
 }
 
 static void probe_packer(finding *f, tri_packer packer) {

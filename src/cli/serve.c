@@ -215,7 +215,7 @@ static tri_status prepare(serving *s, int n, const char *const *args) {
     TRI_TRY(take_files(s));
     fill(s);
     char library[200];
-    return tri__http_library(library, sizeof library) ? TRI_OK : tri__fail(TRI_USAGE, "%s", library);
+    return tri__http_library(library, sizeof library);
 }
 
 tri_status tri__command_serve(tri_cli *cli, int n, const char *const *args) {

@@ -141,7 +141,7 @@ static tri_status serve(const watching *w) {
 static tri_status watch(watching *w) {
     char library[200];
     if (w->own.once) return print_once(w);
-    if (!w->own.terminal && !tri__http_library(library, sizeof library)) {
+    if (!w->own.terminal && tri__http_library(library, sizeof library) != TRI_OK) {
         fprintf(w->cli->err, "%s; so the run is shown here\n", library);
         w->own.terminal = 1;
     }

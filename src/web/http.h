@@ -69,8 +69,8 @@ int tri__http_drain(tri_http *http, double seconds);
 void tri__http_stop(tri_http *http);
 int tri__http_in_flight(const tri_http *http);
 int tri__http_draining(const tri_http *http);
-/* "0.9.75", or why there is none, into `out`. 1: there is one. */
-int tri__http_library(char *out, size_t size);
+/* "libmicrohttpd 0.9.75, TLS", or why there is none, into `out`. TRI_USAGE: there is none; TRI_RESOURCE: no memory. */
+tri_status tri__http_library(char *out, size_t size);
 
 /* ---- in a handler ---- */
 

@@ -11,9 +11,9 @@ tri_status tri__http_start(const tri_http_options *options, tri_http **out) {
     return tri__fail(TRI_USAGE, ADVICE);
 }
 
-int tri__http_library(char *out, size_t size) {
+tri_status tri__http_library(char *out, size_t size) {
     snprintf(out, size, ADVICE);
-    return 0;
+    return tri__fail(TRI_USAGE, ADVICE);
 }
 
 /* Nothing of these is reached: there is no tri_http and no exchange. */

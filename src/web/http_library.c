@@ -18,10 +18,11 @@ static int find(void *library, const char *name, void *function, size_t size) {
 tri_status tri__http_calls_find(tri_http_calls *calls) {
     static const char *const names[] = {"libmicrohttpd.so.12", "libmicrohttpd.so"};
     void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    const size_t n = sizeof names / sizeof *names;
+    for (size_t i = 0; i < 2 * n && !library; i++) { /* twice: without memory for a path it is "not found", too */
+        library = dlopen(names[i % n], RTLD_NOW | RTLD_LOCAL);
         const char *why = library ? NULL : dlerror();
-        if (tri__library_no_memory(why)) return tri__fail(TRI_RESOURCE, "no memory to load %s (%s)", names[i], why);
+        if (tri__library_no_memory(why)) return tri__fail(TRI_RESOURCE, "no memory to load %s (%s)", names[i % n], why);
     }
     if (!library)
         return tri__fail(TRI_USAGE,
@@ -34,12 +35,12 @@ tri_status tri__http_calls_find(tri_http_calls *calls) {
     return TRI_OK;
 }
 
-int tri__http_library(char *out, size_t size) {
+tri_status tri__http_library(char *out, size_t size) {
     tri_http_calls calls;
-    int found = tri__http_calls_find(&calls) == TRI_OK;
-    if (found)
+    tri_status status = tri__http_calls_find(&calls);
+    if (status == TRI_OK)
         snprintf(out, size, "libmicrohttpd %s%s", calls.get_version(),
                  calls.is_feature_supported(MHD_FEATURE_TLS) == MHD_YES ? ", TLS" : ", without TLS");
     else snprintf(out, size, "%s", tri_error());
-    return found;
+    return status;
 }
