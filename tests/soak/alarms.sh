@@ -11,7 +11,7 @@ RANDOM=${SOAK_SEED:-1}
 ${CC:-cc} -O1 -shared -fPIC -o "$work/slow.so" "$here/hangs/slow.c" -ldl || exit 1
 last_command="trident train --nproc-per-node 8 --progress-timeout 3 --io-timeout 60"
 LD_PRELOAD="$work/slow.so" SLOW_CALL=fsync SLOW_FILE=weights- SLOW_SECONDS=6 SLOW_RANK=4 SLOW_EVERY=3 \
-    "$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 30000 \
+    "$trident" train --config config.json --data-path data --output-dir run --batch-size 4 --epochs 100000 \
     --save-steps 200 --keep 2 --save-every 0 --tp-size 2 \
     --nproc-per-node 8 --progress-timeout 3 --io-timeout 60 >"$out" 2>"$err" &
 pid=$!
