@@ -21,8 +21,10 @@ static const char *const plugins[][2] = {
 
 static void *open_plugin(tri_mpi_kind kind, const char **why) {
     void *library = NULL;
-    for (int i = 0; i < 2 && !library && plugins[kind][i] && !tri__library_no_memory(*why); i++)
+    for (int i = 0; i < 2 && !library && plugins[kind][i]; i++) {
         library = tri__library_open(plugins[kind][i], 1, why); /* global: Open MPI's components need its symbols */
+        if (!library && tri__library_no_memory(*why)) break;
+    }
     return library;
 }
 
