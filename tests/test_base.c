@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/library.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/option.h"
@@ -535,6 +536,25 @@ static void test_normals(void **state) {
     free(all);
 }
 
+/* A library that is not there, and one of libc's for which there is no memory. */
+static void test_library(void **state) {
+    (void)state;
+    const char *why = NULL;
+    struct rlimit before, tight = {4096, 0};
+    assert_null(tri__library_open("libtrident_none.so", 0, &why));
+    assert_non_null(strstr(why, "libtrident_none.so"));
+    assert_false(tri__library_no_memory(why));
+    assert_false(tri__library_no_memory(NULL));
+    if (getenv("TRI_SANITIZED")) return; /* their shadow memory is beyond any limit */
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    void *library = tri__library_open("libBrokenLocale.so.1", 0, &why);
+    int no_memory = !library && tri__library_no_memory(why);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_true(no_memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status),
@@ -549,6 +569,7 @@ int main(void) {
         cmocka_unit_test(test_log_and_clock),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_normals),
+        cmocka_unit_test(test_library),
         cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_folders, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_json_files, make_folder, remove_folder),

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Tries FOLDER/NAME, FOLDER/../lib/NAME and FOLDER/../NAME (a build folder), where FOLDER holds `file`. */
@@ -42,6 +43,16 @@ void *tri__library_open(const char *name, int global, const char **why) {
     return library;
 }
 
+/* "failed to map segment" comes without a reason: no memory, or a file system that is mounted noexec. */
+static int is_memory_short(void) {
+    enum { LIBRARY = 64 << 20 }; /* bytes of a large one */
+    void *at = mmap(NULL, LIBRARY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at != MAP_FAILED) munmap(at, LIBRARY);
+    return at == MAP_FAILED;
+}
+
 int tri__library_no_memory(const char *why) {
-    return why && (strstr(why, strerror(ENOMEM)) || strstr(why, "out of memory"));
+    if (!why) return 0;
+    if (strstr(why, strerror(ENOMEM)) || strstr(why, "out of memory")) return 1;
+    return strstr(why, "failed to map segment") && is_memory_short();
 }
