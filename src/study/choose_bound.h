@@ -24,8 +24,7 @@ tri_status tri__bounds_rows(tri_bounds *bounds, const tri_layout *layout, tri_la
 /* Plans what the bounds of these layouts need: in parallel, each thing once. TRI_USAGE of a single layout is kept: its
  * bound is infinite, and tri__bounds_refusal says why. */
 tri_status tri__bounds_prepare(tri_bounds *bounds, const tri_layout *const *layouts, int n, int close);
-/* Seconds; `close` as prepared. INFINITY: the planner refuses the layout. From one thread at a
- * time. */
+/* Seconds; `close` as prepared. INFINITY: the planner refuses the layout. From one thread at a time. */
 double tri__bounds_seconds(tri_bounds *bounds, const tri_layout *layout, int close);
 const char *tri__bounds_refusal(const tri_bounds *bounds); /* of the planner, the first; NULL: none */
 /* Bytes that the rank that needs most needs at least: weights, gradients, optimizer state; activations of a stage.

@@ -71,10 +71,10 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context) {
         const char *slash = strrchr(info->dlpi_name, '/'), *base = slash ? slash + 1 : info->dlpi_name;
         uint64_t name = 1;
         for (const char *c = base; *c; c++) name = mix(name, (unsigned char)*c);
-        module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10) ? OURS
+        module[n_modules].whose = !*base || !strncmp(base, "libtrident", 10)                     ? OURS
                                   : !strncmp(base, "libc.so", 7) || !strncmp(base, "libasan", 7) ? LIBC
-                                  : !strncmp(base, "ld-", 3)                 ? LOADER
-                                                                             : OTHER;
+                                  : !strncmp(base, "ld-", 3)                                     ? LOADER
+                                                                                                 : OTHER;
         module[n_modules].begin = from;
         module[n_modules].end = from + part->p_memsz;
         module[n_modules++].name = name;

@@ -11,7 +11,7 @@
 enum {
     TRI_NOTE_BYTES = 4352,   /* longest note: 4 KiB and its header */
     TRI_REMOTE_TAGS = 16384, /* tags are 0 to this - 1; MPI promises 32768 */
-    TRI_REMOTE_NO_MEMORY = INT_MAX /* an error of any remote's */
+    TRI_REMOTE_NO_MEMORY = INT_MAX /* the error of every remote that gets no memory */
 };
 
 typedef struct tri_remote {
