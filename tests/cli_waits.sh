@@ -1,5 +1,5 @@
 # Commands that wait for something that never happens: other ranks, a lock. Each ends by its timeout, and immediately
-# when told to stop. A token store that is truncated while in use.
+# when told to stop. A token store that is truncated while in use. Threads that wait for each other on busy cores.
 # timeout: 120
 . "$(dirname "$0")/cli_lib.sh"
 make_all
@@ -77,4 +77,22 @@ for ranks in 1 2; do
     ends 20000 74
     expect_text "$err" ".tokens was cut short while it is in use"
 done
+
+# ---- Threads that wait for each other sleep soon: on busy cores two take hardly more processor time than one ----
+if [ -z "${TRI_SANITIZED:-}" ] && [ "$(nproc)" -gt 1 ]; then
+    make_table many.csv 6000 0
+    busy=()
+    for ((i = 0; i < $(nproc); i++)); do
+        timeout 60 bash -c 'while :; do :; done' &
+        busy+=($!)
+    done
+    spent() { # THREADS: processor time of predict, in ms
+        local TIMEFORMAT='%3U %3S'
+        { time "$trident" predict --checkpoint first --data-path many.csv --threads "$1" --batch-size 256 \
+            -o /dev/null --quiet 2>"$err"; } 2>&1 | awk '{ print int(($1 + $2) * 1000) }'
+    }
+    one=$(spent 1) two=$(spent 2)
+    kill "${busy[@]}"
+    expect "two threads take $two ms where one takes $one" is "$two" "<" "$((one * 3 / 2))"
+fi
 finish

@@ -34,6 +34,7 @@ typedef struct tri_command {
     const tri_option *own; /* rows of options that only this command has; NULL: none */
     int model;           /* also accepts the model's keys */
     int hidden;          /* left out of the short help */
+    int parallel;        /* computes on several threads */
     tri_status (*run)(tri_cli *cli, int n, const char *const *args);
 } tri_command;
 

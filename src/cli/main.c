@@ -4,6 +4,7 @@
 #include "cli/launch.h"
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -14,22 +15,23 @@
 #include <unistd.h>
 
 #define COMMAND(word, ...) {.name = #word, .run = tri__command_##word, __VA_ARGS__}
+#define THREADS(word, ...) COMMAND(word, .parallel = 1, __VA_ARGS__)
 
 /* In the order of the help text. */
 const tri_command tri__commands[] = {
-    COMMAND(train, .model = 1, .summary = "train a model",
+    THREADS(train, .model = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
-    COMMAND(sweep, .model = 1, .own = tri__sweep_options, .folder = "./sweep",
+    THREADS(sweep, .model = 1, .own = tri__sweep_options, .folder = "./sweep",
             .summary = "search settings: train trials, halve them, keep the best",
             .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
                        "--output-dir sweep"),
-    COMMAND(eval, .own = tri__eval_options, .summary = "score a checkpoint on a table",
+    THREADS(eval, .own = tri__eval_options, .summary = "score a checkpoint on a table",
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
-    COMMAND(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
+    THREADS(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
-    COMMAND(explain, .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
+    THREADS(explain, .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
             .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
-    COMMAND(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
+    THREADS(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
             .summary = "answer requests for predictions over HTTP",
             .example = "trident serve demo-run/all --port 8080"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
@@ -40,16 +42,16 @@ const tri_command tri__commands[] = {
     COMMAND(
         simulate, .model = 1, .summary = "time a training step on hardware that you describe",
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
-    COMMAND(calibrate, .own = tri__calibrate_options, .summary = "measure this machine, for plan, simulate and choose",
+    THREADS(calibrate, .own = tri__calibrate_options, .summary = "measure this machine, for plan, simulate and choose",
             .example = "trident calibrate -o here.json"),
     COMMAND(check, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
             .example = "trident plan --config config.json --print-program all > step.txt; trident check step.txt"),
     COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    COMMAND(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline|serve",
+    THREADS(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline|serve",
             .summary = "measure collectives, training steps and inference on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
-    COMMAND(inspect, .model = 1, .own = tri__inspect_options, .words = " DATA",
+    THREADS(inspect, .model = 1, .own = tri__inspect_options, .words = " DATA",
             .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(report, .own = tri__report_options, .words = " RUN...",
@@ -60,7 +62,7 @@ const tri_command tri__commands[] = {
             .example = "trident watch run --terminal"),
     COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
             .example = "trident export --checkpoint run --output-dir model"),
-    COMMAND(quantize, .own = tri__quantize_options, .words = " RUN",
+    THREADS(quantize, .own = tri__quantize_options, .words = " RUN",
             .summary = "write a model with int8 weights, and say what that costs",
             .example = "trident quantize run -o run-int8 --max-drop 0.002"),
     COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
@@ -74,14 +76,14 @@ const tri_command tri__commands[] = {
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
             "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
-    COMMAND(tokenize, .own = tri__tokenize_options, .words = " [FILE...]",
+    THREADS(tokenize, .own = tri__tokenize_options, .words = " [FILE...]",
             .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
     COMMAND(vocab, .own = tri__vocab_options, .words = " [FILE...]",
             .summary = "learn a WordPiece vocabulary from texts",
             .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
     COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
-    COMMAND(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
+    THREADS(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
     COMMAND(help, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
     COMMAND(version, .summary = "print the version"),
     COMMAND(man, .hidden = 1, .summary = "print the manual page", .example = "trident man > trident.1"),
@@ -214,7 +216,30 @@ static int columns(void) {
     return said && atoi(said) > 0 ? atoi(said) : 0;
 }
 
+/* OpenMP's threads spin at the end of each parallel loop for milliseconds (libgomp) to 200 ms (libomp), which costs
+ * several times the work itself where other processes want the same cores. About 20 us bridge the gap between two
+ * operations; then a thread sleeps. Both libraries read this from the environment while they are loaded, so the program
+ * is executed once more (1 ms), unless the user chose a policy or there is one thread. */
+static void wait_briefly(int argc, char **argv) {
+#ifdef __x86_64__
+    static const char spins[] = "500"; /* an iteration pauses for 40 to 140 cycles */
+#else
+    static const char spins[] = "10000";
+#endif
+    const tri_command *command = argc > 1 ? tri__command_find(argv[1]) : NULL;
+    const char *threads = getenv("OMP_NUM_THREADS");
+    char program[4096];
+    if (!command || !command->parallel || (threads && !strcmp(threads, "1")) || tri__cores() == 1) return;
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+    if (length <= 0 || length == sizeof program) return;
+    program[length] = 0;
+    if (setenv("GOMP_SPINCOUNT", spins, 1) || setenv("KMP_BLOCKTIME", "0", 1)) return;
+    execv(program, argv); /* if that fails, threads spin */
+}
+
 int main(int argc, char **argv) {
+    wait_briefly(argc, argv); /* first: what follows must see the streams as they were given */
     if (tri__standard_open() != TRI_OK) return TRI_IO; /* no stream to print an error to */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed stdout is an error, not fatal */
     signal(SIGXFSZ, SIG_IGN); /* likewise beyond the file size limit */

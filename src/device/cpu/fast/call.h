@@ -13,9 +13,11 @@ static inline double *f64(const tri_call *call, int k) { return call->t[k].data;
 static inline int adds(const tri_call *call, int k) { return call->acc >> k & 1; }
 static inline int64_t elements(const tri_call *call, int k) { return call->t[k].rows * call->t[k].cols; }
 
-/* Waking threads takes about 5 us: work below `enough` runs on one thread. */
+/* A thread takes part for at least `enough` work: waking it takes about 5 us, and much longer where other processes
+ * want its core. */
 static inline int threads_for(const tri_call *call, int64_t work, int64_t enough) {
-    return work < enough ? 1 : call->threads;
+    int64_t most = work / enough;
+    return most < 1 ? 1 : most < call->threads ? (int)most : call->threads;
 }
 
 /* The mask that the call's attributes and random-number state describe. */
