@@ -93,6 +93,42 @@ awk -F, -v OFS=, 'NR > 1 { $5 = $6 = "" } { print }' rows.csv >less.csv
 same "columns share their effect" "$(awk -v e="$(effect '"input":"c0"')" 'BEGIN { printf "%.9f", 2 * e }')" \
     "$(awk -v a="$(yes rows.csv)" -v b="$(yes less.csv)" 'BEGIN { printf "%.9f", a - b }')"
 
+# A group that matters is cut until the column that counts has an effect of its own; the strongest are printed.
+mkdir -p sole
+awk 'BEGIN { srand(5); printf "text,note,label"; for (c = 0; c < 60; c++) printf ",c%d", c; print ""
+    for (i = 0; i < 200; i++) {
+        y = rand() < 0.5
+        printf "shoes,day,%s", y ? "yes" : "no"
+        for (c = 0; c < 60; c++) printf ",%d", c == 17 ? (y ? 9 : 1) : int(rand() * 9)
+        print ""
+    } }' >sole/train.csv
+sed "s/\"size\"/$(seq -s ', ' -f '"c%g"' 0 59)/" c.json >sole.json
+run train --config sole.json --data-path sole/train.csv --split 0.8,0.2 --models-dir models --output-dir sole-run \
+    --threads 1 --epochs 8 --quiet
+expect_code 0
+run explain --checkpoint sole-run --data-path sole/train.csv --rows 1 --json --quiet
+cp "$out" why.json
+expect "at most 40 rows of 60 columns" is "$(json_number rows_computed why.json)" "<" 41
+alone=$(grep -o '{"input":"c17"[^{}]*}' why.json)
+expect "the column that counts stands alone: $alone" test "${alone#*shared_by}" = "$alone"
+expect "others share theirs" grep -q '"input":"c40"[^{}]*"shared_by":3' why.json
+run explain --checkpoint sole-run --data-path sole/train.csv --rows 1 --quiet
+expect_text "$out" "and 42 further inputs with smaller effects (--json has all)" " (1/3 of "
+expect "20 inputs" test "$(grep -c '^  [+-]0' "$out")" = 20
+expect "which is c17" test "$(sed -n 2p "$out" | cut -d' ' -f5)" = c17
+
+# Rows of a part: those that predict has, by their numbers in the table.
+run predict --checkpoint sole-run --data-path sole/train.csv --part valid --quiet
+cut -d, -f1 "$out" | tail -n +2 >rows.txt
+run explain --checkpoint sole-run --data-path sole/train.csv --part valid --json --quiet
+expect_code 0
+expect "rows of the part" cmp rows.txt <(grep -o '^{"row":[0-9]*' "$out" | cut -d: -f2)
+run explain --checkpoint sole-run --data-path sole/train.csv --part valid --importance --json --quiet
+expect "as many are permuted" test "$(json_number rows "$out")" = "$(wc -l <rows.txt)"
+refuses 2 "--first 999" "rows of this part" -- explain --checkpoint sole-run --data-path sole/train.csv --part valid \
+    --first 999
+refuses 2 "did not split its table" -- explain --checkpoint run --data-path data/train.csv --part test --quiet
+
 # ---- Rows, importance, pages ----
 run explain --checkpoint run --data-path data --first 3 --rows 2 --json
 expect "two rows, from the third on" test "$(grep -o '"row":[0-9]*' "$out" | tr '\n' ' ')" = '"row":3 "row":4 '

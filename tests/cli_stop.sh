@@ -265,4 +265,22 @@ if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && mpirun --version 2>/dev/null | grep 
 else
     echo "left out: mpirun (no Open MPI here, no plug-in, or a sanitizer)"
 fi
+
+# ---- predict and eval: they say what they do, write nothing, and end with 75 ----
+make_table many.csv 60000 0
+for command in "predict --nproc-per-node 1" "predict --nproc-per-node 2" "eval --nproc-per-node 1"; do
+    : >"$err"
+    written=; [ "${command%% *}" = eval ] || written="-o stopped.csv"
+    last_command="trident $command, and SIGINT"
+    "$trident" $command --checkpoint whole --data-path many.csv --threads 1 --batch-size 4 $written \
+        >"$out" 2>"$err" &
+    pid=$!
+    until grep -q "60,000 rows" "$err" || [ ! -d "/proc/$pid" ]; do sleep 0.02; done
+    kill -INT "$pid"
+    wait "$pid"
+    code=$?
+    expect_code 75
+    expect_text "$err" "stopping after the batch of rows in progress; nothing is written" "run again"
+    expect "nothing is written" test ! -e stopped.csv -a ! -s "$out"
+done
 finish

@@ -221,6 +221,30 @@ static void progress_resized(void **state) {
     close(master);
 }
 
+static tri_event rows_event(int64_t done, double time) {
+    return (tri_event){.kind = TRI_EVENT_ROWS, .step = done, .steps = 2000, .time = time};
+}
+
+static void progress_rows(void **state) {
+    (void)state;
+    screen s;
+    open_screen(&s, 1, 60, 0, 0);
+    send(&s.sink, rows_event(0, 100));
+    send(&s.sink, rows_event(100, 100.05)); /* within a tenth of a second */
+    send(&s.sink, rows_event(500, 102));
+    send(&s.sink, rows_event(0, 110)); /* the next member of an ensemble */
+    send(&s.sink, rows_event(1000, 111));
+    assert_screen(&s, "\r\033[K500 of 2000 rows  250 rows/s  left 6.0 s  [###------------]"
+                      "\r\033[K1000 of 2000 rows  1.0k rows/s  left 1.0 s  [######-------]"
+                      "\r\033[K");
+    open_screen(&s, 0, 40, 0, 0);
+    send(&s.sink, rows_event(0, 100));
+    send(&s.sink, rows_event(500, 120)); /* too early for a line of a log */
+    send(&s.sink, rows_event(1000, 131));
+    send(&s.sink, rows_event(2000, 150));
+    assert_screen(&s, "1000 of 2000 rows  32.3 rows/s  left 31.0 s\n");
+}
+
 static void progress_log(void **state) {
     (void)state;
     screen s;
@@ -509,6 +533,7 @@ int main(void) {
         TEST(progress_terminal),
         TEST(progress_narrow),
         TEST(progress_resized),
+        TEST(progress_rows),
         TEST(progress_log),
         TEST(progress_quiet_and_color),
         TEST(trace_json),

@@ -1,4 +1,4 @@
-/* log.c - formats a line and passes it to the log. */
+/* log.c - formats a line and passes it to the log; progress likewise. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -16,4 +16,10 @@ void tri__say(const tri_log *log, tri_log_level level, const char *format, ...) 
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     log->say(log->context, level, line);
+}
+
+tri_status tri__log_rows(const tri_log *log, int64_t done, int64_t all) {
+    if (!log) return TRI_OK;
+    if (log->rows) log->rows(log->context, done, all);
+    return tri__stop_check(log->stop, "%lld of %lld rows were done", (long long)done, (long long)all);
 }

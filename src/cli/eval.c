@@ -1,5 +1,6 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
+#include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
@@ -224,7 +225,8 @@ static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_worl
     const eval_options *own = context;
     tri_evaluation made = {0};
     tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
+    tri_log log = tri__sink_log(&sink);
+    log.stop = cli->stop;
     int prints = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
     if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
@@ -239,6 +241,7 @@ tri_status tri__command_eval(tri_cli *cli, int n, const char *const *args) {
     tri_settings settings;
     eval_options own;
     int n_words = 0;
+    tri__signals_take(cli, TRI_SIGNAL_ROWS);
     tri_status status = tri__cli_own_settings(&settings, "eval", &own, n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "eval needs --checkpoint and --data-path");

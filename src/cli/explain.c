@@ -32,7 +32,7 @@ const tri_option tri__explain_options[] = {
     {0}};
 
 typedef enum form { TEXT, LINES, PAGE } form;
-enum { SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
+enum { SHOWN_INPUTS = 20, SHOWN_WORDS = 8, SHOWN_WIDTH = 40 };
 
 /* Where explanations go. */
 typedef struct writer {
@@ -75,9 +75,13 @@ static const tri_json **sorted(const tri_json *list, size_t *n) {
     return entry;
 }
 
-static void print_effect(const writer *w, double effect) {
+/* An effect that inputs or words have only together is marked: this is each one's share. */
+static void print_effect(const writer *w, const tri_json *entry) {
+    double effect = number(entry, "effect");
+    long long sharers = (long long)number(entry, "shared_by");
     const char *color = !w->cli->out_color || fabs(effect) < 5e-5 ? "" : effect > 0 ? "\033[32m" : "\033[31m";
     fprintf(w->out, "%s%+.4f%s", color, effect, *color ? "\033[0m" : "");
+    if (sharers) fprintf(w->out, " (1/%lld of %+.4f)", sharers, (double)sharers * effect);
 }
 
 static tri_status print_row(const writer *w, const tri_json *row) {
@@ -88,14 +92,16 @@ static tri_status print_row(const writer *w, const tri_json *row) {
     if (strcmp(text(row, "explained"), text(row, "label"))) fprintf(w->out, " (predicted: %s)", text(row, "label"));
     fputc('\n', w->out);
     const tri_json **entry = sorted(tri__json_get(row, "inputs"), &n);
-    for (size_t i = 0; entry && i < n; i++) {
+    for (size_t i = 0; entry && i < n && i < SHOWN_INPUTS; i++) {
         fputs("  ", w->out);
-        print_effect(w, number(entry[i], "effect"));
+        print_effect(w, entry[i]);
         fprintf(w->out, "  %s", text(entry[i], "input"));
         if (tri__json_get(entry[i], "value"))
             fprintf(w->out, " = %s", tri__text_brief(text(entry[i], "value"), SHOWN_WIDTH, brief, sizeof brief));
         fputc('\n', w->out);
     }
+    if (entry && n > SHOWN_INPUTS)
+        fprintf(w->out, "  and %zu further inputs with smaller effects (--json has all)\n", n - SHOWN_INPUTS);
     free(entry);
     if (entry) entry = sorted(tri__json_get(row, "words"), &n);
     if (!entry) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
@@ -103,7 +109,7 @@ static tri_status print_row(const writer *w, const tri_json *row) {
     for (size_t i = 0; i < n && i < SHOWN_WORDS; i++) {
         fprintf(w->out, "%s %s ", i ? "," : "", tri__text_brief(text(entry[i], "word"), SHOWN_WIDTH, brief,
                                                                 sizeof brief));
-        print_effect(w, number(entry[i], "effect"));
+        print_effect(w, entry[i]);
     }
     if (n) fputc('\n', w->out);
     free(entry);
@@ -218,7 +224,7 @@ tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args) {
     tri_sink sink = {0};
     const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
-    tri__signals_take(cli, TRI_SIGNAL_MEASURED);
+    tri__signals_take(cli, TRI_SIGNAL_ROWS);
     tri_status status = tri__cli_own_settings(&settings, "explain", &own, n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "explain needs --checkpoint and --data-path");

@@ -185,7 +185,9 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .stop = cli->stop,
                            .log = &log,
                            .reloads = cli->reloads,
-                           .stopping = folder ? tri__signals_text(words) : NULL,
+                           .stopping = folder         ? tri__signals_text(words)
+                                       : cli->stop && !cli->reloads ? tri__signals_text(TRI_SIGNAL_ROWS)
+                                                                    : NULL,
                            .elastic = settings->elastic,
                            .max_restarts = settings->max_restarts,
                            .min_ranks = (int)settings->min_ranks,

@@ -1,6 +1,7 @@
 /* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
  * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
+#include "cli/signals.h"
 #include "cli/sinks.h"
 
 #include "base/file.h"
@@ -243,7 +244,8 @@ static tri_status predict_here(tri_cli *cli, const tri_settings *settings, tri_w
     const request *r = context;
     tri_predictions predictions = {0};
     tri_sink sink = {0};
-    const tri_log log = tri__sink_log(&sink);
+    tri_log log = tri__sink_log(&sink);
+    log.stop = cli->stop;
     int writes = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !writes, &sink);
     if (status == TRI_OK) status = tri__serve_predict(settings, world, r->options, &log, &predictions);
@@ -260,6 +262,7 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     tri_predict_options own;
     request r = {.options = &own, .form = CSV};
     int n_words = 0;
+    tri__signals_take(cli, TRI_SIGNAL_ROWS);
     tri_status status = tri__cli_own_settings(&settings, "predict", &own, n, args, NULL, 0, &n_words);
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");

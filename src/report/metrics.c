@@ -201,6 +201,7 @@ tri_status tri__metrics_line(FILE *out, const tri_event *event) {
         begin_line(out, event, "end");
         TRI_TRY(put_facts(out, event->facts));
         break;
+    case TRI_EVENT_ROWS:
     case TRI_EVENT_SAVE:
     case TRI_EVENT_PROFILE:
     case TRI_EVENT_UNCHANGED:

@@ -28,6 +28,7 @@ typedef struct progress {
     int any;                 /* a step was shown */
     double shown_time;       /* of the last step shown */
     int64_t shown_step;
+    double rows_begin;       /* time of the first event of a table's rows */
     /* Sums over past steps, each weighted by decay^age: their ratios are smoothed rates. */
     double steps, seconds, samples, tokens, flops, ideal; /* ideal: seconds at an MFU of 1 */
 } progress;
@@ -134,21 +135,25 @@ static int width_now(const progress *p) {
     return ioctl(fileno(p->out.file), TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : p->out.width;
 }
 
-static void show_step(progress *p, const tri_event *event) {
-    line l = {.n = 0};
-    p->any = 1, p->shown_time = event->time, p->shown_step = event->step;
-    fill(&l, p, event);
+static void show_line(progress *p, line *l, const tri_event *event) {
     if (!p->out.terminal) {
-        put_line(p->out.file, &l, 1000);
+        put_line(p->out.file, l, 1000);
         fputc('\n', p->out.file);
         return;
     }
     int room = width_now(p) - 1; /* the last column would wrap on some terminals */
-    narrow(&l, room);
+    narrow(l, room);
     fputs("\r\033[K", p->out.file);
-    put_line(p->out.file, &l, room);
-    put_bar(p, event, room - length_of(&l));
+    put_line(p->out.file, l, room);
+    put_bar(p, event, room - length_of(l));
     p->drawn = 1;
+}
+
+static void show_step(progress *p, const tri_event *event) {
+    line l = {.n = 0};
+    p->any = 1, p->shown_time = event->time, p->shown_step = event->step;
+    fill(&l, p, event);
+    show_line(p, &l, event);
 }
 
 static void take_step(progress *p, const tri_event *event) {
@@ -161,6 +166,21 @@ static void take_step(progress *p, const tri_event *event) {
                           event->mfu * event->step_seconds};
     for (int i = 0; i < 6; i++) *sums[i] = decay * *sums[i] + now[i];
     if (due(p, event)) show_step(p, event);
+}
+
+/* Rows of a table that is predicted or evaluated. A file or a pipe gets no line for one that takes half a minute. */
+static void take_rows(progress *p, const tri_event *event) {
+    line l = {.n = 0};
+    char text[32];
+    int64_t done = event->step, left = event->steps - done;
+    if (!p->rows_begin || done == 0) p->rows_begin = p->shown_time = event->time;
+    double passed = event->time - p->shown_time, seconds = event->time - p->rows_begin;
+    if (done == 0 || passed < (p->out.terminal ? redraw_seconds : line_seconds)) return;
+    p->shown_time = event->time;
+    add(&l, 0, "%lld of %lld rows", (long long)done, (long long)event->steps);
+    add(&l, 2, "%s rows/s", brief(tri__rate((double)done, seconds), text));
+    add(&l, 1, "left %s", tri__text_seconds((double)left * seconds / (double)done, text));
+    show_line(p, &l, event);
 }
 
 static void show_epoch(const progress *p, const tri_event *event) {
@@ -228,6 +248,8 @@ static tri_status emit(void *context, const tri_event *event) {
     if (p->out.quiet && !warning) return TRI_OK;
     if (event->kind == TRI_EVENT_TRAIN) {
         take_step(p, event);
+    } else if (event->kind == TRI_EVENT_ROWS) {
+        take_rows(p, event);
     } else {
         erase(p);
         show_other(p, event);

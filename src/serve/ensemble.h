@@ -38,5 +38,7 @@ tri_status tri__eval_model(const tri_settings *settings, int64_t bootstrap, tri_
                            tri_evaluation *out, tri_judged *kept);
 tri_status tri__predict_model(const tri_settings *settings, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out);
+/* The table that the model's run divided, and its rows of asked->part: row [n], rising, of the table. */
+tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n);
 
 #endif

@@ -1,9 +1,9 @@
 /* explain.c - occlusion: the probability of a row without each of its inputs and each of its words.
  *
- * An input is left out as if its fields were missing. A word is left out of its text. A text with more words than there
- * are rows to spend is first cut into chunks of words; then those chunks whose absence matters most are cut further,
- * round after round, so that the words that count get figures of their own. A round's rows of many explained rows are
- * computed together. */
+ * An input is left out as if its fields were missing. A word is left out of its text. Where there are more words or
+ * columns than rows to spend, they are first left out in chunks; then those chunks whose absence matters most are cut
+ * further, round after round, so that the words and columns that count get figures of their own. A round's rows of many
+ * explained rows are computed together. */
 #include "serve/explain.h"
 
 #include "base/arena.h"
@@ -29,29 +29,30 @@ typedef struct word {
     tri_word_span span;     /* in its field */
 } word;
 
-/* Consecutive words of one text, and their effect together. */
+/* Consecutive words of one text, or consecutive tabular columns, and their effect together. */
 typedef struct chunk {
-    int first, n;           /* of the sample's words */
-    double effect;
+    int of_columns;
+    int first, n;           /* of the sample's words; of_columns: of the inputs */
+    double effect;          /* NaN: not known yet */
 } chunk;
 
 typedef struct sample {
-    int64_t row;            /* of the table */
+    int64_t row;            /* of tri_table_rows */
     tri_column_value *value; /* [n_columns] as they stand */
     word *word;             /* [n_words] text by text */
     int n_words, text_words[2]; /* of each text */
-    chunk *chunk;           /* [n_chunks] in the order of the words */
+    chunk *chunk;           /* [n_chunks] columns, then words, each in their order */
     int n_chunks;
     int spent;              /* of TRI_EXPLAIN_ROWS */
     const float *probs;     /* [classes] of the whole row */
     int class;              /* that is explained */
-    double *effect;         /* [groups of inputs] */
+    double effect[2];       /* of each text */
 } sample;
 
 /* What one computed row leaves out. */
 typedef struct trial {
     sample *of;
-    int group, chunk;       /* -1, -1: nothing */
+    int text, chunk;        /* -1, -1: nothing */
 } trial;
 
 typedef struct job {
@@ -61,7 +62,6 @@ typedef struct job {
     tri_explained *put;
     void *context;
     int class;              /* that is asked for; -1: that which each row is predicted to be */
-    int group_size, n_groups; /* tabular columns left out together; groups: texts, then those */
     /* of the rows in hand */
     tri_arena *arena;
     sample *sample;         /* [n_samples] */
@@ -71,28 +71,10 @@ typedef struct job {
     int n_trials;
 } job;
 
-/* Inputs [*first, *first + *n) of a group. */
-static void group_inputs(const job *j, int group, int *first, int *n) {
-    int texts = j->rows.facts->n_texts, left;
-    *first = group, *n = 1;
-    if (group < texts) return;
-    *first = texts + (group - texts) * j->group_size;
-    left = j->rows.n_inputs - *first;
-    *n = left < j->group_size ? left : j->group_size;
-}
-
-/* Where there are very many columns, some are left out together. */
-static void make_groups(job *j) {
-    int texts = j->rows.facts->n_texts, columns = j->rows.facts->n_columns;
-    int most = TRI_EXPLAIN_ROWS - 1 - FOR_WORDS - texts;
-    j->group_size = columns > most ? (columns + most - 1) / most : 1;
-    j->n_groups = texts + (columns + j->group_size - 1) / j->group_size;
-}
-
-static int is_empty(const job *j, const sample *s, int input) {
-    const tri_input *in = &j->rows.input[input];
-    for (int k = 0; k < in->n; k++)
-        if (s->value[j->rows.member[in->first + k]].length) return 0;
+static int is_empty(const job *j, const sample *s, int first, int n) {
+    const tri_input *in = &j->rows.input[first], *last = in + n - 1;
+    for (int k = in->first; k < last->first + last->n; k++)
+        if (s->value[j->rows.member[k]].length) return 0;
     return 1;
 }
 
@@ -114,40 +96,56 @@ static int chunks_of(const sample *s, int size) {
     return (s->text_words[0] + size - 1) / size + (s->text_words[1] + size - 1) / size;
 }
 
+static void try(job *j, sample *s, int text, int chunk) {
+    j->trial[j->n_trials++] = (trial){s, text, chunk};
+    s->spent++;
+}
+
+/* Tries to leave out the chunks from `first` on whose effect is unknown; one without a value has none. */
+static void try_chunks(job *j, sample *s, int first) {
+    for (int k = first; k < s->n_chunks; k++) {
+        chunk *c = &s->chunk[k];
+        if (!isnan(c->effect)) continue;
+        if (c->of_columns && is_empty(j, s, c->first, c->n)) c->effect = 0;
+        else try(j, s, -1, k);
+    }
+}
+
+/* Single columns where there are enough rows for them and for words; else several together. */
+static void chunk_columns(job *j, sample *s) {
+    int texts = j->rows.facts->n_texts, columns = j->rows.facts->n_columns;
+    int most = TRI_EXPLAIN_ROWS - 1 - FOR_WORDS - texts, size = columns > most ? (columns + most - 1) / most : 1;
+    for (int k = 0; k < columns; k += size)
+        s->chunk[s->n_chunks++] = (chunk){1, texts + k, columns - k < size ? columns - k : size, NAN};
+}
+
 /* Single words where there are enough rows for them; else chunks, for half of the rows. */
-static void make_chunks(job *j, sample *s) {
+static void chunk_words(sample *s) {
     int budget = TRI_EXPLAIN_ROWS - s->spent, size = 1;
     if (s->n_words > budget)
         while (chunks_of(s, size) > budget / 2) size++;
-    s->chunk = tri__arena_alloc(j->arena, (TRI_EXPLAIN_ROWS + 1) * sizeof *s->chunk);
     for (int t = 0, at = 0; t < 2; at += s->text_words[t++])
         for (int k = 0; k < s->text_words[t]; k += size) {
             int left = s->text_words[t] - k;
-            s->chunk[s->n_chunks++] = (chunk){.first = at + k, .n = left < size ? left : size};
+            s->chunk[s->n_chunks++] = (chunk){0, at + k, left < size ? left : size, NAN};
         }
-}
-
-static void try(job *j, sample *s, int group, int chunk) {
-    j->trial[j->n_trials++] = (trial){s, group, chunk};
-    s->spent++;
 }
 
 /* The first round of a sample: as it is, without each input that it has, and without each chunk. */
 static void begin(job *j, sample *s, int64_t row) {
     s->row = row;
     s->value = tri__arena_alloc(j->arena, (size_t)j->rows.n_columns * sizeof *s->value);
-    s->effect = tri__arena_alloc(j->arena, (size_t)j->n_groups * sizeof *s->effect);
+    s->chunk = tri__arena_alloc(j->arena, 2 * TRI_EXPLAIN_ROWS * sizeof *s->chunk); /* columns without a value too */
     tri__table_rows_take(&j->rows, row, s->value);
     find_words(j, s);
     try(j, s, -1, -1);
-    for (int g = 0; g < j->n_groups; g++) {
-        int first, n, empty = 1;
-        group_inputs(j, g, &first, &n);
-        for (int k = 0; k < n; k++) empty &= is_empty(j, s, first + k);
-        if (!empty) try(j, s, g, -1);
-    }
-    make_chunks(j, s);
-    for (int k = 0; k < s->n_chunks; k++) try(j, s, -1, k);
+    for (int t = 0; t < j->rows.facts->n_texts; t++)
+        if (!is_empty(j, s, t, 1)) try(j, s, t, -1);
+    chunk_columns(j, s);
+    try_chunks(j, s, 0);
+    int columns = s->n_chunks;
+    chunk_words(s);
+    try_chunks(j, s, columns);
 }
 
 /* The chunk that matters most of those that can be cut and have been measured before this round; -1: none. */
@@ -166,7 +164,7 @@ static void cut(sample *s, int k, int parts) {
     memmove(&s->chunk[k + parts], &s->chunk[k + 1], (size_t)(s->n_chunks - k - 1) * sizeof *s->chunk);
     for (int p = 0; p < parts; p++) {
         int from = whole.n * p / parts, to = whole.n * (p + 1) / parts;
-        s->chunk[k + p] = (chunk){whole.first + from, to - from, NAN};
+        s->chunk[k + p] = (chunk){whole.of_columns, whole.first + from, to - from, NAN};
     }
     s->n_chunks += parts - 1;
 }
@@ -180,8 +178,7 @@ static void refine(job *j, sample *s) {
         cut(s, k, parts);
         spend -= parts;
     }
-    for (k = 0; k < s->n_chunks; k++)
-        if (isnan(s->chunk[k].effect)) try(j, s, -1, k);
+    try_chunks(j, s, 0);
 }
 
 /* The field of a column without words [first, first + n) of it. */
@@ -194,25 +191,24 @@ static void leave_out(job *j, tri_column_value *value, const word *words, int n)
     value->value = text;
 }
 
+static void leave_out_inputs(const job *j, tri_column_value *value, int first, int n) {
+    const tri_input *in = &j->rows.input[first], *last = in + n - 1;
+    for (int k = in->first; k < last->first + last->n; k++)
+        value[j->rows.member[k]].value = NULL, value[j->rows.member[k]].length = 0;
+}
+
 /* The row of a trial. */
 static tri_row row_of(job *j, const trial *t) {
     const sample *s = t->of;
+    const chunk *c = t->chunk >= 0 ? &s->chunk[t->chunk] : NULL;
     int n = j->rows.n_columns;
     tri_column_value *value = tri__arena_alloc(j->arena, (size_t)n * sizeof *value);
     memcpy(value, s->value, (size_t)n * sizeof *value);
-    if (t->group >= 0) {
-        int first, inputs;
-        group_inputs(j, t->group, &first, &inputs);
-        const tri_input *in = &j->rows.input[first], *last = in + inputs - 1;
-        for (int k = in->first; k < last->first + last->n; k++)
-            value[j->rows.member[k]].value = NULL, value[j->rows.member[k]].length = 0;
-    }
-    if (t->chunk >= 0) {
-        const chunk *c = &s->chunk[t->chunk];
-        for (int at = c->first, next; at < c->first + c->n; at = next) { /* each column that it has words of */
-            for (next = at; next < c->first + c->n && s->word[next].column == s->word[at].column;) next++;
-            leave_out(j, &value[s->word[at].column], &s->word[at], next - at);
-        }
+    if (t->text >= 0) leave_out_inputs(j, value, t->text, 1);
+    if (c && c->of_columns) leave_out_inputs(j, value, c->first, c->n);
+    for (int at = c ? c->first : 0, next; c && !c->of_columns && at < c->first + c->n; at = next) {
+        for (next = at; next < c->first + c->n && s->word[next].column == s->word[at].column;) next++;
+        leave_out(j, &value[s->word[at].column], &s->word[at], next - at); /* of each column that it has words of */
     }
     return (tri_row){value, n};
 }
@@ -233,28 +229,29 @@ static tri_status compute(job *j) {
         const trial *t = &j->trial[k];
         const float *p = probs + (int64_t)k * classes;
         sample *s = t->of;
-        if (t->group < 0 && t->chunk < 0)
-            s->probs = p, s->class = j->class >= 0 ? j->class : predicted(j, p);
-        else *(t->group >= 0 ? &s->effect[t->group] : &s->chunk[t->chunk].effect) = s->probs[s->class] - p[s->class];
+        if (t->text < 0 && t->chunk < 0) s->probs = p, s->class = j->class >= 0 ? j->class : predicted(j, p);
+        else *(t->text >= 0 ? &s->effect[t->text] : &s->chunk[t->chunk].effect) = s->probs[s->class] - p[s->class];
     }
     return TRI_OK;
 }
 
+static tri_json *input_json(const job *j, const sample *s, int input, double effect, int sharers) {
+    const tri_input *in = &j->rows.input[input];
+    const tri_column_value *v = &s->value[j->rows.member[in->first]];
+    tri_json *made = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
+    if (!in->is_text) tri__json_set_new(made, "value", tri__json_stringn(v->value, v->length));
+    tri__json_set_new(made, "effect", tri__json_real(effect / sharers));
+    if (sharers > 1) tri__json_set_new(made, "shared_by", tri__json_integer(sharers));
+    return made;
+}
+
 static tri_json *inputs_json(const job *j, const sample *s) {
     tri_json *list = tri__json_array();
-    for (int g = 0; g < j->n_groups; g++) {
-        int first, n;
-        group_inputs(j, g, &first, &n);
-        for (int i = first; i < first + n; i++) {
-            const tri_input *in = &j->rows.input[i];
-            const tri_column_value *v = &s->value[j->rows.member[in->first]];
-            tri_json *input = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
-            if (!in->is_text) tri__json_set_new(input, "value", tri__json_stringn(v->value, v->length));
-            tri__json_set_new(input, "effect", tri__json_real(s->effect[g] / n));
-            if (n > 1) tri__json_set_new(input, "shared_by", tri__json_integer(n));
-            tri__json_append_new(list, input);
-        }
-    }
+    for (int t = 0; t < j->rows.facts->n_texts; t++)
+        tri__json_append_new(list, input_json(j, s, t, s->effect[t], 1));
+    for (const chunk *c = s->chunk; c < s->chunk + s->n_chunks && c->of_columns; c++)
+        for (int k = 0; k < c->n; k++)
+            tri__json_append_new(list, input_json(j, s, c->first + k, c->effect, c->n));
     return list;
 }
 
@@ -262,7 +259,7 @@ static tri_json *words_json(const job *j, const sample *s) {
     tri_json *list = tri__json_array();
     for (int k = 0; k < s->n_chunks; k++) {
         const chunk *c = &s->chunk[k];
-        for (int w = c->first; w < c->first + c->n; w++) {
+        for (int w = c->first; !c->of_columns && w < c->first + c->n; w++) {
             const tri_column_value *v = &s->value[s->word[w].column];
             const tri_word_span *span = &s->word[w].span, *before = w ? &s->word[w - 1].span : NULL;
             int joined = before && s->word[w - 1].column == s->word[w].column &&
@@ -283,8 +280,8 @@ static tri_status put_sample(const job *j, const sample *s) {
     const tri_model_facts *f = j->rows.facts;
     tri_json *probs = tri__json_object();
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(probs, f->label[c], tri__json_real((double)s->probs[c]));
-    tri_json *row = tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}", "row",
-                                   (tri_json_int)tri__table_record(j->rows.table, s->row), "label",
+    tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
+    tri_json *row = tri__json_pack("{s:I, s:s, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "label",
                                    f->label[predicted(j, s->probs)], "explained", f->label[s->class],
                                    "probability", (double)s->probs[s->class], "probabilities", probs, "inputs",
                                    inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
@@ -309,8 +306,7 @@ static tri_status explain_some(tri_arena *arena, void *data) {
         for (int i = 0; i < j->n_samples; i++) refine(j, &j->sample[i]);
     }
     for (int i = 0; i < j->n_samples; i++) TRI_TRY(put_sample(j, &j->sample[i]));
-    tri__table_done(j->rows.table, j->first, j->n_samples);
-    return tri__table_check(j->rows.table);
+    return tri__table_rows_done(&j->rows, j->first, j->n_samples);
 }
 
 /* --label */
@@ -329,11 +325,11 @@ static tri_status find_class(job *j) {
 static tri_status explain(const tri_settings *asked, const tri_log *log, job *j) {
     TRI_TRY(tri__table_rows_open(asked, log, &j->rows));
     TRI_TRY(find_class(j));
-    int64_t rows = tri__table_rows(j->rows.table), first = j->options->first - 1, end = first + j->options->rows;
+    int64_t rows = j->rows.n, first = j->options->first - 1, end = first + j->options->rows;
     if (first >= rows)
-        return tri__fail(TRI_USAGE, "--first %lld: %s has %lld row%s", (long long)first + 1,
-                         tri__table_path(j->rows.table), (long long)rows, rows == 1 ? "" : "s");
-    make_groups(j);
+        return tri__fail(TRI_USAGE, "--first %lld: %s has %lld row%s%s", (long long)first + 1,
+                         tri__table_path(j->rows.table), (long long)rows, rows == 1 ? "" : "s",
+                         j->rows.row ? " of this part" : "");
     for (j->first = first; j->first < rows && j->first < end; j->first += j->n_samples) {
         int64_t left = (end < rows ? end : rows) - j->first;
         j->n_samples = left < SAMPLES ? (int)left : SAMPLES;

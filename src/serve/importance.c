@@ -48,8 +48,9 @@ static void close_job(job *j) {
 
 static tri_status refuse_label(const job *j, int64_t i, int column) {
     char words[1024];
-    tri_field_text field = tri__table_field(j->rows.table, j->first + i, column);
-    return tri__field_fail(j->rows.table, j->first + i, column,
+    int64_t row = tri__table_row(&j->rows, j->first + i);
+    tri_field_text field = tri__table_field(j->rows.table, row, column);
+    return tri__field_fail(j->rows.table, row, column,
                            tri__label_words(tri__model_preprocess(j->rows.model), field, words, sizeof words));
 }
 
@@ -58,7 +59,8 @@ static tri_status take_rows(job *j, int label) {
     int columns = j->rows.n_columns;
     for (int64_t i = 0; i < j->n; i++) {
         tri_column_value *value = j->value + i * columns;
-        j->label[i] = tri__labels_class(p, tri__table_field(j->rows.table, j->first + i, label));
+        int64_t row = tri__table_row(&j->rows, j->first + i);
+        j->label[i] = tri__labels_class(p, tri__table_field(j->rows.table, row, label));
         if (j->label[i] < 0) return refuse_label(j, i, label);
         tri__table_rows_take(&j->rows, j->first + i, value);
         j->row[i] = (tri_row){value, columns};
@@ -70,7 +72,7 @@ static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
     TRI_TRY(tri__table_find(j->rows.table, tri__model_preprocess(j->rows.model)->label_name, &label));
-    int64_t rows = tri__table_rows(j->rows.table);
+    int64_t rows = j->rows.n;
     j->first = j->options->first - 1;
     j->n = rows - j->first < j->options->rows ? rows - j->first : j->options->rows;
     if (j->n < 2)

@@ -25,6 +25,8 @@ typedef struct served {
     int positive;                 /* class that the figures belong to; -1: more than two classes */
     float *probs;                 /* [n, classes] */
     double seconds;
+    const tri_log *log;
+    int64_t done;                 /* rows */
 } served;
 
 static void close_served(served *v) {
@@ -92,6 +94,7 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
     TRI_TRY(find_table(asked, v->table));
     TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
+    l.inputs.stop = log ? log->stop : NULL;
     return tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l);
 }
 
@@ -107,7 +110,15 @@ static tri_status check_probs(const served *v) {
     return TRI_OK;
 }
 
-static tri_status compute(served *v) {
+/* Between batches, on every rank. */
+static tri_status count_rows(void *context) {
+    served *v = context;
+    int64_t batch = v->opened.settings.batch_size * tri__mesh_readers(&v->opened.place.mesh);
+    v->done = v->done + batch < v->data->n ? v->done + batch : v->data->n;
+    return tri__log_rows(v->log, v->done, v->data->n);
+}
+
+static tri_status compute(served *v, const tri_log *log) {
     double begin = tri__clock();
     const tri_settings *s = &v->opened.settings;
     tri_counts max;
@@ -117,6 +128,9 @@ static tri_status compute(served *v) {
     TRI_TRY(tri__opened_load(&v->opened, &max, v->data->digest));
     v->probs = malloc((size_t)(v->data->n * v->opened.engine.model.n_classes + 1) * sizeof *v->probs);
     if (!v->probs) return tri__fail(TRI_RESOURCE, "out of memory for %lld predictions", (long long)v->data->n);
+    v->log = log, v->done = 0;
+    v->opened.engine.between = count_rows, v->opened.engine.between_context = v;
+    TRI_TRY(tri__log_rows(log, 0, v->data->n));
     TRI_TRY(tri__evaluate(&v->opened.engine, v->data, v->opened.settings.batch_size, v->probs));
     TRI_TRY(check_probs(v));
     v->seconds = tri__clock() - begin;
@@ -181,7 +195,7 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
 static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
                            served *v, tri_evaluation *out) {
     TRI_TRY(open_served(asked, world, log, 1, v));
-    TRI_TRY(compute(v));
+    TRI_TRY(compute(v, log));
     if (v->data->n == 0) return tri__fail(TRI_DATA, "%s: no rows to evaluate", asked->data_path);
     if (v->opened.place.rank > 0) return TRI_OK;
     say_model(log, asked->checkpoint, v);
@@ -301,7 +315,7 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
     if (v->opened.place.rank == 0) TRI_TRY(join(v, asked, &options->keep, out));
-    TRI_TRY(compute(v));
+    TRI_TRY(compute(v, log));
     if (v->opened.place.rank > 0) return TRI_OK;
     calibrate(v);
     say_model(log, asked->checkpoint, v);
@@ -320,6 +334,20 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
         v.opened.preprocess->n_classes = 0;
         v.probs = NULL;
     }
+    close_served(&v);
+    return status;
+}
+
+tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n) {
+    served v = {0};
+    tri_predictions found = {0};
+    tri_status status = open_served(asked, NULL, log, 0, &v);
+    if (status == TRI_OK) status = join(&v, asked, &(const tri_texts){0}, &found);
+    if (status == TRI_OK) {
+        *table = found.table, *row = found.row, *n = v.data->n;
+        found.table = NULL, found.row = NULL;
+    }
+    tri__predictions_free(&found);
     close_served(&v);
     return status;
 }

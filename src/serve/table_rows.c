@@ -3,6 +3,7 @@
 
 #include "engine/files.h"
 #include "engine/inputs.h"
+#include "serve/ensemble.h"
 #include "settings/forms.h"
 
 #include <stdlib.h>
@@ -10,12 +11,18 @@
 
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for a table's columns"); }
 
-static tri_status open_table(const tri_settings *asked, tri_table_rows *rows) {
+static tri_status open_table(const tri_settings *asked, const tri_log *log, tri_table_rows *rows) {
     char path[TRI_PATH_MAX];
+    if (asked->part != TRI_PART_ASKED_ALL) {
+        TRI_TRY(tri__ensemble_refuse(asked->checkpoint, "--part"));
+        return tri__part_rows(asked, log, &rows->table, &rows->row, &rows->n);
+    }
     tri_table_options options = {.threads = tri__threads(asked), .bad_rows = (tri_bad_rows)asked->bad_rows};
     TRI_TRY(tri__separator_parse(asked->separator, &options.separator));
     TRI_TRY(tri__data_scored(asked->data_path, path));
-    return tri__table_open(path, &options, &rows->table);
+    TRI_TRY(tri__table_open(path, &options, &rows->table));
+    rows->n = tri__table_rows(rows->table);
+    return TRI_OK;
 }
 
 static tri_status find_columns(tri_table_rows *rows) {
@@ -55,7 +62,7 @@ static tri_status find_inputs(tri_table_rows *rows) {
 
 tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, tri_table_rows *rows) {
     *rows = (tri_table_rows){0};
-    TRI_TRY(open_table(asked, rows));
+    TRI_TRY(open_table(asked, log, rows));
     TRI_TRY(tri__model_open(asked, NULL, log, &rows->model));
     rows->facts = tri__model_facts(rows->model);
     int members = rows->facts->members;
@@ -68,15 +75,22 @@ tri_status tri__table_rows_open(const tri_settings *asked, const tri_log *log, t
 void tri__table_rows_close(tri_table_rows *rows) {
     tri__model_close(rows->model);
     tri__table_close(rows->table);
+    free(rows->row);
     free(rows->column);
     free(rows->input);
     free(rows->member);
     *rows = (tri_table_rows){0};
 }
 
+tri_status tri__table_rows_done(const tri_table_rows *rows, int64_t first, int64_t n) {
+    int64_t from = tri__table_row(rows, first);
+    tri__table_done(rows->table, from, tri__table_row(rows, first + n - 1) + 1 - from);
+    return tri__table_check(rows->table);
+}
+
 void tri__table_rows_take(const tri_table_rows *rows, int64_t row, tri_column_value *value) {
     for (int c = 0; c < rows->n_columns; c++) {
-        tri_field_text field = tri__table_field(rows->table, row, rows->column[c]);
+        tri_field_text field = tri__table_field(rows->table, tri__table_row(rows, row), rows->column[c]);
         value[c] = (tri_column_value){tri__model_column(rows->model, c), field.text, field.length};
     }
 }

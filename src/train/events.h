@@ -17,6 +17,7 @@ typedef enum tri_event_kind {
                               again */
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
     TRI_EVENT_MESSAGE,     /* a log message or warning */
+    TRI_EVENT_ROWS,        /* of a prediction or an evaluation: `step` of `steps` rows are done */
     TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/profile.h's object, on every rank; spans only with
                               --profile, and only the first time */
     TRI_EVENT_END,
