@@ -207,11 +207,11 @@ bench: all $(BENCHES)
 	@.venv/bin/python bench/tokenizing.py $(BUILD)
 	@.venv/bin/python bench/step.py $(BUILD)
 	@.venv/bin/python bench/ddp.py $(BUILD)
-# Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
 # Ranks of an MPI job that go on without the dead, with an Open MPI that has ULFM (tools/ulfm installs one).
 ulfm: all
 	@tools/ulfm $(BUILD)/ulfm
 	@tests/run $(BUILD) cli_ulfm.sh
+# Against PyTorch and Hugging Face, in a virtual environment of their own (.venv; slow the first time).
 parity:
 	@tools/venv
 	@$(MAKE) --no-print-directory all $(TESTS)
@@ -251,7 +251,8 @@ fuzzers: $(FUZZERS)
 INTO = $(DESTDIR)$(PREFIX)
 install: all
 	install -d '$(INTO)/bin' '$(INTO)/include' '$(INTO)/lib/pkgconfig' '$(INTO)/share/man/man1' \
-	  '$(INTO)/share/bash-completion/completions'
+	  '$(INTO)/share/bash-completion/completions' '$(INTO)/share/zsh/site-functions' \
+	  '$(INTO)/share/fish/vendor_completions.d'
 	install -m 755 $(BUILD)/trident '$(INTO)/bin/trident'
 	install -m 644 include/trident.h include/trident_comm.h '$(INTO)/include/'
 	install -m 644 $(BUILD)/libtrident.a '$(INTO)/lib/libtrident.a'
@@ -266,5 +267,7 @@ install: all
 	  > '$(INTO)/lib/pkgconfig/trident.pc'
 	$(BUILD)/trident man > '$(INTO)/share/man/man1/trident.1'
 	$(BUILD)/trident completion bash > '$(INTO)/share/bash-completion/completions/trident'
+	$(BUILD)/trident completion zsh > '$(INTO)/share/zsh/site-functions/_trident'
+	$(BUILD)/trident completion fish > '$(INTO)/share/fish/vendor_completions.d/trident.fish'
 clean:
 	rm -rf $(BUILD)

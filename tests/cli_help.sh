@@ -1,23 +1,41 @@
 # Help, man page and completion are generated from the tables; colours only on request; help is instant.
 . "$(dirname "$0")/cli_lib.sh"
 
-run --help
+run --help all
 expect_code 0
-for command in train eval predict plan digest doctor demo; do
-    expect_text "$out" "  $command "
-    run "$command" --help
+cp "$out" commands
+for command in $(sed -n 's/^  \([a-z]*\) .*/\1/p' commands); do
+    run "$command" --help all
     expect_code 0
-    expect_text "$out" "trident $command" --json
+    expect_text "$out" "trident $command"
     expect "help of $command leaves stderr empty" test ! -s "$err"
-    run --help
+    # Help fits on a screen, and says where the rest is.
+    COLUMNS=80 run "$command" --help
+    expect_code 0
+    expect "help of $command has at most 25 lines of 79 columns" \
+        awk 'length > 79 { wide++ } END { exit NR > 25 || wide > 0 }' "$out"
+    grep -c '^  --' "$out" >few
+    "$trident" "$command" --help all | grep -c '^  --' >all
+    more=$(sed -n "s/.*trident $command --help all. lists \([0-9]*\) more options.*/\1/p" "$out")
+    expect "$command: $(cat few) options and ${more:-0} more" test "$(($(cat few) + ${more:-0}))" = "$(cat all)"
 done
+COLUMNS=80 run --help
+expect "help has at most 25 lines of 79 columns" awk 'length > 79 { wide++ } END { exit NR > 25 || wide > 0 }' "$out"
+for command in $(sed -n 's/^  \([a-z]*\) .*/\1/p' commands); do
+    case $command in man | completion) continue ;; esac
+    expect_text "$out" "$command"
+done
+COLUMNS=60 run train --help
+expect "wrapped to the window" awk 'length > 59 { wide++ } END { exit wide > 0 }' "$out"
+expect_text "$out" --config --data-path --output-dir --epochs --nproc-per-node --shard
+cp commands "$out"
 for exit_code in 0 2 65 66 70 71 73 74 75 76 79; do
     expect "exit code $exit_code in the help" grep -q "^  $exit_code  *[a-z]" "$out"
 done
 
 # The promised defaults.
-run train --help
-default() { expect "$1 [$2] in train --help" grep -q -- "^  $1 .*\[$2\]" "$out"; }
+run train --help all
+default() { expect "$1 [$2] in train --help all" grep -q -- "^  $1 .*\[$2\]" "$out"; }
 default --output-dir ./outputs
 default --batch-size 32
 default --epochs 10
@@ -57,6 +75,17 @@ completes() { # completes WANTED WORDS...
         >completed
     expect "completion of \"$*\" offers $wanted" grep -qw -- "$wanted" completed
 }
+for shell in zsh fish; do
+    run completion $shell
+    expect_code 0
+    cp "$out" completion.$shell
+    ! command -v $shell >/dev/null || expect "the completion script is valid $shell" $shell -n completion.$shell
+done
+expect_text completion.zsh "#compdef trident" "'predict:write label" "'--data-path:" "--shard) offered=(none zero1" \
+    "bench) offered=(comm lab"
+expect_text completion.fish "-a predict -d 'write label" "-l data-path -r" "-l shard -x -a 'none zero1" \
+    "'__fish_seen_subcommand_from bench' -a 'comm lab"
+refuses 2 "one of bash, zsh and fish" -- completion tcsh
 completes predict trident pre
 completes --data-path trident train --data
 completes zero3 trident train --shard ze

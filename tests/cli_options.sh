@@ -20,7 +20,7 @@ declare -A missing=([resume]=66 [stage-profile]=66 [column-info]=66 [data-path]=
     [secondary-tokenizer]=66 [attention]=66)
 open=' output-dir models-dir cache-dir rdzv-id master-addr log-dir no-decay stages missing positive-label '
 
-"$trident" train --help | sed -n 's/^  --\([a-z0-9-]*\)\( [A-Z],*[A-Z]*\)\{0,1\}  .*/\1\2/p' >rows
+"$trident" train --help all | sed -n 's/^  --\([a-z0-9-]*\)\( [A-Z],*[A-Z]*\)\{0,1\}  .*/\1\2/p' >rows
 expect "the help lists options" test "$(wc -l <rows)" -gt 90
 while read -r name kind; do
     case $kind in

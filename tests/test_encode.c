@@ -244,7 +244,7 @@ static void bad_rows_name_row_column_and_cause(void **state) {
         tri_status status;
         const char *words;
     } rows[] = {
-        {{"Aeg", "3", 1}, TRI_USAGE, "row 2: the model has no column \"Aeg\"; did you mean \"age\"?; its columns are "
+        {{"Aeg", "3", 1}, TRI_USAGE, "row 2: the model has no column \"Aeg\" (did you mean \"age\"?); its columns are "
                                      "\"a\", \"b\", \"age\", \"price\", \"city\""},
         {{"extra", "3", 1}, TRI_USAGE, "no column \"extra\""},
         {{"", "3", 1}, TRI_USAGE, "no column \"\""},

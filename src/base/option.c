@@ -275,6 +275,8 @@ tri_status tri__option_set_text(const tri_option *row, void *into, const char *o
 static tri_status expected(const char *origin, const char *what, const tri_json *value) {
     static const char *const names[] = {"an object", "a list", "a string", "a whole number",
                                         "a number",  "true",   "false",    "null"}; /* by tri_json_type */
+    if (tri__json_is_number(value) && !tri__json_is_integer(value))
+        return tri__fail(TRI_USAGE, "%s: expected %s, not %.9g", origin, what, tri__json_number_value(value));
     return tri__fail(TRI_USAGE, "%s: expected %s, not %s", origin, what, names[tri__json_typeof(value)]);
 }
 

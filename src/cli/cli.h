@@ -33,7 +33,8 @@ typedef struct tri_command {
     const char *folder;  /* its own default of --output-dir; NULL: the row's */
     const tri_option *own; /* rows of options that only this command has; NULL: none */
     int model;           /* also accepts the model's keys */
-    int hidden;          /* left out of the short help */
+    int hidden;          /* 1: named without its summary in the short help; 2: not named */
+    const char *shown;   /* options that the short help shows first, comma-separated; NULL: in the order of the rows */
     int parallel;        /* computes on several threads */
     tri_status (*run)(tri_cli *cli, int n, const char *const *args);
 } tri_command;
@@ -53,8 +54,9 @@ const char *tri__option_choices(const tri_option *row, const char *join, char ou
 /* An option's default for a command, formatted for help texts; "" if unset. */
 const char *tri__option_default(const tri_option *row, const tri_command *command);
 
-void tri__help_main(FILE *out);
-void tri__help_command(FILE *out, const tri_command *command);
+/* all: every command or option, however many lines that takes; else what fits on a screen. */
+void tri__help_main(const tri_cli *cli, FILE *out, int all);
+void tri__help_command(const tri_cli *cli, const tri_command *command, int all);
 
 /* One JSON object on one line of `out`. */
 tri_status tri__print_json(FILE *out, const tri_json *value);

@@ -1,4 +1,4 @@
-/* completion.c - a bash completion script, from the table of commands and the option rows. */
+/* completion.c - completion scripts for bash, zsh and fish, from the table of commands and the option rows. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -10,42 +10,44 @@ static void flags(FILE *out, const tri_option *rows, const char *command) {
             fprintf(out, " %s", tri__option_flag(row->name, flag));
 }
 
-/* `--shard) words="none zero1" ;;` for options with choices. */
-static void choices(FILE *out, const tri_option *rows) {
+/* `--shard) words="none zero1" ;;` for options with choices; open, close: what a shell puts around a list. */
+static void choices(FILE *out, const tri_option *rows, const char *open, const char *close) {
     char flag[64], list[256];
     for (const tri_option *row = rows; row && row->name; row++)
         if (row->kind == TRI_OPTION_CHOICE)
-            fprintf(out, "        %s) words=\"%s\" ;;\n", tri__option_flag(row->name, flag),
-                    tri__option_choices(row, " ", list));
+            fprintf(out, "        %s) %s%s%s ;;\n", tri__option_flag(row->name, flag), open,
+                    tri__option_choices(row, " ", list), close);
+}
+
+/* Choices of all commands' options. */
+static void all_choices(FILE *out, const char *open, const char *close) {
+    choices(out, tri__run_options, open, close);
+    choices(out, tri__model_options, open, close);
+    for (const tri_command *command = tri__commands; command->name; command++) choices(out, command->own, open, close);
 }
 
 /* The subcommands of commands that have them: `bench) words="comm lab step pipeline" ;;`. */
-static void verbs(FILE *out) {
+static void verbs(FILE *out, const char *open, const char *close) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         const char *at = command->words ? command->words + 1 : "";
         size_t length = strcspn(at, " ");
         if (!memchr(at, '|', length)) continue;
-        fprintf(out, "        %s) words=\"", command->name);
+        fprintf(out, "        %s) %s", command->name, open);
         for (size_t i = 0; i < length; i++) fputc(at[i] == '|' ? ' ' : at[i], out);
-        fputs("\" ;;\n", out);
+        fprintf(out, "%s ;;\n", close);
     }
 }
 
-tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
-    if (n > 1 || (n == 1 && strcmp(args[0], "bash")))
-        return tri__fail(TRI_USAGE, "completion is there for bash only: `trident completion bash`");
-    FILE *out = cli->out;
+static void bash(FILE *out) {
     fputs("# bash completion for trident; made by `trident completion bash`\n_trident() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]} words=\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"",
           out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
     fputs("\" -- \"$word\")); return\n    fi\n    [ \"$COMP_CWORD\" != 2 ] || case $last in\n", out);
-    verbs(out);
+    verbs(out, "words=\"", "\"");
     fputs("    esac\n    case $last in\n", out);
-    choices(out, tri__run_options);
-    choices(out, tri__model_options);
-    for (const tri_command *command = tri__commands; command->name; command++) choices(out, command->own);
+    all_choices(out, "words=\"", "\"");
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
           "    case $word in -*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n"
           "    case ${COMP_WORDS[1]} in\n",
@@ -60,5 +62,108 @@ tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args)
     fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
           "complete -o filenames -F _trident trident\n",
           out);
-    return TRI_OK;
+}
+
+/* In single quotes, for zsh and fish. */
+static void put_quoted(FILE *out, const char *text, int fish) {
+    for (; *text; text++) {
+        if (*text == '\'') fputs(fish ? "\\'" : "'\\''", out);
+        else if (*text == '\\' && fish) fputs("\\\\", out);
+        else fputc(*text, out);
+    }
+}
+
+/* `'--config:configuration file'` for _describe. */
+static void described(FILE *out, const tri_option *rows, const char *command) {
+    char flag[64];
+    for (const tri_option *row = rows; row && row->name; row++) {
+        if (!tri__option_listed(row, command) || row->kind == TRI_OPTION_OBJECT) continue;
+        fprintf(out, " '%s:", tri__option_flag(row->name, flag));
+        put_quoted(out, row->help, 0);
+        fputc('\'', out);
+    }
+}
+
+static void zsh(FILE *out) {
+    fputs("#compdef trident\n# zsh completion for trident; made by `trident completion zsh`\n_trident() {\n"
+          "    local command=$words[2] last=$words[CURRENT-1]\n    local -a offered\n    if (( CURRENT == 2 )); then\n"
+          "        offered=(",
+          out);
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        fprintf(out, " '%s:", command->name);
+        put_quoted(out, command->summary, 0);
+        fputc('\'', out);
+    }
+    fputs(" )\n        _describe command offered\n        return\n    fi\n"
+          "    (( CURRENT != 3 )) || case $command in\n",
+          out);
+    verbs(out, "offered=(", ")");
+    fputs("    esac\n    case $last in\n", out);
+    all_choices(out, "offered=(", ")");
+    fputs("    esac\n    if (( $#offered )); then compadd -a offered; return; fi\n"
+          "    if [[ $PREFIX != -* ]]; then _files; return; fi\n    case $command in\n",
+          out);
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        fprintf(out, "        %s) offered=( '--help:show the options'", command->name);
+        described(out, command->own, command->name);
+        described(out, tri__run_options, command->name);
+        if (command->model) described(out, tri__model_options, command->name);
+        fputs(" ) ;;\n", out);
+    }
+    fputs("    esac\n    _describe option offered\n}\n"
+          "if [ \"$funcstack[1]\" = _trident ]; then _trident \"$@\"; else compdef _trident trident; fi\n",
+          out);
+}
+
+/* A line for each row: the commands that take it, its values, its meaning. owner: the only one; NULL: any. */
+static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owner, int model) {
+    char flag[64], list[256];
+    for (const tri_option *row = rows; row && row->name; row++) {
+        if (row->kind == TRI_OPTION_OBJECT) continue;
+        fputs("complete -c trident -n '__fish_seen_subcommand_from", out);
+        for (const tri_command *command = owner ? owner : tri__commands; command->name; command++) {
+            if (tri__option_listed(row, command->name) && (!model || command->model))
+                fprintf(out, " %s", command->name);
+            if (owner) break;
+        }
+        fprintf(out, "' -l %s", tri__option_flag(row->name, flag) + 2);
+        if (row->kind == TRI_OPTION_CHOICE) fprintf(out, " -x -a '%s'", tri__option_choices(row, " ", list));
+        else if (row->kind == TRI_OPTION_INT || row->kind == TRI_OPTION_REAL) fputs(" -x", out);
+        else if (row->kind != TRI_OPTION_BOOL) fputs(" -r", out);
+        fputs(" -d '", out);
+        put_quoted(out, row->help, 1);
+        fputs("'\n", out);
+    }
+}
+
+static void fish(FILE *out) {
+    fputs("# fish completion for trident; made by `trident completion fish`\n", out);
+    for (const tri_command *command = tri__commands; command->name; command++) {
+        const char *at = command->words ? command->words + 1 : "";
+        size_t length = strcspn(at, " ");
+        fprintf(out, "complete -c trident -n __fish_use_subcommand -x -a %s -d '", command->name);
+        put_quoted(out, command->summary, 1);
+        fputs("'\n", out);
+        if (!memchr(at, '|', length)) continue;
+        fprintf(out, "complete -c trident -n '__fish_seen_subcommand_from %s' -a '", command->name);
+        for (size_t i = 0; i < length; i++) fputc(at[i] == '|' ? ' ' : at[i], out);
+        fputs("'\n", out);
+    }
+    fputs("complete -c trident -l help -d 'show the options'\n", out);
+    fish_rows(out, tri__run_options, NULL, 0);
+    fish_rows(out, tri__model_options, NULL, 1);
+    for (const tri_command *command = tri__commands; command->name; command++) fish_rows(out, command->own, command, 0);
+}
+
+tri_status tri__command_completion(tri_cli *cli, int n, const char *const *args) {
+    static const struct {
+        const char *shell;
+        void (*write)(FILE *out);
+    } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+    for (size_t i = 0; n <= 1 && i < sizeof shells / sizeof *shells; i++)
+        if (!strcmp(n ? args[0] : "bash", shells[i].shell)) {
+            shells[i].write(cli->out);
+            return TRI_OK;
+        }
+    return tri__fail(TRI_USAGE, "completion takes one of bash, zsh and fish: `trident completion zsh`");
 }

@@ -138,11 +138,11 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
                             : "a guess: %d classes; see part in trident inspect for others",
             in->n_base_classes);
     tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
-    comment(comments, "primary_text_name", "%s: %.0f words in the mean",
+    comment(comments, "primary_text_name", "%s: %.1f words on average",
             in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
     if (in->secondary >= 0) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string(in->column[in->secondary].name));
-        comment(comments, "secondary_text_name", "%s: %.0f words in the mean",
+        comment(comments, "secondary_text_name", "%s: %.1f words on average",
                 in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
     }
     tri_json *further = tri__json_array();

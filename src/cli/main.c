@@ -19,39 +19,60 @@
 
 /* In the order of the help text. */
 const tri_command tri__commands[] = {
-    THREADS(train, .model = 1, .summary = "train a model",
+    THREADS(train,
+            .shown = "config,data_path,output_dir,models_dir,epochs,batch_size,nproc_per_node,shard,device",
+            .model = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
-    THREADS(sweep, .model = 1, .own = tri__sweep_options, .folder = "./sweep",
+    THREADS(sweep,
+            .shown = "space,trials,parallel,config,data_path,output_dir,models_dir,epochs",
+            .model = 1, .own = tri__sweep_options, .folder = "./sweep",
             .summary = "search settings: train trials, halve them, keep the best",
             .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
                        "--output-dir sweep"),
-    THREADS(eval, .own = tri__eval_options, .summary = "score a checkpoint on a table",
+    THREADS(eval,
+            .shown = "checkpoint,data_path,part,json,positive_label,threshold",
+            .own = tri__eval_options, .summary = "score a checkpoint on a table",
             .example = "trident eval --checkpoint run --data-path data/test.csv --json"),
-    THREADS(predict, .own = tri__predict_options, .summary = "write label and probabilities for each row",
+    THREADS(predict,
+            .shown = "checkpoint,data_path,output,keep,top_k,bad_rows,part",
+            .own = tri__predict_options, .summary = "write label and probabilities for each row",
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
-    THREADS(explain, .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
+    THREADS(explain,
+            .shown = "checkpoint,data_path,output,rows,importance,label",
+            .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
             .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
     THREADS(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
             .summary = "answer requests for predictions over HTTP",
             .example = "trident serve demo-run/all --port 8080"),
-    COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
+    COMMAND(plan,
+            .shown = "config,world_size,pp_size,tp_size,shard,print_program,timeline,hardware",
+            .model = 1, .summary = "show what a training step would do and need",
             .example = "trident plan --config config.json --print-program 0"),
-    COMMAND(choose, .model = 1, .own = tri__choose_options,
+    COMMAND(choose,
+            .shown = "config,world_size,hardware,batch_size,precision",
+            .model = 1, .own = tri__choose_options,
             .summary = "find the fastest layout of a model on a number of ranks",
             .example = "trident choose --config config.json --world-size 64 --hardware h200x8 --precision any"),
     COMMAND(
-        simulate, .model = 1, .summary = "time a training step on hardware that you describe",
+        simulate,
+            .shown = "config,world_size,hardware,pp_size,tp_size,shard,timeline",
+            .model = 1, .summary = "time a training step on hardware that you describe",
         .example = "trident simulate --config config.json --world-size 16 --pp-size 4 --hardware h200x8 --timeline"),
-    THREADS(calibrate, .own = tri__calibrate_options, .summary = "measure this machine, for plan, simulate and choose",
+    THREADS(calibrate, .hidden = 1, .own = tri__calibrate_options,
+            .summary = "measure this machine, for plan, simulate and choose",
             .example = "trident calibrate -o here.json"),
-    COMMAND(check, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
+    COMMAND(check, .hidden = 1, .words = " FILE...", .summary = "prove that printed programs of all ranks run together",
             .example = "trident plan --config config.json --print-program all > step.txt; trident check step.txt"),
-    COMMAND(mesh, .summary = "show the grid of ranks: coordinates, groups, neighbours",
+    COMMAND(mesh, .hidden = 1, .summary = "show the grid of ranks: coordinates, groups, neighbours",
             .example = "trident mesh --world-size 16 --pp-size 2 --tp-size 2 --nproc-per-node 8"),
-    THREADS(bench, .own = tri__bench_options, .words = " comm|lab|step|pipeline|serve",
+    THREADS(bench,
+            .shown = "nproc_per_node,op,config,json",
+            .hidden = 1, .own = tri__bench_options, .words = " comm|lab|step|pipeline|serve",
             .summary = "measure collectives, training steps and inference on this machine",
             .example = "trident bench comm --nproc-per-node 2 --op all_reduce --json"),
-    THREADS(inspect, .model = 1, .own = tri__inspect_options, .words = " DATA",
+    THREADS(inspect,
+            .shown = "tokenizer,write_config,label_name,primary_text_name,secondary_text_name",
+            .model = 1, .own = tri__inspect_options, .words = " DATA",
             .summary = "say what a table holds; write a starter configuration",
             .example = "trident inspect data --tokenizer models/bert-base-cased --write-config config.json"),
     COMMAND(report, .own = tri__report_options, .words = " RUN...",
@@ -65,29 +86,30 @@ const tri_command tri__commands[] = {
     THREADS(quantize, .own = tri__quantize_options, .words = " RUN",
             .summary = "write a model with int8 weights, and say what that costs",
             .example = "trident quantize run -o run-int8 --max-drop 0.002"),
-    COMMAND(digest, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
+    COMMAND(digest, .hidden = 1, .words = " CHECKPOINT", .summary = "print one hash of all weights and optimizer state",
             .example = "trident digest run"),
-    COMMAND(trace, .words = " RUN", .summary = "merge the ranks' traces of a run into one file for Perfetto",
+    COMMAND(trace, .hidden = 1, .words = " RUN",
+            .summary = "merge the ranks' traces of a run into one file for Perfetto",
             .example = "trident trace run -o trace.json"),
-    COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...",
+    COMMAND(checkpoint, .hidden = 1, .words = " ls|verify|diff|prune FOLDER...",
             .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(
-        supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
+        supervise, .hidden = 1, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
             "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
-    THREADS(tokenize, .own = tri__tokenize_options, .words = " [FILE...]",
+    THREADS(tokenize, .hidden = 1, .own = tri__tokenize_options, .words = " [FILE...]",
             .summary = "print the token ids of lines of text",
             .example = "echo 'Hello, world' | trident tokenize --tokenizer models/bert-base-cased --pieces"),
-    COMMAND(vocab, .own = tri__vocab_options, .words = " [FILE...]",
+    COMMAND(vocab, .hidden = 1, .own = tri__vocab_options, .words = " [FILE...]",
             .summary = "learn a WordPiece vocabulary from texts",
             .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
     COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
     THREADS(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
-    COMMAND(help, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
-    COMMAND(version, .summary = "print the version"),
-    COMMAND(man, .hidden = 1, .summary = "print the manual page", .example = "trident man > trident.1"),
-    COMMAND(completion, .hidden = 1, .words = " bash", .summary = "print bash completion",
+    COMMAND(help, .hidden = 1, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
+    COMMAND(version, .hidden = 1, .summary = "print the version"),
+    COMMAND(man, .hidden = 2, .summary = "print the manual page", .example = "trident man > trident.1"),
+    COMMAND(completion, .hidden = 2, .words = " bash|zsh|fish", .summary = "print a shell's completion script",
             .example = "source <(trident completion bash)"),
     {0},
 };
@@ -175,14 +197,14 @@ static tri_status unknown_command(const char *name) {
     for (const tri_command *command = tri__commands; command->name && n < 32; command++) names[n++] = command->name;
     const char *nearest = tri__text_nearest(name, names, n);
     if (nearest)
-        return tri__fail(TRI_USAGE, "no command \"%s\"; did you mean \"%s\"? `trident --help` lists all", name,
+        return tri__fail(TRI_USAGE, "no command \"%s\"; did you mean \"%s\"? `trident --help all` lists all", name,
                          nearest);
-    return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help` lists all", name);
+    return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help all` lists all", name);
 }
 
 static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     if (n == 0) {
-        tri__help_main(cli->err);
+        tri__help_main(cli, cli->err, 0);
         return tri__fail(TRI_USAGE, "a command is needed");
     }
     const char *name = args[0];
@@ -192,7 +214,7 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     if (!command) return unknown_command(name);
     n--, args++;
     if (has_flag(n, args, "--help") || has_flag(n, args, "-h")) {
-        tri__help_command(cli->out, command);
+        tri__help_command(cli, command, !strcmp(args[n - 1], "all"));
         return TRI_OK;
     }
     return command->run(cli, n, args);

@@ -67,6 +67,6 @@ tri_status tri__command_man(tri_cli *cli, int n, const char *const *args) {
     for (const tri_exit_code *row = tri__exit_codes; row->meaning; row++)
         fprintf(out, ".TP\n%d\n%s.\n", row->code, row->meaning);
     fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR, FORCE_COLOR, TERM\nWhether errors and progress are coloured.\n"
-          ".TP\nCOLUMNS\nHow wide a timeline is drawn where there is no terminal.\n", out);
+          ".TP\nCOLUMNS\nHow wide help and timelines are where there is no terminal.\n", out);
     return TRI_OK;
 }

@@ -43,7 +43,8 @@ static tri_status accept(const tri_sweep *s) {
     if (set->max_steps)
         return tri__fail(TRI_USAGE, "--max-steps %lld: rungs are whole epochs; give --epochs",
                          (long long)set->max_steps);
-    if (set->until_epoch) return tri__fail(TRI_USAGE, "--until-epoch: the rungs say it; give --epochs");
+    if (set->until_epoch)
+        return tri__fail(TRI_USAGE, "--until-epoch: a sweep decides how long each trial trains; give --epochs");
     if (strcmp(set->resume, "auto"))
         return tri__fail(TRI_USAGE, "--resume %s: trials are resumed from their own checkpoints", set->resume);
     TRI_TRY(tri__trainings_accept(s->cli, "sweep"));

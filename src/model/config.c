@@ -84,16 +84,28 @@ static tri_status require(const char *name, const char *value, const char *what)
     return tri__fail(TRI_USAGE, "%s is not given: it names %s; set it in the configuration file", name, what);
 }
 
+/* Whether a column is (part of) a text. */
+static int is_text(const tri_model_config *config, const char *name) {
+    const tri_texts *further = &config->secondary_text_list;
+    for (int i = 0; i < further->n; i++)
+        if (!strcmp(further->at[i], name)) return 1;
+    return !strcmp(config->primary_text_name, name) ||
+           (config->secondary_text_name && !strcmp(config->secondary_text_name, name));
+}
+
 /* A column has one role. */
 static tri_status check_columns(const tri_model_config *config) {
     const tri_texts *fields = &config->tab_field_list;
     const char *label = config->label_name, *second = config->secondary_text_name;
-    if (strcmp(label, config->primary_text_name) == 0 || (second && strcmp(label, second) == 0))
+    if (is_text(config, label))
         return tri__fail(TRI_USAGE, "label_name and a text are the same column, \"%s\"", label);
     for (int i = 0; i < fields->n; i++) {
         if (strcmp(fields->at[i], label) == 0)
             return tri__fail(TRI_USAGE,
                              "tab_field_list holds the label's column \"%s\": the model would see the answer", label);
+        if (is_text(config, fields->at[i]))
+            return tri__fail(TRI_USAGE, "\"%s\" is a text and in tab_field_list: name it in one of them",
+                             fields->at[i]);
         for (int j = 0; j < i; j++)
             if (strcmp(fields->at[i], fields->at[j]) == 0)
                 return tri__fail(TRI_USAGE, "tab_field_list holds \"%s\" twice", fields->at[i]);
@@ -107,6 +119,9 @@ static tri_status check_columns(const tri_model_config *config) {
     }
     if (config->secondary_text_list.n && !second)
         return tri__fail(TRI_USAGE, "secondary_text_list adds to a second text, but there is no secondary_text_name");
+    if (config->secondary_encoder && !second)
+        return tri__fail(TRI_USAGE, "secondary_encoder is given, but there is no secondary_text_name for it to read: "
+                                    "name the column, or leave it out");
     return TRI_OK;
 }
 
@@ -114,8 +129,8 @@ static tri_status check_columns(const tri_model_config *config) {
 static tri_status check_labels(const tri_model_config *config) {
     const tri_texts *labels = &config->label_list;
     if (labels->n && labels->n != config->num_classes)
-        return tri__fail(TRI_USAGE, "label_list has %d labels, but num_classes is %lld", labels->n,
-                         (long long)config->num_classes);
+        return tri__fail(TRI_USAGE, "label_list has %d label%s, but num_classes is %lld", labels->n,
+                         labels->n == 1 ? "" : "s", (long long)config->num_classes);
     for (int i = 0; i < labels->n; i++)
         for (int j = 0; j < i; j++)
             if (strcmp(labels->at[i], labels->at[j]) == 0)

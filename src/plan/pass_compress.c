@@ -73,7 +73,7 @@ static void await_all(compress *c, const tri_ends *ends, int n) {
     for (int i = 0; i < n; i++) TRI_BUILD(&c->to, wait, (tri_attr){0}, ends[i].y, ends[i].x);
 }
 
-/* Codes whose blocks have a scale: the same number is decoded otherwise beside others. */
+/* Codes whose blocks have a scale: what a number decodes to depends on the others of its block. */
 static int has_scales(tri_code code) { return code != TRI_CODE_NONE && code != TRI_CODE_BF16; }
 
 /* Weights that ranks of a layer hold in common: those that the first decoded. */

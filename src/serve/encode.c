@@ -102,8 +102,8 @@ static tri_status unknown_column(const encoding *e, const char *name) {
     if (i < form->n_names) snprintf(list + used, sizeof list - (size_t)used, " and %d more", form->n_names - i);
     const char *nearest = tri__text_nearest(name, form->name, form->n_names);
     return tri__fail(TRI_USAGE, "row %lld: the model has no column \"%.80s\"%s%.80s%s; its columns are %s",
-                     (long long)(e->before + e->row) + 1, name, nearest ? "; did you mean \"" : "",
-                     nearest ? nearest : "", nearest ? "\"?" : "", list);
+                     (long long)(e->before + e->row) + 1, name, nearest ? " (did you mean \"" : "",
+                     nearest ? nearest : "", nearest ? "\"?)" : "", list);
 }
 
 /* TRI_DATA about a column of the row. */

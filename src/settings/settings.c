@@ -389,12 +389,12 @@ static tri_status read_argument(tri_settings *settings, const char *scope, int n
         if (near)
             return tri__fail(TRI_USAGE, "unknown option %.*s; did you mean %s?", length, text,
                              tri__option_flag(near, written));
-        return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help lists them", length, text, scope);
+        return tri__fail(TRI_USAGE, "unknown option %.*s; trident %s --help all lists them", length, text, scope);
     }
     if (!row) return TRI_OK;
     if (!tri__option_listed(row, scope))
-        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help lists them", length, text,
-                         scope, scope);
+        return tri__fail(TRI_USAGE, "%.*s is not an option of trident %s; trident %s --help all lists them", length,
+                         text, scope, scope);
     if (!out->value && row->kind == TRI_OPTION_BOOL) out->value = "true";
     return out->value || out->meant.to ? TRI_OK : tri__fail(TRI_USAGE, "%s needs a value", text);
 }

@@ -122,7 +122,7 @@ tri_status tri__session_emit(const tri_session *session, tri_event *event); /* f
 void tri__session_tell_from_now(tri_session *session);
 void tri__session_tell(tri_session *session);
 void tri__session_hear(tri_session *session);
-/* What happens between the two calls, such as a validation, is no part of the steps that shares are of. */
+/* Time between the two calls, such as a validation, is not counted in the shares of steps. */
 typedef struct tri_aside {
     double at, wait, idle;
 } tri_aside;

@@ -322,7 +322,7 @@ static tri_status read_plan(const tri_bench_options *asked, plan *p) {
             if (strcmp(asked->op.at[k], op_rows[i].name) == 0 || strcmp(asked->op.at[k], "all") == 0)
                 found = p->asked[i] = 1;
         if (!found)
-            return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help lists them",
+            return tri__fail(TRI_USAGE, "--op %s: no such operation; trident bench --help all lists them",
                              asked->op.at[k]);
     }
     p->bytes = calloc((size_t)asked->sizes.n + 1, sizeof *p->bytes);

@@ -310,7 +310,7 @@ static tri_status choose(lab *b) {
             known |= named;
         }
         if (!known)
-            return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help` names them",
+            return tri__fail(TRI_USAGE, "--layouts %s: no such layout; `trident bench --help all` names them",
                              asked->at[k]);
     }
     return TRI_OK;

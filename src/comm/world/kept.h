@@ -9,7 +9,7 @@
 
 /* This rank's area, in its heap: what is in it is the caller's. bytes 0: none from now on. */
 void tri__kept_place(tri_world *world, const void *area, size_t bytes);
-/* Around the writing of the copy of `step`, number step & 1: from `begin` to `end` it is of no step. */
+/* Around the writing of the copy of `step`, number step & 1: from `begin` to `end` that copy counts for no step. */
 void tri__kept_begin(tri_world *world, int64_t step);
 void tri__kept_end(tri_world *world, int64_t step);
 

@@ -273,7 +273,7 @@ tri_status tri__table_find(const tri_table *table, const char *name, int *column
     if (c < table->columns) snprintf(list + used, sizeof list - (size_t)used, " and %d more", table->columns - c);
     const char *nearest = tri__text_nearest(name, (const char *const *)table->name, table->columns);
     return tri__fail(TRI_DATA, "%s: there is no column \"%.80s\"%s%.80s%s; its columns are: %s", table->path, name,
-                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "", list);
+                     nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", list);
 }
 
 tri_field_text tri__table_text(const char *text, size_t length) {
