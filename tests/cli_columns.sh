@@ -21,13 +21,13 @@ for form in piecewise periodic; do
     expect_code 0
     bins=$([ $form = piecewise ] && echo ', 5 bins')
     expect_text "$err" "columns: size: numeric$bins, 1 missing; weight: numeric$bins; colour: 3 categories, 24 missing;"
-    expect_text $form/checkpoint-6/preprocessing.json '"version": 3' "\"vectors\": \"$form\"" '"light blue"'
+    expect_text $form/checkpoint-6/preprocessing.json '"version": 4' "\"vectors\": \"$form\"" '"light blue"'
     valid=$(sed -n '/"valid"/,$s/.*"loss": \([0-9.e-]*\).*/\1/p' $form/summary.json | head -n 1)
     run eval --checkpoint $form --data-path kinds/valid.csv --json --quiet --calibration none
     expect_code 0
     expect "$form: eval computes what validation did" is "$(json_number loss "$out")" == "$valid"
     sed 's/light blue/violet/; s/,1[0-9]$/,99/' kinds/test.csv >unknown.csv # categories that training did not have
-    common=(--checkpoint $form --data-path unknown.csv --threads 1 --quiet)
+    common=(--checkpoint $form --data-path unknown.csv --allow-unknown --threads 1 --quiet)
     run predict "${common[@]}" -o one.csv
     expect_code 0
     for mesh in '--nproc-per-node 2 --shard zero3' '--nproc-per-node 2 --pp-size 2'; do

@@ -458,12 +458,12 @@ static void shapes_of_values(void **state) {
                              *const neither[] = {"",    "abc", "1.2.3.4", "12a",     "May be",
                                                  "a,b", "EUR", "1 box",   "2024-05", "%"};
     for (size_t i = 0; i < sizeof dates / sizeof *dates; i++)
-        if (!tri__inspect_date((tri_field_text){dates[i], strlen(dates[i])})) fail_msg("%s is a date", dates[i]);
+        if (!tri__inspect_date((tri_field_text){dates[i], strlen(dates[i]), 0})) fail_msg("%s is a date", dates[i]);
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
-        if (!tri__inspect_amount((tri_field_text){amounts[i], strlen(amounts[i])}))
+        if (!tri__inspect_amount((tri_field_text){amounts[i], strlen(amounts[i]), 0}))
             fail_msg("%s is an amount", amounts[i]);
     for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
-        tri_field_text field = {neither[i], strlen(neither[i])};
+        tri_field_text field = {neither[i], strlen(neither[i]), 0};
         if (tri__inspect_date(field) || (tri__inspect_amount(field) && strcmp(neither[i], "1.2.3.4")))
             fail_msg("%s is neither", neither[i]);
     }

@@ -139,11 +139,22 @@ static tri_status take_values(encoding *e, const tri_row *row) {
         if (e->field[at].text)
             return tri__fail(TRI_USAGE, "row %lld: column \"%.80s\" is given twice",
                              (long long)(e->before + e->row) + 1, value->column);
-        e->field[at] = value->value ? (tri_field_text){value->value, value->length} : (tri_field_text){"", 0};
+        e->field[at] = value->value ? (tri_field_text){value->value, value->length, value->number}
+                                    : (tri_field_text){"", 0, 0};
         TRI_TRY(check_text(e, value->column, e->field[at]));
     }
     for (int i = 0; i < form->n_names; i++)
-        if (!e->field[i].text) e->field[i] = (tri_field_text){"", 0};
+        if (!e->field[i].text) e->field[i] = (tri_field_text){"", 0, 0};
+    return TRI_OK;
+}
+
+/* A value that is missing, or that training did not have. */
+static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
+    const tri_preprocess *p = e->form->preprocess;
+    if (tri__field_missing(&p->reading, field)) return TRI_OK;
+    if (!e->to->unseen) e->to->unseen = calloc((size_t)p->n_columns, sizeof *e->to->unseen);
+    if (!e->to->unseen) return no_memory(e->to->n);
+    tri__unseen_add(&e->to->unseen[column], field);
     return TRI_OK;
 }
 
@@ -154,13 +165,15 @@ static tri_status take_numbers(encoding *e) {
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            char quoted[64], what[160];
+            char quoted[64], what[240];
             snprintf(what, sizeof what, "%s %s", tri__field_quoted(field, quoted),
                      number == TRI_NUMBER_TOO_LARGE   ? "is too large or too long for a number"
-                     : p->reading.decimal == ','      ? "is not a decimal number with a comma"
+                     : p->reading.decimal == ','      ? "is not a decimal number with a comma, as texts of this model "
+                                                        "have it; a number of JSON has a point"
                                                       : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
+        if (p->column[c].category && !tri__category_known(&p->column[c], numbers)) TRI_TRY(take_unseen(e, c, field));
         numbers += p->column[c].width;
     }
     return TRI_OK;
@@ -182,8 +195,8 @@ static tri_field_text text_of(encoding *e, int text) {
     if (n == 1) return e->field[from[0]];
     e->joined.used = 0;
     for (int i = 0; i < n; i++)
-        if (!tri__joined_add(&e->joined, e->field[from[i]])) return (tri_field_text){NULL, 1};
-    return (tri_field_text){e->joined.used ? e->joined.at : "", e->joined.used};
+        if (!tri__joined_add(&e->joined, e->field[from[i]])) return (tri_field_text){NULL, 1, 0};
+    return (tri_field_text){e->joined.used ? e->joined.at : "", e->joined.used, 0};
 }
 
 static tri_status take_text(encoding *e, int text) {
@@ -250,6 +263,8 @@ int64_t tri__encoded_rows(const tri_encoded *encoded) { return encoded->n; }
 
 int64_t tri__encoded_tokens(const tri_encoded *encoded) { return encoded->tokens; }
 
+const tri_unseen *tri__encoded_unseen(const tri_encoded *encoded) { return encoded->unseen; }
+
 int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const int32_t **ids) {
     const int64_t *start = encoded->start + row * encoded->n_texts + text;
     *ids = encoded->ids + start[0];
@@ -259,5 +274,6 @@ int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const in
 void tri__encoded_free(tri_encoded *encoded) {
     if (!encoded) return;
     free(encoded->ids);
+    free(encoded->unseen);
     free(encoded);
 }

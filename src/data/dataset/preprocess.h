@@ -33,8 +33,10 @@ typedef struct tri_column_stats {
     int n_quantiles;
     double *edge;             /* piecewise: [n_edges] of bins, rising, of transformed numbers */
     int n_edges;
-    char **category;          /* [n_categories] in byte order; NULL: numeric */
+    char **category;          /* [n_categories] canonical forms in byte order; NULL: numeric */
     int n_categories;
+    char **form;              /* of a model from before version 4, whose categories are as its table spelt them: */
+    int *of_form;             /* [n_categories] canonical forms in byte order, and each one's category; else NULL */
 } tri_column_stats;
 
 typedef struct tri_preprocess {
@@ -47,8 +49,10 @@ typedef struct tri_preprocess {
     tri_vectors embedding;
     tri_columns vectors;      /* the numbers, as a model has to know them; `at` is owned */
     char **label;             /* [n_classes] the text of each class, in class order */
+    char **label_form;        /* [n_classes] canonical forms, by the training table's decimal mark; one block */
     int n_classes;
     int label_by_index;       /* other labels may be class numbers */
+    int as_spelt;             /* from before version 4: categories and labels are spelt as in the training table */
     tri_reading reading;      /* for columns and labels, not for texts. Owned */
 } tri_preprocess;
 
@@ -72,17 +76,19 @@ typedef struct tri_preprocess_spec {
 
 /* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers (the others are then bad);
  * otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors: TRI_CATEGORY_ROWS_MAX). Labels: with
- * label_list, a label's index in it, or the class's number; else, if every label is an integer in 0..n_classes-1, that
- * number; otherwise the distinct texts, in byte order, of which there must be n_classes. With bad_rows skip, numbers
- * are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
+ * label_list, a label's index in it, or, if no listed label is a number, the class's number; else, if every label is an
+ * integer in 0..n_classes-1, that number; otherwise the distinct texts, in byte order, of which there must be
+ * n_classes. Categories and labels are compared by their canonical forms. With bad_rows skip, numbers are the classes
+ * if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
  * existing columns if one is missing. The result does not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
 /* labels.c: the class of a label that the user gave; TRI_USAGE, listing the labels, if there is none. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
-/* Version 2, or 3 where columns become vectors; also reads version 1, which has neither decimal mark nor texts for
- * missing values. Real numbers round-trip if written with 17 digits. */
+/* Version 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories and labels are joined with the canonical
+ * forms of values where only one of them has that form; written again they stay of version 2 or 3. Real numbers
+ * round-trip if written with 17 digits. */
 tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on other than the table. */

@@ -54,9 +54,10 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
 /* The rule's key: the value's hash, or the number of its range; missing values have a key too. */
 static uint64_t rule_key(const tri_inspector *in, const rule *rule, tri_field_text field) {
     double number;
+    char form[TRI_CANONICAL_BYTES];
     if (tri__field_missing(&in->reading, field)) field.length = 0;
     if (!rule->n_edges || tri__field_number(&in->reading, field, &number) != TRI_NUMBER_GOOD)
-        return tri__inspect_hash(field);
+        return tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
     uint64_t range = 0;
     while (range < (uint64_t)rule->n_edges && number >= rule->edge[range]) range++;
     return range;

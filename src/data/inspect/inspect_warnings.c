@@ -49,7 +49,9 @@ static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const 
     uint64_t hash = 0;
     for (int c = 0; c < in->out->n_columns; c++) {
         if (!counts[c]) continue;
+        char form[TRI_CANONICAL_BYTES];
         tri_field_text field = tri__table_field(in->table[split], row, in->at[split][c]);
+        field = tri__field_canonical(&in->reading, field, form); /* tables may have different formats */
         hash = XXH3_64bits_withSeed(field.text, field.length, hash);
     }
     return hash;

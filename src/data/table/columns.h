@@ -18,8 +18,8 @@ void tri__values_free(tri_values *values);
 
 /* Transforms the number of a filled field. 0 if it does not fit a float. */
 int tri__column_transform(const tri_column_stats *stats, double value, float *out);
-/* The one-hot index of a categorical value; n_categories if unknown. */
-int tri__column_category(const tri_column_stats *stats, tri_field_text field);
+/* The one-hot index of a categorical value; n_categories if it is missing, or did not occur in training. */
+int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field);
 /* A field as the column's numbers [stats->width]. TRI_NUMBER_GOOD, or why it is bad. */
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers);
@@ -34,6 +34,8 @@ int tri__joined_add(tri_joined *joined, tri_field_text field); /* 0: out of memo
  * [rows] (with bad_rows fail: an error). */
 tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
                            tri_preprocess *made);
+/* Finds the labels' canonical forms, once they are known. */
+tri_status tri__labels_forms(tri_preprocess *made);
 /* The class of a field; -1 if it is not a label. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
 
