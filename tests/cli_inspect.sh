@@ -36,6 +36,22 @@ expect "missing days of each split" grep -Eq '^Days +27 +9 +9$' "$out"
 expect "no row is shared" bash -c "! grep -q 'equal a row' '$out'"
 expect_text "$err" "tokenizer: WordPiece"
 
+# Results come before what is written after them, also where both go to one file.
+"$trident" inspect posts --tokenizer model --write-config order.json >both 2>&1
+expect "the last line is the last word" bash -c 'tail -n 1 both | grep -qx "wrote order.json"'
+expect "the tokenizer is named first" bash -c 'head -n 1 both | grep -q "^tokenizer: "'
+expect_text order.json '"best_by": "roc_auc"'
+
+# What is advised is written: with few rows of a class, the best checkpoint by PR AUC. A text that could be the label
+# stays a text.
+awk 'BEGIN { print "motto,sum,fraud"; for (i = 0; i < 400; i++)
+    printf "%s,%d,%d\n", i % 3 ? "good and fine" : "late or lost", i % 7, i % 40 == 0 }' >fraud.csv
+run inspect fraud.csv --tokenizer model --write-config fraud.json
+expect_code 0
+expect_text "$out" "--best-by pr_auc" 'the label is a guess: "fraud"; "motto", "sum" could be it as well'
+expect_text fraud.json '"best_by": "pr_auc"'
+expect "a primary text is one" grep -Eq '^motto +categorical +primary, or label ' "$out"
+
 # Without a tokenizer, lengths are estimated, and that is said.
 run inspect posts/train.csv
 expect_code 0

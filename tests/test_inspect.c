@@ -160,6 +160,32 @@ static void further_texts(void **state) {
     tri__inspect_free(in);
 }
 
+/* Columns that could be the label are named beside a guess, unless the name of the guess says that it is the label;
+ * labels that differ only by case are two classes, which is said. */
+static void several_labels(void **state) {
+    (void)state;
+    static const char *const names[] = {"kind", "kategorie"};
+    static const char *const groups[] = {"Stra\xc3\x9f" "e", "\xc3\x84pfel", "\xc3\xa4pfel", "Tee"};
+    for (int named = 0; named < 2; named++) {
+        char path[128];
+        FILE *out = begin("several.csv", path);
+        fprintf(out, "note,%s,vip\n", names[named]);
+        for (int i = 0; i < 80; i++)
+            fprintf(out, "some words of row %d,%s,%d\n", i, groups[i * 7 / 3 % 4], i * 5 / 2 % 2);
+        fclose(out);
+        tri_inspection *in = inspect(&(tri_inspect_spec){.path = {path}});
+        const char *said = warning(in, "several_labels", NULL);
+        assert_int_equal(in->label, column(in, named ? "kategorie" : "vip"));
+        assert_true(named ? !said : said && strstr(said, "\"kind\" could be it as well"));
+        assert_int_equal(warning(in, "label_case", NULL) != NULL, named);
+        if (named) assert_non_null(strstr(warning(in, "label_case", "kategorie"), "\"\xc3\x84pfel\" and"));
+        tri__inspect_free(in);
+        in = inspect(&(tri_inspect_spec){.path = {path}, .label = "vip"});
+        assert_null(warning(in, "several_labels", NULL));
+        tri__inspect_free(in);
+    }
+}
+
 static void whole_words(void **state) {
     (void)state;
     static const char *const words[] = {"id", "label", NULL};
@@ -488,7 +514,7 @@ static void tallies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_and_parts), cmocka_unit_test(given_columns),    cmocka_unit_test(further_texts),
-        cmocka_unit_test(whole_words),     cmocka_unit_test(deciding_columns), cmocka_unit_test(rare_class),
+        cmocka_unit_test(whole_words), cmocka_unit_test(several_labels),     cmocka_unit_test(deciding_columns), cmocka_unit_test(rare_class),
         cmocka_unit_test(shared_rows),     cmocka_unit_test(missing_columns),  cmocka_unit_test(lengths_and_padding),
         cmocka_unit_test(tokens_counted),  cmocka_unit_test(poor_tables),      cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(left_out_and_missing), cmocka_unit_test(shapes_of_values), cmocka_unit_test(tallies),

@@ -26,10 +26,11 @@ static void add_column(tri_text_table *table, const tri_inspection *in, const tr
     int64_t rows = in->split[in->base].rows;
     if (c->lengths.rows)
         snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
-    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?")
-                                                                    : tri__inspect_role_name(c->role);
-    tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind),
-                        role, rows ? 100.0 * (double)c->filled / (double)rows : 0.0,
+    int also = c->candidate && c->role != TRI_INSPECT_LABEL;
+    tri__text_table_add(table, "%s\t%s\t%s%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name),
+                        tri__inspect_kind_name(c->kind), tri__inspect_role_name(c->role),
+                        !also ? "" : c->role ? ", or label" : "label?",
+                        rows ? 100.0 * (double)c->filled / (double)rows : 0.0,
                         tri__text_count(c->distinct, distinct), tokens, c->example);
 }
 

@@ -48,7 +48,7 @@ typedef struct tri_inspect_column {
     char *name;
     tri_inspect_kind kind;
     tri_inspect_role role;
-    int candidate;                  /* it could be the label */
+    int candidate;                  /* it could be the label; 2: its name says so */
     char *left_out;                 /* why it is unused; NULL: it is used */
     int64_t missing[TRI_SPLITS]; /* empty values, and except in texts those that mean "missing"; -1: that table has no
                                     such column */
@@ -118,6 +118,9 @@ tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);
 void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
+
+/* Whether there is a warning of this id. */
+int tri__inspect_warned(const tri_inspection *inspection, const char *what);
 
 const char *tri__inspect_kind_name(tri_inspect_kind kind);
 const char *tri__inspect_role_name(tri_inspect_role role); /* "" for none */

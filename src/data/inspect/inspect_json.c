@@ -29,7 +29,7 @@ static tri_json *missing_json(const tri_inspection *in, const tri_inspect_column
 static tri_json *column_json(const tri_inspection *in, const tri_inspect_column *column) {
     tri_json *row = tri__json_pack(
         "{s:s, s:s, s:s?, s:b, s:I, s:I, s:s, s:o}", "name", column->name, "kind", tri__inspect_kind_name(column->kind),
-        "role", column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate,
+        "role", column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate > 0,
         "filled", (tri_json_int)column->filled, "distinct", (tri_json_int)column->distinct, "example", column->example,
         "missing", missing_json(in, column));
     const tri_inspect_lengths *l = &column->lengths;

@@ -18,11 +18,16 @@ static int is_alone(const char *name, const char *const *words) {
     return 0;
 }
 
+static int says_label(const char *name) {
+    static const char *const names[] = {"label",    "labels", "target",    "targets",  "class",     "y",      "outcome",
+                                        "response", "answer", "sentiment", "category", "kategorie", "klasse", "ziel",
+                                        "classe",   "clase",  "categoria", "cible",    "objetivo",  NULL};
+    return is_alone(name, names);
+}
+
 /* How likely a column is the label; 0: it cannot be. A label has few distinct values, and may be missing in a few rows,
  * or in many if the column's name suggests a label. */
 static int label_score(const tri_inspection *out, int index) {
-    static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
-                                        "outcome", "response", "answer", "sentiment", "category", NULL};
     static const char *const words[] = {"label", "target", "outcome", NULL};
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
     enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
@@ -30,7 +35,7 @@ static int label_score(const tri_inspection *out, int index) {
     int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) ||
                c->kind == TRI_INSPECT_CATEGORICAL;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
-    int named = is_alone(c->name, names);
+    int named = says_label(c->name);
     if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
         c->distinct > most || c->distinct * 2 > c->filled)
         return 0;
@@ -53,7 +58,7 @@ static tri_status find_label(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         int score = label_score(out, c);
         if (!score) continue;
-        out->column[c].candidate = 1;
+        out->column[c].candidate = 1 + says_label(out->column[c].name);
         if (!out->label_given && score > best) best = score, out->label = c;
     }
     if (out->label >= 0) out->column[out->label].role = TRI_INSPECT_LABEL;
