@@ -118,8 +118,8 @@ expect_text "$err" "export.csv: fields are separated by semicolons" "export.csv:
     'warning: export.json does not train as it is: export.csv:7:' "--bad-rows skip"
 expect_text "$out" 'warning: 2 rows of train have no "sold"'
 expect "a label with blanks is the label" grep -Eq '^sold +categorical +label ' "$out"
-expect "left out: dates" grep -Eq '^day +dates or times' "$out"
-expect "left out: amounts" grep -Eq '^paid +numbers with a currency' "$out"
+expect "dates are read" grep -Eq '^day +dates day.month.year: days, ' "$out"
+expect "left out: amounts that are ambiguous" grep -Eq '^paid +it has numbers such as "\$1,000"' "$out"
 expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"
 words=$(sed -n 's/.*does not train as it is: //p' "$err")
 refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
@@ -133,7 +133,8 @@ run $proposed --output-dir proposed --max-steps 2 --quiet
 expect_code 0
 expect "rows of one table are kept for validation" test -s proposed/validation-last.csv
 run inspect export.csv --tokenizer model --bad-rows skip --json --quiet
-expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"left_out":"dates or times'
+expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"form":"dates day.month.year"' \
+    '"left_out":"it has numbers such as'
 
 # No tokenizer, an encoder that is not known, weights as a pickle: what train will say is said.
 run inspect posts --write-config none.json --quiet

@@ -128,6 +128,7 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
         .label_list = m->label_list,
         .reading = {tri__settings_decimal(settings), m->missing},
+        .date_order = (tri_date_order)settings->date_order,
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,
     };

@@ -193,6 +193,8 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
     if (settings->decimal_mark)
         tri__json_set_new(config, "decimal_mark",
                           tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
+    if (settings->date_order)
+        tri__json_set_new(config, "date_order", tri__json_string(tri__date_orders[settings->date_order]));
     if (tri__settings_given(settings, &settings->model.missing)) {
         tri_json *missing = tri__json_array();
         for (int i = 0; i < settings->model.missing.n; i++)

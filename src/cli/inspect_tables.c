@@ -78,6 +78,31 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     return status;
 }
 
+/* Columns that are not written as plain numbers, and how they are read. */
+static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
+    tri_text_table table = {0};
+    char name[NAME_CHARS * 4 + 4], words[TRI_FORM_WORDS];
+    tri__text_table_add(&table, "column\tread as");
+    for (int c = 0; c < in->n_columns; c++) {
+        const tri_form_found *found = &in->column[c].form;
+        char parts[96] = "";
+        int n = 0;
+        if (!tri__inspect_has_form(&in->column[c]) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
+        for (int p = 0; p < TRI_DATE_PARTS; p++)
+            if (found->parts >> p & 1)
+                n += snprintf(parts + n, sizeof parts - (size_t)n, "%s%s", n ? ", " : "", tri__date_part_names[p]);
+        tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
+                            tri__form_words(&found->form, words), n ? ": " : "", parts);
+    }
+    tri_status status = TRI_OK;
+    if (table.n > 1) {
+        fputc('\n', cli->out);
+        status = tri__text_table_print(&table, cli->out, cli->out_color);
+    }
+    tri__text_table_free(&table);
+    return status;
+}
+
 /* Appends a count to a row of cells, or "-" if the table has none. */
 static void add_count(char *row, size_t size, int64_t count) {
     char text[32];
@@ -160,6 +185,7 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
 
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *in) {
     TRI_TRY(print_columns(cli, in));
+    TRI_TRY(print_forms(cli, in));
     TRI_TRY(print_left_out(cli, in));
     TRI_TRY(print_splits(cli, in));
     TRI_TRY(print_classes(cli, in));

@@ -154,11 +154,12 @@ static tri_status take_numbers(encoding *e) {
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            char quoted[64], what[160];
+            char quoted[64], what[256];
+            const tri_value_form *form = &p->column[c].read_as;
             snprintf(what, sizeof what, "%s %s", tri__field_quoted(field, quoted),
-                     number == TRI_NUMBER_TOO_LARGE   ? "is too large or too long for a number"
-                     : p->reading.decimal == ','      ? "is not a decimal number with a comma"
-                                                      : "is not a decimal number");
+                     number != TRI_NUMBER_NONE || form->kind ? tri__number_words(form, number, &p->reading)
+                     : p->reading.decimal == ','             ? "is not a decimal number with a comma"
+                                                             : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
         numbers += p->column[c].width;

@@ -196,7 +196,10 @@ void tri__handle_kserve_model(void *context, tri_exchange *exchange) {
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->n_text_columns[t]; i++) put_input(&out, facts->text[t][i], "BYTES", &n);
     for (int c = 0; c < facts->n_columns; c++)
-        put_input(&out, facts->column[c], facts->category[c] ? "BYTES" : "FP64", &n);
+        put_input(&out, facts->column[c],
+                  facts->category[c] || facts->form[c]->kind == TRI_FORM_DATE || facts->form[c]->unit[0] == '%' ? "BYTES"
+                                                                                                                : "FP64",
+                  &n);
     tri__buffer_put(&out, "],\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[-1]},"
                     "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}", facts->n_classes);
     tri__server_release(server, live);

@@ -76,6 +76,9 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
         .help =
             "decimal mark of numbers; auto: recognised where commas do not separate; eval, predict: as in training"),
+    ROW(CHOICE, date_order, NOTHING, .value = "auto", .choices = "auto|ymd|dmy|mdy",
+        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
+        .help = "order of year, month and day in dates; auto: recognised; eval, predict: as in training"),
     ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize",
         .help = "folder of token stores; none: no store; default: cache in the run folder of train"),
     ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench,explain",

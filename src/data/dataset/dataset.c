@@ -21,7 +21,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { KEY_VERSION = 3, READ_BYTES = 1 << 20 };
+enum { KEY_VERSION = 4, READ_BYTES = 1 << 20 };
 
 /* A dataset, and the store it reads. */
 typedef struct whole {

@@ -1,4 +1,4 @@
-/* preprocess_json.c - preprocessing as JSON, version 2, or 3 where columns become vectors: stored in checkpoints as
+/* preprocess_json.c - preprocessing as JSON, version 2, 3 where columns become vectors, 4 where some have a form: stored in checkpoints as
  * preprocessing.json and in token stores. It is validated like any input when read: a checkpoint is not trusted.
  * docs/guide/data.md lists the keys. */
 #include "data/dataset/preprocess.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WITH_VECTORS = 3, VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
+enum { WITH_FORMS = 4, WITH_VECTORS = 3, VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
@@ -32,17 +32,32 @@ static tri_json *reals_json(const double *values, int n) {
     return array;
 }
 
+/* A text of one character. */
+static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
+
+static int form_json(const tri_value_form *form, tri_json *column) {
+    int amount = form->kind == TRI_FORM_AMOUNT;
+    if (form->kind == TRI_FORM_PLAIN) return 0;
+    return tri__json_set_new(
+        column, "form",
+        amount ? tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
+                                form->unit)
+               : tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order],
+                                "zoned", form->zoned, "clock", form->clock, "part",
+                                tri__date_part_names[form->part]));
+}
+
 static tri_json *column_json(const tri_column_stats *s) {
     if (s->category)
         return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
                          texts_json(s->category, s->n_categories));
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
-    int failed = 0;
-    if (column && s->transform == TRI_TRANSFORM_STANDARD)
+    int failed = column && form_json(&s->read_as, column);
+    if (column && s->transform == TRI_TRANSFORM_STANDARD && !failed)
         failed = tri__json_set_new(column, "mean", tri__json_real(s->mean)) ||
                  tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
-    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL && !failed)
         failed = tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
     if (column && s->n_edges && !failed)
         failed = tri__json_set_new(column, "edges", reals_json(s->edge, s->n_edges));
@@ -51,19 +66,18 @@ static tri_json *column_json(const tri_column_stats *s) {
     return NULL;
 }
 
-/* A text of one character. */
-static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
-
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
-    for (int c = 0; c < p->n_columns; c++)
+    int version = p->embedding ? WITH_VECTORS : VERSION;
+    for (int c = 0; c < p->n_columns; c++) {
+        if (p->column[c].read_as.kind != TRI_FORM_PLAIN) version = WITH_FORMS;
         if (tri__json_append_new(columns, column_json(&p->column[c]))) {
             tri__json_decref(columns);
             return NULL;
         }
+    }
     tri_json *made = tri__json_pack(
-        "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", p->embedding ? WITH_VECTORS : VERSION, "label_name",
-        p->label_name, "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
+        "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name, "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
         "primary_text", texts_json(p->text[0].at, p->text[0].n), "secondary_text",
         texts_json(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
@@ -82,7 +96,9 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
         s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
         texts_json(s->reading.missing.at, s->reading.missing.n));
-    int failed = made && s->vectors && tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
+    int failed = made && s->date_order &&
+                 tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
+    failed = failed || (made && s->vectors && tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors])));
     if (made && s->vectors == TRI_VECTORS_PIECEWISE && !failed)
         failed = tri__json_set_new(made, "bins", tri__json_integer(s->bins));
     if (!failed) return made;
@@ -164,6 +180,35 @@ static tri_status parse_transform(const tri_json *from, const char *name, tri_co
                              : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
+/* The place of a text among the names; -1: none of them. */
+static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
+    const char *text = tri__json_string_value(tri__json_get(object, key));
+    for (int i = 0; i < n && text; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
+}
+
+static tri_status parse_form(const tri_json *from, const char *name, tri_column_stats *to) {
+    static const char *const kinds[] = {"plain", "amount", "date"}, *const marks[] = {".", ","};
+    tri_value_form *form = &to->read_as;
+    if (!from) return TRI_OK;
+    int kind = choice(from, "kind", kinds, 3), mark = choice(from, "decimal_mark", marks, 2);
+    int order = choice(from, "order", tri__date_orders, TRI_DATE_ORDERS),
+        part = choice(from, "part", tri__date_part_names, TRI_DATE_PARTS);
+    const char *unit = tri__json_string_value(tri__json_get(from, "unit"));
+    if (kind == TRI_FORM_AMOUNT && mark >= 0 && unit && strlen(unit) < TRI_UNIT_BYTES) {
+        *form = (tri_value_form){.kind = TRI_FORM_AMOUNT, .mark = marks[mark][0]};
+        strcpy(form->unit, unit);
+    } else if (kind == TRI_FORM_DATE && order > TRI_DATE_AUTO && part >= 0) {
+        *form = (tri_value_form){.kind = TRI_FORM_DATE, .order = (tri_date_order)order, .part = (tri_date_part)part,
+                                 .zoned = tri__json_is_true(tri__json_get(from, "zoned")),
+                                 .clock = tri__json_is_true(tri__json_get(from, "clock"))};
+    } else {
+        return tri__fail(TRI_DATA, "%s: form of column \"%s\" must be an amount's or a date's", name, to->name);
+    }
+    return TRI_OK;
+}
+
 static tri_status parse_column(const tri_json *from, const char *name, tri_column_stats *to) {
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
     to->missing = tri__json_integer_value(tri__json_get(from, "missing"));
@@ -175,6 +220,7 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
         return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
                          to->name);
     to->transform = (tri_transform)which, to->width = 1;
+    TRI_TRY(parse_form(tri__json_get(from, "form"), name, to));
     TRI_TRY(parse_number(from, "fill", name, &to->fill));
     TRI_TRY(parse_transform(from, name, to));
     static const rising edges = {"edges", 2, TRI_BINS_MAX + 1, 1};
@@ -200,10 +246,12 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
 
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
     const tri_json *columns = tri__json_get(json, "columns"), *version = tri__json_get(json, "version");
-    if (tri__json_integer_value(version) < BEFORE_READING || tri__json_integer_value(version) > WITH_VECTORS)
+    if (tri__json_integer_value(version) < BEFORE_READING || tri__json_integer_value(version) > WITH_FORMS)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
-                         (long long)tri__json_integer_value(version), BEFORE_READING, WITH_VECTORS);
-    if (tri__json_integer_value(version) == WITH_VECTORS) TRI_TRY(parse_vectors(json, name, &made->embedding));
+                         (long long)tri__json_integer_value(version), BEFORE_READING, WITH_FORMS);
+    if (tri__json_integer_value(version) == WITH_VECTORS ||
+        (tri__json_integer_value(version) == WITH_FORMS && tri__json_get(json, "vectors")))
+        TRI_TRY(parse_vectors(json, name, &made->embedding));
     made->reading.decimal = '.';
     if (tri__json_integer_value(version) != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));

@@ -82,7 +82,7 @@ static tri_status find_reading(tri_inspector *in) {
     if (!in->reading.decimal) {
         TRI_TRY(
             tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
-        in->reading.decimal = found.mark;
+        in->reading.decimal = found.mark, in->known_mark = found.known;
         if (found.unclear)
             TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
                                       "\"%s\" has numbers with commas%s: they are not read as numbers; --decimal-mark "

@@ -4,7 +4,7 @@
 #define TRI_DATA_INSPECT_INSPECT_H
 
 #include "base/json.h"
-#include "data/table/reading.h"
+#include "data/table/value_form.h"
 #include "data/text/tokenizer.h"
 
 enum {
@@ -21,8 +21,8 @@ typedef enum tri_inspect_kind {
     TRI_INSPECT_NUMERIC,
     TRI_INSPECT_CATEGORICAL, /* few distinct values, not all numbers */
     TRI_INSPECT_TEXT,
-    TRI_INSPECT_DATE,        /* dates or times */
-    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators */
+    TRI_INSPECT_DATE,        /* dates or times: tri_inspect_column.form */
+    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators: likewise */
 } tri_inspect_kind;
 
 /* The role of a column: configured, or else guessed. */
@@ -57,6 +57,7 @@ typedef struct tri_inspect_column {
     int64_t marked;                 /* values that mean "missing"; 0 in a text */
     int64_t numbers;                /* decimal numbers among the filled values */
     int64_t dates, amounts;         /* likewise */
+    tri_form_found form;            /* of a date or amount: how training reads it, or why it cannot */
     int whole, rising;              /* all numbers are integers; each is larger than the one before */
     int key;                        /* nearly all values are distinct */
     double words;                   /* mean per value */
@@ -109,6 +110,7 @@ typedef struct tri_inspect_spec {
     const tri_tokenizer *tokenizer[2]; /* [1] for the secondary text, [0] for all others; NULL: lengths are estimated */
     tri_texts label_list;                     /* given labels, which never mean "missing"; empty: from the data */
     tri_reading reading;                      /* decimal 0: as recognised */
+    tri_date_order date_order;                /* AUTO: as recognised */
     char separator;                           /* 0: as recognised */
     int threads;
     int skip_bad_rows;
@@ -119,6 +121,10 @@ void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
 
+/* Whether it holds dates or amounts that training can read. */
+static inline int tri__inspect_has_form(const tri_inspect_column *c) {
+    return c->form.form.kind != TRI_FORM_PLAIN && !c->form.why[0];
+}
 /* Whether there is a warning of this id. */
 int tri__inspect_warned(const tri_inspection *inspection, const char *what);
 

@@ -39,6 +39,9 @@ static tri_json *column_json(const tri_inspection *in, const tri_inspect_column 
                                          "max", l->max, "over_512", (tri_json_int)l->n_long, "estimated", l->estimated,
                                          "rows", (tri_json_int)l->rows, "padding_batch_32", share(l->waste_batch),
                                          "padding_512", share(l->waste_long)));
+    char words[TRI_FORM_WORDS];
+    if (tri__inspect_has_form(column))
+        tri__json_set_new(row, "form", tri__json_string(tri__form_words(&column->form.form, words)));
     if (column->left_out) tri__json_set_new(row, "left_out", tri__json_string(column->left_out));
     if (column->rule >= 0) tri__json_set_new(row, "label_accuracy", share(column->rule));
     return row;

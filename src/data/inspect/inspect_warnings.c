@@ -154,19 +154,23 @@ static tri_status warn_texts(tri_inspector *in) {
     return status;
 }
 
-/* The first value of a mostly numeric column that is not a number. */
-static tri_status warn_bad_numbers(tri_inspector *in, int c) {
+/* The first of `bad` values of a column of numbers that are none. */
+static tri_status warn_bad_numbers(tri_inspector *in, int c, int64_t bad) {
     tri_inspection *out = in->out;
     const tri_inspect_column *column = &out->column[c];
     double value;
     int64_t row = 0;
     char place[TRI_PLACE_BYTES];
-    while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
-    return tri__inspect_warn(
-        in, "bad_numbers", c,
-        "\"%s\": %lld of %lld values are not decimal numbers, the first at %s; training refuses them",
-        column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
-        tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
+    while (tri__form_number(&column->form.form, &in->reading, tri__inspect_field(in, out->base, row, c), &value) <=
+           TRI_NUMBER_GOOD)
+        row++;
+    return tri__inspect_warn(in, "bad_numbers", c,
+                             "\"%s\": %lld of %lld values are not %s, the first at %s; training refuses them",
+                             column->name, (long long)bad, (long long)column->filled,
+                             column->kind == TRI_INSPECT_DATE     ? "dates"
+                             : column->kind == TRI_INSPECT_AMOUNT ? "amounts"
+                                                                  : "decimal numbers",
+                             tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
 }
 
 static tri_status warn_column(tri_inspector *in, int c) {
@@ -182,7 +186,10 @@ static tri_status warn_column(tri_inspector *in, int c) {
             "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
             "out of --missing, or name labels in label_list",
             column->name));
-    if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
+    int64_t bad = tri__inspect_has_form(column)         ? column->form.wrong
+                  : column->kind == TRI_INSPECT_NUMERIC ? column->filled - column->numbers
+                                                        : 0;
+    if (bad) TRI_TRY(warn_bad_numbers(in, c, bad));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
             TRI_TRY(
