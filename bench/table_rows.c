@@ -34,7 +34,7 @@ static void print_row(const tri_table *table, int64_t row) {
     for (int c = 0; c < tri__table_columns(table); c++) {
         printf("%s", c ? "," : "[");
         if (tri__table_unread(table, c)) printf("null");
-        else if (row < 0) print_text((tri_field_text){tri__table_name(table, c), strlen(tri__table_name(table, c))});
+        else if (row < 0) print_text((tri_field_text){tri__table_name(table, c), strlen(tri__table_name(table, c)), 0});
         else if (has_other_number(table, row, c)) printf("\"another number than its text\"");
         else print_text(tri__table_field(table, row, c));
     }

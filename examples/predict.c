@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
         values[n].column = argv[n_options];
         values[n].value = equals + 1;
         values[n].length = strlen(equals + 1);
+        values[n].number = 0; /* written as in the training table */
     }
     tri_model *model;
     tri_status status = tri_model_open(n_options, (const char *const *)argv + 1, &model);

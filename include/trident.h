@@ -135,7 +135,7 @@ TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
  *
  *     tri_model *model;
  *     tri_model_open(n, options, &model);              options of `trident predict`: "--checkpoint=run", ...
- *     tri_column_value values[] = {{"Review Text", "Lovely", 6}, {"Age", "33", 2}};
+ *     tri_column_value values[] = {{"Review Text", "Lovely", 6, 0}, {"Age", "33.5", 4, 1}};
  *     tri_row row = {values, 2};
  *     tri_model_predict(model, &row, 1, probabilities);   [1, tri_model_classes(model)]
  *     tri_model_close(model);
@@ -144,11 +144,12 @@ TRI_API tri_status tri_save(tri_session *session, char *folder, size_t size);
  * depend on the rows it is batched with. examples/predict.c is a complete program. */
 typedef struct tri_model tri_model;
 
-/* A value of one column, as text: numbers as in a CSV file. */
+/* A value of one column, as text. */
 typedef struct tri_column_value {
     const char *column;     /* its name in the training table */
     const char *value;      /* UTF-8, [length], not 0-terminated; NULL: missing */
     size_t length;
+    int number;             /* 1: a number with a decimal point; 0: as in the training table, which may have commas */
 } tri_column_value;
 
 /* Columns that are left out are missing values: an empty text, or the number stored for missing ones. */

@@ -21,7 +21,7 @@ for form in piecewise periodic; do
     expect_code 0
     bins=$([ $form = piecewise ] && echo ', 5 bins')
     expect_text "$err" "columns: size: numeric$bins, 1 missing; weight: numeric$bins; colour: 3 categories, 24 missing;"
-    expect_text $form/checkpoint-6/preprocessing.json '"version": 3' "\"vectors\": \"$form\"" '"light blue"'
+    expect_text $form/checkpoint-6/preprocessing.json '"version": 4' "\"vectors\": \"$form\"" '"light blue"'
     valid=$(sed -n '/"valid"/,$s/.*"loss": \([0-9.e-]*\).*/\1/p' $form/summary.json | head -n 1)
     run eval --checkpoint $form --data-path kinds/valid.csv --json --quiet --calibration none
     expect_code 0

@@ -49,6 +49,12 @@ expect "US spelling predicts the same" cmp want.csv us.csv
 run predict --checkpoint run --data-path test_iso.csv -o iso.csv --quiet --decimal-mark point
 expect_code 0
 expect "ISO dates and plain numbers predict the same" cmp want.csv iso.csv
+awk -F';' 'NR > 1 {
+    printf "{\"text\": \"%s\", \"ordered\": \"%s\", \"paid\": %s, ", $1, $2, $3 == "" ? "null" : $3
+    printf "\"share\": \"%s\", \"shipped\": \"%s\"}\n", $4, $5 }' test_iso.csv >test.jsonl
+run predict --checkpoint run --data-path test.jsonl -o lines.csv --quiet
+expect_code 0
+expect "numbers of JSON lines have a point whatever the texts have" cmp want.csv lines.csv
 refuses 65 'test_us.csv:2:' '"5/14/2024" in column "ordered" is not a date such as 31.12.2024' -- \
     predict --checkpoint run --data-path test_us.csv
 sed 's/ €/ $/' test_de.csv >dollars.csv
@@ -93,9 +99,9 @@ ask() { # METHOD PATH [BODY [TYPE]]: $status, and the answer in the file body
     exec 5<>"/dev/tcp/127.0.0.1/$port" || return 1
     { # byte counts
         LC_ALL=C
-        printf '%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s' \
-            "$1" "$2" "$port" "${4-application/json}" "${#data}" "$data" >&5
-    }
+        printf '%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n' "$1" "$2" "$port"
+        printf 'Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s' "${4-application/json}" "${#data}" "$data"
+    } >&5
     { read -r _ status _ && sed '1,/^\r*$/d' >body; } <&5
     exec 5<&- 5>&-
     cp body "$out"
@@ -104,15 +110,15 @@ ask POST /invocations "$(sed 's/;/","/g; s/^/"/; s/$/"/' test_de.csv)" 'text/csv
 expect "text/csv equals predict: status $status" cmp -s body want.csv
 row='"text": "the box was bad and it is late", "share": "7%", "shipped": "2024-03-01T08:30:00Z"'
 for spelling in '"ordered": "31.12.2024", "paid": "1.234,50 €"' '"ordered": "2024-12-31", "paid": "1234,5"' \
-    '"ordered": "31 Dec 2024", "paid": "€ 1 234,50"'; do
+    '"ordered": "31 Dec 2024", "paid": "€ 1 234,50"' '"ordered": "2024-12-31", "paid": 1234.5'; do
     ask POST /predict "{\"inputs\": {$row, $spelling}}"
     expect "$spelling: status $status" test "$status" = 200
     [ -f first ] || cp body first
     expect "$spelling is answered the same" cmp -s body first
 done
 tensor() { printf '{"name": "%s", "datatype": "BYTES", "shape": [1], "data": ["%s"]}' "$1" "$2"; }
-infer="{\"inputs\": [$(tensor text 'the box was bad and it is late'), $(tensor share 7%), $(tensor ordered 31.12.2024), "
-infer+="$(tensor paid '1.234,50 €'), $(tensor shipped 2024-03-01T08:30:00Z)]}"
+infer="{\"inputs\": [$(tensor text 'the box was bad and it is late'), $(tensor share 7%), "
+infer+="$(tensor ordered 31.12.2024), $(tensor paid '1.234,50 €'), $(tensor shipped 2024-03-01T08:30:00Z)]}"
 ask POST /v2/models/run/infer "$infer"
 probability=$(grep -o '"score":[0-9.e-]*' first | head -n 1 | cut -d: -f2)
 expect "the Open Inference Protocol answers the same: $(cat body)" grep -qF "$probability" body

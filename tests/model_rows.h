@@ -51,7 +51,7 @@ static inline int train(void **state) {
         rows[r] = (tri_row){values[r], tri__table_columns(table)};
         for (int c = 0; c < rows[r].n; c++) {
             tri_field_text field = tri__table_field(table, r, c);
-            values[r][c] = (tri_column_value){tri__table_name(table, c), field.text, field.length};
+            values[r][c] = (tri_column_value){tri__table_name(table, c), field.text, field.length, field.number};
         }
     }
     return 0;

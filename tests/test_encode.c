@@ -105,7 +105,8 @@ static void compare(fitted *f, int max_len) {
             for (int i = 0; i < f->form.n_names && !known; i++) known = strcmp(f->form.name[i], name) == 0;
             tri_field_text field = tri__table_field(f->table, row, c);
             if (!known || (!field.length && ++read % 3 == 0)) continue;
-            values[r.n++] = (tri_column_value){name, field.length || read % 3 == 1 ? field.text : NULL, field.length};
+            values[r.n++] = (tri_column_value){name, field.length || read % 3 == 1 ? field.text : NULL, field.length,
+                                                field.number};
         }
         tri_encoded *e;
         OK(tri__row_form_encode(&f->form, &r, 1, row, TRI_OVERLONG_TRUNCATE, &e));
@@ -225,7 +226,7 @@ static void made(fitted *f) {
     fit(f, in_folder("table.csv", path), in_folder("vocab", vocabulary), &spec, MAX_LEN);
 }
 
-#define VALUE(name, text) ((tri_column_value){name, text, sizeof text - 1})
+#define VALUE(name, text) ((tri_column_value){name, text, sizeof text - 1, 0})
 
 static void refuse(const fitted *f, const tri_row *rows, int64_t n, tri_status status, const char *words) {
     tri_encoded *e = (tri_encoded *)1;
@@ -244,18 +245,18 @@ static void bad_rows_name_row_column_and_cause(void **state) {
         tri_status status;
         const char *words;
     } rows[] = {
-        {{"Aeg", "3", 1}, TRI_USAGE, "row 2: the model has no column \"Aeg\"; did you mean \"age\"?; its columns are "
-                                     "\"a\", \"b\", \"age\", \"price\", \"city\""},
-        {{"extra", "3", 1}, TRI_USAGE, "no column \"extra\""},
-        {{"", "3", 1}, TRI_USAGE, "no column \"\""},
-        {{"age", "old", 3}, TRI_DATA, "row 2, column \"age\": \"old\" is not a decimal number"},
-        {{"age", "0x10", 4}, TRI_DATA, "row 2, column \"age\": \"0x10\" is not a decimal number"},
-        {{"price", "1,5", 3}, TRI_DATA, "row 2, column \"price\": \"1,5\" is not a decimal number"},
-        {{"age", "1e999", 5}, TRI_DATA, "row 2, column \"age\": \"1e999\" is too large"},
-        {{"a", "w1 \xff w2", 7}, TRI_DATA, "row 2, column \"a\": invalid UTF-8 byte 0xff at byte offset 3"},
-        {{"b", "w1\0w2", 5}, TRI_DATA, "row 2, column \"b\": NUL byte at byte offset 2"},
-        {{"age", "\xc3\x28", 2}, TRI_DATA, "row 2, column \"age\": invalid UTF-8 byte 0xc3 at byte offset 0"},
-        {{"a", "w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1", 44}, TRI_DATA,
+        {{"Aeg", "3", 1, 0}, TRI_USAGE, "row 2: the model has no column \"Aeg\"; did you mean \"age\"?; its columns "
+                                        "are \"a\", \"b\", \"age\", \"price\", \"city\""},
+        {{"extra", "3", 1, 0}, TRI_USAGE, "no column \"extra\""},
+        {{"", "3", 1, 0}, TRI_USAGE, "no column \"\""},
+        {{"age", "old", 3, 0}, TRI_DATA, "row 2, column \"age\": \"old\" is not a decimal number"},
+        {{"age", "0x10", 4, 0}, TRI_DATA, "row 2, column \"age\": \"0x10\" is not a decimal number"},
+        {{"price", "1,5", 3, 0}, TRI_DATA, "row 2, column \"price\": \"1,5\" is not a decimal number"},
+        {{"age", "1e999", 5, 0}, TRI_DATA, "row 2, column \"age\": \"1e999\" is too large"},
+        {{"a", "w1 \xff w2", 7, 0}, TRI_DATA, "row 2, column \"a\": invalid UTF-8 byte 0xff at byte offset 3"},
+        {{"b", "w1\0w2", 5, 0}, TRI_DATA, "row 2, column \"b\": NUL byte at byte offset 2"},
+        {{"age", "\xc3\x28", 2, 0}, TRI_DATA, "row 2, column \"age\": invalid UTF-8 byte 0xc3 at byte offset 0"},
+        {{"a", "w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1 w2 w1", 44, 0}, TRI_DATA,
          "row 2, column \"a\": its text has more than 16 tokens"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -274,10 +275,10 @@ static void missing_values_and_the_label_are_accepted(void **state) {
     tri_encoded *nothing, *empty;
     made(&f);
     tri_row none = {NULL, 0};
-    tri_row given = {(tri_column_value[]){{"a", NULL, 0},
+    tri_row given = {(tri_column_value[]){{"a", NULL, 0, 0},
                                           VALUE("b", ""),
                                           VALUE("age", "NA"),
-                                          {"price", NULL, 7},
+                                          {"price", NULL, 7, 0},
                                           VALUE("city", "atlantis"),
                                           VALUE("label", "whatever"),
                                           VALUE("label", "\xff")},
@@ -302,7 +303,7 @@ static void long_texts_are_truncated(void **state) {
     size_t size = 8 << 20;
     char *text = malloc(size);
     for (size_t i = 0; i < size; i += 4) memcpy(text + i, "w1 \n", 4);
-    tri_column_value value = {"a", text, size};
+    tri_column_value value = {"a", text, size, 0};
     tri_row row = {&value, 1};
     OK(tri__row_form_encode(&f.form, &row, 1, 0, TRI_OVERLONG_TRUNCATE, &e));
     assert_int_equal(tri__encoded_ids(e, 0, 0, &ids), MAX_LEN);

@@ -71,7 +71,7 @@ static void take_numbers(const golden *g, const tri_json *sample, float *to) {
         }
         const char *text = tri__json_string_value(tri__json_at(get(sample, "fields"), (size_t)c));
         assert_int_equal(tri__column_numbers(&g->preprocess->column[c], &g->preprocess->reading,
-                                             (tri_field_text){text, strlen(text)}, &to[c]),
+                                             (tri_field_text){text, strlen(text), 0}, &to[c]),
                          TRI_NUMBER_GOOD);
     }
 }

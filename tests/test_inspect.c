@@ -410,8 +410,8 @@ static void poor_tables(void **state) {
     }
 }
 
-/* Dates and amounts are numbers, those that are ambiguous and ids are left out with a reason; a label with a few blanks is one; texts for missing values are no
- * values. */
+/* Dates and amounts are numbers; those that are ambiguous, and ids, are left out with a reason; a label with a few
+ * blanks is one; texts for missing values are no values. */
 static void left_out_and_missing(void **state) {
     (void)state;
     static char *marks[] = {"NA", "-"};

@@ -184,7 +184,7 @@ static void bad_rows_and_options(void **state) {
     (void)state;
     float have[2 * CLASSES];
     tri_model *model = open_model(), *none;
-    tri_column_value bad[] = {{"age", "old", 3}}, unknown[] = {{"titel", "x", 1}};
+    tri_column_value bad[] = {{"age", "old", 3, 0}}, unknown[] = {{"titel", "x", 1, 0}};
     tri_row two[] = {rows[0], {bad, 1}}, other = {unknown, 1};
     assert_int_equal(tri_model_predict(model, two, 2, have), TRI_DATA);
     assert_string_equal(tri_error(), "row 2, column \"age\": \"old\" is not a decimal number");

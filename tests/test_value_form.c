@@ -347,7 +347,8 @@ static void damaged_forms_are_refused(void **state) {
         snprintf(text, sizeof text,
                  "{\"version\": 4, \"label_name\": \"l\", \"label_by_index\": false, \"labels\": [\"0\"], "
                  "\"primary_text\": [\"t\"], \"secondary_text\": [], \"decimal_mark\": \".\", \"missing_values\": [], "
-                 "\"columns\": [{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0, \"form\": %s}]}",
+                 "\"columns\": [{\"name\": \"x\", \"missing\": 0, \"transform\": \"none\", \"fill\": 0, "
+                 "\"form\": %s}]}",
                  bad[i]);
         assert_int_equal(tri__json_parse(text, strlen(text), "json", TRI_DATA, &json), TRI_OK);
         if (tri__preprocess_parse(json, "json", &made) != TRI_DATA) fail_msg("%s is taken", bad[i]);

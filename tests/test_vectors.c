@@ -59,7 +59,7 @@ static void expect_places(const tri_preprocess *made, const tri_json *golden) {
             const tri_json *want = tri__json_at(tri__json_at(get(golden, "places"), i), (size_t)c);
             float have;
             assert_int_equal(tri__column_numbers(&made->column[c], &made->reading,
-                                                 (tri_field_text){text, strlen(text)}, &have),
+                                                 (tri_field_text){text, strlen(text), 0}, &have),
                              TRI_NUMBER_GOOD);
             if (tri__json_is_number(want)) expect_close(have, tri__json_number_value(want), 2e-5, text);
             else assert_true(have == TRI_COLUMN_MISSING);
@@ -109,7 +109,7 @@ static void fit_rows(const char *rows, tri_transform transform, tri_preprocess *
 
 static float place_of(const tri_preprocess *made, int c, const char *text) {
     float place;
-    tri_field_text field = {text, strlen(text)};
+    tri_field_text field = {text, strlen(text), 0};
     assert_int_equal(tri__column_numbers(&made->column[c], &made->reading, field, &place), TRI_NUMBER_GOOD);
     return place;
 }

@@ -139,11 +139,12 @@ static tri_status take_values(encoding *e, const tri_row *row) {
         if (e->field[at].text)
             return tri__fail(TRI_USAGE, "row %lld: column \"%.80s\" is given twice",
                              (long long)(e->before + e->row) + 1, value->column);
-        e->field[at] = value->value ? (tri_field_text){value->value, value->length} : (tri_field_text){"", 0};
+        e->field[at] = value->value ? (tri_field_text){value->value, value->length, value->number}
+                                    : (tri_field_text){"", 0, 0};
         TRI_TRY(check_text(e, value->column, e->field[at]));
     }
     for (int i = 0; i < form->n_names; i++)
-        if (!e->field[i].text) e->field[i] = (tri_field_text){"", 0};
+        if (!e->field[i].text) e->field[i] = (tri_field_text){"", 0, 0};
     return TRI_OK;
 }
 
@@ -154,11 +155,12 @@ static tri_status take_numbers(encoding *e) {
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            char quoted[64], what[256];
+            char quoted[64], what[320];
             const tri_value_form *form = &p->column[c].read_as;
             snprintf(what, sizeof what, "%s %s", tri__field_quoted(field, quoted),
                      number != TRI_NUMBER_NONE || form->kind ? tri__number_words(form, number, &p->reading)
-                     : p->reading.decimal == ','             ? "is not a decimal number with a comma"
+                     : p->reading.decimal == ','             ? "is not a decimal number with a comma, as texts of this "
+                                                               "model have it; a number of JSON has a point"
                                                              : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
@@ -183,8 +185,8 @@ static tri_field_text text_of(encoding *e, int text) {
     if (n == 1) return e->field[from[0]];
     e->joined.used = 0;
     for (int i = 0; i < n; i++)
-        if (!tri__joined_add(&e->joined, e->field[from[i]])) return (tri_field_text){NULL, 1};
-    return (tri_field_text){e->joined.used ? e->joined.at : "", e->joined.used};
+        if (!tri__joined_add(&e->joined, e->field[from[i]])) return (tri_field_text){NULL, 1, 0};
+    return (tri_field_text){e->joined.used ? e->joined.at : "", e->joined.used, 0};
 }
 
 static tri_status take_text(encoding *e, int text) {

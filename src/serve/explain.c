@@ -320,7 +320,7 @@ static tri_status find_class(job *j) {
     char words[1024];
     j->class = -1;
     if (!label) return TRI_OK;
-    tri_field_text field = {label, strlen(label)};
+    tri_field_text field = {label, strlen(label), 0};
     j->class = tri__labels_class(p, field);
     if (j->class >= 0) return TRI_OK;
     return tri__fail(TRI_USAGE, "--label \"%s\" %s", label, tri__label_words(p, field, words, sizeof words));

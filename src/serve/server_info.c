@@ -43,12 +43,13 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
     for (int c = 0; c < facts->n_columns; c++) {
         const char *const *category = facts->category[c];
         const tri_value_form *form = facts->form[c];
-        tri__json_set_new(row, facts->column[c],
-                          category && facts->n_categories[c] ? tri__json_string(category[0])
-                          : form->kind == TRI_FORM_DATE
-                              ? tri__json_string(form->clock ? "08:30" : form->zoned ? "2024-12-31T08:30Z" : "2024-12-31")
-                          : strcmp(form->unit, "%") == 0 ? tri__json_string("1%")
-                                                         : tri__json_integer(1));
+        const char *text = category && facts->n_categories[c] ? category[0]
+                           : form->unit[0] == '%'             ? "1%"
+                           : form->kind != TRI_FORM_DATE      ? NULL
+                           : form->clock                      ? "08:30"
+                           : form->zoned                      ? "2024-12-31T08:30Z"
+                                                              : "2024-12-31";
+        tri__json_set_new(row, facts->column[c], text ? tri__json_string(text) : tri__json_integer(1));
     }
     return row;
 }

@@ -38,9 +38,6 @@ tri_status tri__rows_of_json(const tri_json *list, const char *where, const char
 tri_status tri__rows_of_lines(const char *body, size_t length, tri_row_set *out);
 /* A header of column names, then rows; RFC 4180. */
 tri_status tri__rows_of_csv(const char *body, size_t length, tri_row_set *out);
-/* A JSON number or truth value as text, into out[32]. */
-enum { TRI_ROW_NUMBER = 32 };
-void tri__row_number(const tri_json *value, char out[static TRI_ROW_NUMBER]);
 
 /* ---- protocols ---- */
 

@@ -2,9 +2,13 @@
  * one, as in a table of JSON lines. */
 #include "serve/server_parts.h"
 
+#include "data/table/value_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { NUMBER = 32 }; /* bytes of a number's text */
 
 void tri__row_set_free(tri_row_set *rows) {
     free(rows->row);
@@ -14,10 +18,11 @@ void tri__row_set_free(tri_row_set *rows) {
     *rows = (tri_row_set){0};
 }
 
-void tri__row_number(const tri_json *value, char out[static TRI_ROW_NUMBER]) {
-    if (tri__json_is_boolean(value)) snprintf(out, TRI_ROW_NUMBER, "%s", tri__json_is_true(value) ? "true" : "false");
-    else if (tri__json_is_integer(value)) snprintf(out, TRI_ROW_NUMBER, "%lld", tri__json_integer_value(value));
-    else snprintf(out, TRI_ROW_NUMBER, "%.17g", tri__json_real_value(value));
+/* A number or truth value as the text that a binary table has for it. */
+static size_t put_number(const tri_json *value, char *out) {
+    if (tri__json_is_boolean(value)) return tri__boolean_text(tri__json_is_true(value), out);
+    if (tri__json_is_integer(value)) return tri__integer_text(tri__json_integer_value(value), out);
+    return tri__double_text(tri__json_real_value(value), out);
 }
 
 /* Rows, and values and numbers in them. */
@@ -51,9 +56,9 @@ static void fill_value(const tri_json *value, const char *column, char **text, t
     if (tri__json_is_string(value)) {
         out->value = tri__json_string_value(value), out->length = tri__json_string_length(value);
     } else if (!tri__json_is_null(value)) {
-        tri__row_number(value, *text);
-        out->value = *text, out->length = strlen(*text);
-        *text += TRI_ROW_NUMBER;
+        out->value = *text, out->length = put_number(value, *text);
+        out->number = tri__json_is_number(value);
+        *text += NUMBER;
     }
 }
 
@@ -64,7 +69,7 @@ tri_status tri__rows_of_json(const tri_json *list, const char *where, const char
     *out = (tri_row_set){0};
     TRI_TRY(count(list, where, text_column, &values, &numbers));
     *out = (tri_row_set){.row = malloc((n + 1) * sizeof *out->row), .n = (int64_t)n,
-                      .value = malloc((values + 1) * sizeof *out->value), .text = malloc(numbers * TRI_ROW_NUMBER + 1),
+                      .value = malloc((values + 1) * sizeof *out->value), .text = malloc(numbers * NUMBER + 1),
                       .document = tri__json_incref((tri_json *)list)};
     if (!out->row || !out->value || !out->text) {
         tri__row_set_free(out);

@@ -77,6 +77,6 @@ void tri__table_rows_close(tri_table_rows *rows) {
 void tri__table_rows_take(const tri_table_rows *rows, int64_t row, tri_column_value *value) {
     for (int c = 0; c < rows->n_columns; c++) {
         tri_field_text field = tri__table_field(rows->table, row, rows->column[c]);
-        value[c] = (tri_column_value){tri__model_column(rows->model, c), field.text, field.length};
+        value[c] = (tri_column_value){tri__model_column(rows->model, c), field.text, field.length, field.number};
     }
 }

@@ -58,7 +58,8 @@ static tri_status read_rows(host *h) {
         h->rows[r] = (tri_row){h->values + r * n, n};
         for (int k = 0; k < n; k++) {
             tri_field_text field = tri__table_field(h->table, r, known[k]);
-            h->values[r * n + k] = (tri_column_value){tri__table_name(h->table, known[k]), field.text, field.length};
+            h->values[r * n + k] = (tri_column_value){tri__table_name(h->table, known[k]), field.text, field.length,
+                                                      field.number};
         }
     }
     free(known);

@@ -17,9 +17,11 @@ typedef struct read {
     int64_t *count;  /* [parts, classes] */
 } read;
 
-/* Rows without a value are groups of their own. */
-static uint64_t hash_group(tri_field_text field, int64_t row) {
-    field = tri__field_trim(field);
+/* Rows without a value are groups of their own. Equal values are one group in every format; runs from before version 4
+ * of the preprocessing were divided by the texts. */
+static uint64_t hash_group(const tri_preprocess *preprocess, tri_field_text field, int64_t row) {
+    char form[TRI_CANONICAL_BYTES];
+    field = preprocess->as_spelt ? tri__field_trim(field) : tri__field_canonical(&preprocess->reading, field, form);
     return field.length ? tri__hash64(0, field.text, field.length) : tri__hash64(1, &row, sizeof row);
 }
 
@@ -31,7 +33,7 @@ static tri_status read_rows(const tri_table *table, const tri_division *spec, co
         return tri__fail_in(TRI_DATA, "--group-by");
     for (int64_t row = 0; row < tri__table_rows(table); row++) {
         r->class[row] = tri__labels_class(preprocess, tri__table_field(table, row, label));
-        if (group >= 0) r->group[row] = hash_group(tri__table_field(table, row, group), row);
+        if (group >= 0) r->group[row] = hash_group(preprocess, tri__table_field(table, row, group), row);
         tri__rows_passed(table, row);
     }
     return tri__table_check(table);

@@ -1,5 +1,6 @@
-/* labels.c - the classes of a label column. "1" and "1.0" are the same label if the classes are 0, 1, 2, ...; otherwise
- * labels are texts, with classes in sorted order or in the order of a given list. */
+/* labels.c - the classes of a label column: 0, 1, 2, ... if its labels are these; otherwise the different labels in
+ * sorted order, or in the order of a given list. Labels are compared by their canonical forms: "1" and "1.0" are the
+ * same label, and so are "True" and "true". */
 #include "data/table/columns.h"
 
 #include <limits.h>
@@ -8,8 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The label as a whole number, or -1. */
-static int64_t whole_number(const tri_reading *reading, tri_field_text field) {
+/* The label as a class number, or -1. */
+static int64_t class_number(const tri_reading *reading, tri_field_text field) {
+    enum { DIGITS = 9 };
+    char out[TRI_CANONICAL_BYTES];
+    int64_t number = 0;
+    tri_field_text form = tri__field_canonical(reading, field, out);
+    if (!form.length || form.length > DIGITS || (form.text[0] == '0' && form.length > 1)) return -1;
+    for (size_t i = 0; i < form.length; i++) {
+        if (form.text[i] < '0' || form.text[i] > '9') return -1;
+        number = 10 * number + (form.text[i] - '0');
+    }
+    return number;
+}
+
+/* The same by the rule of models from before version 4, for which "01" and "+1" are 1. */
+static int64_t class_number_before(const tri_reading *reading, tri_field_text field) {
     double value;
     if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD || value < 0 || value > INT_MAX ||
         value != floor(value))
@@ -23,7 +38,7 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
     int64_t rows = tri__table_rows(table), outside = -1, inside = 0;
     for (int64_t row = 0; row < rows; row++) {
         tri_field_text field = tri__table_field(table, row, column);
-        int64_t number = whole_number(reading, field);
+        int64_t number = class_number(reading, field);
         if (number >= 0 && number < n_classes) inside++;
         else if (outside < 0 && !tri__field_missing(reading, field)) outside = row;
         tri__rows_passed(table, row);
@@ -32,8 +47,11 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
     tri_values seen = {0};
     outside = -1;
     for (int64_t row = 0; row < rows && outside < 0; row++) {
-        tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
-        int added = tri__field_missing(reading, field) ? 0 : tri__values_add(&seen, field);
+        char form[TRI_CANONICAL_BYTES];
+        tri_field_text field = tri__table_field(table, row, column);
+        int added = tri__field_missing(reading, field)
+                        ? 0
+                        : tri__values_add(&seen, tri__field_canonical(reading, field, form));
         if (added < 0) break; /* out of memory: the message only lacks the position */
         if (added && seen.n > n_classes) outside = row;
         tri__rows_passed(table, row);
@@ -92,7 +110,7 @@ static tri_status count_labels(const tri_table *table, int column, const tri_pre
             if (spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(table, row, column, missing_words(field));
             bad[row] = 1;
         } else {
-            int64_t number = whole_number(reading, field);
+            int64_t number = class_number(reading, field);
             ++*filled;
             *whole += number >= 0 && number < spec->n_classes;
         }
@@ -113,8 +131,23 @@ static tri_status fit_numbers(const tri_table *table, const tri_preprocess_spec 
 static tri_status fit_list(const tri_table *table, const tri_preprocess_spec *spec, tri_preprocess *made) {
     TRI_ASSERT(spec->label_list.n == spec->n_classes);
     made->label_by_index = 1;
-    for (int i = 0; i < spec->n_classes; i++) TRI_TRY(take(table, strdup(spec->label_list.at[i]), &made->label[i]));
-    return TRI_OK;
+    tri_values seen = {0};
+    tri_status status = TRI_OK;
+    for (int i = 0; i < spec->n_classes && status == TRI_OK; i++) {
+        char form[TRI_CANONICAL_BYTES];
+        const char *text = spec->label_list.at[i];
+        tri_field_text field = {.text = text, .length = strlen(text)};
+        double value; /* a list of numbers: another number is not a place in it */
+        if (tri__field_number(&made->reading, field, &value) == TRI_NUMBER_GOOD) made->label_by_index = 0;
+        int added = tri__values_add(&seen, tri__field_canonical(&made->reading, field, form));
+        if (added < 0) status = tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+        else if (!added)
+            status = tri__fail(TRI_USAGE, "label_list: \"%.40s\" is listed twice: true and True, and equal numbers, "
+                               "are the same label; leave one out", text);
+        else status = take(table, strdup(text), &made->label[i]);
+    }
+    tri__values_free(&seen);
+    return status;
 }
 
 static tri_status fit_texts(const tri_table *table, int column, int n_classes, const uint8_t *bad,
@@ -124,7 +157,8 @@ static tri_status fit_texts(const tri_table *table, int column, int n_classes, c
     tri_status status = TRI_OK;
     int64_t row = 0, rows = tri__table_rows(table);
     for (; row < rows && found.n <= n_classes + SURPLUS && status == TRI_OK; row++) {
-        tri_field_text field = tri__field_trim(tri__table_field(table, row, column));
+        char form[TRI_CANONICAL_BYTES];
+        tri_field_text field = tri__field_canonical(&made->reading, tri__table_field(table, row, column), form);
         if (!bad[row] && field.length > TRI_CATEGORY_BYTES)
             status = tri__field_fail(table, row, column, "is too long for a label");
         else if (!bad[row] && tri__values_add(&found, field) < 0)
@@ -175,6 +209,23 @@ const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text fi
     return out;
 }
 
+/* The class whose label has the canonical form of the field; -1: none, or several, of a model from before version 4. */
+static int32_t class_of_form(const tri_preprocess *preprocess, tri_field_text field) {
+    char out[TRI_CANONICAL_BYTES], other[TRI_CANONICAL_BYTES];
+    tri_field_text form = tri__field_canonical(&preprocess->reading, field, out);
+    int32_t found = -1;
+    if (form.text != out) return -1; /* neither a boolean nor a number */
+    for (int i = 0; i < preprocess->n_classes; i++) {
+        const char *label = preprocess->label[i];
+        tri_field_text known = tri__field_canonical(
+            &preprocess->reading, (tri_field_text){.text = label, .length = strlen(label)}, other);
+        if (known.length != form.length || memcmp(known.text, form.text, form.length)) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
 static int32_t class_of_text(const tri_preprocess *preprocess, tri_field_text field) {
     char *const *label = preprocess->label;
     for (int i = 0; i < preprocess->n_classes; i++)
@@ -187,8 +238,10 @@ static int32_t class_of_text(const tri_preprocess *preprocess, tri_field_text fi
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field) {
     int32_t known = class_of_text(preprocess, field);
     if (known < 0) known = class_of_text(preprocess, tri__field_trim(field));
+    if (known < 0) known = class_of_form(preprocess, field);
     if (known >= 0) return known;
-    int64_t number = whole_number(&preprocess->reading, field);
+    int64_t number = preprocess->as_spelt ? class_number_before(&preprocess->reading, field)
+                                          : class_number(&preprocess->reading, field);
     if (number < 0 || number >= preprocess->n_classes) return -1;
     char name[24];
     snprintf(name, sizeof name, "%lld", (long long)number);

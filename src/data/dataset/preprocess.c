@@ -146,6 +146,7 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
     tri_values found = {0};
     tri_status status = TRI_OK;
     for (int64_t row = 0; row < tri__table_rows(f->table) && status == TRI_OK; row++) {
+        char form[TRI_CANONICAL_BYTES];
         tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
         int missing = tri__field_missing(&f->made->reading, value);
         stats->missing += missing && !f->bad[row];
@@ -153,7 +154,8 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
         if (value.length > TRI_CATEGORY_BYTES)
             status = tri__field_fail(f->table, row, column,
                                      "is too long for a category: leave the column out of tab_field_list");
-        else if (value.length && tri__values_add(&found, value) < 0) status = no_memory(tri__table_path(f->table));
+        else if (value.length && tri__values_add(&found, tri__field_canonical(&f->made->reading, value, form)) < 0)
+            status = no_memory(tri__table_path(f->table));
         if (found.n > most_categories(f)) status = too_many(f, stats, column);
         tri__rows_passed(f->table, row);
     }
@@ -372,7 +374,10 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     for (int c = 0; preprocess->column && c < preprocess->n_columns; c++) {
         tri_column_stats *stats = &preprocess->column[c];
         for (int k = 0; stats->category && k < stats->n_categories; k++) free(stats->category[k]);
+        for (int k = 0; stats->form && k < stats->n_categories; k++) free(stats->form[k]);
         free(stats->category);
+        free(stats->form);
+        free(stats->of_form);
         free(stats->quantile);
         free(stats->edge);
         free(stats->name);
@@ -394,7 +399,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
 int tri__preprocess_next(const tri_preprocess *preprocess, int c) {
     int next = c + 1;
     if (preprocess->column[c].read_as.kind != TRI_FORM_DATE) return next;
-    while (next < preprocess->n_columns && strcmp(preprocess->column[next].name, preprocess->column[c].name) == 0) next++;
+    while (next < preprocess->n_columns && !strcmp(preprocess->column[next].name, preprocess->column[c].name)) next++;
     return next;
 }
 

@@ -18,9 +18,10 @@ typedef enum tri_transform { TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORM
 /* Whether columns are used as they are, or become vectors, and numbers by which embedding. */
 typedef enum tri_vectors { TRI_VECTORS_NONE, TRI_VECTORS_PIECEWISE, TRI_VECTORS_PERIODIC } tri_vectors;
 
-/* A column of tab_field_list; a date is several, one for each of its parts, with the same name. With categories it is categorical: a one-hot vector of n_categories numbers, plus one for
- * values that are missing or did not occur in training. A column that becomes a vector is one number
- * (layout/columns.h); missing ones are TRI_COLUMN_MISSING if there were some in training, else they are filled. */
+/* A column of tab_field_list; a date is several, one for each of its parts, with the same name. With categories it is
+ * categorical: a one-hot vector of n_categories numbers, plus one for values that are missing or did not occur in
+ * training. A column that becomes a vector is one number (layout/columns.h); missing ones are TRI_COLUMN_MISSING if
+ * there were some in training, else they are filled. */
 typedef struct tri_column_stats {
     char *name;
     tri_value_form read_as;   /* how fields become numbers */
@@ -34,8 +35,10 @@ typedef struct tri_column_stats {
     int n_quantiles;
     double *edge;             /* piecewise: [n_edges] of bins, rising, of transformed numbers */
     int n_edges;
-    char **category;          /* [n_categories] in byte order; NULL: numeric */
+    char **category;          /* [n_categories] canonical forms in byte order; NULL: numeric */
     int n_categories;
+    char **form;              /* of a model from before version 4, whose categories are as its table spelt them: */
+    int *of_form;             /* [n_categories] canonical forms in byte order, and each one's category; else NULL */
 } tri_column_stats;
 
 typedef struct tri_preprocess {
@@ -50,6 +53,7 @@ typedef struct tri_preprocess {
     char **label;             /* [n_classes] the text of each class, in class order */
     int n_classes;
     int label_by_index;       /* other labels may be class numbers */
+    int as_spelt;             /* from before version 4: categories and labels are spelt as in the training table */
     tri_reading reading;      /* for columns and labels, not for texts. Owned */
 } tri_preprocess;
 
@@ -73,10 +77,12 @@ typedef struct tri_preprocess_spec {
 } tri_preprocess_spec;
 
 /* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers, amounts or dates, in one form
- * (the others are then bad); otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors: TRI_CATEGORY_ROWS_MAX). Labels: with
- * label_list, a label's index in it, or the class's number; else, if every label is an integer in 0..n_classes-1, that
- * number; otherwise the distinct texts, in byte order, of which there must be n_classes. With bad_rows skip, numbers
- * are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
+ * (the others are then bad); otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors:
+ * TRI_CATEGORY_ROWS_MAX). Labels: with label_list, a label's index in it, or, if no listed label is a number, the
+ * class's number; else, if every label is an integer in 0..n_classes-1, that number; otherwise the distinct texts, in
+ * byte order, of which there must be n_classes. Categories and labels are compared by their canonical forms. With
+ * bad_rows skip, numbers are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is
+ * neither, with the column for values that can be read in several ways, or with the
  * existing columns if one is missing. The result does not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
@@ -85,8 +91,9 @@ void tri__preprocess_free(tri_preprocess *preprocess);
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
 /* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */
 void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order);
-/* Version 2, 3 where columns become vectors, 4 where some have a form; also reads version 1, which has neither decimal mark nor texts for
- * missing values. Real numbers round-trip if written with 17 digits. */
+/* Version 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories and labels are joined with the canonical
+ * forms of values where only one of them has that form; written again they stay of version 2 or 3. Real numbers
+ * round-trip if written with 17 digits. */
 tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on other than the table. */

@@ -1,13 +1,16 @@
-/* preprocess_json.c - preprocessing as JSON, version 2, 3 where columns become vectors, 4 where some have a form: stored in checkpoints as
- * preprocessing.json and in token stores. It is validated like any input when read: a checkpoint is not trusted.
- * docs/guide/data.md lists the keys. */
+/* preprocess_json.c - preprocessing as JSON, version 4: in checkpoints as preprocessing.json, and in token stores. It
+ * is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it are
+ * as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists the
+ * keys. */
 #include "data/dataset/preprocess.h"
+
+#include "data/table/columns.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WITH_FORMS = 4, WITH_VECTORS = 3, VERSION = 2, BEFORE_READING = 1 }; /* written; also read */
+enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
 static const char *const transforms[] = {"standard", "quantile_normal", "none"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
@@ -68,16 +71,15 @@ static tri_json *column_json(const tri_column_stats *s) {
 
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
-    int version = p->embedding ? WITH_VECTORS : VERSION;
-    for (int c = 0; c < p->n_columns; c++) {
-        if (p->column[c].read_as.kind != TRI_FORM_PLAIN) version = WITH_FORMS;
+    for (int c = 0; c < p->n_columns; c++)
         if (tri__json_append_new(columns, column_json(&p->column[c]))) {
             tri__json_decref(columns);
             return NULL;
         }
-    }
+    int version = !p->as_spelt ? VERSION : p->embedding ? WITH_VECTORS : AS_SPELT;
     tri_json *made = tri__json_pack(
-        "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name, "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
+        "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name,
+        "label_by_index", p->label_by_index, "labels", texts_json(p->label, p->n_classes),
         "primary_text", texts_json(p->text[0].at, p->text[0].n), "secondary_text",
         texts_json(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         texts_json(p->reading.missing.at, p->reading.missing.n), "columns", columns);
@@ -98,7 +100,8 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         texts_json(s->reading.missing.at, s->reading.missing.n));
     int failed = made && s->date_order &&
                  tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
-    failed = failed || (made && s->vectors && tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors])));
+    if (made && s->vectors && !failed)
+        failed = tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (made && s->vectors == TRI_VECTORS_PIECEWISE && !failed)
         failed = tri__json_set_new(made, "bins", tri__json_integer(s->bins));
     if (!failed) return made;
@@ -228,7 +231,41 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
     return parse_rising(from, &edges, name, to->name, &to->edge, &to->n_edges);
 }
 
-/* How columns become vectors, of the version that has this key. */
+/* A category and its canonical form. */
+typedef struct spelling {
+    char *form;
+    int category;
+} spelling;
+
+static int by_form(const void *a, const void *b) {
+    const spelling *x = a, *y = b;
+    int order = strcmp(x->form, y->form);
+    return order ? order : x->category - y->category;
+}
+
+/* The canonical forms of categories that are as the training table spelt them. */
+static tri_status find_forms(const char *name, const tri_reading *reading, tri_column_stats *to) {
+    size_t n = (size_t)to->n_categories;
+    spelling *list = calloc(n, sizeof *list);
+    to->form = calloc(n, sizeof *to->form);
+    to->of_form = malloc(n * sizeof *to->of_form);
+    int failed = !list || !to->form || !to->of_form;
+    for (size_t i = 0; i < n && !failed; i++) {
+        char out[TRI_CANONICAL_BYTES];
+        tri_field_text text = {.text = to->category[i], .length = strlen(to->category[i])};
+        text = tri__field_canonical(reading, text, out);
+        list[i] = (spelling){strndup(text.text, text.length), (int)i};
+        failed = !list[i].form;
+    }
+    if (!failed) qsort(list, n, sizeof *list, by_form);
+    for (size_t i = 0; list && i < n; i++)
+        if (failed) free(list[i].form);
+        else to->form[i] = list[i].form, to->of_form[i] = list[i].category;
+    free(list);
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", name) : TRI_OK;
+}
+
+/* How columns become vectors, of a version that has this key. */
 static tri_status parse_vectors(const tri_json *json, const char *name, tri_vectors *out) {
     const char *text = tri__json_string_value(tri__json_get(json, "vectors"));
     for (int i = TRI_VECTORS_PIECEWISE; i <= TRI_VECTORS_PERIODIC && text; i++)
@@ -245,15 +282,16 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
 }
 
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
-    const tri_json *columns = tri__json_get(json, "columns"), *version = tri__json_get(json, "version");
-    if (tri__json_integer_value(version) < BEFORE_READING || tri__json_integer_value(version) > WITH_FORMS)
+    const tri_json *columns = tri__json_get(json, "columns");
+    tri_json_int version = tri__json_integer_value(tri__json_get(json, "version"));
+    if (version < BEFORE_READING || version > VERSION)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
-                         (long long)tri__json_integer_value(version), BEFORE_READING, WITH_FORMS);
-    if (tri__json_integer_value(version) == WITH_VECTORS ||
-        (tri__json_integer_value(version) == WITH_FORMS && tri__json_get(json, "vectors")))
+                         (long long)version, BEFORE_READING, VERSION);
+    if (version == WITH_VECTORS || (version == VERSION && tri__json_get(json, "vectors")))
         TRI_TRY(parse_vectors(json, name, &made->embedding));
     made->reading.decimal = '.';
-    if (tri__json_integer_value(version) != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
+    made->as_spelt = version < VERSION;
+    if (version != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));
@@ -268,6 +306,7 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     for (int c = 0; c < made->n_columns; c++) {
         made->column[c].vectors = made->embedding;
         TRI_TRY(parse_column(tri__json_at(columns, (size_t)c), name, &made->column[c]));
+        if (made->as_spelt && made->column[c].category) TRI_TRY(find_forms(name, &made->reading, &made->column[c]));
         made->width += made->column[c].width;
     }
     return tri__vectors_make(made);

@@ -19,7 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { ALIGN = 64, VERSION = 3, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
+enum { ALIGN = 64, VERSION = 4, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
 static const double LOCK_SECONDS = 5,
                     QUIET_SECONDS = 0.2; /* timeout for a lock; waiting time before a message is logged */
 static const char MAGIC[8] = "TRITOKEN";

@@ -1,9 +1,9 @@
 /* vectors.c - columns that become vectors: bins of numbers (piecewise linear encoding; Gorishniy et al., "On Embeddings
  * for Numerical Features in Tabular Deep Learning", 2022), and what a model has to know of each column.
  *
- *   edges   of the transformed numbers of the training rows: their different values, if these are at most bins + 1, else
- *           their quantiles 0, 1/bins, ..., 1, as numpy.quantile computes them; rounded to floats; equal ones are one. A
- *           constant column has the bin from its value x to x + max(1, |x|)
+ *   edges   of the transformed numbers of the training rows: their different values, if these are at most bins + 1,
+ *           else their quantiles 0, 1/bins, ..., 1, as numpy.quantile computes them; rounded to floats; equal ones are
+ *           one. A constant column has the bin from its value x to x + max(1, |x|)
  *   place   k + the share of bin k below x. Before the first edge and behind the last one the outer bins go on, by the
  *           width of one at most: a value far beyond those of training counts as one a bin's width beyond */
 #include "data/dataset/preprocess.h"
@@ -27,8 +27,8 @@ tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_
     if (different > bins + 1) tri__quantiles_at(sorted, n, room, stats->edge);
     double *edge = stats->edge;
     for (int i = 0; i < room; i++) {
-        double x = fmin(fmax(edge[i], -FLT_MAX), FLT_MAX); /* beyond: its row is refused */
-        if (stats->n_edges == 0 || (double)(float)x > edge[stats->n_edges - 1]) edge[stats->n_edges++] = (double)(float)x;
+        double x = (double)(float)fmin(fmax(edge[i], -FLT_MAX), FLT_MAX); /* beyond: its row is refused */
+        if (stats->n_edges == 0 || x > edge[stats->n_edges - 1]) edge[stats->n_edges++] = x;
     }
     if (stats->n_edges == 1) edge[stats->n_edges++] = edge[0] + fmax(1, fabs(edge[0]));
     return TRI_OK;

@@ -28,19 +28,17 @@ static tri_status no_memory(const tri_inspector *in) {
     return tri__fail(TRI_RESOURCE, "%s: out of memory", in->out->split[in->out->base].path);
 }
 
-/* Equal labels have equal keys: "1" and "1.0" are one class of whole numbers, as training sees them. */
+/* Equal labels have equal keys: "1" and "1.0" are one class, as training sees them. */
 static uint64_t label_key(const tri_inspector *in, tri_field_text field) {
-    const tri_inspect_column *label = &in->out->column[in->out->label];
-    double value;
-    if (label->kind != TRI_INSPECT_NUMERIC || !label->whole ||
-        tri__field_number(&in->reading, field, &value) != TRI_NUMBER_GOOD)
-        return tri__inspect_hash(field);
-    return tri__inspect_hash((tri_field_text){(const char *)&value, sizeof value});
+    char form[TRI_CANONICAL_BYTES];
+    return tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
 }
 
 static tri_status add_class(tri_inspector *in, tri_field_text label) {
     tri_inspection *out = in->out;
     tri_inspect_class *made = &out->classes[out->n_classes];
+    char form[TRI_CANONICAL_BYTES];
+    label = tri__field_canonical(&in->reading, label, form);
     made->label = strndup(label.text, label.length);
     if (!made->label) return no_memory(in);
     out->n_classes++;

@@ -98,7 +98,7 @@ static char *make_example(tri_field_text field) {
 /* An example value: the column's first value, or for a text the first with several words. */
 static tri_field_text find_example(const tri_inspector *in, int column) {
     const tri_inspection *out = in->out;
-    tri_field_text best = {"", 0};
+    tri_field_text best = {"", 0, 0};
     for (int64_t row = 0; row < out->split[out->base].rows; row++) {
         tri_field_text field = tri__inspect_field(in, out->base, row, column);
         if (tri__inspect_missing(in, column, field)) continue;
@@ -131,7 +131,9 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
             column->marked++;
             continue;
         }
-        count->failed = tri__tally_add(&count->tally, tri__inspect_hash(field), row) < 0;
+        char form[TRI_CANONICAL_BYTES];
+        uint64_t hash = tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
+        count->failed = tri__tally_add(&count->tally, hash, row) < 0;
         column->filled++;
         if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
             count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;

@@ -55,9 +55,10 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
 /* The rule's key: the value's hash, or the number of its range; missing values have a key too. */
 static uint64_t rule_key(const tri_inspector *in, const rule *rule, tri_field_text field) {
     double number;
+    char form[TRI_CANONICAL_BYTES];
     if (tri__field_missing(&in->reading, field)) field.length = 0;
     if (!rule->n_edges || tri__form_number(rule->form, &in->reading, field, &number) != TRI_NUMBER_GOOD)
-        return tri__inspect_hash(field);
+        return tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
     uint64_t range = 0;
     while (range < (uint64_t)rule->n_edges && number >= rule->edge[range]) range++;
     return range;
@@ -115,7 +116,8 @@ static tri_status try_column(const tri_inspector *in, int index, int32_t otherwi
     tri_inspect_column *column = &in->out->column[index];
     rule rule = {.form = &column->form.form};
     tri_status status = TRI_OK;
-    if ((column->numbers == column->filled || tri__inspect_has_form(column)) && column->distinct > VALUES_MAX) status = cut_ranges(in, index, &rule);
+    int numbers = column->numbers == column->filled || tri__inspect_has_form(column);
+    if (numbers && column->distinct > VALUES_MAX) status = cut_ranges(in, index, &rule);
     if (status == TRI_OK) status = learn(in, index, &rule);
     if (status == TRI_OK) column->rule = score(in, index, &rule, otherwise);
     tri__tally_free(&rule.values);

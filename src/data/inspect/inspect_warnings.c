@@ -56,7 +56,9 @@ static uint64_t hash_row(const tri_inspector *in, int split, int64_t row, const 
     uint64_t hash = 0;
     for (int c = 0; c < in->out->n_columns; c++) {
         if (!counts[c]) continue;
+        char form[TRI_CANONICAL_BYTES];
         tri_field_text field = tri__table_field(in->table[split], row, in->at[split][c]);
+        field = tri__field_canonical(&in->reading, field, form); /* tables may have different formats */
         hash = XXH3_64bits_withSeed(field.text, field.length, hash);
     }
     return hash;
@@ -261,7 +263,7 @@ static tri_status warn_case(tri_inspector *in) {
     tri_status status = TRI_OK;
     for (int i = 0; i < out->n_classes && status == TRI_OK; i++) {
         char *lower = lower_case(out->classes[i].label);
-        uint64_t hash = lower ? tri__inspect_hash((tri_field_text){lower, strlen(lower)}) : 0;
+        uint64_t hash = lower ? tri__inspect_hash((tri_field_text){.text = lower, .length = strlen(lower)}) : 0;
         int64_t before = lower ? tri__tally_find(&seen, hash) : -1;
         if (!lower || (before < 0 && tri__tally_add(&seen, hash, i) < 0))
             status = no_memory(in);

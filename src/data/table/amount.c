@@ -18,6 +18,8 @@ static const char *const currencies[] = {
     "COP", "PEN", "ZAR", "NGN", "KES", "EGP", "MAD", "AED", "SAR", "QAR", "ILS", "THB", "VND", "IDR", "MYR",
     "PHP", "PKR", "BDT", "LKR", "SEK", "NOK", "DKK", "ISK", "PLN", "CZK", "HUF", "RON", "BGN", "UAH", "KZT"};
 
+static tri_field_text span(const char *text, size_t n) { return (tri_field_text){.text = text, .length = n}; }
+
 /* A blank between groups, or around a currency: also those that do not break a line. Returns its bytes. */
 static size_t blank(tri_field_text f) {
     static const char *const blanks[] = {" ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89"};
@@ -49,13 +51,14 @@ static int take_unit(tri_field_text *f, int percent_too, tri_field_text *unit) {
     for (size_t i = 0; i < sizeof currencies / sizeof *currencies; i++) {
         size_t n = strlen(currencies[i]);
         if (f->length < n || memcmp(f->text, currencies[i], n)) continue;
-        if (f->length > n && isalpha((unsigned char)currencies[i][n - 1]) && isalpha((unsigned char)f->text[n])) return 0;
-        *unit = (tri_field_text){f->text, n};
+        int letters = isalpha((unsigned char)currencies[i][n - 1]) != 0;
+        if (letters && f->length > n && isalpha((unsigned char)f->text[n])) return 0; /* another word */
+        *unit = span(f->text, n);
         skip(f, n);
         return 1;
     }
     if (!percent_too || !f->length || *f->text != '%') return 0;
-    *unit = (tri_field_text){f->text, 1};
+    *unit = span(f->text, 1);
     skip(f, 1);
     return 1;
 }
@@ -98,7 +101,7 @@ static int take_whole(tri_field_text *f, char mark, digits_read *to, int *groups
     put(to, f->text, first);
     skip(f, first);
     for (*groups = 0; first && (width = separator(*f, mark)); ++*groups) {
-        tri_field_text sign = {f->text, width}, rest = {f->text + width, f->length - width};
+        tri_field_text sign = span(f->text, width), rest = span(f->text + width, f->length - width);
         size_t n = digits(rest);
         if (!n) break; /* a blank before a currency */
         if (*groups && (sign.length != between.length || memcmp(sign.text, between.text, width))) return 0;
@@ -106,7 +109,7 @@ static int take_whole(tri_field_text *f, char mark, digits_read *to, int *groups
         if (n != 3 && !(n == 2 && *sign.text == ',')) return 0;
         two += n == 2, last = n;
         put(to, rest.text, n);
-        *f = (tri_field_text){rest.text + n, rest.length - n};
+        *f = span(rest.text + n, rest.length - n);
     }
     if (!*groups) return 1;
     if (first > 3 || leading_zero || last != 3) return 0;
@@ -120,12 +123,12 @@ static int take_number(tri_field_text *f, char mark, double *value, int *groups,
     *fraction = 0;
     if (!take_whole(f, mark, &all, groups)) return 0;
     if (f->length && *f->text == mark) {
-        tri_field_text rest = {f->text + 1, f->length - 1};
+        tri_field_text rest = span(f->text + 1, f->length - 1);
         *fraction = digits(rest);
         if (!*fraction) return 0;
         put(&all, ".", 1);
         put(&all, rest.text, *fraction);
-        *f = (tri_field_text){rest.text + *fraction, rest.length - *fraction};
+        *f = span(rest.text + *fraction, rest.length - *fraction);
     }
     if (!all.n || all.too_long) return 0;
     all.text[all.n] = 0;
@@ -137,7 +140,7 @@ int tri__amount_read(tri_field_text field, char mark, double *value, tri_field_t
     tri_field_text f = tri__field_trim(field);
     int negative = 0, groups, brackets;
     size_t fraction;
-    *unit = (tri_field_text){"", 0};
+    *unit = span("", 0);
     skip_blanks(&f);
     brackets = f.length > 2 && *f.text == '(' && f.text[f.length - 1] == ')';
     if (brackets) f.text++, f.length -= 2;

@@ -117,11 +117,11 @@ static const tri_column_text *text_of(const tri_table *table, int64_t row, int c
 
 static tri_field_text field(const tri_table *table, int64_t row, int column) {
     int64_t at;
-    if (tri__table_unread(table, column)) return (tri_field_text){"", 0};
+    if (tri__table_unread(table, column)) return (tri_field_text){"", 0, 0};
     const tri_column_text *text = text_of(table, row, column, 0, &at);
-    if (!text->end) return (tri_field_text){"", 0};
+    if (!text->end) return (tri_field_text){"", 0, 0};
     uint32_t begin = at ? text->end[at - 1] : 0;
-    return (tri_field_text){text->text + begin, text->end[at] - begin};
+    return (tri_field_text){text->text + begin, text->end[at] - begin, 0};
 }
 
 static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {

@@ -85,9 +85,19 @@ double tri__column_transform(const tri_column_stats *stats, double value) {
     return value;
 }
 
-int tri__column_category(const tri_column_stats *stats, tri_field_text field) {
-    int there, at = find(stats->category, stats->n_categories, tri__field_trim(field), &there);
-    return there ? at : stats->n_categories;
+int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field) {
+    char out[TRI_CANONICAL_BYTES];
+    char **list = stats->form ? stats->form : stats->category;
+    int n = stats->n_categories, there;
+    tri_field_text form = tri__field_canonical(reading, field, out);
+    int at = find(list, n, form, &there), end = at;
+    if (!there || !stats->form) return there ? at : n;
+    while (at && compare(list[at - 1], form) == 0) at--;
+    while (end < n && compare(list[end], form) == 0) end++;
+    if (end - at == 1) return stats->of_form[at];
+    for (; at < end; at++) /* the table had several spellings: only the same one is it */
+        if (compare(stats->category[stats->of_form[at]], tri__field_trim(field)) == 0) return stats->of_form[at];
+    return n;
 }
 
 /* The number of a field that may be missing. */
@@ -107,12 +117,12 @@ static tri_number take_number(const tri_column_stats *stats, tri_number number, 
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers) {
     if (stats->category && stats->vectors) {
-        *numbers = (float)tri__column_category(stats, field);
+        *numbers = (float)tri__column_category(stats, reading, field);
         return TRI_NUMBER_GOOD;
     }
     if (stats->category) {
         for (int k = 0; k < stats->width; k++) numbers[k] = 0;
-        numbers[tri__column_category(stats, field)] = 1;
+        numbers[tri__column_category(stats, reading, field)] = 1;
         return TRI_NUMBER_GOOD;
     }
     double value = 0;
@@ -193,8 +203,8 @@ tri_field_text tri__fields_join(const tri_table *table, int64_t row, const int *
     if (n == 1) return tri__table_field(table, row, columns[0]);
     joined->used = 0;
     for (int i = 0; i < n; i++)
-        if (!tri__joined_add(joined, tri__table_field(table, row, columns[i]))) return (tri_field_text){NULL, 1};
-    return (tri_field_text){joined->used ? joined->at : "", joined->used};
+        if (!tri__joined_add(joined, tri__table_field(table, row, columns[i]))) return (tri_field_text){NULL, 1, 0};
+    return (tri_field_text){joined->used ? joined->at : "", joined->used, 0};
 }
 
 tri_field_text tri__fields_text(const tri_fields *fields, int64_t row, int text, tri_joined *joined) {

@@ -18,8 +18,8 @@ void tri__values_free(tri_values *values);
 
 /* Transforms the number of a filled field; finite only if it fits. */
 double tri__column_transform(const tri_column_stats *stats, double value);
-/* The one-hot index of a categorical value; n_categories if unknown. */
-int tri__column_category(const tri_column_stats *stats, tri_field_text field);
+/* The one-hot index of a categorical value; n_categories if it is missing, or did not occur in training. */
+int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field);
 /* A field as the column's numbers [stats->width]. TRI_NUMBER_GOOD, or why it is bad. */
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers);

@@ -167,7 +167,7 @@ static int take_time(text *f, tri_date *d) {
     if (noon.length >= 2 && strchr("AaPp", noon.text[0]) && strchr("Mm", noon.text[1])) {
         if (hour < 1 || hour > 12) return 0;
         hour = hour % 12 + 12 * (noon.text[0] == 'P' || noon.text[0] == 'p');
-        *f = (text){noon.text + 2, noon.length - 2};
+        *f = noon, f->text += 2, f->length -= 2;
     }
     if (hour == 24 || !take_zone(f, &d->zoned, &offset)) return 0;
     d->has_time = 1;

@@ -139,13 +139,13 @@ static inline const tri_parquet_text *text_of(const tri_table *table, tri_parque
 
 static tri_field_text field(const tri_table *table, int64_t row, int column) {
     tri_parquet *file = table->state;
-    if (file->column[column].leaf < 0) return (tri_field_text){"", 0};
+    if (file->column[column].leaf < 0) return (tri_field_text){"", 0, 0};
     tri_parquet_group *group = find_group(file, row);
     int64_t at = row - group->first;
     const tri_parquet_text *text = text_of(table, group, at, 1, column, 0);
-    if (!text) return (tri_field_text){"", 0};
+    if (!text) return (tri_field_text){"", 0, 0};
     tri_parquet_span span = text->field[at];
-    return (tri_field_text){text->text + span.begin, span.length};
+    return (tri_field_text){text->text + span.begin, span.length, 0};
 }
 
 static int numbers(const tri_table *table, int64_t first, int64_t count, int column, double *value) {

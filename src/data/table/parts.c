@@ -26,7 +26,7 @@ static int find(const parts *p, int64_t row) {
 static tri_field_text field(const tri_table *table, int64_t row, int column) {
     const parts *p = table->state;
     int i = find(p, row), at = p->at[(int64_t)i * table->columns + column];
-    return at < 0 ? (tri_field_text){"", 0} : tri__table_field(p->part[i], row - p->first[i], at);
+    return at < 0 ? (tri_field_text){"", 0, 0} : tri__table_field(p->part[i], row - p->first[i], at);
 }
 
 /* Parts have values of the same kind; where one lacks a column, or another has text, all are asked for their text. */

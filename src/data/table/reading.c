@@ -25,8 +25,10 @@ static int is_one_of(const tri_texts *texts, tri_field_text field) {
 }
 
 int tri__field_missing(const tri_reading *reading, tri_field_text field) {
+    char form[TRI_CANONICAL_BYTES];
     field = tri__field_trim(field);
-    return field.length == 0 || is_one_of(&reading->missing, field);
+    return field.length == 0 || is_one_of(&reading->missing, field) ||
+           is_one_of(&reading->missing, tri__field_canonical(reading, field, form));
 }
 
 static size_t digits(const char *text, size_t length, size_t at) {
@@ -68,7 +70,7 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     size_t mark;
     field = tri__field_trim(field);
     if (field.length == 0) return TRI_NUMBER_MISSING;
-    if (!is_decimal(field.text, field.length, reading->decimal, &mark))
+    if (!is_decimal(field.text, field.length, field.number ? '.' : reading->decimal, &mark))
         return is_one_of(&reading->missing, field) ? TRI_NUMBER_MISSING
                : is_infinite(field)                ? TRI_NUMBER_INFINITE
                                                    : TRI_NUMBER_NONE;
@@ -80,10 +82,9 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     return isfinite(*value) && !*end ? TRI_NUMBER_GOOD : TRI_NUMBER_TOO_LARGE;
 }
 
-/* A binary table's numbers have points in their texts. */
 void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int column, const tri_reading *reading,
                        tri_number *number, double *value) {
-    int given = reading->decimal == '.' && tri__table_numbers(table, first, count, column, value);
+    int given = tri__table_numbers(table, first, count, column, value);
     for (int64_t i = 0; i < count; i++)
         number[i] = !given || isinf(value[i])
                         ? tri__field_number(reading, tri__table_field(table, first + i, column), &value[i])

@@ -7,7 +7,7 @@
 #include "data/table/table.h"
 
 typedef struct tri_reading {
-    char decimal;            /* '.' or ',' */
+    char decimal;            /* '.' or ',', of numbers that are text; those that are numbers by type have a point */
     tri_texts missing; /* texts that mean "missing", in addition to an empty field; the struct that contains the reading
                           defines ownership */
 } tri_reading;
@@ -28,6 +28,11 @@ int tri__field_missing(const tri_reading *reading, tri_field_text field);
 /* A decimal number, blanks around it allowed. "nan" and hexadecimal are not numbers; "inf" and "Infinity" are
  * INFINITE. */
 tri_number tri__field_number(const tri_reading *reading, tri_field_text field, double *value);
+/* canonical.c: a category or label in the one form that equal values have in every format: booleans are true and false,
+ * equal numbers have the same digits, both in `out`; any other text is the field's own, without blanks around it. */
+enum { TRI_CANONICAL_BYTES = 96 };
+tri_field_text tri__field_canonical(const tri_reading *reading, tri_field_text field,
+                                    char out[static TRI_CANONICAL_BYTES]);
 
 /* A table's field, likewise; without its text where the table has numbers. */
 tri_number tri__cell_number(const tri_table *table, int64_t row, int column, const tri_reading *reading, double *value);

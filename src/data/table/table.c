@@ -277,20 +277,32 @@ tri_status tri__table_find(const tri_table *table, const char *name, int *column
 }
 
 tri_field_text tri__table_text(const char *text, size_t length) {
-    if (length < 2 || text[0] != '"') return (tri_field_text){text, length};
-    if (text[length - 1]) return (tri_field_text){text + 1, length - 2};
+    if (length < 2 || text[0] != '"') return (tri_field_text){text, length, 0};
+    if (text[length - 1]) return (tri_field_text){text + 1, length - 2, 0};
     while (length > 1 && !text[length - 1]) length--;
-    return (tri_field_text){text + 1, length - 1};
+    return (tri_field_text){text + 1, length - 1, 0};
+}
+
+/* Whether the values of a binary file's column are numbers, by the words for its type. */
+static int is_number(const char *type) {
+    return type && (!strcmp(type, "integers") || !strcmp(type, "floating-point numbers") || !strcmp(type, "decimals"));
 }
 
 tri_field_text tri__table_field(const tri_table *table, int64_t row, int column) {
     TRI_ASSERT(row >= 0 && row < table->rows && column >= 0 && column < table->columns);
-    if (table->kind) return table->kind->field(table, row, column);
+    if (table->kind) {
+        tri_field_text field = table->kind->field(table, row, column);
+        field.number |= table->type && is_number(table->type[column]);
+        return field;
+    }
     uint32_t begin, end;
-    if (!table->format->span(table, row, column, &begin, &end)) return (tri_field_text){"", 0};
+    if (!table->format->span(table, row, column, &begin, &end)) return (tri_field_text){"", 0, 0};
     char **rows = rows_of(table, row / TRI_TABLE_BLOCK);
-    if (!rows) return (tri_field_text){"", 0};
-    return tri__table_text(rows[row % TRI_TABLE_BLOCK] + begin, end - begin);
+    if (!rows) return (tri_field_text){"", 0, 0};
+    const char *text = rows[row % TRI_TABLE_BLOCK] + begin;
+    tri_field_text field = tri__table_text(text, end - begin);
+    field.number = table->format == &tri__format_jsonl && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+    return field;
 }
 
 tri_table_cell tri__table_number(const tri_table *table, int64_t row, int column, double *value) {

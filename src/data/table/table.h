@@ -12,6 +12,7 @@
 typedef struct tri_field_text {
     const char *text; /* [length] UTF-8, not 0-terminated */
     size_t length;
+    int number;       /* 1: a number by its type (JSON, binary files), with a decimal point; 0: a text or a boolean */
 } tri_field_text;
 
 typedef enum tri_bad_rows { TRI_BAD_ROWS_FAIL, TRI_BAD_ROWS_SKIP } tri_bad_rows;

@@ -17,7 +17,7 @@ static const char *const mark_words[2] = {"point", "comma"};
 static int read_amount(tri_field_text field, char mark, double *value, tri_field_text *unit) {
     *unit = (tri_field_text){.text = "", .length = 0};
     if (tri__field_number(&(tri_reading){.decimal = mark}, field, value) == TRI_NUMBER_GOOD) return 1;
-    return tri__amount_read(field, mark, value, unit);
+    return !field.number && tri__amount_read(field, mark, value, unit); /* a number by its type has no thousands */
 }
 
 /* A number without a unit is in that of the column, but where this is %: 0.12 may be 12 %. */
@@ -39,7 +39,7 @@ tri_number tri__form_number(const tri_value_form *form, const tri_reading *readi
     tri_field_text unit;
     if (form->kind == TRI_FORM_PLAIN) return tri__field_number(reading, field, value);
     if (tri__field_missing(reading, field)) return TRI_NUMBER_MISSING;
-    if (form->kind == TRI_FORM_DATE) return read_date(form, field, value);
+    if (form->kind == TRI_FORM_DATE) return field.number ? TRI_NUMBER_NONE : read_date(form, field, value);
     if (!read_amount(field, form->mark, value, &unit)) return TRI_NUMBER_NONE;
     return fits_unit(form->unit, unit, *value) ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
 }
@@ -66,7 +66,8 @@ const char *tri__number_words(const tri_value_form *form, tri_number number, con
         [TRI_DATE_YMD] = "is not a date such as 2024-12-31", [TRI_DATE_DMY] = "is not a date such as 31.12.2024",
         [TRI_DATE_MDY] = "is not a date such as 12/31/2024"};
     if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
-    if (number == TRI_NUMBER_INFINITE) return "is infinite: a column takes finite numbers only (missing values: empty, or in --missing)";
+    if (number == TRI_NUMBER_INFINITE)
+        return "is infinite: a column takes finite numbers only (missing values: empty, or in --missing)";
     if (form->kind == TRI_FORM_DATE && form->clock) return "is not a time of day such as 08:30";
     if (form->kind == TRI_FORM_DATE && form->zoned)
         return "is not a date and time with an offset from UTC, as in training: 2024-12-31T08:30Z";
@@ -187,8 +188,8 @@ static void settle_amount(const seen *s, const tri_form_spec *spec, tri_form_fou
     out->wrong = s->filled - s->mark[mark];
     if (s->mark[mark] < s->amounts && s->mark[!mark] < s->amounts)
         snprintf(out->why, sizeof out->why,
-                 "has numbers with decimal points (%.48s) and with decimal commas (%.48s): write all one way, or list it "
-                 "in cat_field_list",
+                 "has numbers with decimal points (%.48s) and with decimal commas (%.48s): write all one way, or list "
+                 "it in cat_field_list",
                  s->only_mark[0], s->only_mark[1]);
     else if (s->mark[mark] < s->amounts)
         snprintf(out->why, sizeof out->why, "has numbers such as %.48s, which --decimal-mark %s does not read",
@@ -240,8 +241,9 @@ static void find_parts(const tri_table *table, int column, const tri_form_spec *
     for (int64_t row = 0; row < tri__table_rows(table) && !form.clock; row++) {
         tri_field_text field = tri__table_field(table, row, column);
         tri_date date;
-        if (!(spec->part && spec->part[row]) && tri__form_number(&form, spec->reading, field, &value) == TRI_NUMBER_GOOD &&
-            tri__date_read(field, form.order, &date)) {
+        int counts = !(spec->part && spec->part[row]) &&
+                     tri__form_number(&form, spec->reading, field, &value) == TRI_NUMBER_GOOD;
+        if (counts && tri__date_read(field, form.order, &date)) {
             for (int p = 0; p < TRI_DATE_PARTS; p++) {
                 value = tri__date_number(&date, (tri_date_part)p);
                 if (!any) first[p] = value;

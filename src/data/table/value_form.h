@@ -11,7 +11,8 @@ enum { TRI_UNIT_BYTES = 8, TRI_FORM_WORDS = 240 };
 
 typedef enum tri_form_kind { TRI_FORM_PLAIN, TRI_FORM_AMOUNT, TRI_FORM_DATE } tri_form_kind;
 
-/* Which of a date's three numbers is what. A year of four digits in front, and a month's name, are read in any order. */
+/* Which of a date's three numbers is what. A year of four digits in front, and a month's name, are read in any
+ * order. */
 typedef enum tri_date_order { TRI_DATE_AUTO, TRI_DATE_YMD, TRI_DATE_DMY, TRI_DATE_MDY, TRI_DATE_ORDERS } tri_date_order;
 
 /* The numbers that a date becomes, each a column of the model. */
