@@ -68,7 +68,7 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect "quiet" test ! -s "$err"
 expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' \
-    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0,"separator":","}'
+    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"more_rows":false,'
 
 # The starter configuration trains as it is; columns that are given stand.
 run inspect posts --models-dir . --write-config start.json --quiet
@@ -96,6 +96,20 @@ run inspect posts
 expect_code 0
 expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" \
     'rows of test have a "Story" that also appears in train'
+
+# Memory is bounded: of a table with very many rows the first ones are described, and that is said.
+awk 'BEGIN { print "text,size,label"; for (i = 0; i < 200000; i++) print "a b,1,0\nc d,2,1" }' | gzip -9 >many.csv.gz
+run doctor
+if grep -q 'gzip' "$out"; then
+    run inspect many.csv.gz --memory-limit 32M
+    expect_code 0
+    expect_text "$out" "many.csv.gz: the first 97,543 rows, 3 columns" \
+        "warning: only the first 97,543 rows of many.csv.gz are described"
+    run inspect many.csv.gz --memory-limit 32M --json --quiet
+    expect_text "$out" '"rows":97543,"more_rows":true' '"what":"first_rows"'
+    run inspect many.csv.gz --quiet
+    expect_text "$out" "many.csv.gz: 400,000 rows, 3 columns"
+fi
 
 # JSON lines and TSV are tables too.
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n",

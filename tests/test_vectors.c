@@ -266,7 +266,8 @@ static void every_mesh(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_as_numpy),   cmocka_unit_test(bins_after_the_transform), cmocka_unit_test(few_values), cmocka_unit_test(refuses_columns),
+        cmocka_unit_test(fits_as_numpy),   cmocka_unit_test(bins_after_the_transform),
+        cmocka_unit_test(few_values),      cmocka_unit_test(refuses_columns),
         cmocka_unit_test(refuses_files), cmocka_unit_test(every_mesh),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

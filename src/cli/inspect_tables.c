@@ -46,8 +46,9 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about,
                         about);
     for (int c = 0; c < in->n_columns; c++) add_column(&table, in, &in->column[c]);
-    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path,
-            tri__text_count(in->split[in->base].rows, rows), in->n_columns);
+    fprintf(cli->out, "%s: %s%s rows, %d columns\n\n", in->split[in->base].path,
+            in->split[in->base].cut ? "the first " : "", tri__text_count(in->split[in->base].rows, rows),
+            in->n_columns);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     if (estimated)

@@ -391,8 +391,9 @@ const tri_option tri__run_options[] = {
                 "gradients, params, activations"),
 
     ROW(TEXT, memory_limit, NOTHING, .check = check_limit,
-        .commands = "train,eval,predict,serve,plan,choose,simulate,bench",
-        .help = "memory that the ranks of a machine may use together, e.g. 8G; default: what is free"),
+        .commands = "train,eval,predict,serve,plan,choose,simulate,bench,inspect",
+        .help = "memory that the ranks of a machine may use together, e.g. 8G; default: what is free (inspect: for "
+                "what it keeps of rows; default: 1G)"),
 
     ROW(BOOL, tune_products, ROUNDING, .value = "false", .commands = "train,bench",
         .help = "GPUs: choose algorithms of matrix products by timing them once; products.txt in the run folder keeps "

@@ -11,8 +11,12 @@ enum {
     TRI_SPLITS = 3,            /* train, valid, test */
     TRI_INSPECT_BATCH = 32,    /* batch size for which padding is computed */
     TRI_INSPECT_LONG = 512,    /* tokens: the limit of BERT and RoBERTa */
-    TRI_INSPECT_CLASSES = 1000 /* most classes that are kept */
+    TRI_INSPECT_CLASSES = 1000, /* most classes that are kept */
+    TRI_INSPECT_MEMORY = 1 << 30 /* bytes for what is kept of rows: a table's first rows that fit are described */
 };
+/* Of a row: its place, its class and its hash; of each field: its place, and its value's place among the distinct ones.
+ * A hash among others takes up to 80 bytes. */
+enum { TRI_INSPECT_ROW = 8 + 4 + 80, TRI_INSPECT_FIELD = 4 + 80 };
 
 typedef enum tri_inspect_kind {
     TRI_INSPECT_EMPTY,
@@ -81,6 +85,7 @@ typedef struct tri_inspection {
     struct {
         char *path;      /* NULL: there is no such table */
         int64_t rows, bad;
+        int cut;         /* rows are the first ones: more would not fit in memory */
         char separator;  /* 0: JSON lines */
         int recognised;  /* the separator was detected, and differs from what the extension implies */
     } split[TRI_SPLITS];
@@ -114,6 +119,7 @@ typedef struct tri_inspect_spec {
     char separator;                           /* 0: as recognised */
     int threads;
     int skip_bad_rows;
+    size_t memory;                            /* for what is kept of rows; 0: TRI_INSPECT_MEMORY */
 } tri_inspect_spec;
 
 tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);

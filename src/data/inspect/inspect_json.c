@@ -10,8 +10,8 @@ static tri_json *splits_json(const tri_inspection *in) {
         char separator[2] = {in->split[s].separator, 0};
         if (in->split[s].path)
             tri__json_set_new(all, tri__split_name(s),
-                              tri__json_pack("{s:s, s:I, s:I, s:s}", "path", in->split[s].path, "rows",
-                                             (tri_json_int)in->split[s].rows, "bad_rows",
+                              tri__json_pack("{s:s, s:I, s:b, s:I, s:s}", "path", in->split[s].path, "rows",
+                                             (tri_json_int)in->split[s].rows, "more_rows", in->split[s].cut, "bad_rows",
                                              (tri_json_int)in->split[s].bad, "separator", separator));
     }
     return all;

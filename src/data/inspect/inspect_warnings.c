@@ -336,6 +336,14 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
         if (out->split[s].bad)
             TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out",
                                       (long long)out->split[s].bad, out->split[s].path));
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        char rows[32];
+        if (out->split[s].cut)
+            TRI_TRY(tri__inspect_warn(in, "first_rows", -1,
+                                      "only the first %s rows of %s are described: what is kept of more would take too "
+                                      "much memory; --memory-limit allows more",
+                                      tri__text_count(out->split[s].rows, rows), out->split[s].path));
+    }
     TRI_TRY(warn_labels(in));
     TRI_TRY(warn_parts(in));
     TRI_TRY(warn_deciding(in));
