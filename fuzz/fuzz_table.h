@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "base/text.h"
+#include "data/table/reading.h"
 #include "data/table/table_parts.h"
 
 #include <stdio.h>
@@ -13,6 +14,14 @@
 
 static void fuzz_clean(tri_field_text field) {
     for (size_t at = 0; at < field.length;) FUZZ_CHECK(tri__utf8_next(field.text, field.length, &at) > 0);
+    for (int comma = 0; comma < 2; comma++) { /* a canonical form is its own */
+        const tri_reading reading = {.decimal = comma ? ',' : '.'};
+        char out[TRI_CANONICAL_BYTES], again[TRI_CANONICAL_BYTES];
+        tri_field_text form = tri__field_canonical(&reading, field, out);
+        form.number = 0;
+        tri_field_text same = tri__field_canonical(&reading, form, again);
+        FUZZ_CHECK(form.length == same.length && !memcmp(form.text, same.text, form.length));
+    }
 }
 
 static void fuzz_same(const tri_table *a, const tri_table *b) {

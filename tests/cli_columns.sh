@@ -27,7 +27,7 @@ for form in piecewise periodic; do
     expect_code 0
     expect "$form: eval computes what validation did" is "$(json_number loss "$out")" == "$valid"
     sed 's/light blue/violet/; s/,1[0-9]$/,99/' kinds/test.csv >unknown.csv # categories that training did not have
-    common=(--checkpoint $form --data-path unknown.csv --threads 1 --quiet)
+    common=(--checkpoint $form --data-path unknown.csv --allow-unknown --threads 1 --quiet)
     run predict "${common[@]}" -o one.csv
     expect_code 0
     for mesh in '--nproc-per-node 2 --shard zero3' '--nproc-per-node 2 --pp-size 2'; do

@@ -7,7 +7,7 @@ make_model model
 make_orders() {
     awk -v rows="$2" -v first="$3" -v form="$4" 'BEGIN {
         split("31 28 31 30 31 30 31 31 30 31 30 31", days, " ")
-        print "text;ordered;paid;share;shipped;label"
+        print "text;ordered;paid;share;shipped;city;label"
         for (i = first; i < first + rows; i++) {
             y = (i * 7 + int(i / 3)) % 2; m = i * 5 % 12 + 1; d = i * 11 % days[m] + 1
             cents = i * 7919 % 300000; whole = int(cents / 100); rest = cents % 100
@@ -17,8 +17,8 @@ make_orders() {
             if (form == "us") { date = sprintf("%d/%d/2024", m, d); paid = sprintf("€%s.%02d", amount, rest) }
             if (form == "iso") { date = sprintf("2024-%02d-%02d", m, d); paid = sprintf("%d.%02d", whole, rest) }
             if (i % 16 == 5) date = paid = ""
-            printf "the box was %s and it is %s;%s;%s;%d%%;2024-%02d-%02dT%02d:30:00Z;%d\n", y ? "bad" : "good",
-                i % 3 ? "fine" : "late", date, paid, i % 41, m, d, i % 24, y
+            printf "the box was %s and it is %s;%s;%s;%d%%;2024-%02d-%02dT%02d:30:00Z;%s;%d\n", y ? "bad" : "good",
+                i % 3 ? "fine" : "late", date, paid, i % 41, m, d, i % 24, i % 2 ? "Bonn" : "Oslo", y
         }
     }' >"$1"
 }
@@ -51,7 +51,8 @@ expect_code 0
 expect "ISO dates and plain numbers predict the same" cmp want.csv iso.csv
 awk -F';' 'NR > 1 {
     printf "{\"text\": \"%s\", \"ordered\": \"%s\", \"paid\": %s, ", $1, $2, $3 == "" ? "null" : $3
-    printf "\"share\": \"%s\", \"shipped\": \"%s\"}\n", $4, $5 }' test_iso.csv >test.jsonl
+    printf "\"share\": \"%s\", \"shipped\": \"%s\", \"city\": \"%s\"}\n", $4, $5, $6
+}' test_iso.csv >test.jsonl
 run predict --checkpoint run --data-path test.jsonl -o lines.csv --quiet
 expect_code 0
 expect "numbers of JSON lines have a point whatever the texts have" cmp want.csv lines.csv
@@ -133,6 +134,10 @@ expect "another order is refused" test "$status" = 422
 expect_text body 'is not a date such as 31.12.2024'
 ask POST /predict "{\"inputs\": {$row, \"ordered\": \"2024-12-31\", \"paid\": \"\$5\"}}"
 expect "another currency is refused" test "$status" = 422
+ask POST /predict "{\"inputs\": {$row, \"city\": \"Rome\"}}"
+ask GET /info
+expect "a category behind dates has its own count" \
+    grep -q '"name":"city",.*"unseen":{"values":1,"examples":\["Rome"\]}' body
 kill -TERM $server
 wait $server
 finish

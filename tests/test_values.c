@@ -161,6 +161,10 @@ static void models_from_before_are_joined(void **state) {
         for (int k = 0; k < 2; k++) assert_int_equal(tri__labels_class(made, text_of(labels[c][k])), c);
     assert_int_equal(tri__labels_class(made, text_of("3")), -1);
     assert_string_equal(made->label[2], "True");
+    made->reading.decimal = ','; /* --decimal-mark: of the table, not of what the model kept */
+    assert_int_equal(tri__labels_class(made, text_of("2")), 1);
+    assert_int_equal(category(made, "2,0"), 2);
+    made->reading.decimal = '.';
     again = tri__preprocess_json(made);
     assert_true(tri__json_equal(json, again)); /* an export of it is the same model */
     tri__json_decref(again);

@@ -210,6 +210,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri_json *object = tri__scores_json(&e->scores);
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
+    tri__json_set(object, "unseen", e->unseen);
     tri__json_set_new(object, "decision", decision_json(e));
     if (e->intervals.resamples)
         tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));

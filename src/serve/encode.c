@@ -148,10 +148,21 @@ static tri_status take_values(encoding *e, const tri_row *row) {
     return TRI_OK;
 }
 
+/* A value that is missing, or that training did not have. */
+static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
+    const tri_preprocess *p = e->form->preprocess;
+    if (tri__field_missing(&p->reading, field)) return TRI_OK;
+    if (!e->to->unseen) e->to->unseen = calloc((size_t)p->n_columns, sizeof *e->to->unseen);
+    if (!e->to->unseen) return no_memory(e->to->n);
+    tri__unseen_add(&e->to->unseen[column], field);
+    return TRI_OK;
+}
+
 static tri_status take_numbers(encoding *e) {
     const tri_preprocess *p = e->form->preprocess;
     float *numbers = e->to->numbers + e->row * p->width;
-    for (int c = 0; c < p->n_columns; c++) {
+    for (int c = 0, next = 0, source = -1; c < p->n_columns; c++) { /* source: the table's column, as facts have it */
+        if (c == next) source++, next = tri__preprocess_next(p, c);
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
@@ -164,6 +175,7 @@ static tri_status take_numbers(encoding *e) {
                                                              : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
+        if (p->column[c].category && !tri__category_known(&p->column[c], numbers)) TRI_TRY(take_unseen(e, source, field));
         numbers += p->column[c].width;
     }
     return TRI_OK;
@@ -253,6 +265,8 @@ int64_t tri__encoded_rows(const tri_encoded *encoded) { return encoded->n; }
 
 int64_t tri__encoded_tokens(const tri_encoded *encoded) { return encoded->tokens; }
 
+const tri_unseen *tri__encoded_unseen(const tri_encoded *encoded) { return encoded->unseen; }
+
 int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const int32_t **ids) {
     const int64_t *start = encoded->start + row * encoded->n_texts + text;
     *ids = encoded->ids + start[0];
@@ -262,5 +276,6 @@ int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const in
 void tri__encoded_free(tri_encoded *encoded) {
     if (!encoded) return;
     free(encoded->ids);
+    free(encoded->unseen);
     free(encoded);
 }

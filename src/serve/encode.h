@@ -35,6 +35,7 @@ struct tri_encoded {
     int32_t *ids;          /* [start[n * n_texts]], owned */
     float *numbers;        /* [n, width] */
     float *probs;          /* [n, n_classes] */
+    tri_unseen *unseen;    /* [n_columns] values that training did not have; NULL: none; owned */
     /* batcher.c's, once submitted */
     tri_encoded *next;     /* in the queue */
     tri_answered *answered;

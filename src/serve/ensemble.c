@@ -136,6 +136,7 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
     out->member[i].folder = strdup(e->folder[i]);
     out->n_members = i + 1;
     out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
+    if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
     if (status == TRI_OK && !out->member[i].folder) status = no_memory();
     tri__evaluation_free(&made);
     if (i == 0) *first = judged;

@@ -8,7 +8,7 @@
 #define TRI_SERVE_MODEL_H
 
 #include "base/log.h"
-#include "data/dataset/preprocess.h"
+#include "data/dataset/unseen.h"
 #include "engine/decision.h"
 #include "settings/settings.h"
 #include "trident.h"
@@ -68,6 +68,7 @@ tri_status tri__model_encode(const tri_model *model, const tri_row *rows, int64_
                              tri_encoded **out);
 int64_t tri__encoded_rows(const tri_encoded *encoded);
 int64_t tri__encoded_tokens(const tri_encoded *encoded);
+const tri_unseen *tri__encoded_unseen(const tri_encoded *encoded); /* [n_columns] of the facts; NULL: none */
 /* The ids of text `text` of a row; returns how many. */
 int tri__encoded_ids(const tri_encoded *encoded, int64_t row, int text, const int32_t **ids);
 void tri__encoded_free(tri_encoded *encoded); /* accepts NULL */

@@ -1,4 +1,5 @@
 /* predict.c - evaluation and prediction of a table with one checkpoint. */
+#include "data/dataset/unseen.h"
 #include "data/table/columns.h"
 #include "engine/best.h"
 #include "engine/evaluate.h"
@@ -92,7 +93,9 @@ static tri_status open_served(const tri_settings *asked, tri_world *world, const
     if (need_labels) TRI_TRY(tri__opened_positive(&v->opened, asked->model.positive_label, log, &v->positive));
     TRI_TRY(find_table(asked, v->table));
     TRI_TRY(tri__inputs_make(&v->opened.settings, &v->opened.assets, log, NULL, &l.inputs));
-    return tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l);
+    TRI_TRY(tri__place_load(&v->opened.place, l.inputs.cache[0] != 0, load_data, &l));
+    return tri__unseen_say(v->data->unseen, v->table, v->opened.preprocess, asked->allow_unknown,
+                           v->opened.place.rank ? NULL : log);
 }
 
 /* Finite weights may still be so large that their results are not. */
@@ -193,7 +196,8 @@ static tri_status evaluate(const tri_settings *asked, int64_t bootstrap, tri_wor
     TRI_TRY(score(v, &classes, bootstrap, out));
     out->decision = v->opened.decision;
     out->fitted = tri__json_deep_copy(v->opened.fitted);
-    if (v->opened.fitted && !out->fitted) return tri__fail(TRI_RESOURCE, "out of memory");
+    out->unseen = v->data->unseen ? tri__json_deep_copy(v->data->unseen) : tri__json_array();
+    if ((v->opened.fitted && !out->fitted) || !out->unseen) return tri__fail(TRI_RESOURCE, "out of memory");
     out->scores.seconds = v->seconds;
     return count_trained(v, log, &out->trained_on);
 }
@@ -234,6 +238,7 @@ void tri__evaluation_free(tri_evaluation *evaluation) {
     tri__scores_free(&evaluation->scores);
     tri__intervals_free(&evaluation->intervals);
     tri__json_decref(evaluation->fitted);
+    tri__json_decref(evaluation->unseen);
     *evaluation = (tri_evaluation){0};
 }
 

@@ -19,6 +19,7 @@ typedef struct tri_evaluation {
     int64_t trained_on; /* rows that the model was trained on, an estimate for large training tables; -1: unknown */
     tri_decision decision;
     tri_json *fitted;   /* how it was fitted: the checkpoint's "decision"; NULL: it has none; owned */
+    tri_json *unseen;   /* category columns with values that training did not have: a list of tri__unseen_json; owned */
     struct {
         double log_loss, ece, brier;
     } before;           /* the temperature */

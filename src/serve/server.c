@@ -40,6 +40,13 @@ static const char *only_text(const tri_model_facts *facts) {
     return facts->n_texts == 1 && facts->n_text_columns[0] == 1 ? facts->text[0][0] : NULL;
 }
 
+static void unload(tri_live *live) {
+    if (!live) return;
+    tri__model_close(live->model);
+    free(live->unseen);
+    free(live);
+}
+
 /* polite: other models run meanwhile. */
 static tri_status load(const tri_server *server, const tri_served *served, int polite, tri_live **out) {
     tri_settings asked = *server->options.asked;
@@ -56,14 +63,10 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     }
     live->facts = tri__model_facts(live->model);
     live->text_column = only_text(live->facts);
-    *out = live;
-    return TRI_OK;
-}
-
-static void unload(tri_live *live) {
-    if (!live) return;
-    tri__model_close(live->model);
-    free(live);
+    status = tri__live_unseen_make(live);
+    if (status == TRI_OK) *out = live;
+    else unload(live);
+    return status;
 }
 
 /* ---- routes ---- */

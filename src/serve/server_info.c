@@ -13,8 +13,18 @@ static tri_json *texts_json(const char *const *text, int n) {
     return list;
 }
 
-/* The columns that the model reads: name, kind, and for a category its values. */
-static tri_json *columns_json(const tri_model_facts *facts) {
+/* How many values of requests training did not have, and examples. */
+static tri_json *unseen_json(tri_server *server, const tri_live *live, int column) {
+    tri_unseen unseen;
+    tri_json *examples = tri__json_array();
+    tri__live_unseen(server, live, column, &unseen);
+    for (int i = 0; i < unseen.n_examples; i++) tri__json_append_new(examples, tri__json_string(unseen.example[i]));
+    return tri__json_pack("{s:I, s:o}", "values", (tri_json_int)unseen.unseen, "examples", examples);
+}
+
+/* The columns that the model reads: name, kind, and for a category its values, and those that it does not know. */
+static tri_json *columns_json(tri_server *server, const tri_live *live) {
+    const tri_model_facts *facts = live->facts;
     tri_json *list = tri__json_array();
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->n_text_columns[t]; i++)
@@ -28,7 +38,10 @@ static tri_json *columns_json(const tri_model_facts *facts) {
                                           : form->kind == TRI_FORM_DATE ? "date"
                                                                         : "number");
         if (form->kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(form, words)));
-        if (category) tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
+        if (category) {
+            tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
+            tri__json_set_new(column, "unseen", unseen_json(server, live, c));
+        }
         tri__json_append_new(list, column);
     }
     return list;
@@ -66,8 +79,9 @@ static tri_json *labels_json(const tri_model_facts *facts) {
 }
 
 /* Members of text-embeddings-inference first, then ours. */
-static tri_json *info_json(const tri_server *server, const tri_served *served, const tri_model_facts *facts) {
+static tri_json *info_json(tri_server *server, const tri_served *served, const tri_live *live) {
     const tri_server_options *options = &server->options;
+    const tri_model_facts *facts = live->facts;
     tri_json *names = tri__json_array();
     for (int i = 0; i < options->n_models; i++) tri__json_append_new(names, tri__json_string(server->served[i].name));
     tri_json *info = tri__json_pack(
@@ -81,7 +95,7 @@ static tri_json *info_json(const tri_server *server, const tri_served *served, c
         "{s:o, s:s, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "models", names, "checkpoint", facts->path, "step",
         (tri_json_int)facts->step, "device", facts->device, "parameters", (tri_json_int)facts->parameters, "bytes",
         (tri_json_int)facts->bytes, "labels", texts_json(facts->label, facts->n_classes), "columns",
-        columns_json(facts), "example", tri__example_row(facts));
+        columns_json(server, live), "example", tri__example_row(facts));
     if (facts->positive >= 0)
         tri__json_set_new(more, "positive_label", tri__json_string(facts->label[facts->positive]));
     const tri_decision *d = facts->decision;
@@ -104,7 +118,7 @@ void tri__handle_info(void *context, tri_exchange *exchange) {
     tri_served *served = tri__server_find(server, exchange, tri__exchange_query(exchange, "model"));
     if (!served) return;
     tri_live *live = tri__server_use(server, served);
-    tri_json *info = info_json(server, served, live->facts);
+    tri_json *info = info_json(server, served, live);
     tri__server_release(server, live);
     reply_json(exchange, info);
 }

@@ -212,6 +212,7 @@ static void submit(job *j, tri_encoded *encoded) {
     atomic_fetch_add(&j->server->metrics.rows, (uint64_t)j->rows);
     atomic_fetch_add(&j->server->metrics.tokens, (uint64_t)tri__encoded_tokens(encoded));
     tri__metrics_observe(&j->server->metrics, TRI_HISTOGRAM_ROWS, (double)j->rows);
+    tri__server_unseen(j->server, j->served, j->live, encoded);
     tri__row_set_free(&j->ask.rows);
     tri__exchange_hold(exchange, finish, j);
     tri_status status = tri__model_submit(j->live->model, encoded, answered, j);

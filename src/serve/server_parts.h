@@ -6,6 +6,7 @@
  *   server_tei.c, server_kserve.c, server_sagemaker.c   a protocol each: parse (pure), render
  *   server_info.c      what says something about models
  *   server_metrics.c, server_log.c   counters for Prometheus; the access log
+ *   server_unseen.c    values that training did not have
  *
  * Parsers fail with TRI_DATA for what is not JSON or CSV at all (400) and TRI_USAGE for what is not a request (422). */
 #ifndef TRI_SERVE_SERVER_PARTS_H
@@ -92,6 +93,7 @@ typedef struct tri_live {
     tri_model *model;
     const tri_model_facts *facts;
     const char *text_column;    /* the only one; NULL: there are several, or none */
+    tri_unseen *unseen;         /* [n_columns] of its requests; under the server's mutex */
     int users;                  /* under the server's mutex */
 } tri_live;
 
@@ -155,6 +157,11 @@ tri_served *tri__server_find(tri_server *server, tri_exchange *exchange, const c
 /* A model in use, until it is released. */
 tri_live *tri__server_use(tri_server *server, tri_served *served);
 void tri__server_release(tri_server *server, tri_live *live);
+/* Values of its requests that training did not have: counters, of a model that was loaded; an answer's; of a column. */
+tri_status tri__live_unseen_make(tri_live *live);
+void tri__server_unseen(tri_server *server, const tri_served *served, tri_live *live, const tri_encoded *encoded);
+void tri__live_unseen(tri_server *server, const tri_live *live, int column, tri_unseen *out);
+void tri__put_unseen(tri_server *server, tri_buffer *out); /* for /metrics */
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */
 tri_json *tri__example_row(const tri_model_facts *facts);
 

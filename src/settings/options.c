@@ -120,6 +120,8 @@ const tri_option tri__run_options[] = {
         .help = "an ensemble: this many runs with different seeds, which eval, predict and serve average"),
     ROW(CHOICE, part, UNRECORDED, .value = "all", .choices = "all|train|valid|test", .commands = "eval,predict",
         .help = "if the model's run split this table (--split): only the rows of this part"),
+    ROW(BOOL, allow_unknown, UNRECORDED, .value = "false", .commands = "eval,predict,quantize",
+        .help = "go on with a table of which training had no value of some column of categories"),
     ROW(INT, max_tokens, NOTHING, .value = "0", FROM(0), .commands = "train,eval,predict,plan,choose,simulate,quantize",
         .help = "most tokens of one text branch in a microbatch; 0: as the data needs"),
 

@@ -74,6 +74,7 @@ typedef struct tri_settings {
     char *memory_limit;                          /* as given; tri__memory_limit_parse parses it */
     /* eval, predict, plan, inspect */
     char *checkpoint, *output, *tokenizer;
+    int allow_unknown;             /* eval, predict, quantize: categories that are all unknown */
     int part;                      /* eval, predict: TRI_PART_ASKED_ALL, ...: index of its row's choices */
     int64_t print_program;         /* plan: a rank; TRI_PRINT_NONE, TRI_PRINT_ALL */
     int print_kind;                /* plan: a tri_program_kind */

@@ -1,6 +1,7 @@
 /* session.c - opens a run from settings to first batch, and takes its steps. */
 #include "train/session.h"
 #include "base/clock.h"
+#include "data/dataset/unseen.h"
 #include "engine/accept.h"
 #include "engine/coding.h"
 #include "engine/infer.h"
@@ -116,7 +117,8 @@ static tri_status load_tables(void *context) {
     TRI_TRY(status);
     TRI_TRY(tri__inputs_positive(&inputs, s->preprocess, s->train, &s->positive));
     TRI_TRY(resolve_weights(s, &inputs));
-    if (s->parts) return TRI_OK;
+    const tri_log *log = s->place.rank ? NULL : &s->log; /* it is said once */
+    if (s->parts) return tri__unseen_say(s->valid->unseen, "the rows for validation", s->preprocess, 1, log);
     if (!validates(s, &files)) {
         tri__say(&s->log, TRI_LOG_WARN,
                  "no validation table next to the training data: no validation, no best model (--split takes rows of "
@@ -124,6 +126,7 @@ static tri_status load_tables(void *context) {
         return tri__session_check_decision(s);
     }
     TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
+    TRI_TRY(tri__unseen_say(s->valid->unseen, files.valid, s->preprocess, 1, log));
     return s->valid->n ? TRI_OK : tri__fail(TRI_DATA, "%s: no rows to validate on", files.valid);
 }
 

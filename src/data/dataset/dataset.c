@@ -196,6 +196,12 @@ static tri_status read_bad(const char *path, whole *w) {
     return TRI_OK;
 }
 
+/* Of a part of the table; NULL: nothing. */
+static const tri_json *unseen_of(const tri_json *notes, tri_rows_for part) {
+    const tri_json *list = tri__json_at(tri__json_get(notes, "unseen"), (size_t)part);
+    return tri__json_size(list) ? list : NULL;
+}
+
 static tri_status parse_notes(whole *w) {
     const tri_store *store = &w->store;
     size_t bytes = store->bytes[TRI_SECTION_NOTES];
@@ -234,6 +240,7 @@ static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spe
     const tri_preprocess *preprocess = fitted ? *fitted : at_hand;
     if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
         return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
+    if (!spec->parts) w->data.unseen = unseen_of(w->notes, 0);
     tri_row_limits limits = find_limits(spec, preprocess);
     w->data.windows = windows_of(spec);
     for (int t = 0; t < limits.n_texts; t++)
@@ -276,6 +283,7 @@ static tri_status write_notes(const tri_built *built, const char *form, const tr
     if (notes && windowed)
         tri__json_set_new(notes, "cut", tri__json_pack("[I, I]", (tri_json_int)built->cut[0],
                                                        (tri_json_int)built->cut[1]));
+    if (notes) tri__json_set(notes, "unseen", built->unseen);
     if (fitted && notes) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
     char *text = notes ? tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17)) : NULL;
     tri__json_decref(notes);
@@ -336,7 +344,7 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     if (status == TRI_OK && !path) w->data.memory += (int64_t)w->store.file_bytes;
     tri__store_abandon(writer);
     tri__table_close(table);
-    if (built) tri__bad_list_free(&built->bad);
+    if (built) tri__bad_list_free(&built->bad), tri__json_decref(built->unseen);
     free(built);
     free(part);
     if (status != TRI_OK && fit) {
@@ -445,10 +453,10 @@ tri_status tri__dataset_part(const tri_dataset *dataset, tri_rows_for part, tri_
     if (!w) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__store_share(&from->store, &w->store);
     if (status == TRI_OK) status = tri__dataset_select(dataset, part, &w->store, &w->data);
-    if (status == TRI_OK && part == TRI_ROWS_TRAIN) { /* skipped rows have no part: they are told once */
-        w->notes = tri__json_incref(from->notes);
+    w->notes = tri__json_incref(from->notes);
+    w->data.unseen = unseen_of(w->notes, part);
+    if (status == TRI_OK && part == TRI_ROWS_TRAIN) /* skipped rows have no part: they are told once */
         status = read_bad(w->store.path, w);
-    }
     if (status == TRI_OK) *out = &w->data;
     else tri__dataset_close(&w->data);
     return status;

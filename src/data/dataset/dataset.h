@@ -4,6 +4,7 @@
 #ifndef TRI_DATA_DATASET_DATASET_H
 #define TRI_DATA_DATASET_DATASET_H
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "data/dataset/preprocess.h"
@@ -35,6 +36,8 @@ typedef struct tri_dataset {
     int64_t n_bad;            /* skipped rows of the file */
     const tri_bad_row *bad;   /* [n_described] the first of them, at most 100 */
     int n_described;
+    const tri_json *unseen;   /* category columns with values that training did not have: tri__unseen_json of each;
+                                 NULL: none. Of a divided table its parts have it */
     int from_store;           /* 1: nothing was parsed or tokenised */
 } tri_dataset;
 

@@ -3,6 +3,7 @@
  * process blocks, whose results are written in order, so nothing depends on the number of threads. */
 #include "data/dataset/dataset_build.h"
 
+#include "data/dataset/unseen.h"
 #include "data/table/columns.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ typedef struct build {
     const uint8_t *part;      /* [table_rows] tri_rows_for; NULL: the table is not divided */
     uint8_t *parts;           /* [rows] of kept rows; NULL likewise */
     int32_t *labels;          /* [table_rows], compacted: kept rows first; NULL: none */
+    tri_unseen *unseen;       /* [parts, n_columns] */
     float *numbers;           /* [PIECE, width] */
     int64_t *start;           /* [rows + 1] */
     block *blocks;            /* [PIECE_BLOCKS] */
@@ -127,6 +129,36 @@ static tri_status write_piece(build *b, int64_t first, int64_t count) {
     return tri__store_append(b->writer, b->numbers, (size_t)kept * width * sizeof *b->numbers);
 }
 
+/* Counts the piece's values that training did not have, before its rows are compacted. */
+static void count_unseen(build *b, int64_t first, int64_t count) {
+    const tri_preprocess *p = b->fields.preprocess;
+    for (int c = 0, at = 0; c < p->n_columns; at += p->column[c++].width)
+        for (int64_t i = 0, row = first; i < count && p->column[c].category; i++, row++) {
+            if (b->skip[row]) continue;
+            tri_unseen *to = &b->unseen[(b->part ? b->part[row] : 0) * p->n_columns + c];
+            if (tri__category_known(&p->column[c], b->numbers + i * p->width + at)) {
+                to->values++;
+                continue;
+            }
+            tri_field_text field = tri__table_field(b->fields.table, row, b->fields.column[c]);
+            if (!tri__field_missing(&p->reading, field)) tri__unseen_add(to, field);
+        }
+}
+
+static tri_status list_unseen(const build *b, tri_json **out) {
+    const tri_preprocess *p = b->fields.preprocess;
+    tri_json *parts = *out = tri__json_array();
+    for (int k = 0; k < (b->part ? TRI_ROWS_PARTS : 1); k++) {
+        tri_json *list = tri__json_array();
+        for (int c = 0; c < p->n_columns; c++) {
+            const tri_unseen *unseen = &b->unseen[k * p->n_columns + c];
+            if (unseen->unseen) tri__json_append_new(list, tri__unseen_json(p->column[c].name, unseen));
+        }
+        tri__json_append_new(parts, list);
+    }
+    return tri__json_is_whole(parts) ? TRI_OK : no_memory(b);
+}
+
 static tri_status number_pass(build *b) {
     int described = 0;
     TRI_TRY(tri__store_begin(b->writer, TRI_SECTION_NUMBERS));
@@ -134,6 +166,7 @@ static tri_status number_pass(build *b) {
         int64_t count = b->table_rows - first < PIECE ? b->table_rows - first : PIECE;
         TRI_TRY(tri__stop_check(b->spec->stop, "%s was being read", b->spec->path));
         read_piece(b, first, count);
+        count_unseen(b, first, count);
         TRI_TRY(write_piece(b, first, count));
         for (int64_t row = first; row < first + count; row++) {
             char text[1100];
@@ -228,7 +261,8 @@ static tri_status run(build *b) {
     b->skip = calloc(rows + 1, 1);
     b->numbers = malloc((PIECE * width + 1) * sizeof *b->numbers);
     b->blocks = calloc(PIECE_BLOCKS, sizeof *b->blocks);
-    if (!b->skip || !b->numbers || !b->blocks) return no_memory(b);
+    b->unseen = calloc((size_t)b->fields.preprocess->n_columns * TRI_ROWS_PARTS + 1, sizeof *b->unseen);
+    if (!b->skip || !b->numbers || !b->blocks || !b->unseen) return no_memory(b);
     if (b->part && !(b->parts = malloc(rows + 1))) return no_memory(b);
     if (has_labels(b) && !(b->labels = malloc((rows + 1) * sizeof *b->labels))) return no_memory(b);
     TRI_TRY(number_pass(b));
@@ -249,6 +283,7 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
                          INT32_MAX);
     TRI_TRY(tri__fields_find(table, preprocess, spec->need_labels, &b.fields));
     tri_status status = run(&b);
+    if (status == TRI_OK) status = list_unseen(&b, &built->unseen);
     built->rows = b.rows;
     for (int k = 0; b.blocks && k < PIECE_BLOCKS; k++) {
         free(b.blocks[k].ids);
@@ -260,6 +295,7 @@ tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess
     free(b.labels);
     free(b.numbers);
     free(b.skip);
+    free(b.unseen);
     tri__fields_free(&b.fields);
     return status;
 }

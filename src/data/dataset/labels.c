@@ -192,10 +192,29 @@ tri_status tri__labels_fit(const tri_table *table, int column, const tri_preproc
     int64_t filled, whole;
     TRI_TRY(count_labels(table, column, spec, &made->reading, bad, &filled, &whole));
     int numbers = spec->bad_rows == TRI_BAD_ROWS_SKIP ? filled > 0 && 10 * whole >= 9 * filled : whole == filled;
+    int texts = !spec->label_list.n && !numbers;
     if (spec->label_list.n) TRI_TRY(fit_list(table, spec, made));
     else if (numbers) TRI_TRY(fit_numbers(table, spec, made->label));
-    else return fit_texts(table, column, spec->n_classes, bad, made);
-    return mark_unknown(table, column, spec, made, bad);
+    else TRI_TRY(fit_texts(table, column, spec->n_classes, bad, made));
+    TRI_TRY(tri__labels_forms(made));
+    return texts ? TRI_OK : mark_unknown(table, column, spec, made, bad);
+}
+
+tri_status tri__labels_forms(tri_preprocess *made) {
+    size_t n = (size_t)made->n_classes, bytes = 0;
+    char out[TRI_CANONICAL_BYTES];
+    for (size_t i = 0; i < n; i++) bytes += strlen(made->label[i]) + sizeof out;
+    made->label_form = malloc(n * sizeof *made->label_form + bytes);
+    if (!made->label_form) return tri__fail(TRI_RESOURCE, "out of memory for labels");
+    char *at = (char *)(made->label_form + n);
+    for (size_t i = 0; i < n; i++) {
+        const tri_field_text label = {.text = made->label[i], .length = strlen(made->label[i])};
+        tri_field_text form = tri__field_canonical(&made->reading, label, out);
+        made->label_form[i] = at;
+        at = mempcpy(at, form.text, form.length);
+        *at++ = 0;
+    }
+    return TRI_OK;
 }
 
 const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size) {
@@ -211,15 +230,13 @@ const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text fi
 
 /* The class whose label has the canonical form of the field; -1: none, or several, of a model from before version 4. */
 static int32_t class_of_form(const tri_preprocess *preprocess, tri_field_text field) {
-    char out[TRI_CANONICAL_BYTES], other[TRI_CANONICAL_BYTES];
+    char out[TRI_CANONICAL_BYTES];
     tri_field_text form = tri__field_canonical(&preprocess->reading, field, out);
     int32_t found = -1;
     if (form.text != out) return -1; /* neither a boolean nor a number */
     for (int i = 0; i < preprocess->n_classes; i++) {
-        const char *label = preprocess->label[i];
-        tri_field_text known = tri__field_canonical(
-            &preprocess->reading, (tri_field_text){.text = label, .length = strlen(label)}, other);
-        if (known.length != form.length || memcmp(known.text, form.text, form.length)) continue;
+        const char *known = preprocess->label_form[i];
+        if (strlen(known) != form.length || memcmp(known, form.text, form.length)) continue;
         if (found >= 0) return -1;
         found = i;
     }

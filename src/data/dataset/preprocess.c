@@ -392,6 +392,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     free((void *)preprocess->vectors.at);
     free(preprocess->column);
     free(preprocess->label);
+    free(preprocess->label_form);
     free(preprocess->label_name);
     free(preprocess);
 }

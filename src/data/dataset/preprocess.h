@@ -51,6 +51,7 @@ typedef struct tri_preprocess {
     tri_vectors embedding;
     tri_columns vectors;      /* the numbers, as a model has to know them; `at` is owned */
     char **label;             /* [n_classes] the text of each class, in class order */
+    char **label_form;        /* [n_classes] canonical forms, by the training table's decimal mark; one block */
     int n_classes;
     int label_by_index;       /* other labels may be class numbers */
     int as_spelt;             /* from before version 4: categories and labels are spelt as in the training table */

@@ -298,6 +298,7 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     TRI_TRY(parse_texts(json, "secondary_text", name, &made->text[1].at, &made->text[1].n));
     made->label_by_index = tri__json_is_true(tri__json_get(json, "label_by_index"));
     if (!made->n_classes) return tri__fail(TRI_DATA, "%s: labels must not be empty", name);
+    TRI_TRY(tri__labels_forms(made));
     if (!made->text[0].n) return tri__fail(TRI_DATA, "%s: primary_text must not be empty", name);
     if (!tri__json_is_array(columns)) return tri__fail(TRI_DATA, "%s: columns must be an array", name);
     made->column = calloc(tri__json_size(columns) + 1, sizeof *made->column);

@@ -34,6 +34,8 @@ int tri__joined_add(tri_joined *joined, tri_field_text field); /* 0: out of memo
  * [rows] (with bad_rows fail: an error). */
 tri_status tri__labels_fit(const tri_table *table, int column, const tri_preprocess_spec *spec, uint8_t *bad,
                            tri_preprocess *made);
+/* Finds the labels' canonical forms, once they are known. */
+tri_status tri__labels_forms(tri_preprocess *made);
 /* The class of a field; -1 if it is not a label. */
 int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field);
 
