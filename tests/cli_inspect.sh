@@ -36,6 +36,22 @@ expect "missing days of each split" grep -Eq '^Days +27 +9 +9$' "$out"
 expect "no row is shared" bash -c "! grep -q 'equal a row' '$out'"
 expect_text "$err" "tokenizer: WordPiece"
 
+# Results come before what is written after them, also where both go to one file.
+"$trident" inspect posts --tokenizer model --write-config order.json >both 2>&1
+expect "the last line is the last word" bash -c 'tail -n 1 both | grep -qx "wrote order.json"'
+expect "the tokenizer is named first" bash -c 'head -n 1 both | grep -q "^tokenizer: "'
+expect_text order.json '"best_by": "roc_auc"'
+
+# What is advised is written: with few rows of a class, the best checkpoint by PR AUC. A text that could be the label
+# stays a text.
+awk 'BEGIN { print "motto,sum,fraud"; for (i = 0; i < 400; i++)
+    printf "%s,%d,%d\n", i % 3 ? "good and fine" : "late or lost", i % 7, i % 40 == 0 }' >fraud.csv
+run inspect fraud.csv --tokenizer model --write-config fraud.json
+expect_code 0
+expect_text "$out" "--best-by pr_auc" 'the label is a guess: "fraud"; "motto", "sum" could be it as well'
+expect_text fraud.json '"best_by": "pr_auc"'
+expect "a primary text is one" grep -Eq '^motto +categorical +primary, or label ' "$out"
+
 # Without a tokenizer, lengths are estimated, and that is said.
 run inspect posts/train.csv
 expect_code 0
@@ -52,7 +68,7 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 expect "quiet" test ! -s "$err"
 expect_text "$out" '"label":"is_late"' '"primary_text":"Story"' '"estimated":false' \
-    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"bad_rows":0,"separator":","}'
+    '"what":"decides_label","column":"Grade"' '"test":{"path":"posts/test.csv","rows":80,"more_rows":false,'
 
 # The starter configuration trains as it is; columns that are given stand.
 run inspect posts --models-dir . --write-config start.json --quiet
@@ -81,6 +97,20 @@ expect_code 0
 expect_text "$out" "3 of 83 rows of test equal a row of train in every column but row_id" \
     'rows of test have a "Story" that also appears in train'
 
+# Memory is bounded: of a table with very many rows the first ones are described, and that is said.
+awk 'BEGIN { print "text,size,label"; for (i = 0; i < 200000; i++) print "a b,1,0\nc d,2,1" }' | gzip -9 >many.csv.gz
+run doctor
+if grep -q 'gzip' "$out"; then
+    run inspect many.csv.gz --memory-limit 32M
+    expect_code 0
+    expect_text "$out" "many.csv.gz: the first 97,543 rows, 3 columns" \
+        "warning: only the first 97,543 rows of many.csv.gz are described"
+    run inspect many.csv.gz --memory-limit 32M --json --quiet
+    expect_text "$out" '"rows":97543,"more_rows":true' '"what":"first_rows"'
+    run inspect many.csv.gz --quiet
+    expect_text "$out" "many.csv.gz: 400,000 rows, 3 columns"
+fi
+
 # JSON lines and TSV are tables too.
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "{\"text\": \"some words, %d of them\", \"label\": \"%s\"}\n",
     i, i % 2 ? "yes" : "no" }' >table.jsonl
@@ -102,8 +132,8 @@ expect_text "$err" "export.csv: fields are separated by semicolons" "export.csv:
     'warning: export.json does not train as it is: export.csv:7:' "--bad-rows skip"
 expect_text "$out" 'warning: 2 rows of train have no "sold"'
 expect "a label with blanks is the label" grep -Eq '^sold +categorical +label ' "$out"
-expect "left out: dates" grep -Eq '^day +dates or times' "$out"
-expect "left out: amounts" grep -Eq '^paid +numbers with a currency' "$out"
+expect "dates are read" grep -Eq '^day +dates day.month.year: days, ' "$out"
+expect "left out: amounts that are ambiguous" grep -Eq '^paid +it has numbers such as "\$1,000"' "$out"
 expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"
 words=$(sed -n 's/.*does not train as it is: //p' "$err")
 refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
@@ -117,7 +147,8 @@ run $proposed --output-dir proposed --max-steps 2 --quiet
 expect_code 0
 expect "rows of one table are kept for validation" test -s proposed/validation-last.csv
 run inspect export.csv --tokenizer model --bad-rows skip --json --quiet
-expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"left_out":"dates or times'
+expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"form":"dates day.month.year"' \
+    '"left_out":"it has numbers such as'
 
 # No tokenizer, an encoder that is not known, weights as a pickle: what train will say is said.
 run inspect posts --write-config none.json --quiet

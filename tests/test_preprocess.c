@@ -121,14 +121,16 @@ static void refuses_what_is_no_number(void **state) {
     (void)state;
     static const char *const bad[] = {"nan", "NaN",   "inf",      "-inf",  "0x10",      "1e999", "-1e999",
                                       "1,5", "1.5.2", "--1",      "1e",    "1e+",       ".",     "e5",
-                                      "12a", "1 2",   "infinity", "1_000", "\302\2401", "1f"};
+                                      "12a", "1 2",   "infinity", "1_000", "\302\2402a", "1f"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tri_table *table = numbers_but(bad[i]);
         tri_preprocess *made;
         assert_int_equal(fit(table, 1, 2, &made), TRI_DATA);
         assert_null(made);
         assert_error("table.csv:5:4: \"");
-        assert_error(strstr(bad[i], "999") ? "too large" : "is not a decimal number");
+        assert_error(strstr(bad[i], "999")   ? "too large"
+                     : strstr(bad[i], "inf") ? "is infinite"
+                                             : "is not a decimal number");
         tri__table_close(table);
     }
     static const char *const good[] = {

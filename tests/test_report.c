@@ -474,6 +474,27 @@ static void tables(void **state) {
     free(text);
 }
 
+/* Chinese and emoji take two columns, combining marks none. */
+static void wide_tables(void **state) {
+    (void)state;
+    tri_text_table table = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    tri__text_table_add(&table, "city\tnote");
+    tri__text_table_add(&table, "\xe6\x9d\xb1\xe4\xba\xac\ta");
+    tri__text_table_add(&table, "e\xcc\x81\xf0\x9f\x91\x8d\tb");
+    tri__text_table_add(&table, "Rome\tc");
+    assert_int_equal(tri__text_table_print(&table, out, 0), TRI_OK);
+    tri__text_table_free(&table);
+    fclose(out);
+    assert_string_equal(text, "city  note\n"
+                              "\xe6\x9d\xb1\xe4\xba\xac  a\n"
+                              "e\xcc\x81\xf0\x9f\x91\x8d   b\n"
+                              "Rome  c\n");
+    free(text);
+}
+
 /* Ranks that are alike are one row; the header, and rows that only look alike in part, stay. */
 static void folded_tables(void **state) {
     (void)state;
@@ -540,7 +561,7 @@ int main(void) {
         TEST(profile_text),
         TEST(profile_many),
         TEST(profile_file),
-        TEST(tables),
+        TEST(tables), TEST(wide_tables),
         TEST(folded_tables),
         TEST(tee_and_summary),
     };

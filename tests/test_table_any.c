@@ -1,5 +1,5 @@
-/* test_table_any.c - hostile tables give the same result with 1 to 4 threads and pieces of any size, and the same as in
- * Python. */
+/* test_table_any.c - hostile tables, and tables that are cut, give the same result with 1 to 4 threads and pieces of
+ * any size, and the same as in Python. */
 #include "base/limits.h"
 #include "data/table/csv.h"
 #include "table_text.h"
@@ -166,8 +166,53 @@ static void json_lines(void **state) {
     unlink(table_path);
 }
 
+/* Rows beyond a budget are not read: the first ones that fit are there, for any threads and pieces, and it is known
+ * that more follow. */
+static void a_budget_bounds_rows(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    for (int lines = 0; lines < 2; lines++) {
+        size_t used = lines ? 0 : (size_t)sprintf(text, "a,b\n");
+        for (int i = 0; i < 1000; i++)
+            used += (size_t)sprintf(text + used, lines ? "{\"a\": %d, \"b\": \"x y\"}\n" : "%d,x y\n", i);
+        table_name_file(lines ? ".jsonl" : ".csv");
+        table_write(text, used);
+        for (int i = 0; i < 8; i++) {
+            int enough = i & 1;
+            tri_table_options options = {.threads = i & 2 ? 4 : 1, .piece = i & 4 ? 100 : 0, .row_cost = 2,
+                                         .column_cost = 5, .budget = enough ? 999 * 12 : 99 * 12};
+            tri_table *table;
+            assert_int_equal(tri__table_open(table_path, &options, &table), TRI_OK);
+            assert_int_equal(tri__table_rows(table), enough ? 1000 : 100);
+            assert_int_equal(tri__table_cut(table), !enough);
+            assert_int_equal(tri__table_cost(table), tri__table_rows(table) * 12);
+            for (int64_t row = 0; row < tri__table_rows(table); row++) {
+                char want[24];
+                snprintf(want, sizeof want, "%lld", (long long)row);
+                tri_field_text field = tri__table_field(table, row, 0);
+                assert_true(field.length == strlen(want) && memcmp(field.text, want, field.length) == 0);
+            }
+            assert_int_equal(tri__table_check(table), TRI_OK);
+            tri__table_close(table);
+        }
+        unlink(table_path);
+    }
+    table_name_file(".csv");
+    tri_table *table; /* two parts of 48 rows in all, 6 columns each; and binary files */
+    tri_table_options options = {.row_cost = 4, .column_cost = 1, .budget = 24 * 10};
+    assert_int_equal(tri__table_open("tests/golden/arrow/table-*.arrow", &options, &table), TRI_OK);
+    assert_int_equal(tri__table_rows(table), 25);
+    assert_true(tri__table_cut(table));
+    tri__table_close(table);
+    options.budget = 10;
+    assert_int_equal(tri__table_open("tests/golden/arrow/table-*.arrow", &options, &table), TRI_OK);
+    assert_int_equal(tri__table_rows(table), 2);
+    assert_true(tri__table_cut(table));
+    tri__table_close(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_python), cmocka_unit_test(hostile_bytes),
-                                       cmocka_unit_test(json_lines)};
+                                       cmocka_unit_test(json_lines), cmocka_unit_test(a_budget_bounds_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,40 @@ static void refuses_nested_columns_by_name(void **state) {
     tri__table_close(table);
 }
 
+static char *load(const char *name, size_t *size) {
+    char *bytes;
+    assert_int_equal(tri__file_read(golden(name), 1 << 20, &bytes, size), TRI_OK);
+    return bytes;
+}
+
+/* A column of timestamps, declared to be durations, has whole numbers of its unit, as it has in Parquet. */
+static void durations_are_whole_numbers(void **state) {
+    (void)state;
+    enum { TIMESTAMP = 10, DURATION = 18 };
+    int found = 0, column;
+    size_t size;
+    char *bytes = load("types.arrow", &size);
+    for (size_t i = 0; i < size; i++) {
+        tri_table *table;
+        if (bytes[i] != TIMESTAMP) continue;
+        bytes[i] = DURATION;
+        if (tri__table_open_bytes("t.arrow", bytes, size, NULL, &table) == TRI_OK) {
+            tri_field_text field = {0};
+            double value = 0;
+            if (tri__table_find(table, "stamp", &column) == TRI_OK) field = tri__table_field(table, 0, column);
+            if (field.length == 10 && memcmp(field.text, "1706702401", 10) == 0) {
+                assert_int_equal(tri__table_number(table, 0, column, &value), TRI_CELL_NUMBER);
+                assert_true(value == 1706702401);
+                found++;
+            }
+            tri__table_close(table);
+        }
+        bytes[i] = TIMESTAMP;
+    }
+    assert_int_equal(found, 1);
+    free(bytes);
+}
+
 /* Reads a table; its status, from opening or from reading. */
 static tri_status read_all(const char *bytes, size_t size) {
     tri_table *table;
@@ -150,12 +184,6 @@ static tri_status read_all(const char *bytes, size_t size) {
     tri_status status = tri__table_check(table);
     tri__table_close(table);
     return status;
-}
-
-static char *load(const char *name, size_t *size) {
-    char *bytes;
-    assert_int_equal(tri__file_read(golden(name), 1 << 20, &bytes, size), TRI_OK);
-    return bytes;
 }
 
 /* The first place of a text in bytes. */
@@ -214,6 +242,7 @@ static void refuses_other_arrows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_type),      cmocka_unit_test(follows_dictionaries),
+        cmocka_unit_test(durations_are_whole_numbers),
         cmocka_unit_test(refuses_nested_columns_by_name), cmocka_unit_test(names_what_is_damaged),
         cmocka_unit_test(survives_mutation),     cmocka_unit_test(refuses_other_arrows),
         cmocka_unit_test(has_the_numbers_of_its_texts), cmocka_unit_test(joins_the_numbers_of_chunks),

@@ -5,6 +5,7 @@
 
 #include "fitted_table.h"
 #include "json_text.h"
+#include "data/dataset/quantile.h"
 
 static const tri_json *get(const tri_json *object, const char *key) {
     const tri_json *value = tri__json_get(object, key);
@@ -112,6 +113,24 @@ static float place_of(const tri_preprocess *made, int c, const char *text) {
     tri_field_text field = {text, strlen(text), 0};
     assert_int_equal(tri__column_numbers(&made->column[c], &made->reading, field, &place), TRI_NUMBER_GOOD);
     return place;
+}
+
+/* Bins of quantile_normal are quantiles of the transformed numbers, not transformed quantiles. */
+static void bins_after_the_transform(void **state) {
+    (void)state;
+    static const double numbers[] = {1, 2, 4, 8, 16, 32, 64}; /* the quartiles lie between them */
+    double transformed[7], want[5];
+    tri_preprocess *made;
+    fit_rows("t,1,1,0\nt,2,1,1\nt,4,1,0\nt,8,1,1\nt,16,,0\nt,32,1,1\nt,64,1,0\n", TRI_TRANSFORM_QUANTILE_NORMAL,
+             &made);
+    const tri_column_stats *x = &made->column[0];
+    for (int i = 0; i < 7; i++) transformed[i] = tri__quantile_normal(numbers[i], x->quantile, x->n_quantiles);
+    tri__quantiles_at(transformed, 7, 5, want);
+    assert_int_equal(x->n_edges, 5);
+    for (int i = 0; i < 5; i++) assert_true(x->edge[i] == (double)(float)want[i]);
+    double raw = tri__quantile_normal(3, x->quantile, x->n_quantiles); /* of the quartile of the numbers */
+    assert_true(fabs(x->edge[1] - raw) > 1e-3);
+    tri__preprocess_free(made);
 }
 
 static void few_values(void **state) {
@@ -247,7 +266,8 @@ static void every_mesh(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_as_numpy),   cmocka_unit_test(few_values), cmocka_unit_test(refuses_columns),
+        cmocka_unit_test(fits_as_numpy),   cmocka_unit_test(bins_after_the_transform),
+        cmocka_unit_test(few_values),      cmocka_unit_test(refuses_columns),
         cmocka_unit_test(refuses_files), cmocka_unit_test(every_mesh),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -128,9 +128,13 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .tokenizer = {model[0].tokenizer, model[1].tokenizer},
         .label_list = m->label_list,
         .reading = {tri__settings_decimal(settings), m->missing},
+        .date_order = (tri_date_order)settings->date_order,
         .threads = settings->threads ? (int)settings->threads : tri__cores(),
         .skip_bad_rows = settings->bad_rows != 0,
     };
+    int64_t memory;
+    TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &memory));
+    spec.memory = (size_t)memory;
     TRI_TRY(tri__separator_parse(settings->separator, &spec.separator));
     if (strcmp(files.train, files.valid) == 0) /* one file serves as all three */
         for (int s = 0, only = split_of(data); s < TRI_SPLITS; s++) spec.path[s] = s == only ? files.train : NULL;
@@ -158,7 +162,9 @@ static tri_status try_config(const tri_settings *asked, const char *path, const 
                             ? tri__fail(TRI_RESOURCE, "out of memory")
                             : tri__settings_parse(&settings, "train", asked->models_dir ? 6 : 4, args, &word, 1,
                                                   &n_words);
-    if (status == TRI_OK) status = tri__run_rehearse(&settings);
+    int64_t memory = 0;
+    if (status == TRI_OK) status = tri__memory_limit_parse(asked->memory_limit, &memory);
+    if (status == TRI_OK) status = tri__run_rehearse(&settings, memory ? (size_t)memory : TRI_INSPECT_MEMORY);
     tri__settings_free(&settings);
     return status;
 }

@@ -183,13 +183,18 @@ static tri_status describe_training(tri_json *config, tri_json *comments, const 
     tri__json_set_new(config, "weight_decay", tri__json_real(0.01));
     tri__json_set_new(config, "warmup_ratio", tri__json_real(0.08));
     tri__json_set_new(config, "average_weights", tri__json_string("ema"));
-    tri__json_set_new(config, "best_by", tri__json_string("roc_auc"));
+    int uneven = tri__inspect_warned(in, "imbalance");
+    tri__json_set_new(config, "best_by", tri__json_string(uneven ? "pr_auc" : "roc_auc"));
+    if (uneven)
+        comment(comments, "best_by", "the classes are uneven: PR AUC sees the rare one, where ROC AUC is high anyway");
     if (settings->bad_rows) tri__json_set_new(config, "bad_rows", tri__json_string("skip"));
     if (tri__settings_given(settings, &settings->separator))
         tri__json_set_new(config, "separator", tri__json_string(settings->separator));
     if (settings->decimal_mark)
         tri__json_set_new(config, "decimal_mark",
                           tri__json_string(settings->decimal_mark == TRI_DECIMAL_COMMA ? "comma" : "point"));
+    if (settings->date_order)
+        tri__json_set_new(config, "date_order", tri__json_string(tri__date_orders[settings->date_order]));
     if (tri__settings_given(settings, &settings->model.missing)) {
         tri_json *missing = tri__json_array();
         for (int i = 0; i < settings->model.missing.n; i++)

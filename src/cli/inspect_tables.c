@@ -26,10 +26,11 @@ static void add_column(tri_text_table *table, const tri_inspection *in, const tr
     int64_t rows = in->split[in->base].rows;
     if (c->lengths.rows)
         snprintf(tokens, sizeof tokens, "%d\t%d\t%d", c->lengths.median, c->lengths.p95, c->lengths.max);
-    const char *role = c->candidate && c->role != TRI_INSPECT_LABEL ? (c->role ? "tabular, or label" : "label?")
-                                                                    : tri__inspect_role_name(c->role);
-    tri__text_table_add(table, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name), tri__inspect_kind_name(c->kind),
-                        role, rows ? 100.0 * (double)c->filled / (double)rows : 0.0,
+    int also = c->candidate && c->role != TRI_INSPECT_LABEL;
+    tri__text_table_add(table, "%s\t%s\t%s%s\t%.1f %%\t%s\t%s\t%s", cell(c->name, name),
+                        tri__inspect_kind_name(c->kind), tri__inspect_role_name(c->role),
+                        !also ? "" : c->role ? ", or label" : "label?",
+                        rows ? 100.0 * (double)c->filled / (double)rows : 0.0,
                         tri__text_count(c->distinct, distinct), tokens, c->example);
 }
 
@@ -45,8 +46,9 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     tri__text_table_add(&table, "column\tkind\tpart\tfilled\tdistinct\t%smedian\t%sp95\t%smax\texample", about, about,
                         about);
     for (int c = 0; c < in->n_columns; c++) add_column(&table, in, &in->column[c]);
-    fprintf(cli->out, "%s: %s rows, %d columns\n\n", in->split[in->base].path,
-            tri__text_count(in->split[in->base].rows, rows), in->n_columns);
+    fprintf(cli->out, "%s: %s%s rows, %d columns\n\n", in->split[in->base].path,
+            in->split[in->base].cut ? "the first " : "", tri__text_count(in->split[in->base].rows, rows),
+            in->n_columns);
     tri_status status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
     if (estimated)
@@ -68,6 +70,31 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].left_out)
             tri__text_table_add(&table, "%s\t%s", cell(in->column[c].name, name), in->column[c].left_out);
+    tri_status status = TRI_OK;
+    if (table.n > 1) {
+        fputc('\n', cli->out);
+        status = tri__text_table_print(&table, cli->out, cli->out_color);
+    }
+    tri__text_table_free(&table);
+    return status;
+}
+
+/* Columns that are not written as plain numbers, and how they are read. */
+static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
+    tri_text_table table = {0};
+    char name[NAME_CHARS * 4 + 4], words[TRI_FORM_WORDS];
+    tri__text_table_add(&table, "column\tread as");
+    for (int c = 0; c < in->n_columns; c++) {
+        const tri_form_found *found = &in->column[c].form;
+        char parts[96] = "";
+        int n = 0;
+        if (!tri__inspect_has_form(&in->column[c]) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
+        for (int p = 0; p < TRI_DATE_PARTS; p++)
+            if (found->parts >> p & 1)
+                n += snprintf(parts + n, sizeof parts - (size_t)n, "%s%s", n ? ", " : "", tri__date_part_names[p]);
+        tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
+                            tri__form_words(&found->form, words), n ? ": " : "", parts);
+    }
     tri_status status = TRI_OK;
     if (table.n > 1) {
         fputc('\n', cli->out);
@@ -159,6 +186,7 @@ static tri_status print_padding(const tri_cli *cli, const tri_inspection *in) {
 
 tri_status tri__inspect_print(const tri_cli *cli, const tri_inspection *in) {
     TRI_TRY(print_columns(cli, in));
+    TRI_TRY(print_forms(cli, in));
     TRI_TRY(print_left_out(cli, in));
     TRI_TRY(print_splits(cli, in));
     TRI_TRY(print_classes(cli, in));

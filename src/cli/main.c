@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COMMAND(word, ...) {.name = #word, .run = tri__command_##word, __VA_ARGS__}
@@ -260,11 +261,20 @@ static void wait_briefly(int argc, char **argv) {
     execv(program, argv); /* if that fails, threads spin */
 }
 
+/* Where both streams go to one file (2>&1), lines keep the order in which they were written. A terminal does it. */
+static void keep_order(void) {
+    struct stat out, err;
+    if (fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+        out.st_ino == err.st_ino)
+        (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+}
+
 int main(int argc, char **argv) {
     wait_briefly(argc, argv); /* first: what follows must see the streams as they were given */
     if (tri__standard_open() != TRI_OK) return TRI_IO; /* no stream to print an error to */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed stdout is an error, not fatal */
     signal(SIGXFSZ, SIG_IGN); /* likewise beyond the file size limit */
+    keep_order();
     const char **args = calloc((size_t)argc + 1, sizeof *args);
     if (!args || on_exit(ended_by_library, NULL)) {
         fputs("trident: no memory to begin\n", stderr);

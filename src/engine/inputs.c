@@ -68,6 +68,7 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
                                                                   : TRI_VECTORS_PIECEWISE,
         .bins = (int)m->numeric_bins,
         .reading = {tri__settings_decimal(settings), m->missing},
+        .date_order = (tri_date_order)settings->date_order,
         .bad_rows = (tri_bad_rows)settings->bad_rows};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;

@@ -2,6 +2,7 @@
 #include "report/table.h"
 
 #include "base/text.h"
+#include "data/text/unicode.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -52,10 +53,10 @@ static size_t next_cell(const char **at) {
     return length;
 }
 
-/* Width on the screen: one column per code point. */
+/* Width on the screen. */
 static int cell_width(const char *cell, size_t length) {
     int width = 0;
-    for (size_t at = 0; at < length; width++) tri__utf8_next(cell, length, &at);
+    for (size_t at = 0; at < length;) width += tri__char_width(tri__utf8_next(cell, length, &at));
     return width;
 }
 

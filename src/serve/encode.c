@@ -161,19 +161,21 @@ static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
 static tri_status take_numbers(encoding *e) {
     const tri_preprocess *p = e->form->preprocess;
     float *numbers = e->to->numbers + e->row * p->width;
-    for (int c = 0; c < p->n_columns; c++) {
+    for (int c = 0, next = 0, source = -1; c < p->n_columns; c++) { /* source: the table's column, as facts have it */
+        if (c == next) source++, next = tri__preprocess_next(p, c);
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            char quoted[64], what[240];
+            char quoted[64], what[320];
+            const tri_value_form *form = &p->column[c].read_as;
             snprintf(what, sizeof what, "%s %s", tri__field_quoted(field, quoted),
-                     number == TRI_NUMBER_TOO_LARGE   ? "is too large or too long for a number"
-                     : p->reading.decimal == ','      ? "is not a decimal number with a comma, as texts of this model "
-                                                        "have it; a number of JSON has a point"
-                                                      : "is not a decimal number");
+                     number != TRI_NUMBER_NONE || form->kind ? tri__number_words(form, number, &p->reading)
+                     : p->reading.decimal == ','             ? "is not a decimal number with a comma, as texts of this "
+                                                               "model have it; a number of JSON has a point"
+                                                             : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
-        if (p->column[c].category && !tri__category_known(&p->column[c], numbers)) TRI_TRY(take_unseen(e, c, field));
+        if (p->column[c].category && !tri__category_known(&p->column[c], numbers)) TRI_TRY(take_unseen(e, source, field));
         numbers += p->column[c].width;
     }
     return TRI_OK;

@@ -100,15 +100,18 @@ static tri_status find_facts(tri_model *m) {
     const tri_opened *o = &m->opened;
     const tri_preprocess *p = o->preprocess;
     size_t columns = (size_t)p->n_columns;
-    m->lists = malloc(columns * (sizeof(char *) + sizeof(char **) + sizeof(int)) + 1);
+    m->lists = malloc(columns * (sizeof(char *) + sizeof(char **) + sizeof(void *) + sizeof(int)) + 1);
     if (!m->lists) return tri__fail(TRI_RESOURCE, "out of memory");
     const char **name = m->lists;
     const char *const **category = (const char *const **)(name + columns);
-    int *n_categories = (int *)(category + columns);
-    for (size_t c = 0; c < columns; c++) {
-        name[c] = p->column[c].name;
-        category[c] = (const char *const *)p->column[c].category;
-        n_categories[c] = p->column[c].n_categories;
+    const tri_value_form **form = (const tri_value_form **)(category + columns);
+    int *n_categories = (int *)(form + columns);
+    int n = 0;
+    for (int c = 0; c < p->n_columns; c = tri__preprocess_next(p, c), n++) {
+        name[n] = p->column[c].name;
+        category[n] = (const char *const *)p->column[c].category;
+        n_categories[n] = p->column[c].n_categories;
+        form[n] = &p->column[c].read_as;
     }
     m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint),
                                  .members = m->members.n + 1,
@@ -117,11 +120,12 @@ static tri_status find_facts(tri_model *m) {
                                  .device = o->settings.device,
                                  .max_len = m->form.max_len,
                                  .n_texts = m->form.n_texts,
-                                 .n_columns = p->n_columns,
+                                 .n_columns = n,
                                  .n_classes = p->n_classes,
                                  .column = name,
                                  .category = category,
                                  .n_categories = n_categories,
+                                 .form = form,
                                  .label = (const char *const *)p->label,
                                  .positive = m->facts.positive,
                                  .decision = m->members.n ? &m->members.decision : &m->opened.decision,

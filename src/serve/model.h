@@ -48,6 +48,7 @@ typedef struct tri_model_facts {
     const char *const *column;  /* [n_columns] tabular columns */
     const char *const *const *category; /* [n_columns][n_categories] NULL entries: numeric columns */
     const int *n_categories;    /* [n_columns] */
+    const tri_value_form *const *form; /* [n_columns] how numbers are written */
     const char *const *label;   /* [n_classes] */
     int positive;               /* class; -1 */
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */

@@ -86,7 +86,7 @@ tri_status tri__opened_read(const tri_settings *asked, tri_world *world, tri_ope
     TRI_TRY(tri__preprocess_parse(tri__checkpoint_preprocessing(o->checkpoint), folder, &o->preprocess));
     TRI_TRY(check_classes(o));
     TRI_TRY(read_decision(o, asked));
-    if (tri__settings_decimal(asked)) o->preprocess->reading.decimal = tri__settings_decimal(asked);
+    tri__preprocess_read_as(o->preprocess, tri__settings_decimal(asked), (tri_date_order)asked->date_order);
     return TRI_OK;
 }
 

@@ -31,8 +31,13 @@ static tri_json *columns_json(tri_server *server, const tri_live *live) {
             tri__json_append_new(list, tri__json_pack("{s:s, s:s}", "name", facts->text[t][i], "kind", "text"));
     for (int c = 0; c < facts->n_columns; c++) {
         const char *const *category = facts->category[c];
-        tri_json *column = tri__json_pack("{s:s, s:s}", "name", facts->column[c], "kind", category ? "category"
-                                                                                                   : "number");
+        char words[TRI_FORM_WORDS];
+        const tri_value_form *form = facts->form[c];
+        tri_json *column = tri__json_pack("{s:s, s:s}", "name", facts->column[c], "kind",
+                                          category                       ? "category"
+                                          : form->kind == TRI_FORM_DATE ? "date"
+                                                                        : "number");
+        if (form->kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(form, words)));
         if (category) {
             tri__json_set_new(column, "values", texts_json(category, facts->n_categories[c]));
             tri__json_set_new(column, "unseen", unseen_json(server, live, c));
@@ -50,8 +55,14 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
             tri__json_set_new(row, facts->text[t][i], tri__json_string(words[t]));
     for (int c = 0; c < facts->n_columns; c++) {
         const char *const *category = facts->category[c];
-        tri__json_set_new(row, facts->column[c],
-                          category && facts->n_categories[c] ? tri__json_string(category[0]) : tri__json_integer(1));
+        const tri_value_form *form = facts->form[c];
+        const char *text = category && facts->n_categories[c] ? category[0]
+                           : form->unit[0] == '%'             ? "1%"
+                           : form->kind != TRI_FORM_DATE      ? NULL
+                           : form->clock                      ? "08:30"
+                           : form->zoned                      ? "2024-12-31T08:30Z"
+                                                              : "2024-12-31";
+        tri__json_set_new(row, facts->column[c], text ? tri__json_string(text) : tri__json_integer(1));
     }
     return row;
 }

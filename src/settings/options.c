@@ -76,6 +76,9 @@ const tri_option tri__run_options[] = {
         .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
         .help =
             "decimal mark of numbers; auto: recognised where commas do not separate; eval, predict: as in training"),
+    ROW(CHOICE, date_order, NOTHING, .value = "auto", .choices = "auto|ymd|dmy|mdy",
+        .commands = "train,eval,predict,plan,choose,simulate,inspect,quantize,explain",
+        .help = "order of year, month and day in dates; auto: recognised; eval, predict: as in training"),
     ROW(TEXT, cache_dir, NOTHING, .commands = "train,eval,predict,plan,choose,simulate,quantize",
         .help = "folder of token stores; none: no store; default: cache in the run folder of train"),
     ROW(TEXT, checkpoint, UNRECORDED, .commands = "eval,predict,export,digest,quantize,bench,explain",
@@ -391,8 +394,9 @@ const tri_option tri__run_options[] = {
                 "gradients, params, activations"),
 
     ROW(TEXT, memory_limit, NOTHING, .check = check_limit,
-        .commands = "train,eval,predict,serve,plan,choose,simulate,bench",
-        .help = "memory that the ranks of a machine may use together, e.g. 8G; default: what is free"),
+        .commands = "train,eval,predict,serve,plan,choose,simulate,bench,inspect",
+        .help = "memory that the ranks of a machine may use together, e.g. 8G; default: what is free (inspect: for "
+                "what it keeps of rows; default: 1G)"),
 
     ROW(BOOL, tune_products, ROUNDING, .value = "false", .commands = "train,bench",
         .help = "GPUs: choose algorithms of matrix products by timing them once; products.txt in the run folder keeps "

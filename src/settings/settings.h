@@ -47,6 +47,7 @@ typedef struct tri_settings {
     int bad_rows;                  /* tri_bad_rows: index of its row's choices */
     char *separator;               /* as given; tri__separator_parse parses it */
     int decimal_mark;              /* TRI_DECIMAL_AUTO, ...: index of its row's choices */
+    int date_order;                /* likewise; a tri_date_order */
     /* the mesh */
     int64_t nproc_per_node;        /* until tri__settings_ranks also TRI_NPROC_CORES, TRI_NPROC_GPUS */
     int64_t world_size, pp_size, tp_size, cp_size, dp_size, ep_size;

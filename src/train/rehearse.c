@@ -56,11 +56,13 @@ static tri_status check_valid(const tri_table_options *options, const char *path
     return status;
 }
 
-static tri_status check_tables(const tri_settings *settings) {
+static tri_status check_tables(const tri_settings *settings, size_t memory) {
     tri_data_files files;
     TRI_TRY(tri__data_files(settings->data_path, &files));
     if (!files.train[0]) return tri__fail(TRI_NOINPUT, "%s: has no training table", settings->data_path);
-    tri_table_options options = {.threads = tri__threads(settings), .bad_rows = (tri_bad_rows)settings->bad_rows};
+    enum { ROW = 32, FIELD = 4 }; /* its place and, of a column that is fitted, two numbers; a field's place */
+    tri_table_options options = {.threads = tri__threads(settings), .bad_rows = (tri_bad_rows)settings->bad_rows,
+                                 .budget = memory / 2, .row_cost = ROW, .column_cost = FIELD};
     TRI_TRY(tri__separator_parse(settings->separator, &options.separator));
     tri_table *table;
     tri_preprocess *preprocess = NULL;
@@ -76,12 +78,12 @@ static tri_status check_tables(const tri_settings *settings) {
     return status;
 }
 
-tri_status tri__run_rehearse(const tri_settings *settings) {
+tri_status tri__run_rehearse(const tri_settings *settings, size_t memory) {
     tri_assets assets;
     TRI_TRY(tri__engine_accept(settings));
     TRI_TRY(tri__model_config_check(&settings->model));
     TRI_TRY(tri__assets_open(settings, 1, NULL, &assets));
     tri_status status = check_weights(&assets);
     tri__assets_close(&assets);
-    return status == TRI_OK ? check_tables(settings) : status;
+    return status == TRI_OK ? check_tables(settings, memory) : status;
 }

@@ -16,7 +16,7 @@ tri_status tri__run_train(const tri_settings *settings, tri_world *world, const 
 tri_status tri__run_adopt(tri_settings *settings);
 
 /* Fails with what training with these settings would refuse before its first step, as far as known without
- * tokenising. */
-tri_status tri__run_rehearse(const tri_settings *settings);
+ * tokenising, and from the first rows of tables for which `memory` bytes are enough. */
+tri_status tri__run_rehearse(const tri_settings *settings, size_t memory);
 
 #endif

@@ -19,7 +19,13 @@ typedef struct fit {
     tri_preprocess *made;
     uint8_t *bad;     /* [rows] */
     uint8_t *part;    /* [rows] tri_rows_for; NULL: all rows are for training */
-    int *place;       /* [n_columns], column indices in the table */
+    int *place;       /* [spec->columns.n], column indices in the table */
+    struct source {
+        int categorical;
+        tri_value_form form;
+        unsigned parts; /* of a date */
+    } *source;        /* [spec->columns.n] what each column is */
+    char known_mark;  /* of decimals, by numbers that can be read in one way only; 0: none */
 } fit;
 
 static tri_status no_memory(const char *what) { return tri__fail(TRI_RESOURCE, "%s: out of memory", what); }
@@ -68,19 +74,27 @@ typedef struct numbers {
 } numbers;
 
 /* Reads rows from `first` on, up to `end`. Returns how many. */
-static int64_t read_part(const fit *f, int column, int64_t first, int64_t end, numbers *out) {
+static int64_t read_part(const fit *f, int column, const tri_value_form *form, int64_t first, int64_t end,
+                         numbers *out) {
     int64_t n = end - first < PART ? end - first : PART;
-    tri__cell_numbers(f->table, first, n, column, &f->made->reading, out->number, out->value);
+    tri__form_numbers(f->table, first, n, column, form, &f->made->reading, out->number, out->value);
     return n;
+}
+
+/* Bins of n > 0 sorted numbers: of what the transform, which does not change their order, makes of them. */
+static tri_status fit_bins(const fit *f, tri_column_stats *stats, double *values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) values[i] = tri__column_transform(stats, values[i]);
+    return tri__edges_fit(values, n, f->spec->bins, stats);
 }
 
 static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column) {
     int64_t rows = tri__table_rows(f->table), n = 0;
-    double *values = malloc((size_t)rows * sizeof *values), total = 0;
+    int binned = f->spec->vectors == TRI_VECTORS_PIECEWISE;
+    double *values = malloc((size_t)(binned ? 2 * rows : rows) * sizeof *values), total = 0;
     if (!values) return no_memory(tri__table_path(f->table));
     numbers part;
     for (int64_t first = 0, some; first < rows; first += some) {
-        some = read_part(f, column, first, rows, &part);
+        some = read_part(f, column, &stats->read_as, first, rows, &part);
         for (int64_t i = 0; i < some; i++) {
             if (!f->bad[first + i] && part.number[i] == TRI_NUMBER_MISSING) stats->missing++;
             else if (!f->bad[first + i]) total += values[n++] = part.value[i];
@@ -96,10 +110,9 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
                            tri__table_path(f->table), stats->name);
     } else {
         qsort(values, (size_t)n, sizeof *values, by_value);
-        int binned = stats->vectors == TRI_VECTORS_PIECEWISE;
-        status = binned ? tri__edges_fit(values, n, f->spec->bins, stats) : TRI_OK;
-        if (status == TRI_OK) status = fit_values(f, stats, values, n, total);
-        if (status == TRI_OK && binned) tri__edges_transform(stats);
+        if (binned) memcpy(values + rows, values, (size_t)n * sizeof *values); /* missing ones are no part of bins */
+        status = fit_values(f, stats, values, n, total);
+        if (status == TRI_OK && binned) status = fit_bins(f, stats, values + rows, n);
     }
     free(values);
     return status;
@@ -166,14 +179,14 @@ static int is_listed(const tri_texts *list, const char *name) {
     return 0;
 }
 
-/* Counts of a column's values, of its decimal numbers, and of values that are not usable numbers. */
+/* Counts of a column's values, of its numbers (too large and infinite ones too), and of values that are not usable. */
 typedef struct tally {
     int64_t filled, numbers, wrong;
 } tally;
 
 static int is_held_out(const fit *f, int64_t row) { return f->part && f->part[row] != TRI_ROWS_TRAIN; }
 
-static tally count_numbers(const fit *f, int column) {
+static tally count_numbers(const fit *f, int column, const tri_value_form *form) {
     enum { STRIDE = 4096 };
     const tri_table *table = f->table;
     int64_t rows = tri__table_rows(table), filled = 0, good = 0, wrong = 0;
@@ -182,13 +195,13 @@ static tally count_numbers(const fit *f, int column) {
 #pragma omp parallel for num_threads(f->threads) reduction(+ : filled, good, wrong)
         for (int64_t at = first; at < end; at += PART) {
             numbers part;
-            int64_t n = read_part(f, column, at, end, &part);
+            int64_t n = read_part(f, column, form, at, end, &part);
             for (int64_t i = 0; i < n; i++) {
                 tri_number number = part.number[i];
                 if (is_held_out(f, at + i)) continue;
                 filled += number != TRI_NUMBER_MISSING;
-                good += number == TRI_NUMBER_GOOD || number == TRI_NUMBER_TOO_LARGE;
-                wrong += number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE;
+                good += number != TRI_NUMBER_MISSING && number != TRI_NUMBER_NONE;
+                wrong += number != TRI_NUMBER_MISSING && number != TRI_NUMBER_GOOD;
             }
         }
         tri__table_done(table, first, end - first);
@@ -196,23 +209,36 @@ static tally count_numbers(const fit *f, int column) {
     return (tally){filled, good, wrong};
 }
 
-/* Determines whether a column is categorical. In a numeric column, marks the rows without a valid number. */
-static tri_status find_kind(const fit *f, const char *name, int column, int *categorical) {
-    *categorical = is_listed(&f->spec->categorical, name);
-    if (*categorical) return TRI_OK;
-    tally count = count_numbers(f, column);
-    *categorical = 10 * count.numbers < 9 * count.filled;
-    if (*categorical || !count.wrong) return TRI_OK;
+/* Marks the rows without a valid number. */
+static tri_status mark_wrong(const fit *f, int column, const tri_value_form *form) {
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
-        tri_number number = tri__cell_number(f->table, row, column, &f->made->reading, &value);
-        int wrong = (number == TRI_NUMBER_NONE || number == TRI_NUMBER_TOO_LARGE) && !is_held_out(f, row);
+        tri_number number;
+        tri__form_numbers(f->table, row, 1, column, form, &f->made->reading, &number, &value);
+        int wrong = number != TRI_NUMBER_MISSING && number != TRI_NUMBER_GOOD && !is_held_out(f, row);
         if (wrong && f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
-            return tri__field_fail(f->table, row, column, tri__number_words(number, &f->made->reading));
+            return tri__field_fail(f->table, row, column, tri__number_words(form, number, &f->made->reading));
         if (wrong) f->bad[row] = 1;
         tri__rows_passed(f->table, row);
     }
     return TRI_OK;
+}
+
+/* Determines whether a column is categorical, and if not, how its values are written. */
+static tri_status find_kind(const fit *f, const char *name, int column, struct source *out) {
+    out->categorical = is_listed(&f->spec->categorical, name);
+    if (out->categorical) return TRI_OK;
+    tally count = count_numbers(f, column, &out->form);
+    if (!count.wrong) return TRI_OK;
+    tri_form_found found;
+    tri_form_spec spec = {.reading = &f->made->reading, .decimal = f->spec->reading.decimal, .hint = f->known_mark,
+                          .order = f->spec->date_order, .part = f->part};
+    TRI_TRY(tri__form_find(f->table, column, &spec, &found));
+    if (found.why[0])
+        return tri__fail(TRI_DATA, "%s: column \"%s\" %s", tri__table_path(f->table), name, found.why);
+    out->form = found.form, out->parts = found.parts;
+    if (found.form.kind == TRI_FORM_PLAIN) out->categorical = 10 * count.numbers < 9 * count.filled;
+    return out->categorical ? TRI_OK : mark_wrong(f, column, &out->form);
 }
 
 static tri_status copy_text(const char *from, char **to) {
@@ -237,10 +263,7 @@ static tri_status fit_names(fit *f, int *label) {
             TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
     }
     TRI_TRY(tri__table_find(f->table, spec->label_name, label));
-    for (int c = 0; c < spec->columns.n; c++) {
-        TRI_TRY(copy_text(spec->columns.at[c], &f->made->column[c].name));
-        TRI_TRY(tri__table_find(f->table, spec->columns.at[c], &f->place[c]));
-    }
+    for (int c = 0; c < spec->columns.n; c++) TRI_TRY(tri__table_find(f->table, spec->columns.at[c], &f->place[c]));
     return TRI_OK;
 }
 
@@ -251,13 +274,14 @@ static tri_status fit_reading(fit *f) {
     TRI_TRY(copy_texts(&f->spec->reading.missing, &reading->missing));
     reading->decimal = f->spec->reading.decimal;
     if (reading->decimal) return TRI_OK;
-    TRI_TRY(tri__decimal_find(f->table, f->place, f->made->n_columns, &reading->missing, &found));
-    reading->decimal = found.mark;
+    TRI_TRY(tri__decimal_find(f->table, f->place, f->spec->columns.n, &reading->missing, &found));
+    reading->decimal = found.mark, f->known_mark = found.known;
     if (!found.unclear) return TRI_OK;
     if (found.point < 0)
         return tri__fail(TRI_DATA,
                          "%s: the numbers of column \"%s\" have a comma before three digits, so it may mark a fraction "
-                         "or thousands: use --decimal-mark comma if it is a fraction; otherwise write them without it",
+                         "or thousands: use --decimal-mark comma if it is a fraction, --decimal-mark point if it is "
+                         "not",
                          tri__table_path(f->table), tri__table_name(f->table, found.comma));
     return tri__fail(TRI_DATA,
                      "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, "
@@ -277,9 +301,20 @@ static tri_status hold_out(fit *f) {
     return TRI_OK;
 }
 
-static tri_status run(fit *f, int *categorical) {
+/* A column of the table, or one part of its dates, as a column of the model. */
+static tri_status fit_column(fit *f, int c, int part) {
+    const struct source *from = &f->source[c];
+    tri_column_stats *stats = &f->made->column[f->made->n_columns++];
+    TRI_TRY(copy_text(f->spec->columns.at[c], &stats->name));
+    stats->read_as = from->form, stats->read_as.part = (tri_date_part)part;
+    TRI_TRY(from->categorical ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
+    f->made->width += stats->width;
+    return TRI_OK;
+}
+
+static tri_status run(fit *f) {
     int64_t rows = tri__table_rows(f->table), good = 0;
-    int label;
+    int label, columns = f->spec->columns.n;
     TRI_TRY(fit_names(f, &label));
     if (rows == 0) return tri__fail(TRI_DATA, "%s: there are no rows below the header", tri__table_path(f->table));
     TRI_TRY(fit_reading(f));
@@ -287,16 +322,14 @@ static tri_status run(fit *f, int *categorical) {
     int positive; /* fail now, not after tokenising */
     if (f->spec->positive_label) TRI_TRY(tri__preprocess_positive(f->made, f->spec->positive_label, &positive));
     TRI_TRY(hold_out(f));
-    for (int c = 0; c < f->made->n_columns; c++)
-        TRI_TRY(find_kind(f, f->made->column[c].name, f->place[c], &categorical[c]));
+    for (int c = 0; c < columns; c++) TRI_TRY(find_kind(f, f->spec->columns.at[c], f->place[c], &f->source[c]));
     for (int64_t row = 0; row < rows; row++) good += !f->bad[row];
     if (!good)
         return tri__fail(TRI_DATA, "%s: no row has a label and numbers that can be read", tri__table_path(f->table));
-    for (int c = 0; c < f->made->n_columns; c++) {
-        tri_column_stats *stats = &f->made->column[c];
-        TRI_TRY(categorical[c] ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
-        f->made->width += stats->width;
-    }
+    for (int c = 0; c < columns; c++)
+        for (int part = 0; part < TRI_DATE_PARTS; part++)
+            if (f->source[c].form.kind == TRI_FORM_DATE ? f->source[c].parts >> part & 1 : !part)
+                TRI_TRY(fit_column(f, c, part));
     f->made->embedding = f->spec->vectors;
     TRI_TRY(tri__vectors_make(f->made));
     return tri__table_check(f->table);
@@ -309,20 +342,31 @@ tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec
     size_t columns = (size_t)spec->columns.n;
     fit f = {.table = table, .spec = spec, .threads = threads, .made = calloc(1, sizeof *f.made)};
     f.bad = calloc((size_t)tri__table_rows(table) + 1, 1);
-    f.place = calloc(2 * columns + 1, sizeof *f.place);
+    f.place = calloc(columns + 1, sizeof *f.place);
+    f.source = calloc(columns + 1, sizeof *f.source);
     if (f.made) {
-        f.made->n_columns = spec->columns.n, f.made->n_classes = spec->n_classes;
-        f.made->column = calloc(columns + 1, sizeof *f.made->column);
+        f.made->n_classes = spec->n_classes;
+        f.made->column = calloc(columns * TRI_DATE_PARTS + 1, sizeof *f.made->column);
         f.made->label = calloc((size_t)spec->n_classes, sizeof *f.made->label);
     }
-    tri_status status = f.made && f.bad && f.place && f.made->column && f.made->label ? run(&f, f.place + columns)
-                                                                                    : no_memory(tri__table_path(table));
+    tri_status status = f.made && f.bad && f.place && f.source && f.made->column && f.made->label
+                            ? run(&f)
+                            : no_memory(tri__table_path(table));
     free(f.part);
     free(f.bad);
     free(f.place);
+    free(f.source);
     if (status == TRI_OK) *out = f.made;
     else tri__preprocess_free(f.made);
     return status;
+}
+
+void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order) {
+    if (decimal) preprocess->reading.decimal = decimal;
+    for (int c = 0; c < preprocess->n_columns; c++) {
+        if (decimal) preprocess->column[c].read_as.mark = decimal;
+        if (order) preprocess->column[c].read_as.order = order;
+    }
 }
 
 void tri__preprocess_free(tri_preprocess *preprocess) {
@@ -353,41 +397,59 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     free(preprocess);
 }
 
-/* Summarises the columns that are not listed: how many are of which kind. */
-static char *describe_rest(const tri_preprocess *preprocess, int first, const char *text) {
-    int categorical = 0, missing = 0, n = preprocess->n_columns;
-    for (int c = first; c < n; c++) {
+int tri__preprocess_next(const tri_preprocess *preprocess, int c) {
+    int next = c + 1;
+    if (preprocess->column[c].read_as.kind != TRI_FORM_DATE) return next;
+    while (next < preprocess->n_columns && !strcmp(preprocess->column[next].name, preprocess->column[c].name)) next++;
+    return next;
+}
+
+/* One column of the table: "age: numeric, 3 missing". NULL: out of memory. */
+static char *describe_column(const tri_preprocess *preprocess, int c) {
+    const tri_column_stats *stats = &preprocess->column[c];
+    char missing[48] = "", bins[24] = "", form[TRI_FORM_WORDS], parts[96] = "", *made;
+    int n_bins = stats->n_edges - 1, n = 0;
+    if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
+    if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
+    for (int i = c; stats->read_as.kind == TRI_FORM_DATE && i < tri__preprocess_next(preprocess, c); i++)
+        n += snprintf(parts + n, sizeof parts - (size_t)n, "%s %s", i > c ? "," : " as",
+                      tri__date_part_names[preprocess->column[i].read_as.part]);
+    int length = stats->category
+                     ? asprintf(&made, "%.80s: %d categor%s%s", stats->name, stats->n_categories,
+                                stats->n_categories == 1 ? "y" : "ies", missing)
+                 : stats->read_as.kind == TRI_FORM_PLAIN
+                     ? asprintf(&made, "%.80s: numeric%s%s", stats->name, bins, missing)
+                     : asprintf(&made, "%.80s: %s%s%s%s", stats->name, tri__form_words(&stats->read_as, form), parts,
+                                n ? "" : bins, missing);
+    return length < 0 ? NULL : made;
+}
+
+/* "; and 3 more: ...": the columns of the table from column c of the model on; "" if there are none. */
+static char *describe_rest(const tri_preprocess *preprocess, int c) {
+    int categorical = 0, missing = 0, all = 0;
+    for (; c < preprocess->n_columns; c = tri__preprocess_next(preprocess, c), all++) {
         categorical += preprocess->column[c].category != NULL;
         missing += preprocess->column[c].missing > 0;
     }
-    char *longer;
-    int length = asprintf(&longer, "%s; and %d more: %d numeric, %d of categories, %d with missing values", text,
-                          n - first, n - first - categorical, categorical, missing);
-    return length < 0 ? NULL : longer;
+    char *text;
+    if (!all) return strdup("");
+    int length = asprintf(&text, "; and %d more: %d numeric, %d of categories, %d with missing values", all,
+                          all - categorical, categorical, missing);
+    return length < 0 ? NULL : text;
 }
 
 char *tri__preprocess_describe(const tri_preprocess *preprocess) {
     enum { SHOWN = 12 };
-    int shown = preprocess->n_columns > SHOWN + 1 ? SHOWN : preprocess->n_columns;
-    char *text = NULL, *longer;
-    for (int c = 0; c < shown; c++, text = longer) {
-        const tri_column_stats *stats = &preprocess->column[c];
-        char missing[48] = "", bins[24] = "";
-        int n_bins = stats->n_edges - 1;
-        if (stats->n_edges) snprintf(bins, sizeof bins, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
-        if (stats->missing) snprintf(missing, sizeof missing, ", %lld missing", (long long)stats->missing);
-        int n =
-            stats->category
-                ? asprintf(&longer, "%s%s%.80s: %d categor%s%s", text ? text : "", text ? "; " : "", stats->name,
-                           stats->n_categories, stats->n_categories == 1 ? "y" : "ies", missing)
-                : asprintf(&longer, "%s%s%.80s: numeric%s%s", text ? text : "", text ? "; " : "", stats->name, bins,
-                           missing);
+    char *text = strdup(preprocess->n_columns ? "" : "no columns"), *longer;
+    int c = 0, shown = 0, sources = 0;
+    for (int i = 0; i < preprocess->n_columns; i = tri__preprocess_next(preprocess, i)) sources++;
+    if (sources > SHOWN + 1) sources = SHOWN;
+    for (; text && shown <= sources; shown++, text = longer) {
+        char *more = shown < sources ? describe_column(preprocess, c) : describe_rest(preprocess, c);
+        if (!more || asprintf(&longer, "%s%s%s", text, shown && shown < sources ? "; " : "", more) < 0) longer = NULL;
+        free(more);
         free(text);
-        if (n < 0) return NULL;
+        if (shown < sources) c = tri__preprocess_next(preprocess, c);
     }
-    if (!text) return strdup("no columns");
-    longer = shown < preprocess->n_columns ? describe_rest(preprocess, shown, text) : NULL;
-    if (shown == preprocess->n_columns) return text;
-    free(text);
-    return longer;
+    return text;
 }

@@ -4,7 +4,7 @@
 #define TRI_DATA_DATASET_PREPROCESS_H
 
 #include "data/dataset/division.h"
-#include "data/table/reading.h"
+#include "data/table/value_form.h"
 #include "layout/columns.h"
 
 enum { TRI_CATEGORIES_MAX = 256, TRI_CATEGORY_BYTES = 1000, TRI_QUANTILES_MAX = 1000 }; /* bytes: also of a label */
@@ -18,11 +18,13 @@ typedef enum tri_transform { TRI_TRANSFORM_STANDARD, TRI_TRANSFORM_QUANTILE_NORM
 /* Whether columns are used as they are, or become vectors, and numbers by which embedding. */
 typedef enum tri_vectors { TRI_VECTORS_NONE, TRI_VECTORS_PIECEWISE, TRI_VECTORS_PERIODIC } tri_vectors;
 
-/* A column of tab_field_list. With categories it is categorical: a one-hot vector of n_categories numbers, plus one for
- * values that are missing or did not occur in training. A column that becomes a vector is one number
- * (layout/columns.h); missing ones are TRI_COLUMN_MISSING if there were some in training, else they are filled. */
+/* A column of tab_field_list; a date is several, one for each of its parts, with the same name. With categories it is
+ * categorical: a one-hot vector of n_categories numbers, plus one for values that are missing or did not occur in
+ * training. A column that becomes a vector is one number (layout/columns.h); missing ones are TRI_COLUMN_MISSING if
+ * there were some in training, else they are filled. */
 typedef struct tri_column_stats {
     char *name;
+    tri_value_form read_as;   /* how fields become numbers */
     int64_t missing;          /* in training */
     int width;                /* how many numbers it becomes */
     tri_vectors vectors;
@@ -70,22 +72,26 @@ typedef struct tri_preprocess_spec {
     tri_vectors vectors;
     int bins;                 /* piecewise: at most, of a column */
     tri_reading reading;      /* decimal 0: detected */
+    tri_date_order date_order; /* AUTO: detected */
     tri_bad_rows bad_rows;    /* skip: a row with a bad number or label is ignored */
     const tri_division *parts; /* columns are fitted on the rows for training; NULL: on all */
 } tri_preprocess_spec;
 
-/* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers (the others are then bad);
- * otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors: TRI_CATEGORY_ROWS_MAX). Labels: with
- * label_list, a label's index in it, or, if no listed label is a number, the class's number; else, if every label is an
- * integer in 0..n_classes-1, that number; otherwise the distinct texts, in byte order, of which there must be
- * n_classes. Categories and labels are compared by their canonical forms. With bad_rows skip, numbers are the classes
- * if nine in ten labels are. TRI_DATA with file:line:column for a value that is neither, or with the
+/* Columns: numeric if at least nine in ten of the non-missing values are decimal numbers, amounts or dates, in one form
+ * (the others are then bad); otherwise categorical, with at most TRI_CATEGORIES_MAX distinct values (vectors:
+ * TRI_CATEGORY_ROWS_MAX). Labels: with label_list, a label's index in it, or, if no listed label is a number, the
+ * class's number; else, if every label is an integer in 0..n_classes-1, that number; otherwise the distinct texts, in
+ * byte order, of which there must be n_classes. Categories and labels are compared by their canonical forms. With
+ * bad_rows skip, numbers are the classes if nine in ten labels are. TRI_DATA with file:line:column for a value that is
+ * neither, with the column for values that can be read in several ways, or with the
  * existing columns if one is missing. The result does not depend on threads. */
 tri_status tri__preprocess_fit(const tri_table *table, const tri_preprocess_spec *spec, int threads,
                                tri_preprocess **out);
 void tri__preprocess_free(tri_preprocess *preprocess);
 /* labels.c: the class of a label that the user gave; TRI_USAGE, listing the labels, if there is none. */
 tri_status tri__preprocess_positive(const tri_preprocess *preprocess, const char *label, int *class);
+/* A table's own decimal mark and order of dates, where they differ from training's; 0 and AUTO leave them. */
+void tri__preprocess_read_as(tri_preprocess *preprocess, char decimal, tri_date_order order);
 /* Version 4; also reads versions 1 to 3 (docs/guide/data.md), whose categories and labels are joined with the canonical
  * forms of values where only one of them has that form; written again they stay of version 2 or 3. Real numbers
  * round-trip if written with 17 digits. */
@@ -93,14 +99,14 @@ tri_json *tri__preprocess_json(const tri_preprocess *preprocess);
 tri_status tri__preprocess_parse(const tri_json *json, const char *name, tri_preprocess **out);
 /* Everything that a fit depends on other than the table. */
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *spec);
-/* vectors.c: the edges of a column's bins from its n > 0 sorted numbers; and these transformed, once the transform is
- * fitted. */
+/* vectors.c: the edges of a column's bins from its n > 0 sorted transformed numbers. */
 tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats);
-void tri__edges_transform(tri_column_stats *stats);
 /* The place of a transformed number among the column's bins. */
 float tri__edges_place(const tri_column_stats *stats, float x);
 /* Describes fitted columns in preprocess->vectors. */
 tri_status tri__vectors_make(tri_preprocess *preprocess);
+/* The column of the model after c that another column of the table gives. */
+int tri__preprocess_next(const tri_preprocess *preprocess, int c);
 /* A one-line summary: "age: numeric, 3 missing; city: 12 categories". The caller frees it; NULL if out of memory. */
 char *tri__preprocess_describe(const tri_preprocess *preprocess);
 

@@ -35,17 +35,32 @@ static tri_json *reals_json(const double *values, int n) {
     return array;
 }
 
+/* A text of one character. */
+static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
+
+static int form_json(const tri_value_form *form, tri_json *column) {
+    int amount = form->kind == TRI_FORM_AMOUNT;
+    if (form->kind == TRI_FORM_PLAIN) return 0;
+    return tri__json_set_new(
+        column, "form",
+        amount ? tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
+                                form->unit)
+               : tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order],
+                                "zoned", form->zoned, "clock", form->clock, "part",
+                                tri__date_part_names[form->part]));
+}
+
 static tri_json *column_json(const tri_column_stats *s) {
     if (s->category)
         return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
                          texts_json(s->category, s->n_categories));
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
-    int failed = 0;
-    if (column && s->transform == TRI_TRANSFORM_STANDARD)
+    int failed = column && form_json(&s->read_as, column);
+    if (column && s->transform == TRI_TRANSFORM_STANDARD && !failed)
         failed = tri__json_set_new(column, "mean", tri__json_real(s->mean)) ||
                  tri__json_set_new(column, "deviation", tri__json_real(s->deviation));
-    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+    else if (column && s->transform == TRI_TRANSFORM_QUANTILE_NORMAL && !failed)
         failed = tri__json_set_new(column, "quantiles", reals_json(s->quantile, s->n_quantiles));
     if (column && s->n_edges && !failed)
         failed = tri__json_set_new(column, "edges", reals_json(s->edge, s->n_edges));
@@ -53,9 +68,6 @@ static tri_json *column_json(const tri_column_stats *s) {
     tri__json_decref(column);
     return NULL;
 }
-
-/* A text of one character. */
-static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
 
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
@@ -86,7 +98,10 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "n_classes", s->n_classes, "missing", fills[s->missing], "transform", transforms[s->transform], "skip",
         s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark", mark_json(s->reading.decimal), "missing_values",
         texts_json(s->reading.missing.at, s->reading.missing.n));
-    int failed = made && s->vectors && tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
+    int failed = made && s->date_order &&
+                 tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
+    if (made && s->vectors && !failed)
+        failed = tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (made && s->vectors == TRI_VECTORS_PIECEWISE && !failed)
         failed = tri__json_set_new(made, "bins", tri__json_integer(s->bins));
     if (!failed) return made;
@@ -168,6 +183,35 @@ static tri_status parse_transform(const tri_json *from, const char *name, tri_co
                              : tri__fail(TRI_DATA, "%s: deviation of column \"%s\" must be above 0", name, to->name);
 }
 
+/* The place of a text among the names; -1: none of them. */
+static int choice(const tri_json *object, const char *key, const char *const *names, int n) {
+    const char *text = tri__json_string_value(tri__json_get(object, key));
+    for (int i = 0; i < n && text; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
+}
+
+static tri_status parse_form(const tri_json *from, const char *name, tri_column_stats *to) {
+    static const char *const kinds[] = {"plain", "amount", "date"}, *const marks[] = {".", ","};
+    tri_value_form *form = &to->read_as;
+    if (!from) return TRI_OK;
+    int kind = choice(from, "kind", kinds, 3), mark = choice(from, "decimal_mark", marks, 2);
+    int order = choice(from, "order", tri__date_orders, TRI_DATE_ORDERS),
+        part = choice(from, "part", tri__date_part_names, TRI_DATE_PARTS);
+    const char *unit = tri__json_string_value(tri__json_get(from, "unit"));
+    if (kind == TRI_FORM_AMOUNT && mark >= 0 && unit && strlen(unit) < TRI_UNIT_BYTES) {
+        *form = (tri_value_form){.kind = TRI_FORM_AMOUNT, .mark = marks[mark][0]};
+        strcpy(form->unit, unit);
+    } else if (kind == TRI_FORM_DATE && order > TRI_DATE_AUTO && part >= 0) {
+        *form = (tri_value_form){.kind = TRI_FORM_DATE, .order = (tri_date_order)order, .part = (tri_date_part)part,
+                                 .zoned = tri__json_is_true(tri__json_get(from, "zoned")),
+                                 .clock = tri__json_is_true(tri__json_get(from, "clock"))};
+    } else {
+        return tri__fail(TRI_DATA, "%s: form of column \"%s\" must be an amount's or a date's", name, to->name);
+    }
+    return TRI_OK;
+}
+
 static tri_status parse_column(const tri_json *from, const char *name, tri_column_stats *to) {
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
     to->missing = tri__json_integer_value(tri__json_get(from, "missing"));
@@ -179,6 +223,7 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
         return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
                          to->name);
     to->transform = (tri_transform)which, to->width = 1;
+    TRI_TRY(parse_form(tri__json_get(from, "form"), name, to));
     TRI_TRY(parse_number(from, "fill", name, &to->fill));
     TRI_TRY(parse_transform(from, name, to));
     static const rising edges = {"edges", 2, TRI_BINS_MAX + 1, 1};

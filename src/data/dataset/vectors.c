@@ -1,9 +1,9 @@
 /* vectors.c - columns that become vectors: bins of numbers (piecewise linear encoding; Gorishniy et al., "On Embeddings
  * for Numerical Features in Tabular Deep Learning", 2022), and what a model has to know of each column.
  *
- *   edges   the different values of the training rows, if these are at most bins + 1, else their quantiles 0, 1/bins,
- *           ..., 1, as numpy.quantile computes them; transformed as numbers are; equal ones are one. A constant column
- *           has the bin from its value x to x + max(1, |x|)
+ *   edges   of the transformed numbers of the training rows: their different values, if these are at most bins + 1,
+ *           else their quantiles 0, 1/bins, ..., 1, as numpy.quantile computes them; rounded to floats; equal ones are
+ *           one. A constant column has the bin from its value x to x + max(1, |x|)
  *   place   k + the share of bin k below x. Before the first edge and behind the last one the outer bins go on, by the
  *           width of one at most: a value far beyond those of training counts as one a bin's width beyond */
 #include "data/dataset/preprocess.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_stats *stats) {
-    stats->edge = malloc(((size_t)bins + 1) * sizeof *stats->edge);
+    stats->edge = malloc(((size_t)bins + 2) * sizeof *stats->edge);
     if (!stats->edge) return tri__fail(TRI_RESOURCE, "column \"%s\": out of memory", stats->name);
     int64_t different = 0;
     for (int64_t i = 0; i < n && different <= bins + 1; i++) {
@@ -23,21 +23,15 @@ tri_status tri__edges_fit(const double *sorted, int64_t n, int bins, tri_column_
         if (different <= bins) stats->edge[different] = sorted[i];
         different++;
     }
-    stats->n_edges = different <= bins ? (int)different : bins + 1;
-    if (different > bins + 1) tri__quantiles_at(sorted, n, stats->n_edges, stats->edge);
-    return TRI_OK;
-}
-
-void tri__edges_transform(tri_column_stats *stats) {
+    int room = different <= bins ? (int)different : bins + 1;
+    if (different > bins + 1) tri__quantiles_at(sorted, n, room, stats->edge);
     double *edge = stats->edge;
-    int n = stats->n_edges;
-    stats->n_edges = 0;
-    for (int i = 0; i < n; i++) {
-        float x;
-        if (!tri__column_transform(stats, edge[i], &x)) x = edge[i] < 0 ? -FLT_MAX : FLT_MAX; /* its row is refused */
-        if (stats->n_edges == 0 || (double)x > edge[stats->n_edges - 1]) edge[stats->n_edges++] = (double)x;
+    for (int i = 0; i < room; i++) {
+        double x = (double)(float)fmin(fmax(edge[i], -FLT_MAX), FLT_MAX); /* beyond: its row is refused */
+        if (stats->n_edges == 0 || x > edge[stats->n_edges - 1]) edge[stats->n_edges++] = x;
     }
     if (stats->n_edges == 1) edge[stats->n_edges++] = edge[0] + fmax(1, fabs(edge[0]));
+    return TRI_OK;
 }
 
 float tri__edges_place(const tri_column_stats *stats, float x) {

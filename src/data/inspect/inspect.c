@@ -22,7 +22,9 @@ const char *tri__inspect_role_name(tri_inspect_role role) {
 static tri_status open_tables(tri_inspector *in) {
     tri_inspection *out = in->out;
     tri_table_options options = {.threads = in->spec->threads, .separator = in->spec->separator,
-                                 .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL};
+                                 .bad_rows = in->spec->skip_bad_rows ? TRI_BAD_ROWS_SKIP : TRI_BAD_ROWS_FAIL,
+                                 .budget = in->spec->memory ? in->spec->memory : TRI_INSPECT_MEMORY,
+                                 .row_cost = TRI_INSPECT_ROW, .column_cost = TRI_INSPECT_FIELD};
     out->base = -1;
     for (int s = 0; s < TRI_SPLITS; s++) {
         const char *path = in->spec->path[s];
@@ -32,7 +34,10 @@ static tri_status open_tables(tri_inspector *in) {
         if (!out->split[s].path) return tri__fail(TRI_RESOURCE, "%s: out of memory", path);
         const tri_bad_row *rows;
         int described;
+        size_t used = tri__table_cost(in->table[s]);
+        options.budget = used < options.budget - options.budget / 4 ? options.budget - used : options.budget / 4;
         out->split[s].rows = tri__table_rows(in->table[s]);
+        out->split[s].cut = tri__table_cut(in->table[s]);
         out->split[s].bad = tri__table_bad(in->table[s], &rows, &described);
         out->split[s].separator = tri__table_separator(in->table[s]);
         out->split[s].recognised = tri__table_recognised(in->table[s]);
@@ -82,7 +87,7 @@ static tri_status find_reading(tri_inspector *in) {
     if (!in->reading.decimal) {
         TRI_TRY(
             tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
-        in->reading.decimal = found.mark;
+        in->reading.decimal = found.mark, in->known_mark = found.known;
         if (found.unclear)
             TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
                                       "\"%s\" has numbers with commas%s: they are not read as numbers; --decimal-mark "

@@ -4,15 +4,19 @@
 #define TRI_DATA_INSPECT_INSPECT_H
 
 #include "base/json.h"
-#include "data/table/reading.h"
+#include "data/table/value_form.h"
 #include "data/text/tokenizer.h"
 
 enum {
     TRI_SPLITS = 3,            /* train, valid, test */
     TRI_INSPECT_BATCH = 32,    /* batch size for which padding is computed */
     TRI_INSPECT_LONG = 512,    /* tokens: the limit of BERT and RoBERTa */
-    TRI_INSPECT_CLASSES = 1000 /* most classes that are kept */
+    TRI_INSPECT_CLASSES = 1000, /* most classes that are kept */
+    TRI_INSPECT_MEMORY = 1 << 30 /* bytes for what is kept of rows: a table's first rows that fit are described */
 };
+/* Of a row: its place, its class and its hash; of each field: its place, and its value's place among the distinct ones.
+ * A hash among others takes up to 80 bytes. */
+enum { TRI_INSPECT_ROW = 8 + 4 + 80, TRI_INSPECT_FIELD = 4 + 80 };
 
 typedef enum tri_inspect_kind {
     TRI_INSPECT_EMPTY,
@@ -21,8 +25,8 @@ typedef enum tri_inspect_kind {
     TRI_INSPECT_NUMERIC,
     TRI_INSPECT_CATEGORICAL, /* few distinct values, not all numbers */
     TRI_INSPECT_TEXT,
-    TRI_INSPECT_DATE,        /* dates or times */
-    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators */
+    TRI_INSPECT_DATE,        /* dates or times: tri_inspect_column.form */
+    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators: likewise */
 } tri_inspect_kind;
 
 /* The role of a column: configured, or else guessed. */
@@ -48,7 +52,7 @@ typedef struct tri_inspect_column {
     char *name;
     tri_inspect_kind kind;
     tri_inspect_role role;
-    int candidate;                  /* it could be the label */
+    int candidate;                  /* it could be the label; 2: its name says so */
     char *left_out;                 /* why it is unused; NULL: it is used */
     int64_t missing[TRI_SPLITS]; /* empty values, and except in texts those that mean "missing"; -1: that table has no
                                     such column */
@@ -57,6 +61,7 @@ typedef struct tri_inspect_column {
     int64_t marked;                 /* values that mean "missing"; 0 in a text */
     int64_t numbers;                /* decimal numbers among the filled values */
     int64_t dates, amounts;         /* likewise */
+    tri_form_found form;            /* of a date or amount: how training reads it, or why it cannot */
     int whole, rising;              /* all numbers are integers; each is larger than the one before */
     int key;                        /* nearly all values are distinct */
     double words;                   /* mean per value */
@@ -80,6 +85,7 @@ typedef struct tri_inspection {
     struct {
         char *path;      /* NULL: there is no such table */
         int64_t rows, bad;
+        int cut;         /* rows are the first ones: more would not fit in memory */
         char separator;  /* 0: JSON lines */
         int recognised;  /* the separator was detected, and differs from what the extension implies */
     } split[TRI_SPLITS];
@@ -109,15 +115,24 @@ typedef struct tri_inspect_spec {
     const tri_tokenizer *tokenizer[2]; /* [1] for the secondary text, [0] for all others; NULL: lengths are estimated */
     tri_texts label_list;                     /* given labels, which never mean "missing"; empty: from the data */
     tri_reading reading;                      /* decimal 0: as recognised */
+    tri_date_order date_order;                /* AUTO: as recognised */
     char separator;                           /* 0: as recognised */
     int threads;
     int skip_bad_rows;
+    size_t memory;                            /* for what is kept of rows; 0: TRI_INSPECT_MEMORY */
 } tri_inspect_spec;
 
 tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);
 void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
+
+/* Whether it holds dates or amounts that training can read. */
+static inline int tri__inspect_has_form(const tri_inspect_column *c) {
+    return c->form.form.kind != TRI_FORM_PLAIN && !c->form.why[0];
+}
+/* Whether there is a warning of this id. */
+int tri__inspect_warned(const tri_inspection *inspection, const char *what);
 
 const char *tri__inspect_kind_name(tri_inspect_kind kind);
 const char *tri__inspect_role_name(tri_inspect_role role); /* "" for none */

@@ -143,8 +143,8 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
             count->words++;
         } else {
             count->words += tri__inspect_words(field, &pieces);
-            if (tri__inspect_date(field)) column->dates++;
-            else if (tri__inspect_amount(field)) column->amounts++;
+            if (tri__is_date(field)) column->dates++;
+            else if (tri__is_amount(field)) column->amounts++;
         }
     }
 }
@@ -159,13 +159,23 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         int counts = c->whole && c->key && c->rising && c->filled >= MANY; /* row numbers */
         return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
     }
+    if (c->form.form.kind == TRI_FORM_DATE) return TRI_INSPECT_DATE;
+    if (c->form.form.kind == TRI_FORM_AMOUNT) return TRI_INSPECT_AMOUNT;
     if ((double)c->numbers >= 0.9 * (double)c->filled)
         return TRI_INSPECT_NUMERIC; /* as in training: the others are bad */
-    if (10 * (c->dates + c->numbers) >= 9 * c->filled && 2 * c->dates > c->filled) return TRI_INSPECT_DATE;
-    if (10 * (c->amounts + c->numbers) >= 9 * c->filled && c->amounts) return TRI_INSPECT_AMOUNT;
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
     int few = c->distinct * 2 <= c->filled && (c->distinct <= 50 || c->distinct * 10 <= c->filled);
     return few && c->words < 8 ? TRI_INSPECT_CATEGORICAL : TRI_INSPECT_TEXT;
+}
+
+/* How training would read the values, where they may be dates or amounts. */
+static tri_status find_form(const tri_inspector *in, int index) {
+    const tri_inspection *out = in->out;
+    tri_inspect_column *column = &out->column[index];
+    tri_form_spec spec = {.reading = &in->reading, .decimal = in->spec->reading.decimal, .hint = in->known_mark,
+                          .order = in->spec->date_order};
+    if (!column->dates && !column->amounts) return TRI_OK;
+    return tri__form_find(in->table[out->base], in->at[out->base][index], &spec, &column->form);
 }
 
 static void end_count(const tri_inspection *out, int index, const count *count) {
@@ -207,7 +217,9 @@ tri_status tri__inspect_columns(tri_inspector *in) {
         for (int c = 0; c < out->n_columns; c++) count_rows(in, c, begin, end, &counts[c]);
         tri__table_done(in->table[out->base], begin, end - begin);
     }
+    tri_status status = TRI_OK;
     for (int c = 0; c < out->n_columns; c++) {
+        if (status == TRI_OK) status = find_form(in, c);
         end_count(out, c, &counts[c]);
         out->column[c].example = make_example(find_example(in, c));
         failed |= counts[c].failed || !out->column[c].example;
@@ -217,5 +229,5 @@ tri_status tri__inspect_columns(tri_inspector *in) {
     free(counts);
     for (int s = 0; s < TRI_SPLITS; s++)
         if (s != out->base && in->table[s]) count_missing(in, s);
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : TRI_OK;
+    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path) : status;
 }

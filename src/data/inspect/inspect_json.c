@@ -10,8 +10,8 @@ static tri_json *splits_json(const tri_inspection *in) {
         char separator[2] = {in->split[s].separator, 0};
         if (in->split[s].path)
             tri__json_set_new(all, tri__split_name(s),
-                              tri__json_pack("{s:s, s:I, s:I, s:s}", "path", in->split[s].path, "rows",
-                                             (tri_json_int)in->split[s].rows, "bad_rows",
+                              tri__json_pack("{s:s, s:I, s:b, s:I, s:s}", "path", in->split[s].path, "rows",
+                                             (tri_json_int)in->split[s].rows, "more_rows", in->split[s].cut, "bad_rows",
                                              (tri_json_int)in->split[s].bad, "separator", separator));
     }
     return all;
@@ -29,7 +29,7 @@ static tri_json *missing_json(const tri_inspection *in, const tri_inspect_column
 static tri_json *column_json(const tri_inspection *in, const tri_inspect_column *column) {
     tri_json *row = tri__json_pack(
         "{s:s, s:s, s:s?, s:b, s:I, s:I, s:s, s:o}", "name", column->name, "kind", tri__inspect_kind_name(column->kind),
-        "role", column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate,
+        "role", column->role ? tri__inspect_role_name(column->role) : NULL, "label_candidate", column->candidate > 0,
         "filled", (tri_json_int)column->filled, "distinct", (tri_json_int)column->distinct, "example", column->example,
         "missing", missing_json(in, column));
     const tri_inspect_lengths *l = &column->lengths;
@@ -39,6 +39,9 @@ static tri_json *column_json(const tri_inspection *in, const tri_inspect_column 
                                          "max", l->max, "over_512", (tri_json_int)l->n_long, "estimated", l->estimated,
                                          "rows", (tri_json_int)l->rows, "padding_batch_32", share(l->waste_batch),
                                          "padding_512", share(l->waste_long)));
+    char words[TRI_FORM_WORDS];
+    if (tri__inspect_has_form(column))
+        tri__json_set_new(row, "form", tri__json_string(tri__form_words(&column->form.form, words)));
     if (column->left_out) tri__json_set_new(row, "left_out", tri__json_string(column->left_out));
     if (column->rule >= 0) tri__json_set_new(row, "label_accuracy", share(column->rule));
     return row;

@@ -27,6 +27,7 @@ typedef struct tri_inspector {
     int *at[TRI_SPLITS];              /* [n_columns], each column's index in that table; -1: none */
     int32_t *klass[TRI_SPLITS];       /* [rows] each row's class; -1: no label. NULL without a label */
     tri_reading reading;              /* the spec's, with the decimal mark resolved */
+    char known_mark;                  /* tri_decimal.known */
     tri_inspection *out;
 } tri_inspector;
 
@@ -40,9 +41,6 @@ int64_t tri__inspect_words(tri_field_text field, int64_t *pieces);
 int tri__inspect_named(const char *name, const char *const *words);
 /* Whether a value is missing. A text is missing only if empty. */
 int tri__inspect_missing(const tri_inspector *in, int column, tri_field_text field);
-/* inspect_shapes.c: a date or a time; an amount that is not a plain number. */
-int tri__inspect_date(tri_field_text field);
-int tri__inspect_amount(tri_field_text field);
 /* Adds a warning. */
 tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -18,11 +18,16 @@ static int is_alone(const char *name, const char *const *words) {
     return 0;
 }
 
+static int says_label(const char *name) {
+    static const char *const names[] = {"label",    "labels", "target",    "targets",  "class",     "y",      "outcome",
+                                        "response", "answer", "sentiment", "category", "kategorie", "klasse", "ziel",
+                                        "classe",   "clase",  "categoria", "cible",    "objetivo",  NULL};
+    return is_alone(name, names);
+}
+
 /* How likely a column is the label; 0: it cannot be. A label has few distinct values, and may be missing in a few rows,
  * or in many if the column's name suggests a label. */
 static int label_score(const tri_inspection *out, int index) {
-    static const char *const names[] = {"label",   "labels",   "target", "targets",   "class",    "y",
-                                        "outcome", "response", "answer", "sentiment", "category", NULL};
     static const char *const words[] = {"label", "target", "outcome", NULL};
     static const char *const yes_no[] = {"is", "has", "ind", "flag", "indicator", NULL};
     enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
@@ -30,7 +35,7 @@ static int label_score(const tri_inspection *out, int index) {
     int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) ||
                c->kind == TRI_INSPECT_CATEGORICAL;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
-    int named = is_alone(c->name, names);
+    int named = says_label(c->name);
     if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
         c->distinct > most || c->distinct * 2 > c->filled)
         return 0;
@@ -53,7 +58,7 @@ static tri_status find_label(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         int score = label_score(out, c);
         if (!score) continue;
-        out->column[c].candidate = 1;
+        out->column[c].candidate = 1 + says_label(out->column[c].name);
         if (!out->label_given && score > best) best = score, out->label = c;
     }
     if (out->label >= 0) out->column[out->label].role = TRI_INSPECT_LABEL;
@@ -100,10 +105,11 @@ static tri_status find_texts(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* Numbers, and categories with enough rows each. */
+/* Numbers, amounts and dates that can be read, and categories with enough rows each. */
 static int is_tabular(const tri_inspect_column *c) {
     enum { CATEGORIES = 50 };
     if (c->kind == TRI_INSPECT_NUMERIC) return c->numbers == c->filled;
+    if (tri__inspect_has_form(c)) return !c->form.wrong;
     return c->kind == TRI_INSPECT_CATEGORICAL && c->distinct <= CATEGORIES;
 }
 
@@ -125,26 +131,30 @@ static tri_status find_tabular(tri_inspector *in) {
 }
 
 /* Why a column is unused. */
-static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static 160]) {
+enum { REASON = TRI_FORM_WORDS + 16 };
+static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static REASON]) {
     char count[32];
     for (int s = 0; s < TRI_SPLITS; s++)
-        if (c->missing[s] < 0) return snprintf(text, 160, "not in the %s table", tri__split_name(s)), text;
+        if (c->missing[s] < 0) return snprintf(text, REASON, "not in the %s table", tri__split_name(s)), text;
     switch (c->kind) {
     case TRI_INSPECT_EMPTY: return "no value in any row";
     case TRI_INSPECT_CONSTANT: return "the same in every row";
     case TRI_INSPECT_ID: return "identifies rows or things: nothing to learn for new ones";
-    case TRI_INSPECT_DATE: return "dates or times: make numbers of them, such as a month or days since";
+    case TRI_INSPECT_DATE:
     case TRI_INSPECT_AMOUNT:
-        return "numbers with a currency, a percent sign or thousands separators: write plain numbers (--decimal-mark "
-               "comma reads 12,5)";
+        if (c->form.why[0]) return snprintf(text, REASON, "it %s", c->form.why), text;
+        break;
     case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
     default: break;
     }
     if (out->texts_given || out->tabular_given) return "not named in the configuration";
     if (c->kind == TRI_INSPECT_NUMERIC)
-        snprintf(text, 160, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
+        snprintf(text, REASON, "%s values are not numbers", tri__text_count(c->filled - c->numbers, count));
+    else if (tri__inspect_has_form(c))
+        snprintf(text, REASON, "%s values are not %ss like the others", tri__text_count(c->form.wrong, count),
+                 tri__inspect_kind_name(c->kind));
     else
-        snprintf(text, 160, "%s different values are many for categories; tab_field_list takes up to 256, "
+        snprintf(text, REASON, "%s different values are many for categories; tab_field_list takes up to 256, "
                  "or 65536 with --tabular embedded",
                  tri__text_count(c->distinct, count));
     return text;
@@ -152,7 +162,7 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
 
 static tri_status explain_left_out(tri_inspector *in) {
     tri_inspection *out = in->out;
-    char text[160];
+    char text[REASON];
     for (int c = 0; c < out->n_columns; c++) {
         tri_inspect_column *column = &out->column[c];
         if (column->role == TRI_INSPECT_NO_ROLE && !(column->left_out = strdup(reason(out, column, text))))

@@ -10,6 +10,7 @@
 enum { VALUES_MAX = 256, RANGES = 64, CLASSES_MAX = 100, ROWS_MIN = 30, COUNTS_MAX = 1 << 26 };
 
 typedef struct rule {
+    const tri_value_form *form; /* of the column's numbers */
     double edge[RANGES];  /* ranges: value < edge[0], < edge[1], ... */
     int n_edges;          /* 0: single values */
     tri_tally values;     /* single values, or ranges by number */
@@ -37,7 +38,7 @@ static tri_status cut_ranges(const tri_inspector *in, int column, rule *rule) {
     if (!number) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
     for (int64_t row = 0; row < rows; row++) {
         if (takes_part(out, out->base, row, 0) &&
-            tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, column), &number[n]) ==
+            tri__form_number(rule->form, &in->reading, tri__inspect_field(in, out->base, row, column), &number[n]) ==
                 TRI_NUMBER_GOOD)
             n++;
         tri__rows_passed(in->table[out->base], row);
@@ -56,7 +57,7 @@ static uint64_t rule_key(const tri_inspector *in, const rule *rule, tri_field_te
     double number;
     char form[TRI_CANONICAL_BYTES];
     if (tri__field_missing(&in->reading, field)) field.length = 0;
-    if (!rule->n_edges || tri__field_number(&in->reading, field, &number) != TRI_NUMBER_GOOD)
+    if (!rule->n_edges || tri__form_number(rule->form, &in->reading, field, &number) != TRI_NUMBER_GOOD)
         return tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
     uint64_t range = 0;
     while (range < (uint64_t)rule->n_edges && number >= rule->edge[range]) range++;
@@ -113,9 +114,10 @@ static double score(const tri_inspector *in, int column, const rule *rule, int32
 
 static tri_status try_column(const tri_inspector *in, int index, int32_t otherwise) {
     tri_inspect_column *column = &in->out->column[index];
-    rule rule = {0};
+    rule rule = {.form = &column->form.form};
     tri_status status = TRI_OK;
-    if (column->numbers == column->filled && column->distinct > VALUES_MAX) status = cut_ranges(in, index, &rule);
+    int numbers = column->numbers == column->filled || tri__inspect_has_form(column);
+    if (numbers && column->distinct > VALUES_MAX) status = cut_ranges(in, index, &rule);
     if (status == TRI_OK) status = learn(in, index, &rule);
     if (status == TRI_OK) column->rule = score(in, index, &rule, otherwise);
     tri__tally_free(&rule.values);
@@ -129,7 +131,7 @@ static int can_decide(const tri_inspection *out, int index) {
     if (index == out->label || c->missing[out->scored] < 0) return 0;
     int numbers = c->numbers == c->filled;
     if (c->distinct > COUNTS_MAX / out->n_classes) return 0;
-    return c->kind == TRI_INSPECT_NUMERIC || c->kind == TRI_INSPECT_CATEGORICAL ||
+    return c->kind == TRI_INSPECT_NUMERIC || c->kind == TRI_INSPECT_CATEGORICAL || tri__inspect_has_form(c) ||
            (c->kind == TRI_INSPECT_ID && (numbers || !c->key));
 }
 

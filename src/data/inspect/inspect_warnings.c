@@ -4,6 +4,7 @@
 #include "data/inspect/inspect_parts.h"
 
 #include "base/text.h"
+#include "data/text/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,12 @@ tri_status tri__inspect_warn(tri_inspector *in, const char *what, int column, co
     if (!text) return tri__fail(TRI_RESOURCE, "%s: out of memory", out->split[out->base].path);
     grown[out->n_warnings++] = (tri_inspect_warning){.what = what, .column = column, .text = text};
     return TRI_OK;
+}
+
+int tri__inspect_warned(const tri_inspection *inspection, const char *what) {
+    for (int i = 0; i < inspection->n_warnings; i++)
+        if (strcmp(inspection->warning[i].what, what) == 0) return 1;
+    return 0;
 }
 
 /* Warns if a rule is right on nine rows in ten, and wrong at most half as often as always predicting the most frequent
@@ -149,19 +156,23 @@ static tri_status warn_texts(tri_inspector *in) {
     return status;
 }
 
-/* The first value of a mostly numeric column that is not a number. */
-static tri_status warn_bad_numbers(tri_inspector *in, int c) {
+/* The first of `bad` values of a column of numbers that are none. */
+static tri_status warn_bad_numbers(tri_inspector *in, int c, int64_t bad) {
     tri_inspection *out = in->out;
     const tri_inspect_column *column = &out->column[c];
     double value;
     int64_t row = 0;
     char place[TRI_PLACE_BYTES];
-    while (tri__field_number(&in->reading, tri__inspect_field(in, out->base, row, c), &value) <= TRI_NUMBER_GOOD) row++;
-    return tri__inspect_warn(
-        in, "bad_numbers", c,
-        "\"%s\": %lld of %lld values are not decimal numbers, the first at %s; training refuses them",
-        column->name, (long long)(column->filled - column->numbers), (long long)column->filled,
-        tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
+    while (tri__form_number(&column->form.form, &in->reading, tri__inspect_field(in, out->base, row, c), &value) <=
+           TRI_NUMBER_GOOD)
+        row++;
+    return tri__inspect_warn(in, "bad_numbers", c,
+                             "\"%s\": %lld of %lld values are not %s, the first at %s; training refuses them",
+                             column->name, (long long)bad, (long long)column->filled,
+                             column->kind == TRI_INSPECT_DATE     ? "dates"
+                             : column->kind == TRI_INSPECT_AMOUNT ? "amounts"
+                                                                  : "decimal numbers",
+                             tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
 }
 
 static tri_status warn_column(tri_inspector *in, int c) {
@@ -177,7 +188,10 @@ static tri_status warn_column(tri_inspector *in, int c) {
             "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
             "out of --missing, or name labels in label_list",
             column->name));
-    if (column->kind == TRI_INSPECT_NUMERIC && column->numbers < column->filled) TRI_TRY(warn_bad_numbers(in, c));
+    int64_t bad = tri__inspect_has_form(column)         ? column->form.wrong
+                  : column->kind == TRI_INSPECT_NUMERIC ? column->filled - column->numbers
+                                                        : 0;
+    if (bad) TRI_TRY(warn_bad_numbers(in, c, bad));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
             TRI_TRY(
@@ -208,6 +222,63 @@ static tri_status warn_further(tri_inspector *in) {
     return TRI_OK;
 }
 
+/* A guess among several columns that could be the label as well, by their names too: those are named. */
+static tri_status warn_candidates(tri_inspector *in) {
+    enum { SHOWN = 8 };
+    const tri_inspection *out = in->out;
+    char names[SHOWN * 48 + 32] = "";
+    size_t used = 0;
+    int others = 0;
+    for (int c = 0; c < out->n_columns; c++) {
+        if (c == out->label || !out->column[c].candidate ||
+            out->column[c].candidate < out->column[out->label].candidate)
+            continue;
+        if (others++ < SHOWN)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%.40s\"", others > 1 ? ", " : "",
+                                     out->column[c].name);
+    }
+    if (out->label_given || !others) return TRI_OK;
+    return tri__inspect_warn(in, "several_labels", out->label,
+                             "the label is a guess: \"%s\"; %s%s could be it as well: name it with --label-name",
+                             out->column[out->label].name, names, others > SHOWN ? ", ..." : "");
+}
+
+/* A label in lower case; the caller frees it. NULL: out of memory. */
+static char *lower_case(const char *label) {
+    size_t length = strlen(label), at = 0, used = 0;
+    char *made = malloc(8 * length + 1); /* a code point becomes at most two, of four bytes each */
+    while (made && at < length) {
+        int32_t code = tri__utf8_next(label, length, &at), to[2];
+        int n = code < 0 ? 0 : tri__char_lower(code, to);
+        for (int i = 0; i < n; i++) used += (size_t)tri__utf8_put(to[i], made + used);
+    }
+    if (made) made[used] = 0;
+    return made;
+}
+
+/* Two labels that are the same but for capitals are two classes to training. */
+static tri_status warn_case(tri_inspector *in) {
+    const tri_inspection *out = in->out;
+    tri_tally seen = {0};
+    tri_status status = TRI_OK;
+    for (int i = 0; i < out->n_classes && status == TRI_OK; i++) {
+        char *lower = lower_case(out->classes[i].label);
+        uint64_t hash = lower ? tri__inspect_hash((tri_field_text){.text = lower, .length = strlen(lower)}) : 0;
+        int64_t before = lower ? tri__tally_find(&seen, hash) : -1;
+        if (!lower || (before < 0 && tri__tally_add(&seen, hash, i) < 0))
+            status = no_memory(in);
+        else if (before >= 0)
+            status = tri__inspect_warn(
+                in, "label_case", out->label,
+                "the labels \"%.40s\" and \"%.40s\" differ only in upper and lower case, and are two classes: write "
+                "them alike if they mean the same",
+                out->classes[seen.entry[before].first].label, out->classes[i].label);
+        free(lower);
+    }
+    tri__tally_free(&seen);
+    return status;
+}
+
 static tri_status warn_labels(tri_inspector *in) {
     enum { UNEVEN = 4 };
     tri_inspection *out = in->out;
@@ -215,6 +286,8 @@ static tri_status warn_labels(tri_inspector *in) {
     if (out->label < 0)
         return tri__inspect_warn(in, "no_label", -1, "no column looks like a label: name it with --label-name");
     const tri_inspect_column *label = &out->column[out->label];
+    TRI_TRY(warn_candidates(in));
+    TRI_TRY(warn_case(in));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (label->missing[s] > 0)
             TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label,
@@ -263,6 +336,14 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
         if (out->split[s].bad)
             TRI_TRY(tri__inspect_warn(in, "bad_rows", -1, "%lld rows of %s cannot be read and were left out",
                                       (long long)out->split[s].bad, out->split[s].path));
+    for (int s = 0; s < TRI_SPLITS; s++) {
+        char rows[32];
+        if (out->split[s].cut)
+            TRI_TRY(tri__inspect_warn(in, "first_rows", -1,
+                                      "only the first %s rows of %s are described: what is kept of more would take too "
+                                      "much memory; --memory-limit allows more",
+                                      tri__text_count(out->split[s].rows, rows), out->split[s].path));
+    }
     TRI_TRY(warn_labels(in));
     TRI_TRY(warn_parts(in));
     TRI_TRY(warn_deciding(in));

@@ -44,7 +44,7 @@ static const struct {
     [FIXED_BINARY] = {2, NULL},
     [FIXED_LIST] = {1, "holds lists"},
     [MAP] = {2, "holds maps"},
-    [DURATION] = {2, "holds durations"},
+    [DURATION] = {2, NULL},
     [LARGE_BINARY] = {3, NULL},
     [LARGE_UTF8] = {3, NULL},
     [LARGE_LIST] = {2, "holds lists"},
@@ -78,6 +78,9 @@ static int read_type(tri_flat *flat, int number, tri_flat_table type, tri_arrow_
         *out = (tri_arrow_type){.kind = TRI_ARROW_INTEGER, .width = (int)(bits / 8),
                                 .is_signed = tri__flat_number(flat, type, 1, 1, 0) != 0};
         return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case DURATION: /* whole numbers of its unit, as Parquet stores it */
+        *out = (tri_arrow_type){.kind = TRI_ARROW_INTEGER, .width = 8, .is_signed = 1};
+        return unit >= 0 && unit <= 3;
     case FLOATING:
         unit = tri__flat_number(flat, type, 0, 2, 0);
         *out = (tri_arrow_type){.kind = TRI_ARROW_FLOAT, .width = 2 << (unit & 3)};

@@ -31,16 +31,6 @@ tri_status tri__field_fail(const tri_table *table, int64_t row, int column, cons
                      tri__field_words(table, row, column, what, text, sizeof text));
 }
 
-const char *tri__number_words(tri_number number, const tri_reading *reading) {
-    if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
-    return reading->decimal == ','
-               ? "is not a decimal number with a comma (points: --decimal-mark point; missing values: empty, or in "
-                 "--missing; categories: cat_field_list)"
-               : "is not a decimal number (decimal commas: --decimal-mark comma; missing values: empty, or in "
-                 "--missing; "
-                 "categories: cat_field_list)";
-}
-
 static int compare(const char *known, tri_field_text field) {
     size_t length = strlen(known), least = length < field.length ? length : field.length;
     int order = least ? memcmp(known, field.text, least) : 0;
@@ -88,12 +78,11 @@ void tri__rows_passed(const tri_table *table, int64_t row) {
     if (row - first == STRIDE - 1 || row == rows - 1) tri__table_done(table, first, row - first + 1);
 }
 
-int tri__column_transform(const tri_column_stats *stats, double value, float *out) {
-    if (stats->transform == TRI_TRANSFORM_STANDARD) value = (value - stats->mean) / stats->deviation;
-    else if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
-        value = tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
-    *out = (float)value;
-    return isfinite(*out);
+double tri__column_transform(const tri_column_stats *stats, double value) {
+    if (stats->transform == TRI_TRANSFORM_STANDARD) return (value - stats->mean) / stats->deviation;
+    if (stats->transform == TRI_TRANSFORM_QUANTILE_NORMAL)
+        return tri__quantile_normal(value, stats->quantile, stats->n_quantiles);
+    return value;
 }
 
 int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field) {
@@ -118,9 +107,11 @@ static tri_number take_number(const tri_column_stats *stats, tri_number number, 
         return TRI_NUMBER_GOOD;
     }
     if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
-    if (number == TRI_NUMBER_GOOD && !tri__column_transform(stats, value, numbers)) number = TRI_NUMBER_TOO_LARGE;
-    if (number == TRI_NUMBER_GOOD && stats->n_edges) *numbers = tri__edges_place(stats, *numbers);
-    return number;
+    if (number != TRI_NUMBER_GOOD) return number;
+    *numbers = (float)tri__column_transform(stats, value);
+    if (!isfinite(*numbers)) return TRI_NUMBER_TOO_LARGE;
+    if (stats->n_edges) *numbers = tri__edges_place(stats, *numbers);
+    return TRI_NUMBER_GOOD;
 }
 
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
@@ -135,7 +126,7 @@ tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading 
         return TRI_NUMBER_GOOD;
     }
     double value = 0;
-    tri_number number = tri__field_number(reading, field, &value);
+    tri_number number = tri__form_number(&stats->read_as, reading, field, &value);
     return take_number(stats, number, value, numbers);
 }
 
@@ -147,7 +138,8 @@ static tri_number row_numbers(const tri_fields *fields, int c, int64_t row, floa
     double value = 0;
     if (stats->category)
         return tri__column_numbers(stats, reading, tri__table_field(fields->table, row, column), numbers);
-    tri_number number = tri__cell_number(fields->table, row, column, reading, &value);
+    tri_number number;
+    tri__form_numbers(fields->table, row, 1, column, &stats->read_as, reading, &number, &value);
     return take_number(stats, number, value, numbers);
 }
 
@@ -184,7 +176,8 @@ int tri__fields_numbers(const tri_fields *fields, int64_t row, float *numbers, t
         const tri_column_stats *stats = &fields->preprocess->column[c];
         tri_number number = row_numbers(fields, c, row, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            *bad = (tri_bad_field){fields->column[c], tri__number_words(number, &fields->preprocess->reading)};
+            *bad = (tri_bad_field){fields->column[c],
+                                   tri__number_words(&stats->read_as, number, &fields->preprocess->reading)};
             return 0;
         }
         numbers += stats->width;

@@ -16,8 +16,8 @@ typedef struct tri_values {
 int tri__values_add(tri_values *values, tri_field_text text);
 void tri__values_free(tri_values *values);
 
-/* Transforms the number of a filled field. 0 if it does not fit a float. */
-int tri__column_transform(const tri_column_stats *stats, double value, float *out);
+/* Transforms the number of a filled field; finite only if it fits. */
+double tri__column_transform(const tri_column_stats *stats, double value);
 /* The one-hot index of a categorical value; n_categories if it is missing, or did not occur in training. */
 int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field);
 /* A field as the column's numbers [stats->width]. TRI_NUMBER_GOOD, or why it is bad. */
@@ -51,7 +51,6 @@ tri_status tri__field_fail(const tri_table *table, int64_t row, int column, cons
 const char *tri__field_words(const tri_table *table, int64_t row, int column, const char *what, char *out, size_t size);
 /* A field's text in quotes, long ones cut at a character; `out` is returned. */
 const char *tri__field_quoted(tri_field_text field, char out[static 64]);
-const char *tri__number_words(tri_number number, const tri_reading *reading); /* why it is bad */
 /* "is none of the known labels: ...", or a text for a missing label. */
 const char *tri__label_words(const tri_preprocess *preprocess, tri_field_text field, char *out, size_t size);
 

@@ -164,6 +164,11 @@ static tri_status open_all(tri_table *table, parts *p, const tri_names *names) {
         uint64_t size = p->part[i]->source.size;
         options.keep = size < options.keep ? options.keep - (size_t)size : 1;
         p->first[i + 1] = p->first[i] + p->part[i]->rows;
+        size_t used = tri__table_cost(p->part[i]);
+        int full = options.budget && (p->part[i]->cut || used >= options.budget);
+        if (full) table->cut = p->part[i]->cut || i + 1 < names->n;
+        if (full) break;
+        options.budget -= options.budget ? used : 0;
     }
     return TRI_OK;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 tri_field_text tri__field_trim(tri_field_text field) {
     const char *blanks = " \t\r\n\v\f";
@@ -58,6 +59,11 @@ static int is_decimal(const char *text, size_t length, char mark, size_t *at_mar
     return at == length;
 }
 
+static int is_infinite(tri_field_text field) {
+    size_t sign = field.text[0] == '+' || field.text[0] == '-', n = field.length - sign;
+    return (n == 3 || n == 8) && strncasecmp(field.text + sign, "infinity", n) == 0;
+}
+
 tri_number tri__field_number(const tri_reading *reading, tri_field_text field, double *value) {
     enum { NUMBER_BYTES = 400 }; /* more than any double needs */
     char text[NUMBER_BYTES + 1], *end;
@@ -65,7 +71,9 @@ tri_number tri__field_number(const tri_reading *reading, tri_field_text field, d
     field = tri__field_trim(field);
     if (field.length == 0) return TRI_NUMBER_MISSING;
     if (!is_decimal(field.text, field.length, field.number ? '.' : reading->decimal, &mark))
-        return is_one_of(&reading->missing, field) ? TRI_NUMBER_MISSING : TRI_NUMBER_NONE;
+        return is_one_of(&reading->missing, field) ? TRI_NUMBER_MISSING
+               : is_infinite(field)                ? TRI_NUMBER_INFINITE
+                                                   : TRI_NUMBER_NONE;
     if (field.length > NUMBER_BYTES) return TRI_NUMBER_TOO_LARGE;
     memcpy(text, field.text, field.length);
     text[field.length] = 0;
@@ -95,7 +103,7 @@ tri_number tri__cell_number(const tri_table *table, int64_t row, int column, con
 typedef struct count {
     int64_t filled, whole;          /* whole: numbers without a mark */
     int64_t commas, points;         /* numbers with a comma, with a point */
-    int64_t plain;                  /* numbers with a comma that cannot be a thousands separator */
+    int64_t fractions[2];           /* of these, those whose point, comma cannot be a thousands separator */
 } count;
 
 /* "1,234" could be a thousands separator; "0,234", "12,5" and "1234,567" could not. */
@@ -113,9 +121,10 @@ static void count_field(const tri_texts *missing, tri_field_text field, count *c
     if (is_decimal(field.text, field.length, ',', &mark)) {
         c->whole += mark == SIZE_MAX;
         c->commas += mark != SIZE_MAX;
-        c->plain += mark != SIZE_MAX && !may_be_thousands(field, mark);
-    } else {
-        c->points += is_decimal(field.text, field.length, '.', &mark);
+        c->fractions[1] += mark != SIZE_MAX && !may_be_thousands(field, mark);
+    } else if (is_decimal(field.text, field.length, '.', &mark)) {
+        c->points++;
+        c->fractions[0] += !may_be_thousands(field, mark);
     }
 }
 
@@ -130,16 +139,17 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
         for (int c = 0; c < n; c++) count_field(missing, tri__table_field(table, row, columns[c]), &counts[c]);
         tri__rows_passed(table, row);
     }
-    int64_t plain = 0;
+    int64_t points = 0, commas = 0; /* that are fractions */
     for (int c = 0; c < n; c++) {
         const count *k = &counts[c];
         if (k->commas && 10 * (k->commas + k->whole) >= 9 * k->filled)
-            plain += k->plain, out->comma = out->comma < 0 ? columns[c] : out->comma;
+            commas += k->fractions[1], out->comma = out->comma < 0 ? columns[c] : out->comma;
         if (k->points && 10 * (k->points + k->whole) >= 9 * k->filled)
-            out->point = out->point < 0 ? columns[c] : out->point;
+            points += k->fractions[0], out->point = out->point < 0 ? columns[c] : out->point;
     }
     free(counts);
-    out->unclear = out->comma >= 0 && (out->point >= 0 || !plain);
-    if (out->comma >= 0 && !out->unclear) out->mark = ',';
+    out->unclear = out->comma >= 0 && (out->point < 0 ? !commas : !points == !commas);
+    if (out->comma >= 0 && !out->unclear && commas) out->mark = ',';
+    out->known = commas && !points ? ',' : points && !commas ? '.' : 0;
     return TRI_OK;
 }

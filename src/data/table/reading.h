@@ -13,13 +13,20 @@ typedef struct tri_reading {
 } tri_reading;
 
 /* A field's kind in a numeric column. */
-typedef enum tri_number { TRI_NUMBER_MISSING, TRI_NUMBER_GOOD, TRI_NUMBER_NONE, TRI_NUMBER_TOO_LARGE } tri_number;
+typedef enum tri_number {
+    TRI_NUMBER_MISSING,
+    TRI_NUMBER_GOOD,
+    TRI_NUMBER_NONE,
+    TRI_NUMBER_TOO_LARGE,
+    TRI_NUMBER_INFINITE
+} tri_number;
 
 /* Without blanks around it. */
 tri_field_text tri__field_trim(tri_field_text field);
 /* Empty, blank, or one of the texts for missing values. */
 int tri__field_missing(const tri_reading *reading, tri_field_text field);
-/* A decimal number, blanks around it allowed. "nan", "inf" and hexadecimal are not numbers. */
+/* A decimal number, blanks around it allowed. "nan" and hexadecimal are not numbers; "inf" and "Infinity" are
+ * INFINITE. */
 tri_number tri__field_number(const tri_reading *reading, tri_field_text field, double *value);
 /* canonical.c: a category or label in the one form that equal values have in every format: booleans are true and false,
  * equal numbers have the same digits, both in `out`; any other text is the field's own, without blanks around it. */
@@ -34,11 +41,13 @@ void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int
                        tri_number *number, double *value);
 
 /* The decimal mark of some columns' numbers. A point if fields are separated by commas or the table is JSON lines; else
- * a comma if some column consists of numbers with commas, and none of numbers with points. */
+ * a comma if some column consists of numbers with commas, and none of numbers with points; where both occur, the one
+ * that must mark a fraction in some number, if it is one: the other then separates thousands. */
 typedef struct tri_decimal {
     char mark;
     int comma, point;        /* a column that has commas, points; -1: none */
-    int unclear;             /* both occur, or every comma precedes three digits: "1,234" may be a thousand */
+    int unclear;             /* both mark fractions, or either may: every comma precedes three digits, as in "1,234" */
+    char known;              /* the mark that some number's fraction has, and no other number's; 0: none */
 } tri_decimal;
 
 tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, const tri_texts *missing,

@@ -171,7 +171,13 @@ static tri_status open_table(tri_table *table) {
     if (form->open && packer != TRI_PACKERS)
         return tri__fail(TRI_DATA, "%s: of compressed tables only text is read; unpack it: %s", table->path,
                          tri__packed_program(packer));
-    if (form->open) return form->open(table);
+    if (form->open) {
+        TRI_TRY(form->open(table));
+        int64_t most = tri__table_most(table, table->columns);
+        table->cut = table->rows > most;
+        if (table->cut) table->rows = most;
+        return TRI_OK;
+    }
     if (packer != TRI_PACKERS) TRI_TRY(tri__packed_open(table, packer));
     table->format = form->format, table->delimiter = form->delimiter;
     if (table->options.separator && table->format == &tri__format_csv) table->delimiter = table->options.separator;
@@ -244,6 +250,19 @@ void tri__table_close(tri_table *table) {
 
 const char *tri__table_path(const tri_table *table) { return table->path; }
 int64_t tri__table_rows(const tri_table *table) { return table->rows; }
+int tri__table_cut(const tri_table *table) { return table->cut; }
+
+static size_t cost_of(const tri_table *table, int columns) {
+    return table->options.row_cost + (size_t)columns * table->options.column_cost;
+}
+
+size_t tri__table_cost(const tri_table *table) { return (size_t)table->rows * cost_of(table, table->columns); }
+
+int64_t tri__table_most(const tri_table *table, int columns) {
+    size_t cost = cost_of(table, columns);
+    if (!table->options.budget || !cost) return INT64_MAX;
+    return (int64_t)(table->options.budget / cost) + 1;
+}
 char tri__table_separator(const tri_table *table) { return table->delimiter; }
 int tri__table_recognised(const tri_table *table) { return table->recognised; }
 int tri__table_columns(const tri_table *table) { return table->columns; }

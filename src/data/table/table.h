@@ -23,6 +23,8 @@ typedef struct tri_table_options {
     size_t piece;          /* bytes that a thread parses at a time; 0: automatic. For tests */
     char separator;        /* of CSV and TSV; 0: from the extension, detected for CSV */
     size_t keep;           /* files of up to so many bytes are kept in memory; 0: 64 MiB */
+    size_t budget; /* bytes for what its reader keeps of rows: those beyond are not read, tri__table_cut; 0: all are */
+    size_t row_cost, column_cost; /* with a budget: bytes of a row, and of each of its columns */
 } tri_table_options;
 
 /* A row that was skipped, and why. */
@@ -43,6 +45,8 @@ void tri__table_close(tri_table *table);
 const char *tri__separator_words(char separator);             /* "semicolons" */
 const char *tri__table_path(const tri_table *table);
 int64_t tri__table_rows(const tri_table *table);              /* without the header */
+int tri__table_cut(const tri_table *table);                   /* there are more, beyond options.budget */
+size_t tri__table_cost(const tri_table *table);               /* of all its rows, by its options */
 char tri__table_separator(const tri_table *table);            /* 0: JSON lines */
 int tri__table_recognised(const tri_table *table); /* the separator differs from what the extension implies */
 int tri__table_columns(const tri_table *table);

@@ -171,6 +171,7 @@ struct tri_table {
     char **unread;           /* [columns] why a column cannot be read, NULL: it can; NULL: all can */
     const char **type;       /* [columns] what its values are, in words that last; NULL: text */
     int64_t rows;
+    int cut;                 /* rows beyond the budget were not read */
     size_t room_rows, room_values;
     uint64_t *row;           /* [rows] where each starts in the file */
     uint64_t *first_value;   /* [rows + 1] of each; NULL where a row has `columns` values (CSV) */
@@ -190,6 +191,8 @@ struct tri_table {
 /* A table in memory as one in a file of this name, which must stay until the table is closed. For tests. */
 tri_status tri__table_open_bytes(const char *name, const void *bytes, size_t size, const tri_table_options *options,
                                  tri_table **out);
+/* Rows of so many columns that its budget allows. */
+int64_t tri__table_most(const tri_table *table, int columns);
 /* Finds the rows between begin and end. */
 tri_status tri__table_read(tri_table *table);
 /* Numbers of empty fields: NaN. */

@@ -45,6 +45,7 @@ typedef struct pass {
     pthread_mutex_t lock; /* of `ready` and all below */
     pthread_cond_t room; /* some piece was joined */
     uint64_t next;       /* where the first row after the joined pieces starts */
+    _Atomic int full;    /* the table has as many rows as its budget allows */
     _Atomic int status;  /* TRI_OK, or the first failure */
     char error[2048];    /* its text: error texts are per thread */
 } pass;
@@ -166,7 +167,7 @@ static tri_status parse_piece(pass *pass, reader *r, int64_t index, slot *to) {
     piece->end = table->end - piece->begin > pass->piece ? piece->begin + pass->piece : table->end;
     piece->only_first_bad = table->options.bad_rows == TRI_BAD_ROWS_FAIL;
     to->first = UINT64_MAX;
-    if (atomic_load(&pass->status) != TRI_OK) return TRI_OK;
+    if (atomic_load(&pass->status) != TRI_OK || atomic_load(&pass->full)) return TRI_OK;
     if (index == 0 || (atomic_load(&pass->joined) == index && !table->options.piece)) {
         if (pass->next > piece->end) return TRI_OK;
         to->first = pass->next;
@@ -223,6 +224,16 @@ static tri_status copy_rows(tri_table *table, const tri_table_piece *piece) {
     return TRI_OK;
 }
 
+/* Drops rows beyond the budget, and all that follow. Columns of JSON lines are those seen so far. */
+static void cut_rows(pass *pass) {
+    tri_table *table = pass->table;
+    int64_t most = tri__table_most(table, table->columns ? table->columns : table->keys.n);
+    if (table->rows < most || (table->rows == most && pass->next >= table->end)) return;
+    table->rows = most, table->cut = 1;
+    pass->next = table->end;
+    atomic_store(&pass->full, 1);
+}
+
 /* Adds the next piece in order to the table. Parses it again if it did not start where the previous one ended. */
 static tri_status join_piece(pass *pass, reader *r, slot *from) {
     tri_table_piece *piece = &from->piece;
@@ -236,7 +247,9 @@ static tri_status join_piece(pass *pass, reader *r, slot *from) {
     TRI_TRY(take_bad(pass->table, piece));
     if (pass->table->format->join) TRI_TRY(pass->table->format->join(pass->table, piece));
     pass->next = piece->next;
-    return copy_rows(pass->table, piece);
+    TRI_TRY(copy_rows(pass->table, piece));
+    cut_rows(pass);
+    return TRI_OK;
 }
 
 /* Marks a slot as ready and joins all pieces that are next in order. */

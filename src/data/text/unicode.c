@@ -84,3 +84,5 @@ int tri__char_combining(int32_t code) {
 }
 
 int tri__char_is_chinese(int32_t code) { return code >= 0x3400 && find(chinese, COUNT(chinese), code) != NULL; }
+
+int tri__char_width(int32_t code) { return code < 0 ? 1 : utf8proc_charwidth(code); }

@@ -37,6 +37,8 @@ int tri__char_decompose(int32_t code, int compatibility, int32_t out[static TRI_
 int32_t tri__char_compose(int32_t first, int32_t second);
 /* Canonical combining class: 0 for all but marks. */
 int tri__char_combining(int32_t code);
+/* Columns of a terminal: 0 for combining marks and what has no picture, 2 for wide characters (Chinese, emoji). */
+int tri__char_width(int32_t code);
 /* What BERT calls a Chinese character: CJK ideographs. */
 int tri__char_is_chinese(int32_t code);
 
