@@ -40,9 +40,9 @@ static const char *area(double value, char out[static FIGURE_BYTES]) {
     return out;
 }
 
-/* A figure's interval; "" without one. */
+/* A figure's interval; a dash if it has none, "" if none was asked for. */
 static const char *interval(const tri_interval *i, char out[static FIGURE_BYTES]) {
-    out[0] = 0;
+    snprintf(out, FIGURE_BYTES, i ? "-" : "");
     if (i && isfinite(i->low)) snprintf(out, FIGURE_BYTES, "%.4f to %.4f", i->low, i->high);
     return out;
 }
@@ -75,7 +75,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
         fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
     else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n", cli->out);
     if (with)
-        fprintf(cli->out, "Intervals: percentiles of %lld resamples of the rows (--bootstrap).\n",
+        fprintf(cli->out,
+                "Intervals: shares of rows by Wilson's formula, ECE without its bias, others by %lld resamples of the "
+                "rows (--bootstrap).\n",
                 (long long)e->intervals.resamples);
     return TRI_OK;
 }

@@ -251,14 +251,16 @@ function areaChart(id, title, list, xLabel, yLabel, extra) {
   return lineChart({id, title, xLabel, yLabel, series, top: 1, bottom: 0, span: [0, 1], showLegend: true, height: 260, ...extra});
 }
 function reliability(r) {
-  const bins = r.bins.filter(b => b.rows), most = Math.max(...bins.map(b => b.rows));
-  return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'predicted probability', yLabel: 'rate of being right',
+  const each = [{...r, name: r.calibrated ? 'own probabilities' : 'probabilities'},
+    ...r.calibrated ? [{...r.calibrated, name: `temperature ${show.number(r.calibrated.temperature, 3)}`}] : []];
+  const bins = lastOf(each).bins, most = Math.max(...bins.map(b => b.rows));
+  return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'probability of the likeliest label', yLabel: 'rate of being right',
     top: 1, bottom: 0, span: [0, 1], height: 260, diagonal: true, showLegend: true,
-    note: `Of ${r.of === 'the most probable label' ? r.of : 'label ' + r.of}; bars: rows of each bin. ` +
-      `Expected calibration error ${show.number(r.ece, 3)} (10 bins), before any temperature.`,
-    series: [{name: `ECE ${show.number(r.ece, 3)}`, x: bins.map(b => b.probability), y: bins.map(b => b.rate), colour: colour(0), dots: true}],
+    note: 'ECE: expected calibration error, 15 bins; bars: rows of each.' + (r.calibrated ? ' eval applies the temperature.' : ''),
+    series: each.map((e, i) => ({name: `${e.name}: ECE ${show.number(e.ece, 3)}`, x: e.bins.map(b => b.confidence),
+      y: e.bins.map(b => b.accuracy), colour: colour(i), dash: dashOf(i), dots: true})),
     over(inner, x, y) {
-      for (const b of bins) inner.prepend(svg('rect', {x: x(b.low) + 1, width: Math.max(1, x(b.high) - x(b.low) - 2),
+      for (const b of bins) inner.prepend(svg('rect', {x: x(b.from) + 1, width: Math.max(1, x(b.to) - x(b.from) - 2),
         y: y(0.3 * b.rows / most), height: y(0) - y(0.3 * b.rows / most), fill: 'var(--track)'}));
     }});
 }
