@@ -1,5 +1,6 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
+#include "cli/members.h"
 #include "cli/sinks.h"
 
 #include "base/text.h"
@@ -221,6 +222,29 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     return status;
 }
 
+/* The models of folds: a table of them, or {folds, mean, spread}. */
+static tri_status print_folds(const tri_cli *cli, const tri_evaluation *e, int as_json) {
+    tri_json *all = members_json(e);
+    for (int i = 0; i < e->n_members; i++)
+        tri__json_set_new(tri__json_at(all, (size_t)i), "rows", tri__json_integer(e->member[i].scores.rows));
+    all = tri__members_json("folds", all);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = as_json ? tri__print_json(cli->out, all) : tri__members_print(cli, all, "folds", "folder", 1);
+    tri__json_decref(all);
+    if (!as_json && status == TRI_OK)
+        fputs("Each fold's own model; spread is their standard deviation. --part valid: the rows that it was not "
+              "trained on.\n",
+              cli->out);
+    return status;
+}
+
+static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json) {
+    if (e->folds) return print_folds(cli, e, as_json);
+    if (as_json) return print_object(cli, e);
+    TRI_TRY(print_members(cli, e));
+    return print_scores(cli, e);
+}
+
 /* On each rank; the first one prints. */
 static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
     const eval_options *own = context;
@@ -230,8 +254,7 @@ static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_worl
     int prints = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
     if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
-    if (status == TRI_OK && prints && !settings->json) status = print_members(cli, &made);
-    if (status == TRI_OK && prints) status = settings->json ? print_object(cli, &made) : print_scores(cli, &made);
+    if (status == TRI_OK && prints) status = print(cli, &made, settings->json);
     tri__progress_close(&sink);
     tri__evaluation_free(&made);
     return status;

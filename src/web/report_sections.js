@@ -91,13 +91,26 @@ function overview(run) {
 
 /* ---- several runs ---- */
 
+const setOf = runs => new Set(runs.map(r => r.set)).size === 1 ? runs[0].set : undefined;
+/* Mean and spread (the standard deviation of a sample) of folds and seeds, as rows beside theirs. */
+function moments(runs) {
+  if (!['folds', 'members'].includes(setOf(runs))) return [];
+  const mean = {best: true}, spread = {best: true};
+  for (const key of ['valid_loss', 'accuracy', 'f1_macro', 'pr_auc', 'roc_auc']) {
+    const values = runs.map(r => (bestOf(r) || {})[key]);
+    if (!values.every(finite)) continue;
+    mean[key] = values.reduce((a, b) => a + b, 0) / values.length;
+    spread[key] = Math.sqrt(values.reduce((a, b) => a + (b - mean[key]) ** 2, 0) / (values.length - 1));
+  }
+  return [{label: 'mean', validations: [mean]}, {label: 'spread', validations: [spread]}];
+}
 function compare(runs) {
   if (runs.length < 2) return null;
   const columns = [
-    {name: 'Run', of: (r) => el('span', {class: 'run'}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
+    {name: 'Run', of: (r) => !r.state ? r.label : el('span', {class: 'run'}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
       svg('line', {x1: 0, x2: 18, y1: 5, y2: 5, stroke: colour(runs.indexOf(r)), 'stroke-width': 3,
         'stroke-dasharray': dashOf(runs.indexOf(r)) || 'none'})), ' ' + r.label)},
-    {name: 'State', of: r => el('span', {class: 'badge ' + r.state}, r.state)},
+    {name: 'State', of: r => r.state ? el('span', {class: 'badge ' + r.state}, r.state) : null},
     {name: 'Steps', n: true, of: r => show.number(r.step)},
     {name: runs.every(r => bestBy(r) === 'loss') ? 'Best valid. loss' : 'Valid. loss', n: true, of: r => show.number((bestOf(r) || {}).valid_loss)},
     {name: 'Accuracy', n: true, of: r => show.percent((bestOf(r) || {}).accuracy, 2)},
@@ -107,7 +120,7 @@ function compare(runs) {
     {name: 'Samples/s', n: true, of: r => show.number((r.rates || {}).samples_per_second, 3)},
     {name: 'Step', n: true, of: r => show.seconds((r.rates || {}).step_seconds)},
     {name: 'Duration', n: true, of: r => show.seconds(seconds(r))},
-    {name: 'Layout', of: layoutOf},
+    {name: 'Layout', of: r => r.state ? layoutOf(r) : null},
   ];
   /* The best run, by the figure that all of them go by; else by the loss. */
   const by = new Set(runs.map(bestBy)).size === 1 ? bestBy(runs[0]) : 'loss';
@@ -118,8 +131,8 @@ function compare(runs) {
   const differ = [...keys].filter(key => key !== 'output_dir' &&
     new Set(known.map(r => JSON.stringify(r.config[key] ?? null))).size > 1);
   const settings = differ.map(key => ({key}));
-  return section('compare', 'Runs side by side',
-    table(columns, runs, {id: 'results', mark: r => figure(r) === best}),
+  return section('compare', `${{folds: 'Folds', members: 'Members', trials: 'Trials'}[setOf(runs)] || 'Runs'} side by side`,
+    table(columns, [...runs, ...moments(runs)], {id: 'results', mark: r => figure(r) === best}),
     el('h4', {}, differ.length ? 'Settings that differ' : 'All settings are the same'),
     differ.length ? table([{name: 'Setting', of: row => el('code', {}, row.key)}, ...runs.map(r => ({name: r.label,
       wide: true, of: row => r.config ? textOf(r.config[row.key]) : 'unknown'}))], settings, {id: 'differences'}) : null);
