@@ -373,7 +373,11 @@ static void test_binding(void **state) {
     x.kernel_seconds = 1e-3, x.small = 0.7;
     expect_binding(x, "memory", "--precision bf16");
     x.small = 0.2, x.mfu = 0.42, x.costliest = "linear";
-    expect_binding(x, "compute", "most of it in linear, at 42 % of the peak");
+    expect_binding(x, "compute", "most of it in linear, at 42 % of the peak, which is as it should be. To go faster");
+    x.mfu = 0.05;
+    expect_binding(x, "compute", "at only 5 % of the peak. To go faster: a larger --batch-size");
+    x.mfu = 1.78;
+    expect_binding(x, "compute", "at 178 % of the peak, so the peak is too low (its hardware file");
     expect_binding((tri_binding_figures){.world = 1}, "unknown", "no events of steps");
     /* One rank neither communicates nor waits for others. */
     x = f, x.world = 1, x.comm = 0.9, x.idle = 0.9;

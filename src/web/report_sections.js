@@ -83,7 +83,7 @@ function overview(run) {
       tile('Step time', show.seconds(rates.step_seconds), 'median'),
       finite(rates.samples_per_second) && tile('Samples a second', show.number(rates.samples_per_second, 3), 'median'),
       finite(rates.tokens_per_second) && tile('Tokens a second', show.count(rates.tokens_per_second), 'median'),
-      finite(rates.mfu) && tile('MFU', show.percent(rates.mfu), 'of the device’s peak'),
+      finite(rates.mfu) && tile('MFU', show.percent(rates.mfu), rates.mfu > 1 ? 'the peak is too low' : 'of the device’s peak'),
       finite(facts.parameters) && tile('Parameters', show.count(facts.parameters), `${show.number(facts.rows)} training rows`),
       tile('Layout', layoutOf(run), facts.device ? `${facts.device}, ${facts.threads} thread${facts.threads === 1 ? '' : 's'} a rank` : null),
       facts.memory && tile('Planned memory', show.bytes(facts.memory.total), 'of rank 0')));
