@@ -238,9 +238,11 @@ def intervals(probs, labels, positive, weights):
     own = np.array([f1(probs, labels, c) for c in there])
     far = np.abs(np.array([shares[2][c] for c in there]).T - own) / len(there)
     mean, deviation = np.nanmean(each, axis=1), np.nanstd(each, axis=1)
-    z = np.nan_to_num((each - mean[:, None]) / np.where(deviation > 0, deviation, 1)[:, None])
+    z = np.nan_to_num((each - mean[:, None]) / np.where(deviation > 1e-12, deviation, np.inf)[:, None])
     together = z @ z.T / RESAMPLES
-    together[np.diag_indices(len(there))] += deviation == 0
+    still = deviation <= 1e-12
+    together[np.outer(still, still)] = 1 / max(len(there) - 1, 1)
+    together[np.diag_indices(len(there))] = np.where(still, 1, np.diag(together))
     middle = 2 * np.mean(own) - np.mean(np.nanmean(each, axis=0))
     ends = [middle - np.sqrt(far[0] @ together @ far[0]), middle + np.sqrt(far[1] @ together @ far[1])]
     found[3] = [min(max(ends[0], 0), np.mean(own)), max(min(ends[1], 1), np.mean(own))]

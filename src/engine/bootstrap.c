@@ -173,11 +173,12 @@ static moments moments_of(bootstrap *b, int figure) {
 }
 
 /* The distances of macro F1 from the ends of its interval are the root of a quadratic form in those of the classes' F1,
- * whose matrix are the correlations of these over the resamples: the mean square of a sum. A class whose F1 does not
- * move is independent of the others. f1 [n] intervals of the classes; counts [3, n] of the table itself. */
+ * whose matrix are the correlations of these over the resamples: the mean square of a sum. Those of classes whose F1
+ * does not move are taken as 1 / (n - 1): a wrong row is of one class and called another, any of them as often.
+ * f1 [n] intervals of the classes; counts [3, n] of the table itself. */
 static tri_interval macro_interval(bootstrap *b, const int64_t *counts, const tri_interval *f1) {
     int n = b->classes->n, present = 0;
-    double macro = 0, square[2] = {0};
+    double macro = 0, square[2], still[2] = {0}, squares[2] = {0}; /* still: sums over classes that do not move */
     for (int c = 0; c < n; c++)
         if (!isnan(f1_of(counts, n, c))) macro += f1_of(counts, n, c), present++;
     macro /= present;
@@ -185,19 +186,22 @@ static tri_interval macro_interval(bootstrap *b, const int64_t *counts, const tr
         double value = f1_of(counts, n, c), far[2] = {(value - f1[c].low) / present, (f1[c].high - value) / present};
         if (isnan(value)) continue;
         moments m = moments_of(b, TRI_FIGURES + c);
+        int moves = m.deviation > 1e-12; /* less is rounding */
         for (int side = 0; side < 2; side++) {
-            if (!(m.deviation > 0)) square[side] += far[side] * far[side];
-            for (int64_t r = 0; r < b->resamples && m.deviation > 0; r++) {
+            if (!moves) still[side] += far[side], squares[side] += far[side] * far[side];
+            for (int64_t r = 0; r < b->resamples && moves; r++) {
                 double moved = *value_of(b, TRI_FIGURES + c, r) - m.mean;
                 if (!isnan(moved)) b->moved[side * b->resamples + r] += far[side] * moved / m.deviation;
             }
         }
     }
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
+        square[side] = squares[side] + (still[side] * still[side] - squares[side]) / fmax(present - 1, 1);
         for (int64_t r = 0; r < b->resamples; r++) {
             double moved = b->moved[side * b->resamples + r];
             square[side] += moved * moved / (double)b->resamples;
         }
+    }
     double middle = 2 * macro - moments_of(b, TRI_FIGURE_F1_MACRO).mean;
     return (tri_interval){fmin(fmax(middle - sqrt(square[0]), 0), macro),
                           fmax(fmin(middle + sqrt(square[1]), 1), macro)};
