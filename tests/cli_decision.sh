@@ -136,6 +136,15 @@ run eval --checkpoint plain --data-path data --json --bootstrap 0
 expect "without calibration, log loss is that of the model's own probabilities" test \
     "$(json_number log_loss "$out")" = "$(sed 's/.*"before_temperature":{"log_loss":\([^,]*\).*/\1/' once.json)"
 
+# ---- The report has eval's calibration error: of the model's own probabilities, and calibrated ----
+run eval --checkpoint run --data-path data/valid.csv --json --bootstrap 0
+eces() { grep -o '"ece":[0-9][0-9.]*' "$1" | cut -d: -f2 | cut -c1-8 | sort -u; }
+eces "$out" >evaluated
+run report run --json
+sed 's/.*"predictions":{"best":\(.*\),"last":.*/\1/' "$out" >best.predictions
+expect "two errors" test "$(wc -l <evaluated)" = 2
+expect "the report's ECE is eval's" cmp -s evaluated <(eces best.predictions)
+
 # ---- Carried along ----
 run export --checkpoint run --output-dir exported
 expect_code 0

@@ -8,6 +8,7 @@ out=$work/stdout err=$work/stderr code=0 failures=0 checks=0
 unset NO_COLOR FORCE_COLOR
 export XDG_CONFIG_HOME=$work/config # a machine that was never calibrated
 export HF_HUB_CACHE=$work/hub       # and has no models in Hugging Face's cache
+export XDG_CACHE_HOME=$work/cached  # nor a measured peak
 # Looking for leaks takes seconds a process; under a sanitizer, `checked run ...` does it where it matters.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
 checked() { ASAN_OPTIONS=detect_leaks=1 "$@"; }

@@ -93,6 +93,23 @@ refuses 65 "no column \"nobody\"" "fold 1 of 3 ended with exit code 65" -- \
     $(train all.csv x --folds 3 --group-by nobody --quiet)
 refuses 2 "give one of them" -- $(train all.csv x --folds 3 --seeds 2 --quiet)
 
+# The folder of the folds: each model on the rows that it did not see, as trained; all of them in a page and a table.
+run eval --checkpoint folds --data-path all.csv --part valid --calibration none --quiet
+expect_code 0
+expect "eval's table is that of the training" cmp -s <(sed '/^Each fold/d' "$out" | awk '{ $1 = ""; print }') \
+    <("$trident" $(train all.csv folds --folds 3 --stratify --group-by size --quiet --nproc-per-node 2) 2>/dev/null |
+        sed '/^Figures/d' | awk '{ $1 = ""; print }')
+run eval --checkpoint folds --data-path all.csv --part valid --json --quiet
+expect_text "$out" '{"folds":[{"folder":"folds/fold-1","figures":{"valid_loss":' '"mean":{' '"spread":{'
+run checkpoint ls folds
+expect_code 0
+expect_text "$out" "fold-1" "fold-2" "fold-3"
+run report folds
+expect_code 0
+expect_text "$out" "folds/fold-3" "mean" "spread" "folds/report.html ("
+expect_text folds/report.html '"set":"folds"'
+refuses 66 "folds holds 3 models, not one" "folds/fold-1" -- predict --checkpoint folds --data-path all.csv --quiet
+
 # An ensemble: the mean of its members' probabilities, for one rank and two, and in a server.
 run $(train data seeds --seeds 2 --seed 5 --quiet)
 expect_code 0

@@ -45,6 +45,31 @@ run train --config "$first/trial.json" --data-path data --output-dir part --epoc
 expect_code 0
 expect_text "$err" "steps were taken before, up to epoch 1"
 
+# The folder of a sweep stands for its best trial; report and checkpoint take all of them.
+run eval --checkpoint one --data-path data --json --quiet
+expect_code 0
+cp "$out" of-sweep
+run eval --checkpoint "$first" --data-path data --json --quiet
+expect "eval of the sweep is eval of its best trial" cmp -s of-sweep "$out"
+run predict --checkpoint one --data-path data/test.csv -o of-sweep.csv
+expect_code 0
+expect_text "$err" "$first/checkpoint-" "which is the sweep's best trial"
+same "$(digest_of one)" "$(digest_of "$first")" "digest takes the best trial"
+run export --checkpoint one --output-dir exported
+expect_code 0
+run checkpoint ls one
+expect_code 0
+expect "all trials, the best first" test "$(awk 'NR == 2 { print $1 }' "$out")" = "$(basename "$first")"
+expect "six of them" test "$(awk 'NR > 1 { print $1 }' "$out" | sort -u | wc -l)" = 6
+expect_text "$out" "$(basename "$first") (best)"
+run checkpoint verify one
+expect_code 0
+run report one
+expect_code 0
+expect "figures of all trials, the best first" test "$(awk 'NR == 2 { print $1 }' "$out")" = "$first"
+expect "six of them, and no mean" test "$(grep -c '^one/trial-' "$out")" = 6 -a -z "$(grep '^mean' "$out")"
+expect_text one/report.html '"set":"trials"'
+
 # Again: nothing is trained. In twos, or stopped and begun again, the table is the same.
 before=$(cat one/trial-*/metrics.jsonl | cksum)
 run $(sweep one --json)
@@ -65,6 +90,9 @@ code=$?
 expect_code 75
 expect "children are gone" test -z "$(pgrep -P $pid)"
 expect "some trials were done" grep -q figure killed/sweep.json
+refuses 66 "is a sweep that has not ended" "name a trial" -- eval --checkpoint killed --data-path data --quiet
+run report killed
+expect_code 0
 run $(sweep killed)
 expect_code 0
 expect_text "$err" "were done before"

@@ -18,9 +18,27 @@ expect "shares within 0 and 1" awk '
                         split(substr($0, RSTART, RLENGTH), part, ":"); return part[2] + 0 }
     /"event":"train"/ { n++; sum = get("loader_share") + get("comm_share") + get("idle_share")
         if (get("loader_share") < 0 || get("comm_share") < 0 || get("idle_share") < 0 || sum > 1) bad = 1
-        if (get("mfu") <= 0) bad = 1 }
+        if (get("mfu") <= 0 || get("mfu") > 1) bad = 1 }
     END { exit bad || n != 18 }' run/metrics.jsonl
 expect_text run/metrics.jsonl '"peak_flops":' '"peak_from":"measured"'
+
+# The peak is kept: that of a quieter hour counts, and one that is too low, or a damaged file, is replaced.
+peaks=$XDG_CACHE_HOME/trident/peaks.json
+peak_of() { sed -n 's/.*"peak_flops":\([0-9.e+]*\),.*/\1/p' "$1/metrics.jsonl"; }
+expect_text "$peaks" '"trident-peaks"' 'threads=1": '
+for kept in 1e20 1 damaged; do
+    sed "s/\": [0-9][0-9.e+]*\$/\": $kept/" "$peaks" >x && mv x "$peaks"
+    run train --config config.json --data-path data --max-steps 2 --threads 1 --quiet --output-dir peak-$kept
+    expect_code 0
+done
+expect "a higher one counts" test "$(peak_of peak-1e20)" = 1e20
+for kept in 1 damaged; do
+    expect "measured anew: $kept" awk -v peak="$(peak_of peak-$kept)" 'BEGIN { exit !(peak > 1e6 && peak < 1e18) }'
+done
+expect "and kept" grep -Eq 'threads=1": [1-9][0-9.]*e[0-9]' "$peaks"
+env -u HOME -u XDG_CACHE_HOME "$trident" train --config config.json --data-path data --max-steps 1 --threads 1 \
+    --quiet --output-dir homeless >"$out" 2>"$err"
+expect "no folder for it, no error" test $? = 0
 expect_text run/summary.json '"modules"' '"layers"' '"idle_share"' '"waiting_seconds"'
 
 # A short run without --profile records what it can.

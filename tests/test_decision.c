@@ -1,5 +1,7 @@
-/* test_decision.c - temperatures, thresholds, calibration figures and bootstrap intervals against scipy, scikit-learn
- * and numpy (tools/golden_decision.py), and what no reference has: hostile numbers, what a checkpoint may hold. */
+/* test_decision.c - temperatures, thresholds, calibration figures and intervals against scipy, scikit-learn and numpy
+ * (tools/golden_decision.py), and what no reference has: how often intervals hold the truth, hostile numbers, what a
+ * checkpoint may hold. */
+#include "base/random.h"
 #include "engine/bootstrap.h"
 
 #include <math.h>
@@ -203,10 +205,95 @@ static void test_threshold_intervals(void **state) {
     const tri_label_set classes = {.n = 2, .label = names, .positive = 1, .decision = &d};
     tri_intervals got;
     assert_int_equal(tri__bootstrap(probs, labels, 3, &classes, 20, 2, &got), TRI_OK);
-    assert_true(got.of[TRI_FIGURE_ACCURACY].high == 0);
-    assert_float_equal(got.of[TRI_FIGURE_ECE].low, 0.1, 1e-6);
-    assert_float_equal(got.of[TRI_FIGURE_ECE].high, 0.1, 1e-6);
+    assert_true(got.of[TRI_FIGURE_ACCURACY].low == 0);
+    assert_float_equal(got.of[TRI_FIGURE_ACCURACY].high, 0.561497, 1e-6);
+    assert_true(got.of[TRI_FIGURE_ECE].low == 0 && got.of[TRI_FIGURE_ECE].high > 0.1); /* 3 of 3 at 0.9 is usual */
+    assert_true(isnan(got.of[TRI_FIGURE_LOG_LOSS].low)); /* the same in all resamples */
     tri__intervals_free(&got);
+}
+
+/* All rows right, 3 of them positive: resampling sees no error, and in some resamples no positive row. */
+static void test_edge_intervals(void **state) {
+    (void)state;
+    enum { N = 150 };
+    float probs[2 * N];
+    int32_t labels[N];
+    const tri_label_set classes = {.n = 2, .label = names, .positive = 1};
+    tri_intervals got;
+    for (int i = 0; i < N; i++) {
+        labels[i] = i < 3;
+        probs[2 * i] = labels[i] ? 0.02f : 0.98f, probs[2 * i + 1] = 1 - probs[2 * i];
+    }
+    assert_int_equal(tri__bootstrap(probs, labels, N, &classes, 400, 1, &got), TRI_OK);
+    assert_float_equal(got.of[TRI_FIGURE_ACCURACY].low, 0.975030, 1e-6); /* Wilson, 150 of 150 */
+    assert_true(got.of[TRI_FIGURE_ACCURACY].high == 1);
+    assert_float_equal(got.recall[1].low, 0.438503, 1e-6); /* 3 of 3 */
+    assert_true(got.recall[1].high == 1 && got.precision[1].low == got.recall[1].low);
+    assert_float_equal(got.f1[1].low, 2 * 0.438503 / 1.438503, 1e-6);
+    double far = 1 - got.of[TRI_FIGURE_F1_MACRO].low; /* half of how far the rarer label's may be off, and a little */
+    assert_true(far > (1 - got.f1[1].low) / 2 && far < (1 - got.f1[1].low) / 2 + 0.01);
+    assert_true(isnan(got.of[TRI_FIGURE_ROC_AUC].low) && isnan(got.of[TRI_FIGURE_PR_AUC].low));
+    tri__intervals_free(&got);
+    for (int i = 0; i < 3; i++) labels[i] = 0; /* now none is positive */
+    assert_int_equal(tri__bootstrap(probs, labels, N, &classes, 20, 1, &got), TRI_OK);
+    assert_true(isnan(got.recall[1].low) && got.precision[1].low == 0 && got.precision[1].high > 0.5);
+    tri__intervals_free(&got);
+}
+
+/* ---- coverage ---- */
+
+/* Rows whose label is 1 with a probability of 1 / (1 + exp(-3 z - 1)), z normal; the model multiplies 3 z + 1 by
+ * `sharp`: calibrated where that is 1. The rows from `first` on of an endless table. */
+static void make_table(double sharp, int64_t first, int64_t n, float *probs, int32_t *labels) {
+    float *z = malloc((size_t)n * sizeof *z);
+    tri__random_normal(1, tri__random_id("z"), 1, first, n, z);
+    for (int64_t i = 0; i < n; i++) {
+        double logit = 3 * (double)z[i] + 1;
+        uint32_t word = tri__philox(1, 2, (uint32_t)(first + i), 0, 0, 0).word[0];
+        labels[i] = (double)word * 0x1p-32 < 1 / (1 + exp(-logit));
+        probs[2 * i + 1] = (float)(1 / (1 + exp(-sharp * logit)));
+        probs[2 * i] = 1 - probs[2 * i + 1];
+    }
+    free(z);
+}
+
+/* How many of so many tables have intervals that hold the figures of a very long one. */
+static void count_covered(double sharp, int covered[static TRI_FIGURES], int tables) {
+    enum { LONG = 400000, ROWS_EACH = 150 };
+    const tri_label_set classes = {.n = 2, .label = names, .positive = 1};
+    float *probs = malloc(2 * LONG * sizeof *probs);
+    int32_t *labels = malloc(LONG * sizeof *labels);
+    tri_scores s;
+    make_table(sharp, 0, LONG, probs, labels);
+    assert_int_equal(tri__scores(probs, labels, LONG, &classes, &s), TRI_OK);
+    const double truth[TRI_FIGURES] = {s.loss, s.log_loss, s.accuracy, s.f1_macro, s.pr_auc, s.average_precision,
+                                       s.roc_auc, s.reliability.ece, s.reliability.brier};
+    for (int t = 0; t < tables; t++) {
+        tri_intervals got;
+        make_table(sharp, LONG + t * ROWS_EACH, ROWS_EACH, probs, labels);
+        assert_int_equal(tri__bootstrap(probs, labels, ROWS_EACH, &classes, 300, 1, &got), TRI_OK);
+        for (int f = 0; f < TRI_FIGURES; f++)
+            covered[f] += got.of[f].low <= truth[f] + 1e-3 * (f == TRI_FIGURE_ECE) && truth[f] <= got.of[f].high;
+        tri__intervals_free(&got);
+    }
+    tri__scores_free(&s);
+    free(probs);
+    free(labels);
+}
+
+/* 95 % intervals hold the figure in about 95 % of tables: here at least 175 of 200, of a calibrated model, one that is
+ * too sure, and one that is too cautious. */
+static void test_coverage(void **state) {
+    (void)state;
+    static const double sharp[] = {1, 1.6, 0.5};
+    enum { TABLES = 200 };
+    for (size_t k = 0; k < sizeof sharp / sizeof *sharp; k++) {
+        int covered[TRI_FIGURES] = {0};
+        count_covered(sharp[k], covered, TABLES);
+        for (int f = 0; f < TRI_FIGURES; f++)
+            if (covered[f] < 7 * TABLES / 8)
+                fail_msg("times %.1f, figure %d: %d of %d", sharp[k], f, covered[f], TABLES);
+    }
 }
 
 /* Two thresholds with an F1 of 2 / 3, and with a cost of 2: the lower one, which finds more. */
@@ -292,7 +379,8 @@ int main(void) {
         cmocka_unit_test(test_temperature), cmocka_unit_test(test_thresholds), cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_apply),       cmocka_unit_test(test_class),      cmocka_unit_test(test_kept),
         cmocka_unit_test(test_damaged),     cmocka_unit_test(test_forms),      cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_threshold_intervals),
+        cmocka_unit_test(test_threshold_intervals), cmocka_unit_test(test_edge_intervals),
+        cmocka_unit_test(test_coverage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,6 +252,8 @@ static void test_predictions(void **state) {
         "row,label,p_no,\"p_y\"\"es\"\n1,\"y\"\"es\",0.05,0.95\n2,no,0.15,0.85\n3,\"y\"\"es\",0.35,0.65\n"
         "4,no,0.85,0.15\n";
     write_text("metrics.jsonl", small_run, strlen(small_run));
+    append_text("metrics.jsonl", "{\"ts\":13,\"event\":\"epoch\",\"step\":4,\"epoch\":2,\"valid_loss\":0.5,"
+                                 "\"temperature\":2,\"best\":true}\n");
     write_text("validation-best.csv", table, strlen(table));
     write_text("validation-last.csv", table, strlen(table) - 9);
     tri_json *run = read_run(), *best = tri__json_get(tri__json_get(run, "predictions"), "best");
@@ -264,8 +266,14 @@ static void test_predictions(void **state) {
     assert_true(fabs(number(pr, "area") - number(best, "pr_auc")) < 1e-12);
     const tri_json *row = tri__json_at(tri__json_get(best, "confusion"), 0); /* of "no": one right, one wrong */
     assert_int_equal(tri__json_integer_value(tri__json_at(row, 1)), 1);
-    /* Bins: |0.95 - 1|, |0.85 - 0|, |0.65 - 1|, |0.15 - 0|, a quarter each. */
-    assert_true(fabs(number(tri__json_get(best, "reliability"), "ece") - (0.05 + 0.85 + 0.35 + 0.15) / 4) < 1e-6);
+    /* As eval: by the likeliest label. 0.95 and 0.65 are right, alone in their bins; of two of 0.85 one is. */
+    const tri_json *own = tri__json_get(best, "reliability"), *calibrated = tri__json_get(own, "calibrated");
+    assert_true(fabs(number(own, "ece") - (0.05 + 0.35 + 2 * 0.35) / 4) < 1e-6);
+    assert_int_equal(tri__json_size(tri__json_get(own, "bins")), 3);
+    assert_true(number(calibrated, "temperature") == 2); /* the odds become their roots */
+    double roots[] = {sqrt(0.95) / (sqrt(0.95) + sqrt(0.05)), sqrt(0.65) / (sqrt(0.65) + sqrt(0.35)),
+                      sqrt(0.85) / (sqrt(0.85) + sqrt(0.15))};
+    assert_true(fabs(number(calibrated, "ece") - (1 - roots[0] + 1 - roots[1] + 2 * (roots[2] - 0.5)) / 4) < 1e-6);
     assert_null(tri__json_get(best, "worst")); /* only when asked for */
     assert_null(tri__json_get(tri__json_get(run, "predictions"), "last"));
     assert_true(is_missing(run, "validation-last.csv"));
@@ -365,7 +373,11 @@ static void test_binding(void **state) {
     x.kernel_seconds = 1e-3, x.small = 0.7;
     expect_binding(x, "memory", "--precision bf16");
     x.small = 0.2, x.mfu = 0.42, x.costliest = "linear";
-    expect_binding(x, "compute", "most of it in linear, at 42 % of the peak");
+    expect_binding(x, "compute", "most of it in linear, at 42 % of the peak, which is as it should be. To go faster");
+    x.mfu = 0.05;
+    expect_binding(x, "compute", "at only 5 % of the peak. To go faster: a larger --batch-size");
+    x.mfu = 1.78;
+    expect_binding(x, "compute", "at 178 % of the peak, so the peak is too low (its hardware file");
     expect_binding((tri_binding_figures){.world = 1}, "unknown", "no events of steps");
     /* One rank neither communicates nor waits for others. */
     x = f, x.world = 1, x.comm = 0.9, x.idle = 0.9;

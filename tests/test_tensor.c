@@ -18,29 +18,68 @@ static const char *job_text(const job *j) {
     return text;
 }
 
-/* DESIGN 3: |dloss| <= 1e-5 max(loss, 0.1) in fp32. Softmax does not feel a bias of the keys: its gradient is rounding
- * alone, which AdamW makes as large as any other. */
-static double expect_close(const job *have, const job *want, double most) {
-    double worst = 0;
+/* How many times wider than usual the limits are: of the losses up to each step, of the weights. */
+typedef struct widths {
+    double loss[JOB_STEPS], weights;
+} widths;
+
+/* Softmax does not feel a bias of the keys: its gradient is rounding alone, which AdamW makes as large as any other. */
+static double apart_by(const job *a, const job *b, double *most) {
+    const tri_network *model = &a->rank[0].model;
+    double squares = 0;
+    *most = 0;
+    for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
+        for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++) {
+            double apart = fabs((double)a->weights[k] - b->weights[k]);
+            squares += apart * apart;
+            *most = isnan(apart) ? INFINITY : fmax(*most, apart);
+        }
+    return sqrt(squares / (double)model->n_elements); /* the root of the mean square */
+}
+
+static double loss_apart(const job *a, const job *b, int step) {
+    return fabs(a->loss[0][step] - b->loss[0][step]) / fmax(b->loss[0][step], 0.1);
+}
+
+static double weight_limit(const job *j) { return j->is.precision == TRI_F32 ? 1e-6 : 3e-3; }
+
+/* DESIGN 3: |dloss| <= 1e-5 max(loss, 0.1) in fp32, where one rank itself is as steady. At this rate (1e-2) some models
+ * are not over 100 steps: one rank that divides its batch otherwise departs from itself by more. Ranks may depart by
+ * ROOM times as far. */
+static void widen(const job *one, double most, widths *out) {
+    enum { ROOM = 8, SHORT = 20 };
+    for (int s = 0; s < JOB_STEPS; s++) out->loss[s] = 1;
+    out->weights = 1;
+    for (int n_mb = 1; n_mb <= 3 && one->is.steps > SHORT; n_mb++) {
+        job_what is = one->is;
+        job other;
+        double so_far = 1, apart;
+        if (n_mb == is.n_mb) continue;
+        is.n_mb = n_mb;
+        job_open(&other, is);
+        job_run(&other);
+        for (int s = 0; s < is.steps; s++) {
+            so_far = fmax(so_far, ROOM * loss_apart(&other, one, s) / most);
+            out->loss[s] = fmax(out->loss[s], so_far);
+        }
+        out->weights = fmax(out->weights, ROOM * apart_by(&other, one, &apart) / weight_limit(one));
+        job_close(&other);
+    }
+}
+
+static double expect_close(const job *have, const job *want, double most, const widths *wide) {
+    double worst = 0, apart, spread;
     for (int s = 0; s < have->is.steps; s++) {
-        double off = fabs(have->loss[0][s] - want->loss[0][s]) / (most * fmax(want->loss[0][s], 0.1));
+        double off = loss_apart(have, want, s) / (most * wide->loss[s]);
         if (!(off <= 1))
             fail_msg("%s: loss of step %d is %.9g, not %.9g", job_text(have), s + 1, have->loss[0][s],
                      want->loss[0][s]);
         worst = fmax(worst, off);
     }
-    const tri_network *model = &have->rank[0].model;
-    double squares = 0,
-           spread = have->is.precision == TRI_F32 ? 1e-6 : 3e-3; /* of all weights, as a root of their mean square */
-    for (int64_t i = 0, at = 0; i < model->n_params; at += model->param[i++].count)
-        for (int64_t k = at; k < at + model->param[i].count && !strstr(model->param[i].name, "self.key.bias"); k++) {
-            double apart = fabs((double)have->weights[k] - want->weights[k]);
-            squares += apart * apart;
-            if (have->is.precision == TRI_F32 && !(apart <= 1e-4))
-                fail_msg("%s: %s is %g in place of %g", job_text(have), model->param[i].name, have->weights[k],
-                         want->weights[k]);
-        }
-    if (sqrt(squares / (double)model->n_elements) > spread) fail_msg("%s: other weights", job_text(have));
+    spread = apart_by(have, want, &apart);
+    if (have->is.precision == TRI_F32 && !(apart <= 1e-4 * wide->weights))
+        fail_msg("%s: a weight differs by %g", job_text(have), apart);
+    if (!(spread <= weight_limit(have) * wide->weights)) fail_msg("%s: other weights", job_text(have));
     return worst;
 }
 
@@ -65,11 +104,13 @@ static double compare(job_what is, double most) {
                               .precision = is.precision});
     job_run(&one);
     assert_true(one.loss[0][one.is.steps - 1] < one.loss[0][0]);
-    double worst = expect_close(&have, &one, most);
+    widths wide;
+    widen(&one, most, &wide);
+    double worst = expect_close(&have, &one, most, &wide);
     for (int r = 0; r < have.n && have.is.dp == 1; r++) { /* replicas have other samples */
         int64_t n = have.rank[r].feed[0].counts.of[TRI_SYM_N] * have.rank[r].model.n_classes;
         for (int64_t i = 0; i < n; i++)
-            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most))
+            if (!(fabs((double)have.probs[r][i] - one.probs[0][i]) <= 10 * most * wide.loss[is.steps - 1]))
                 fail_msg("%s: other probabilities", job_text(&have));
     }
     job_close(&one), job_close(&have);

@@ -6,7 +6,8 @@ scikit-learn, scipy and numpy, which test_decision compares with.
 Temperature: the zero of the derivative of the mean log loss of softmax(log p / T) by 1 / T, by scipy's brentq.
 Thresholds: the definition, tried for every distinct probability with scikit-learn's scores. Expected calibration error
 by numpy, Brier score and all other figures by scikit-learn. Resamples are drawn by Philox4x32-10 as in
-src/engine/bootstrap.h, and intervals are numpy.percentile's of the figures of the drawn rows.
+src/engine/bootstrap.h, and intervals are as that says: Wilson's by statistics' formula, numpy.percentile's of the
+figures of the drawn rows, macro F1's by numpy.corrcoef, ECE's by trying errors.
 """
 import json
 import os
@@ -16,10 +17,12 @@ import warnings
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
+from scipy.stats import binomtest
 from sklearn import metrics
 
 F32 = np.float32
-TINY, MOST, RESAMPLES, BINS = 2.0**-126, 10.0, 60, 15
+TINY, MOST, SHARPEST, RESAMPLES, BINS = 2.0**-126, 10.0, 100.0, 60, 15
+FIGURES = 9  # of the whole table
 TARGETS = ["f1", "precision=0.75", "precision=0.99", "recall=0.9", "recall=1", "cost=1:5", "cost=50:1", "cost=1:1"]
 
 
@@ -61,9 +64,12 @@ def logs(probs):
     return np.log(np.maximum(probs.astype(np.float64), TINY))
 
 
-def slope(probs, labels, b):
+def slope(probs, labels, b, doubt=0):
+    """doubt: the share of a row's target that its likeliest class other than the label has."""
     z = logs(probs)
-    return np.mean(np.sum(softmax(b * z, axis=1) * z, axis=1) - z[np.arange(len(z)), labels])
+    own = z[np.arange(len(z)), labels]
+    other = np.where(np.eye(z.shape[1], dtype=bool)[labels], -np.inf, z).max(axis=1)
+    return np.mean(np.sum(softmax(b * z, axis=1) * z, axis=1) - (1 - doubt) * own - doubt * other)
 
 
 def loss(probs, labels, b=1.0):
@@ -75,7 +81,11 @@ def temperature(probs, labels):
     if np.all(probs == probs[:, :1]):
         return 1.0, "flat"
     if np.all(own >= probs):
-        return 1.0, "separated"
+        smoothed = lambda b: slope(probs, labels, b, 1 / (len(probs) + 2))
+        if smoothed(1) >= 0:
+            return 1.0, "separated"
+        return (1 / SHARPEST if smoothed(SHARPEST) <= 0 else
+                1 / brentq(smoothed, 1, SHARPEST, xtol=1e-14, rtol=1e-14)), "separated"
     if slope(probs, labels, 1 / MOST) >= 0:
         return MOST, "bounded"
     if slope(probs, labels, MOST) <= 0:
@@ -158,10 +168,91 @@ def figures(probs, labels, positive, weights):
             brier(probs, labels, positive), *precision, *recall, *f1]
 
 
+def normals(count):
+    """tri__random_normal of seed 0."""
+    groups = np.arange((count + 3) // 4, dtype=np.uint64)
+    zero = np.zeros_like(groups)
+    words = philox(0, xxh32(b"reliability"), [groups, zero, zero, zero + np.uint64(1)])
+    w = [x.astype(np.float64) * 2.0**-32 for x in words]
+    pairs = []
+    for a, b in ((w[0], w[1]), (w[2], w[3])):
+        radius = np.sqrt(-2 * np.log(a + 2.0**-32))
+        pairs += [radius * np.cos(2 * np.pi * b), radius * np.sin(2 * np.pi * b)]
+    return np.stack(pairs, axis=1).reshape(-1)[:count].astype(F32).astype(np.float64)
+
+
+def wilson(hits, n):
+    if n == 0:
+        return None
+    found = binomtest(int(hits), int(n)).proportion_ci(0.95, method="wilson")
+    return [found.low, found.high]
+
+
+def ece_interval(probs, labels):
+    """The errors that one like that of the rows is not unusual for."""
+    confidence, best = probs.max(axis=1).astype(np.float64), probs.argmax(axis=1)
+    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    ks, n = np.unique(bins, return_counts=True)
+    mean = np.array([np.mean(confidence[bins == k]) for k in ks])
+    gap = np.array([np.mean(best[bins == k] == labels[bins == k]) for k in ks]) - mean
+    seen = ece(probs, labels)
+    z = normals(RESAMPLES * BINS).reshape(RESAMPLES, BINS)[:, ks]
+
+    def at(error):
+        accuracy = np.clip(mean + error * (gap / seen if seen > 0 else -np.ones_like(gap)), 0, 1)
+        p = (accuracy * n + 0.5) / (n + 1)
+        drawn = np.sum(n / len(labels) * np.abs(accuracy - mean + z * np.sqrt(p * (1 - p) / n)), axis=1)
+        return np.mean(drawn <= seen) >= 0.025, np.mean(drawn >= seen) >= 0.025, \
+            np.sum(n / len(labels) * np.abs(accuracy - mean))
+
+    ends = []
+    for side, first in ((1, 0.0), (0, 1.0)):
+        low, high, found = 0.0, 1.0, first
+        if not at(first)[side]:
+            for _ in range(30):
+                middle = (low + high) / 2
+                low, high = (low, middle) if at(middle)[side] == bool(side) else (middle, high)
+            found = high if side else low
+        ends.append(at(found)[2])
+    return [min(ends[0], seen), max(ends[1], seen)]
+
+
 def intervals(probs, labels, positive, weights):
     drawn = [resample(len(labels), r) for r in range(RESAMPLES)]
     values = np.array([figures(probs[d], labels[d], positive, weights) for d in drawn]).T
-    return [None if np.isnan(v).all() else list(np.percentile(v[~np.isnan(v)], [2.5, 97.5])) for v in values]
+    found = [None if np.isnan(v).all() or np.ptp(v[~np.isnan(v)]) <= 1e-12 * abs(np.nanmin(v))
+             else list(np.percentile(v[~np.isnan(v)], [2.5, 97.5])) for v in values]
+    k, best = probs.shape[1], probs.argmax(axis=1)
+    shares = [[], [], []]
+    for c in range(k):
+        of, called = labels == c, best == c
+        both, either = wilson(np.sum(of & called), np.sum(called)), wilson(np.sum(of & called), np.sum(of | called))
+        shares[0].append(both)
+        shares[1].append(wilson(np.sum(of & called), np.sum(of)))
+        shares[2].append(either and [2 * e / (1 + e) for e in either])
+    found[FIGURES:] = shares[0] + shares[1] + shares[2]
+    found[2] = wilson(np.sum(labels == best), len(labels))
+    # macro F1: the classes' F1, NaN in resamples in which no row is of the class or called it
+    there = [c for c in range(k) if shares[2][c]]
+    each = np.array([[f1(probs[d], labels[d], c) for d in drawn] for c in there])
+    own = np.array([f1(probs, labels, c) for c in there])
+    far = np.abs(np.array([shares[2][c] for c in there]).T - own) / len(there)
+    mean, deviation = np.nanmean(each, axis=1), np.nanstd(each, axis=1)
+    z = np.nan_to_num((each - mean[:, None]) / np.where(deviation > 1e-12, deviation, np.inf)[:, None])
+    together = z @ z.T / RESAMPLES
+    still = deviation <= 1e-12
+    together[np.outer(still, still)] = 1 / max(len(there) - 1, 1)
+    together[np.diag_indices(len(there))] = np.where(still, 1, np.diag(together))
+    middle = 2 * np.mean(own) - np.mean(np.nanmean(each, axis=0))
+    ends = [middle - np.sqrt(far[0] @ together @ far[0]), middle + np.sqrt(far[1] @ together @ far[1])]
+    found[3] = [min(max(ends[0], 0), np.mean(own)), max(min(ends[1], 1), np.mean(own))]
+    found[7] = ece_interval(probs, labels)
+    return found
+
+
+def f1(probs, labels, c):
+    of, called = labels == c, probs.argmax(axis=1) == c
+    return 2 * np.sum(of & called) / (np.sum(of) + np.sum(called)) if np.any(of | called) else np.nan
 
 
 def make_cases():
@@ -182,6 +273,11 @@ def make_cases():
     yield "three classes", three, rows, -1, [1, 2, 0.5]
     pair = lambda p: np.stack([1 - np.array(p, F32), np.array(p, F32)], axis=1)
     yield "separated", pair([0.1, 0.2, 0.6, 0.9, 0.8]), np.array([0, 0, 1, 1, 1]), 1, [1, 1]
+    yield "separated, cautious", pair([0.42, 0.45, 0.55, 0.6, 0.65, 0.7]), np.array([0, 0, 1, 1, 1, 1]), 1, [1, 1]
+    yield "separated, barely", pair([0.4999, 0.4998, 0.5001, 0.5002]), np.array([0, 0, 1, 1]), 1, [1, 1]
+    yield "separated, sure", pair([0.0001, 0.0002, 0.9999, 0.9998]), np.array([0, 0, 1, 1]), 1, [1, 1]
+    three = softmax(rng.normal(size=(40, 3)), axis=1).astype(F32)
+    yield "separated, three classes", three, three.argmax(axis=1), -1, [1, 2, 0.5]
     yield "one class", pair([0.1, 0.7, 0.4, 0.2]), np.array([0, 0, 0, 0]), 1, [1, 1]
     yield "one class, the positive one", pair([0.1, 0.7, 0.4, 0.2]), np.array([1, 1, 1, 1]), 1, [1, 1]
     yield "one row", pair([0.25]), np.array([1]), 1, [1, 1]

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
+#include "checkpoint/run_set.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/quantized.h"
@@ -403,14 +404,33 @@ tri_status tri__checkpoint_open_part(const char *path, int part, int of, tri_che
     return open_folder(path, &(verifying){.part = part, .of = of}, out);
 }
 
+static tri_status open_any(const char *path, int best, const verifying *by, tri_checkpoint **out);
+
+/* A folder without a checkpoint: that of a sweep stands for its best trial. */
+static tri_status open_best_trial(const char *folder, int best, const verifying *by, tri_checkpoint **out) {
+    tri_run_set set;
+    TRI_TRY(tri__run_set_read(folder, &set));
+    tri_status status;
+    if (set.is_ranked) status = open_any(set.folder[0], best, by, out);
+    else if (set.kind == TRI_RUN_SET_SWEEP)
+        status = tri__fail(TRI_NOINPUT, "%s is a sweep that has not ended, so that no trial is the best yet: run it "
+                                        "again to its end, or name a trial, for example %s",
+                           folder, set.folder[0]);
+    else if (set.kind)
+        status = tri__fail(TRI_NOINPUT, "%s holds %d models, not one: name one of them, for example %s", folder,
+                           set.n, set.folder[0]);
+    else
+        status = tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder", folder);
+    tri__run_set_free(&set);
+    return status;
+}
+
 /* Opens the newest valid checkpoint; if there is none, the message has the first reason. */
-static tri_status open_newest(const char *folder, const verifying *by, tri_checkpoint **out) {
+static tri_status open_newest(const char *folder, int best, const verifying *by, tri_checkpoint **out) {
     int64_t *steps;
     int n;
     TRI_TRY(tri__checkpoint_steps(folder, &steps, &n));
-    tri_status status = n ? TRI_DATA
-                          : tri__fail(TRI_NOINPUT, "%s holds neither manifest.json nor a checkpoint-<step> folder",
-                                      folder);
+    tri_status status = n ? TRI_DATA : open_best_trial(folder, best, by, out);
     char reason[1024] = "";
     for (int i = 0; i < n; i++) {
         char path[TRI_PATH_MAX];
@@ -421,7 +441,7 @@ static tri_status open_newest(const char *folder, const verifying *by, tri_check
         status = TRI_DATA;
     }
     free(steps);
-    if (status == TRI_DATA)
+    if (status == TRI_DATA && n)
         return tri__fail(TRI_DATA, "%s: none of its %d checkpoints is valid: %s", folder, n, reason);
     return status;
 }
@@ -440,7 +460,7 @@ static tri_status open_any(const char *path, int best, const verifying *by, tri_
     if (best) TRI_TRY(tri__checkpoint_best(path, &step));
     TRI_TRY(tri__checkpoint_name(inner, path, step, ""));
     TRI_TRY(tri__path_kind(inner, &kind));
-    return step >= 0 && kind == TRI_KIND_FOLDER ? open_folder(inner, by, out) : open_newest(path, by, out);
+    return step >= 0 && kind == TRI_KIND_FOLDER ? open_folder(inner, by, out) : open_newest(path, best, by, out);
 }
 
 tri_status tri__checkpoint_open(const char *path, int best, tri_checkpoint **out) {

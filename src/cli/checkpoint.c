@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/run_set.h"
 #include "report/table.h"
 
 #include <math.h>
@@ -78,7 +79,8 @@ static tri_status describe(const found *f, int i, int deep, tri_json **out) {
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-static void add_row(tri_text_table *table, const tri_json *row) {
+/* run: where there are several, the folder that it is in; "" */
+static void add_row(tri_text_table *table, const tri_json *row, const char *run) {
     char bytes[32], mesh[96] = "-";
     const tri_json *m = tri__json_get(row, "mesh");
     const char *engine = tri__json_string_value(tri__json_get(row, "engine")),
@@ -92,44 +94,84 @@ static void add_row(tri_text_table *table, const tri_json *row) {
     if (tri__json_is_object(d))
         snprintf(temperature, sizeof temperature, "%.4g", tri__json_number_value(tri__json_get(d, "temperature")));
     if (tri__json_is_number(threshold)) snprintf(from, sizeof from, "%.4g", tri__json_number_value(threshold));
-    tri__text_table_add(table, "%lld\t%s\t%s\t%s\t%s\t%s\t%s%s",
+    tri__text_table_add(table, "%s%s%lld\t%s\t%s\t%s\t%s\t%s\t%s%s", run, *run ? "\t" : "",
                         (long long)tri__json_integer_value(tri__json_get(row, "step")),
                         tri__text_bytes((double)tri__json_integer_value(tri__json_get(row, "bytes")), bytes), mesh,
                         engine ? engine : "-", temperature, from,
                         tri__json_is_true(tri__json_get(row, "best")) ? "best; " : "", reason ? reason : "ok");
 }
 
-/* ls and verify. verify hashes all files and fails (TRI_DATA) if a checkpoint is damaged. */
-static tri_status list(tri_cli *cli, const tri_settings *settings, const char *path, int deep) {
+/* What ls and verify do with the checkpoints of all runs. */
+typedef struct listing {
+    tri_cli *cli;
+    const tri_settings *settings;
+    int deep;              /* verify: hashes all files */
+    tri_text_table table;
+    int n, bad;
+    char first[1024];      /* what is wrong with the first damaged one */
+} listing;
+
+static tri_status list_run(listing *l, const char *path, const char *run) {
     found f;
     TRI_TRY(find(path, &f));
-    tri_text_table table = {0};
-    int bad = 0, n = f.n ? f.n : 1;
-    char first[1024] = "";
-    tri__text_table_add(&table, "step\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate");
     tri_status status = TRI_OK;
-    for (int i = 0; i < n && status == TRI_OK; i++) {
+    for (int i = 0; i < (f.n ? f.n : 1) && status == TRI_OK; i++) {
         tri_json *row = NULL;
-        status = describe(&f, i, deep, &row);
+        status = describe(&f, i, l->deep, &row);
         if (status != TRI_OK) break;
-        int valid = tri__json_is_true(tri__json_get(row, "valid"));
-        if (!valid && !bad++) snprintf(first, sizeof first, "%s", tri__json_string_value(tri__json_get(row, "reason")));
-        if (settings->json) status = tri__print_json(cli->out, row);
-        else add_row(&table, row);
+        l->n++;
+        if (!tri__json_is_true(tri__json_get(row, "valid")) && !l->bad++)
+            snprintf(l->first, sizeof l->first, "%s", tri__json_string_value(tri__json_get(row, "reason")));
+        if (l->settings->json) status = tri__print_json(l->cli->out, row);
+        else add_row(&l->table, row, run);
         tri__json_decref(row);
     }
-    if (status == TRI_OK && !settings->json) status = tri__text_table_print(&table, cli->out, cli->out_color);
-    tri__text_table_free(&table);
     free(f.steps);
-    if (status == TRI_OK && deep && bad) return tri__fail(TRI_DATA, "%d of %d damaged: %s", bad, n, first);
+    return status;
+}
+
+/* The runs that a path denotes: its own, or those of a sweep, of folds or seeds. */
+static tri_status list_runs(listing *l, const char *path, const tri_run_set *set) {
+    tri__text_table_add(&l->table, "%sstep\tsize\tmesh\ttrident\ttemperature\tthreshold\tstate",
+                        set->n ? "run\t" : "");
+    if (!set->n) return list_run(l, path, "");
+    for (int i = 0; i < set->n; i++) {
+        char run[64];
+        tri_status status;
+        snprintf(run, sizeof run, "%.40s%s", strrchr(set->folder[i], '/') + 1,
+                 set->is_ranked && !i ? " (best)" : "");
+        status = list_run(l, set->folder[i], run);
+        if (status != TRI_OK && status != TRI_NOINPUT) return status;
+        if (status != TRI_OK && !l->settings->json) /* a trial that failed before its first checkpoint */
+            tri__text_table_add(&l->table, "%s\t-\t-\t-\t-\t-\t-\tno checkpoint", run);
+    }
+    return TRI_OK;
+}
+
+/* verify fails (TRI_DATA) if a checkpoint is damaged. */
+static tri_status list(tri_cli *cli, const tri_settings *settings, const char *path, int deep) {
+    listing l = {.cli = cli, .settings = settings, .deep = deep};
+    tri_run_set set;
+    TRI_TRY(tri__run_set_read(path, &set));
+    tri_status status = list_runs(&l, path, &set);
+    if (status == TRI_OK && !settings->json) status = tri__text_table_print(&l.table, cli->out, cli->out_color);
+    tri__text_table_free(&l.table);
+    tri__run_set_free(&set);
+    if (status == TRI_OK && deep && l.bad) return tri__fail(TRI_DATA, "%d of %d damaged: %s", l.bad, l.n, l.first);
     return status;
 }
 
 static tri_status prune(const tri_settings *settings, const char *path) {
     tri_kind kind;
+    tri_run_set set;
     TRI_TRY(tri__path_kind(path, &kind));
     if (kind != TRI_KIND_FOLDER) return tri__fail(TRI_NOINPUT, "%s is not a folder; a run folder is expected", path);
-    return tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
+    TRI_TRY(tri__run_set_read(path, &set));
+    tri_status status = set.n ? TRI_OK : tri__checkpoint_prune(path, (int)settings->keep, INT64_MAX);
+    for (int i = 0; i < set.n && status == TRI_OK; i++)
+        status = tri__checkpoint_prune(set.folder[i], (int)settings->keep, INT64_MAX);
+    tri__run_set_free(&set);
+    return status;
 }
 
 /* ---- diff ---- */

@@ -1,5 +1,6 @@
 /* eval.c - `trident eval`: scores of a checkpoint, as tables or, with --json, one object. */
 #include "cli/launch.h"
+#include "cli/members.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -41,9 +42,9 @@ static const char *area(double value, char out[static FIGURE_BYTES]) {
     return out;
 }
 
-/* A figure's interval; "" without one. */
+/* A figure's interval; a dash if it has none, "" if none was asked for. */
 static const char *interval(const tri_interval *i, char out[static FIGURE_BYTES]) {
-    out[0] = 0;
+    snprintf(out, FIGURE_BYTES, i ? "-" : "");
     if (i && isfinite(i->low)) snprintf(out, FIGURE_BYTES, "%.4f to %.4f", i->low, i->high);
     return out;
 }
@@ -76,7 +77,9 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
         fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
     else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n", cli->out);
     if (with)
-        fprintf(cli->out, "Intervals: percentiles of %lld resamples of the rows (--bootstrap).\n",
+        fprintf(cli->out,
+                "Intervals: shares of rows by Wilson's formula, ECE without its bias, others by %lld resamples of the "
+                "rows (--bootstrap).\n",
                 (long long)e->intervals.resamples);
     return TRI_OK;
 }
@@ -221,6 +224,29 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     return status;
 }
 
+/* The models of folds: a table of them, or {folds, mean, spread}. */
+static tri_status print_folds(const tri_cli *cli, const tri_evaluation *e, int as_json) {
+    tri_json *all = members_json(e);
+    for (int i = 0; i < e->n_members; i++)
+        tri__json_set_new(tri__json_at(all, (size_t)i), "rows", tri__json_integer(e->member[i].scores.rows));
+    all = tri__members_json("folds", all);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = as_json ? tri__print_json(cli->out, all) : tri__members_print(cli, all, "folds", "folder", 1);
+    tri__json_decref(all);
+    if (!as_json && status == TRI_OK)
+        fputs("Each fold's own model; spread is their standard deviation. --part valid: the rows that it was not "
+              "trained on.\n",
+              cli->out);
+    return status;
+}
+
+static tri_status print(const tri_cli *cli, const tri_evaluation *e, int as_json) {
+    if (e->folds) return print_folds(cli, e, as_json);
+    if (as_json) return print_object(cli, e);
+    TRI_TRY(print_members(cli, e));
+    return print_scores(cli, e);
+}
+
 /* On each rank; the first one prints. */
 static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_world *world, void *context) {
     const eval_options *own = context;
@@ -231,8 +257,7 @@ static tri_status eval_here(tri_cli *cli, const tri_settings *settings, tri_worl
     int prints = !world || tri_world_rank(world) == 0;
     tri_status status = tri__cli_progress(cli, settings->quiet || !prints, &sink);
     if (status == TRI_OK) status = tri__serve_eval(settings, own->bootstrap, world, &log, &made);
-    if (status == TRI_OK && prints && !settings->json) status = print_members(cli, &made);
-    if (status == TRI_OK && prints) status = settings->json ? print_object(cli, &made) : print_scores(cli, &made);
+    if (status == TRI_OK && prints) status = print(cli, &made, settings->json);
     tri__progress_close(&sink);
     tri__evaluation_free(&made);
     return status;

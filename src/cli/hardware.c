@@ -1,4 +1,4 @@
-/* hardware.c - where the file of a calibrated machine is. */
+/* hardware.c - where the files about this machine are. */
 #include "cli/hardware.h"
 
 #include "sim/hardware.h"
@@ -7,14 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "<$variable>/trident/<name>", else "~<below>/trident/<name>"; a relative folder is to be ignored. 0: neither is
+ * set. */
+static int file_of(char *(*lookup)(const char *), const char *variable, const char *below, const char *name,
+                   char path[static TRI_PATH_MAX]) {
+    const char *folder = lookup(variable), *home = lookup("HOME");
+    int is_given = folder && *folder == '/';
+    if (!is_given && !(home && *home)) return 0;
+    int length = snprintf(path, TRI_PATH_MAX, "%s%s/trident/%s", is_given ? folder : home, is_given ? "" : below, name);
+    return length < TRI_PATH_MAX;
+}
+
+tri_status tri__cli_peaks(char *(*lookup)(const char *), char **out) {
+    char path[TRI_PATH_MAX];
+    *out = NULL;
+    if (!file_of(lookup, "XDG_CACHE_HOME", "/.cache", "peaks.json", path)) return TRI_OK;
+    *out = strdup(path);
+    return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
 tri_status tri__cli_calibrated(const tri_cli *cli, const char *device, char path[static TRI_PATH_MAX]) {
-    const char *config = cli->lookup("XDG_CONFIG_HOME"), *home = cli->lookup("HOME");
-    int is_config = config && *config == '/', length; /* a relative one is to be ignored */
-    if (!is_config && !(home && *home))
-        return tri__fail(TRI_USAGE, "neither XDG_CONFIG_HOME nor HOME is set: name the file with -o");
-    if (!is_config) config = home;
-    length = snprintf(path, TRI_PATH_MAX, "%s%s/trident/hardware-%s.json", config, is_config ? "" : "/.config", device);
-    return length < TRI_PATH_MAX ? TRI_OK : tri__fail(TRI_USAGE, "%s: the path is too long", config);
+    char name[64];
+    snprintf(name, sizeof name, "hardware-%.40s.json", device);
+    if (file_of(cli->lookup, "XDG_CONFIG_HOME", "/.config", name, path)) return TRI_OK;
+    return tri__fail(TRI_USAGE, "neither XDG_CONFIG_HOME nor HOME is set, or their path is too long: name the file "
+                                "with -o");
 }
 
 tri_status tri__cli_hardware(const tri_cli *cli, tri_settings *settings, int needs) {

@@ -1,5 +1,6 @@
 /* main.c - the `trident` program: the table of commands, and the one place where the environment is read and errors are
  * printed. The exit code is the command's tri_status. */
+#include "cli/hardware.h"
 #include "cli/hub.h"
 #include "cli/launch.h"
 
@@ -151,6 +152,7 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
     int n_others = 0;
     TRI_TRY(tri__settings_init(settings));
     TRI_TRY(tri__cli_hub(getenv, &settings->hub_cache));
+    TRI_TRY(tri__cli_peaks(getenv, &settings->peaks));
     if (own) {
         TRI_TRY(tri__options_init(row->own, own));
         settings->own = (tri_option_set){row->own, own};

@@ -1,9 +1,12 @@
-/* report.c - `trident report RUN...`: one page of one run, or of several side by side. */
+/* report.c - `trident report RUN...`: one page of one run, or of several side by side. The folder of a sweep, of folds
+ * or seeds is all of its runs. */
 #include "cli/cli.h"
+#include "cli/members.h"
 #include "cli/report.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoint/run_set.h"
 #include "report/run_data.h"
 
 #include <stdlib.h>
@@ -27,8 +30,9 @@ static tri_run_data_options options_of(int runs, int64_t rows) {
                                   .rows = (int)rows};
 }
 
-static tri_status make_page(const char *const *folders, int n, int64_t rows, tri_json **runs, char **html,
-                            size_t *size) {
+/* of: what kind of set each folder is in; NULL: none is in one. A trial of a sweep that did not begin is left out. */
+static tri_status make_page(const tri_cli *cli, const char *const *folders, const tri_run_set_kind *of, int n,
+                            int64_t rows, tri_json **runs, char **html, size_t *size) {
     const tri_run_data_options options = options_of(n, rows);
     tri_status status = TRI_OK;
     *html = NULL;
@@ -36,6 +40,13 @@ static tri_status make_page(const char *const *folders, int n, int64_t rows, tri
     for (int i = 0; i < n && status == TRI_OK; i++) {
         tri_json *run;
         status = tri__run_data(folders[i], &options, &run);
+        if (status == TRI_DATA && of && of[i] == TRI_RUN_SET_SWEEP) {
+            fprintf(cli->err, "%s is left out: it has not begun\n", folders[i]);
+            status = i == n - 1 && !tri__json_size(*runs) ? status : TRI_OK;
+            continue;
+        }
+        if (status == TRI_OK && of && of[i])
+            tri__json_set_new(run, "set", tri__json_string(tri__run_set_words(of[i])));
         if (status == TRI_OK) tri__json_append_new(*runs, run);
     }
     return status == TRI_OK ? tri__report_page(*runs, 0, html, size) : status;
@@ -48,7 +59,7 @@ void tri__report_write(const tri_cli *cli, const char *folder) {
     tri_json *runs = NULL;
     tri__words_keep(&kept);
     tri_status status = tri__path_join(path, folder, "report.html");
-    if (status == TRI_OK) status = make_page(&folder, 1, 0, &runs, &html, &size);
+    if (status == TRI_OK) status = make_page(cli, &folder, NULL, 1, 0, &runs, &html, &size);
     if (status == TRI_OK) status = tri__file_write(path, html, size);
     int no_run = status == TRI_NOINPUT || status == TRI_DATA; /* what is missing or damaged in a run is no failure */
     if (status != TRI_OK && !no_run) fprintf(cli->err, "warning: there is no report: %s\n", tri_error());
@@ -69,20 +80,64 @@ static void print_runs(const tri_cli *cli, const tri_json *runs) {
     }
 }
 
-/* The default page: in the run's own folder, or here for several. */
-static tri_status path_of(const tri_settings *settings, const char *const *folders, int n,
-                          char out[static TRI_PATH_MAX]) {
-    if (settings->output) return tri__path_join(out, "", settings->output);
-    return n == 1 ? tri__path_join(out, folders[0], "report.html") : tri__path_join(out, "", "report.html");
+/* The figures of several runs' best validations; of folds or seeds also their mean and spread. */
+static tri_status print_figures(const tri_cli *cli, const tri_json *runs, tri_run_set_kind kind) {
+    tri_json *members = tri__json_array();
+    const tri_json *run;
+    size_t i;
+    tri__json_each(runs, i, run) {
+        const tri_json *best = tri__json_get(tri__json_get(run, "summary"), "best");
+        tri__json_append_new(members, tri__json_pack("{s:O, s:O?}", "folder", tri__json_get(run, "folder"), "figures",
+                                                     tri__json_get(best, "figures")));
+    }
+    tri_json *facts = tri__members_json("runs", members);
+    tri_status status = facts ? tri__members_print(cli, facts, "runs", "folder",
+                                                   kind == TRI_RUN_SET_FOLDS || kind == TRI_RUN_SET_SEEDS)
+                              : tri__fail(TRI_RESOURCE, "out of memory");
+    tri__json_decref(facts);
+    return status;
 }
 
-static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *folders,
-                         int n) {
+/* The default page: in the folder that was named, or here for several. */
+static tri_status path_of(const tri_settings *settings, const char *const *words, int n,
+                          char out[static TRI_PATH_MAX]) {
+    if (settings->output) return tri__path_join(out, "", settings->output);
+    return n == 1 ? tri__path_join(out, words[0], "report.html") : tri__path_join(out, "", "report.html");
+}
+
+/* The folders of a page. */
+typedef struct shown {
+    const char *folder[MOST_RUNS]; /* borrowed from the words and sets */
+    tri_run_set_kind kind[MOST_RUNS];
+    int n;
+    tri_run_set set[MOST_RUNS];    /* [words] */
+} shown;
+
+/* Where there are too many, the first of each set, of a sweep the best: said aloud. */
+static tri_status find_runs(tri_cli *cli, const char *const *words, int n_words, shown *to) {
+    int left = MOST_RUNS;
+    for (int i = 0; i < n_words; i++) {
+        TRI_TRY(tri__run_set_read(words[i], &to->set[i]));
+        const tri_run_set *set = &to->set[i];
+        int n = set->n ? set->n : 1, most = left - (n_words - i - 1);
+        if (n > most)
+            fprintf(cli->err, "%s: %d %s, of which the %s %d are shown: a page has at most %d runs\n", words[i], n,
+                    tri__run_set_words(set->kind), set->is_ranked ? "best" : "first", most, MOST_RUNS);
+        for (int k = 0; k < n && k < most; k++, left--) {
+            to->folder[to->n] = set->n ? set->folder[k] : words[i];
+            to->kind[to->n++] = set->kind;
+        }
+    }
+    return TRI_OK;
+}
+
+static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *words,
+                         int n, const shown *of) {
     char path[TRI_PATH_MAX], *html = NULL, bytes[32];
     size_t size = 0;
     tri_json *runs = NULL;
-    TRI_TRY(path_of(settings, folders, n, path));
-    tri_status status = make_page(folders, n, own->rows, &runs, &html, &size);
+    TRI_TRY(path_of(settings, words, n, path));
+    tri_status status = make_page(cli, of->folder, of->kind, of->n, own->rows, &runs, &html, &size);
     if (status == TRI_OK && !settings->json) status = tri__file_deliver(path, html, size);
     if (status == TRI_OK && settings->json) {
         tri_json *all = tri__report_json(runs, 0);
@@ -91,6 +146,7 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const optio
     }
     if (status == TRI_OK && !settings->json && !settings->quiet) {
         print_runs(cli, runs);
+        if (of->n > 1) status = print_figures(cli, runs, n == 1 ? of->kind[0] : TRI_RUN_SET_NONE);
         fprintf(cli->out, "%s (%s)\n", path, tri__text_bytes((double)size, bytes));
     }
     free(html);
@@ -103,10 +159,13 @@ tri_status tri__command_report(tri_cli *cli, int n, const char *const *args) {
     options own;
     const char *words[MOST_RUNS];
     int n_words = 0;
+    shown of = {0};
     tri_status status = tri__cli_own_settings(&settings, "report", &own, n, args, words, MOST_RUNS, &n_words);
     if (status == TRI_OK && !n_words)
         status = tri__fail(TRI_USAGE, "report needs a run folder: trident report RUN..., up to %d of them", MOST_RUNS);
-    if (status == TRI_OK) status = report(cli, &settings, &own, words, n_words);
+    if (status == TRI_OK) status = find_runs(cli, words, n_words, &of);
+    if (status == TRI_OK) status = report(cli, &settings, &own, words, n_words, &of);
+    for (int i = 0; i < n_words && i < MOST_RUNS; i++) tri__run_set_free(&of.set[i]);
     tri__settings_free(&settings);
     return status;
 }

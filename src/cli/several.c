@@ -1,13 +1,12 @@
 /* several.c - `trident train --folds K` and `--seeds N`: a training for each fold or seed, one after the other, and
  * their figures side by side. A training that had finished says so and is left as it was; one that was interrupted goes
  * on. */
+#include "cli/members.h"
 #include "cli/signals.h"
 #include "cli/trainings.h"
 
 #include "base/text.h"
-#include "report/table.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,97 +104,34 @@ static tri_status run_all(several *s) {
 
 /* ---- figures ---- */
 
-/* Mean and standard deviation (of a sample: divided by n - 1) of a figure over all trainings; null where one lacks
- * it. */
-static void add_moments(const tri_json *runs, const char *figure, tri_json *mean, tri_json *spread) {
-    double sum = 0, squares = 0, n = (double)tri__json_size(runs);
-    const tri_json *run;
-    size_t i;
-    int whole = 1;
-    tri__json_each(runs, i, run) {
-        const tri_json *value = tri__json_get(tri__json_get(run, "figures"), figure);
-        whole &= tri__json_is_number(value);
-        sum += whole ? tri__json_number_value(value) : 0;
-    }
-    tri__json_each(runs, i, run) {
-        double value = tri__json_number_value(tri__json_get(tri__json_get(run, "figures"), figure));
-        squares += (value - sum / n) * (value - sum / n);
-    }
-    tri__json_set_new(mean, figure, whole ? tri__json_real(sum / n) : tri__json_null());
-    tri__json_set_new(spread, figure, whole && n > 1 ? tri__json_real(sqrt(squares / (n - 1))) : tri__json_null());
-}
-
-/* Whether a member of the figures is a number in some training; others are labels and decisions. */
-static int is_figure(const tri_json *runs, const char *name) {
-    const tri_json *run;
-    size_t i;
-    tri__json_each(runs, i, run) if (tri__json_is_number(tri__json_get(tri__json_get(run, "figures"), name))) return 1;
-    return 0;
-}
+static const char *list_of(const several *s) { return s->folds ? "folds" : "members"; }
+static const char *title_of(const several *s) { return s->folds ? "fold" : "seed"; }
 
 /* {folds or members: [{fold or seed, folder, figures}], mean, spread}: names of figures are those of an epoch's event
  * in metrics.jsonl. */
 static tri_status collect(several *s) {
-    tri_json *runs = tri__json_array(), *mean = tri__json_object(), *spread = tri__json_object(), *value;
-    tri_status status = runs && mean && spread ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    tri_json *runs = tri__json_array();
+    tri_status status = runs ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     for (int i = 0; i < s->n && status == TRI_OK; i++) {
         tri_json *figures, *run;
         status = tri__training_figures(&s->training[i], &figures);
         if (status != TRI_OK) break;
-        run = tri__json_pack("{s:I, s:s}", s->folds ? "fold" : "seed", (tri_json_int)number_of(s, i), "folder",
+        run = tri__json_pack("{s:I, s:s}", title_of(s), (tri_json_int)number_of(s, i), "folder",
                              strrchr(s->training[i].folder, '/') + 1);
         if (figures) tri__json_set_new(run, "figures", figures);
         tri__json_append_new(runs, run);
     }
-    const char *name;
-    tri__json_each_member(tri__json_get(tri__json_at(runs, 0), "figures"), name, value)
-        if (is_figure(runs, name)) add_moments(runs, name, mean, spread);
-    s->facts = tri__json_pack("{s:s, s:i, s:o, s:o, s:o}", "format",
-                              s->folds ? "trident-folds" : "trident-ensemble", "version", 1,
-                              s->folds ? "folds" : "members", runs, "mean", mean, "spread", spread);
+    s->facts = tri__members_json(list_of(s), runs);
+    tri__json_set_new(s->facts, "format", tri__json_string(s->folds ? "trident-folds" : "trident-ensemble"));
+    tri__json_set_new(s->facts, "version", tri__json_integer(1));
     if (status == TRI_OK && !tri__json_is_whole(s->facts)) status = tri__fail(TRI_RESOURCE, "out of memory");
-    return status;
-}
-
-/* A row of the table: what it is of, and its figures, in the order of `names`. */
-static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
-    char line[1000];
-    const char *name;
-    tri_json *value;
-    size_t used = (size_t)snprintf(line, sizeof line, "%s", title);
-    tri__json_each_member((tri_json *)names, name, value) {
-        const tri_json *own = tri__json_get(figures, name);
-        if (used + 64 > sizeof line) break;
-        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", name);
-        else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
-        else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
-    }
-    tri__text_table_add(table, "%s", line);
-}
-
-static tri_status print_table(const several *s) {
-    const tri_json *mean = tri__json_get(s->facts, "mean"), *runs = tri__json_get(s->facts, s->folds ? "folds"
-                                                                                                     : "members"), *run;
-    tri_text_table table = {0};
-    size_t i;
-    if (!tri__json_get(mean, "valid_loss")) return TRI_OK; /* no validation */
-    add_row(&table, mean, s->folds ? "fold" : "seed", NULL);
-    tri__json_each(runs, i, run) {
-        char title[24];
-        snprintf(title, sizeof title, "%lld", (long long)number_of(s, (int)i));
-        add_row(&table, mean, title, tri__json_get(run, "figures"));
-    }
-    add_row(&table, mean, "mean", mean);
-    add_row(&table, mean, "spread", tri__json_get(s->facts, "spread"));
-    tri_status status = tri__text_table_print(&table, s->cli->out, s->cli->out_color);
-    tri__text_table_free(&table);
     return status;
 }
 
 static tri_status print_end(const several *s, const char *path) {
     FILE *out = s->cli->out;
     if (s->settings->json) return tri__print_json(out, s->facts);
-    TRI_TRY(print_table(s));
+    TRI_TRY(tri__members_print(s->cli, s->facts, list_of(s), title_of(s), 1));
     if (s->folds) {
         fprintf(out,
                 "Figures are of each fold's best validation; spread is their standard deviation. All are in %s.\n",

@@ -18,6 +18,7 @@ typedef struct tri_sweep_trial {
     int rungs;             /* that it has finished */
     double figure[TRI_RUNGS_MAX]; /* the best validation until each rung's end */
     int64_t slot;          /* its place among those that train at a time, while it does */
+    int rank;              /* once the sweep has ended: 1 is the best; 0: none, or it failed */
     int code;              /* exit code of one that failed; 0 */
     char *why;             /* its message, owned; NULL */
 } tri_sweep_trial;

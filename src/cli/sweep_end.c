@@ -123,18 +123,27 @@ static tri_status print_words(const tri_sweep *s, const tri_sweep_trial *best, c
     char folder[TRI_PATH_MAX], again[TRI_PATH_MAX];
     TRI_TRY(tri__path_join(folder, s->settings->output_dir, best->folder));
     TRI_TRY(tri__path_join(again, s->settings->output_dir, "best"));
-    char *model = tri__text_quoted(folder), *config = tri__text_quoted(path), *out = tri__text_quoted(again);
-    tri_status status = model && config && out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+    char *model = tri__text_quoted(folder), *sweep = tri__text_quoted(s->settings->output_dir),
+         *config = tri__text_quoted(path), *out = tri__text_quoted(again);
+    tri_status status = model && sweep && config && out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK)
         fprintf(s->cli->out,
-                "best        %s (trial %d, validation %s %.4f: what eval, predict and serve take)\n"
+                "best        %s (trial %d, validation %s %.4f: what eval, predict and serve take for %s)\n"
                 "train it    trident train --config %s --output-dir %s\n",
                 model, best->number, tri__best_name((tri_best_by)s->settings->best_by), best->figure[best->rungs - 1],
-                config, out);
+                sweep, config, out);
     free(model);
+    free(sweep);
     free(config);
     free(out);
     return status;
+}
+
+/* In sweep.json: the folder of the sweep stands for its best trial (checkpoint/run_set.h). */
+static tri_status save_ranks(const tri_sweep *s, const tri_sweep_trial *const *order) {
+    for (int i = 0; i < s->n; i++)
+        if (!order[i]->code) s->trial[order[i]->number - 1].rank = i + 1;
+    return tri__sweep_save(s);
 }
 
 tri_status tri__sweep_end(const tri_sweep *s) {
@@ -145,6 +154,7 @@ tri_status tri__sweep_end(const tri_sweep *s) {
     if (status == TRI_OK && order[0]->code)
         status = tri__fail((tri_status)s->trial[0].code, "all %d trials failed; the first: %s", s->n, s->trial[0].why);
     if (status == TRI_OK) status = write_best(s, order[0], path);
+    if (status == TRI_OK) status = save_ranks(s, order);
     if (status == TRI_OK && s->settings->json) status = print_json(s, order, path);
     else if (status == TRI_OK) status = print_table(s, order);
     if (status == TRI_OK && !s->settings->json) status = print_words(s, order[0], path);

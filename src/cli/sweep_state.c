@@ -34,6 +34,7 @@ static tri_json *trial_json(const tri_sweep *s, const tri_sweep_trial *t) {
                                                    t->figure[i]));
     tri_json *out = tri__json_pack("{s:i, s:s, s:O, s:o}", "trial", t->number, "folder", t->folder, "values", t->values,
                                    "rungs", rungs);
+    if (t->rank) tri__json_set_new(out, "rank", tri__json_integer(t->rank));
     if (t->code)
         tri__json_set_new(out, "failed", tri__json_pack("{s:i, s:s}", "code", t->code, "message", t->why));
     return out;

@@ -56,10 +56,12 @@ static void print_decision(FILE *out, const tri_json *summary) {
                *asked = tri__json_string_value(tri__json_get(d, "chosen_for"));
     if (!fit) return;
     fprintf(out, "decision    temperature %.4g", number(d, "temperature"));
-    if (!strcmp(fit, "separated")) fputs(" (every validation row is right: nothing to fit)", out);
-    else if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
+    if (!strcmp(fit, "none")) fputs(" (--calibration none)", out);
     else
-        fprintf(out, " (%svalidation log loss %.4f to %.4f)", !strcmp(fit, "bounded") ? "the end of its range; " : "",
+        fprintf(out, " (%svalidation log loss %.4f to %.4f)",
+                !strcmp(fit, "bounded")     ? "the end of its range; "
+                : !strcmp(fit, "separated") ? "every validation row is right, fitted with smoothed labels; "
+                                            : "",
                 tri__json_number_value(tri__json_at(losses, 0)), tri__json_number_value(tri__json_at(losses, 1)));
     if (asked && tri__json_is_number(tri__json_get(d, "threshold")))
         fprintf(out, ", %s from a probability of %.4g (%s%s: precision %.4f, recall %.4f, F1 %.4f)",

@@ -86,7 +86,7 @@ static int shorter(const void *a, const void *b) {
 tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of, double *flops) {
     tri_time times[TRI_CEILING_TIMED] = {{0}};
     double n = of->n;
-    int middle = of->timed / 2;
+    int at = of->shortest ? 0 : of->timed / 2;
     product *p = calloc(1, sizeof *p);
     *flops = 0;
     TRI_ASSERT(of->timed > 0 && of->timed <= TRI_CEILING_TIMED);
@@ -99,7 +99,7 @@ tri_status tri__ceiling(const tri_device *device, const tri_ceiling_product *of,
     if (run && status == TRI_OK) status = time_products(p, run, of, times);
     if (run && status == TRI_OK) {
         qsort(times, (size_t)of->timed, sizeof *times, shorter);
-        *flops = 2 * n * n * n / (times[middle].end - times[middle].begin);
+        *flops = 2 * n * n * n / (times[at].end - times[at].begin);
     }
     for (int k = 0; k < OPERANDS; k++) device->free(p->context, p->call.t[k].data, p->bytes[k]);
     device->free(p->context, p->call.work, p->work_bytes);

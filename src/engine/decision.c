@@ -1,4 +1,5 @@
-/* decision.c - temperature scaling (Guo et al., On Calibration of Modern Neural Networks, 2017) and thresholds. */
+/* decision.c - temperature scaling (Guo et al., On Calibration of Modern Neural Networks, 2017), with smoothed targets
+ * where every row is right (Platt, Probabilistic Outputs for Support Vector Machines, 1999), and thresholds. */
 #include "engine/decision.h"
 
 #include "engine/areas.h"
@@ -44,7 +45,16 @@ typedef struct slope {
     double value, first, second;
 } slope;
 
-static slope slope_at(const tri_decision_spec *s, double b) {
+/* The likeliest class other than the label. */
+static int runner_up(const float *row, int n_classes, int label) {
+    int best = !label;
+    for (int c = 0; c < n_classes; c++)
+        if (c != label && row[c] > row[best]) best = c;
+    return best;
+}
+
+/* doubt: the share of each row's target that is the runner-up's instead of the label's. */
+static slope slope_at(const tri_decision_spec *s, double doubt, double b) {
     slope sum = {0};
     for (int64_t i = 0; i < s->n; i++) {
         const float *row = s->probs + i * s->n_classes;
@@ -55,6 +65,7 @@ static slope slope_at(const tri_decision_spec *s, double b) {
             total += e, mean += e * z, square += e * z * z;
         }
         double own = log_of(row[s->labels[i]]) - top;
+        if (doubt > 0) own += doubt * (log_of(row[runner_up(row, s->n_classes, s->labels[i])]) - top - own);
         mean /= total, square /= total;
         sum.value += log(total) - b * own;
         sum.first += mean - own;
@@ -78,10 +89,10 @@ static int is_separated(const tri_decision_spec *s) {
 }
 
 /* The zero of the first derivative, which rises with b, in [low, high]. */
-static double find_zero(const tri_decision_spec *s, double low, double high) {
+static double find_zero(const tri_decision_spec *s, double doubt, double low, double high) {
     double b = 1;
     for (int step = 0; step < 200; step++) {
-        slope at = slope_at(s, b);
+        slope at = slope_at(s, doubt, b);
         if (at.first == 0) return b;
         if (at.first < 0) low = b;
         else high = b;
@@ -93,18 +104,25 @@ static double find_zero(const tri_decision_spec *s, double low, double high) {
     return b;
 }
 
+/* Of rows that are all right: as if one in n + 2 were wrong. They give no reason for a temperature above 1. */
+static double fit_separated(const tri_decision_spec *s) {
+    const double doubt = 1 / ((double)s->n + 2), high = 1 / TRI_TEMPERATURE_SEPARATED_MIN;
+    if (slope_at(s, doubt, 1).first >= 0) return 1;
+    return slope_at(s, doubt, high).first <= 0 ? 1 / high : 1 / find_zero(s, doubt, 1, high);
+}
+
 static double fit_temperature(const tri_decision_spec *s, tri_temperature_end *end) {
     const double low = 1.0 / TRI_TEMPERATURE_MAX, high = TRI_TEMPERATURE_MAX;
-    slope here = slope_at(s, 1);
+    slope here = slope_at(s, 0, 1);
     *end = TRI_TEMPERATURE_FLAT;
     if (here.first == 0 && here.second == 0) return 1;
     *end = TRI_TEMPERATURE_SEPARATED;
-    if (is_separated(s)) return 1;
+    if (is_separated(s)) return fit_separated(s);
     *end = TRI_TEMPERATURE_BOUNDED;
-    if (slope_at(s, low).first >= 0) return 1 / low;
-    if (slope_at(s, high).first <= 0) return 1 / high;
+    if (slope_at(s, 0, low).first >= 0) return 1 / low;
+    if (slope_at(s, 0, high).first <= 0) return 1 / high;
     *end = TRI_TEMPERATURE_FOUND;
-    return 1 / find_zero(s, low, high);
+    return 1 / find_zero(s, 0, low, high);
 }
 
 /* ---- threshold ---- */
@@ -172,7 +190,8 @@ tri_status tri__decision_fit(const tri_decision_spec *s, tri_decision_fit *out) 
         if (s->scale) out->decision.temperature = fit_temperature(s, &out->end);
         tri__reliability(s->probs, s->labels, s->n, s->n_classes, s->positive, &reliability);
         out->ece[0] = reliability.ece, out->brier[0] = reliability.brier;
-        out->log_loss[0] = slope_at(s, 1).value, out->log_loss[1] = slope_at(s, 1 / out->decision.temperature).value;
+        out->log_loss[0] = slope_at(s, 0, 1).value;
+        out->log_loss[1] = slope_at(s, 0, 1 / out->decision.temperature).value;
         memcpy(probs, s->probs, elements * sizeof *probs);
         tri__decision_apply(&out->decision, probs, s->n, s->n_classes);
         tri__reliability(probs, s->labels, s->n, s->n_classes, s->positive, &reliability);

@@ -26,13 +26,15 @@ void tri__decision_apply(const tri_decision *decision, float *probs, int64_t n, 
 int tri__decision_class(const tri_decision *decision, const float *probs, int n_classes);
 
 enum { TRI_TEMPERATURE_MAX = 10 }; /* temperatures are from 1 / 10 to 10 */
+#define TRI_TEMPERATURE_SEPARATED_MIN 0.01 /* where every row is right: from here to 1 */
 
 /* Why a fit has its temperature. */
 typedef enum tri_temperature_end {
     TRI_TEMPERATURE_NONE,      /* not asked for: 1 */
     TRI_TEMPERATURE_FOUND,     /* the minimum of the log loss */
     TRI_TEMPERATURE_BOUNDED,   /* the minimum is beyond the range */
-    TRI_TEMPERATURE_SEPARATED, /* each row's label is its likeliest class: the lower the better, without end; 1 */
+    TRI_TEMPERATURE_SEPARATED, /* each row's label is its likeliest class: the loss falls without end. The minimum as if
+                                  one in n + 2 rows were of its runner-up; at most 1 */
     TRI_TEMPERATURE_FLAT       /* all temperatures are equally good: 1 */
 } tri_temperature_end;
 

@@ -1,4 +1,5 @@
-/* mfu.c - nominal FLOPs, and peaks from hardware files or by measuring. */
+/* mfu.c - nominal FLOPs, and peaks from hardware files or by measuring: the best of several products, and of all runs
+ * on the machine, since others may use its cores. */
 #include "engine/mfu.h"
 
 #include "base/text.h"
@@ -7,8 +8,10 @@
 #include "plan/layer_gates.h"
 #include "sim/hardware.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A mean layer's forward pass: query, key, value and output projections, the two feed-forward products of as many
  * experts as a token chooses, or three where they are gated, attention scores, with DeBERTa's further terms, and the
@@ -97,12 +100,20 @@ static tri_status from_file(tri_arena *scratch, void *data) {
     return TRI_OK;
 }
 
-/* The largest product that is done in a few milliseconds. The first is large enough that threads which wait for a core
- * do not determine its time. */
-static tri_status measure(const tri_engine *e, tri_dtype dtype, double *flops) {
+static void make_key(const tri_engine *e, char out[static TRI_PEAK_KEY]) {
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+    snprintf(out, TRI_PEAK_KEY, "%s %.60s %s threads=%d", host, tri__exec_describe(e->exec),
+             tri__dtype_name(e->in.precision), e->threads);
+}
+
+/* The fastest of some products, the largest of which takes a few milliseconds. The first is large enough that threads
+ * which wait for a core do not determine its time. Where none was kept, many: some of them find the cores free. */
+static tri_status measure(const tri_engine *e, int many, double *flops) {
     enum { FIRST = 256, LARGEST = 1024 };
     static const double enough = 3e-3; /* seconds of one product */
-    for (tri_ceiling_product of = {dtype, FIRST, e->threads, 1, 3}; of.n <= LARGEST; of.n *= 2) {
+    for (tri_ceiling_product of = {e->in.precision, FIRST, e->threads, 1, many ? TRI_CEILING_TIMED : 3, 1};
+         of.n <= LARGEST; of.n *= 2) {
         double rate, n = 2.0 * of.n;
         TRI_TRY(tri__ceiling(e->device, &of, &rate));
         if (rate > *flops) *flops = rate;
@@ -111,11 +122,21 @@ static tri_status measure(const tri_engine *e, tri_dtype dtype, double *flops) {
     return TRI_OK;
 }
 
+static tri_status measure_team(const char *path, const tri_engine *e, tri_peak *out) {
+    make_key(e, out->key);
+    double kept = tri__peak_kept(path, out->key);
+    TRI_TRY(measure(e, !kept, &out->team));
+    if (out->team > kept) tri__peak_keep(path, out->key, out->team);
+    out->team = fmax(out->team, kept);
+    return TRI_OK;
+}
+
 /* One rank of each machine measures while the others wait; the sum over machines. */
-static tri_status measure_all(const tri_engine *e, tri_peak *out) {
+static tri_status measure_all(const char *path, const tri_engine *e, tri_peak *out) {
     tri_world *world = e->place.world;
-    double flops = 0, teams = (double)tri__cores() / e->threads, ranks = ranks_here(&e->place);
-    if (!world || world->local == 0) TRI_TRY(measure(e, e->in.precision, &flops));
+    double flops, teams = (double)tri__cores() / e->threads, ranks = ranks_here(&e->place);
+    if (!world || world->local == 0) TRI_TRY(measure_team(path, e, out));
+    flops = out->team;
     flops *= ranks < teams ? ranks : teams < 1 ? 1 : teams;
     if (world) TRI_TRY(tri_all_reduce(tri_group_world(world), NULL, &flops, 1, TRI_F64, TRI_SUM));
     if (flops <= 0) return TRI_OK;
@@ -129,5 +150,15 @@ tri_status tri__peak_find(const tri_settings *settings, const tri_engine *engine
     *out = (tri_peak){0};
     if (settings->hardware) TRI_TRY(tri__arena_scratch(from_file, &job));
     if (out->flops > 0 || strcmp(engine->device->name, "cpu") != 0) return TRI_OK;
-    return measure_all(engine, out);
+    return measure_all(settings->peaks, engine, out);
+}
+
+void tri__peak_reached(const char *path, double nominal, double executed, tri_peak *peak) {
+    if (peak->team <= 0) return;
+    if (executed > peak->team) {
+        peak->flops *= executed / peak->team;
+        peak->team = executed;
+        tri__peak_keep(path, peak->key, executed);
+    }
+    peak->flops = fmax(peak->flops, nominal);
 }

@@ -4,6 +4,7 @@
 #define TRI_ENGINE_RELIABILITY_H
 
 #include "base/json.h"
+#include "engine/interval.h"
 
 enum { TRI_RELIABILITY_BINS = 15 };
 
@@ -44,6 +45,13 @@ void tri__reliability_end(tri_reliability *reliability);
 /* probs [n, n_classes], labels [n]; n > 0. */
 void tri__reliability(const float *probs, const int32_t *labels, int64_t n, int n_classes, int positive,
                       tri_reliability *out);
+/* The interval of the error that many more such rows would have. The error of n rows is on average above it, because
+ * absolute values do not cancel: bins of few rows differ from their confidence even where probabilities are perfect.
+ * Hence the interval holds the errors for which one like this is not unusual (Neyman, 1937): true differences are taken
+ * as those of the bins, all times one factor, and the error of n rows is drawn with binomial variance; it is below
+ * r->ece in at least 2.5 % of the draws, and above in at least 2.5 %. normal [draws, TRI_RELIABILITY_BINS]: standard
+ * normal numbers. */
+tri_interval tri__reliability_interval(const tri_reliability *r, const float *normal, int64_t draws);
 /* A list of {from, to, rows, confidence, accuracy}; bins without rows are left out. */
 tri_json *tri__reliability_json(const tri_reliability *reliability);
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { WORDS = 768 };
-static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6;
+static const double LOADING = 0.1, MOVING = 0.15, WAITING = 0.15, UNEVEN = 0.15, SMALL = 0.5, SHORT_KERNEL = 15e-6,
+                    WELL_USED = 0.3; /* of the peak */
 
 typedef struct row {
     const char *kind;
@@ -121,13 +122,22 @@ static void say_reads_memory(const tri_binding_figures *f, char out[static WORDS
 
 static int computes(const tri_binding_figures *f) { return f->compute > 0; }
 static void say_computes(const tri_binding_figures *f, char out[static WORDS]) {
-    char detail[160] = "", used[64] = "";
+    char detail[160] = "", used[160] = "";
     int fp32 = !f->precision || !strcmp(f->precision, "fp32");
     if (f->costliest) snprintf(detail, sizeof detail, ", most of it in %s", f->costliest);
-    if (f->mfu > 0) snprintf(used, sizeof used, ", at %.0f %% of the peak", percent(f->mfu));
-    snprintf(out, WORDS, "Computing binds: it takes %.0f %% of a step%s%s, which is as it should be. To go faster: %s"
-             "more ranks, or a smaller max_sen_len.",
-             percent(f->compute), detail, used, fp32 ? "--precision bf16 where the device has it, " : "");
+    if (f->mfu > 1)
+        snprintf(used, sizeof used,
+                 ", at %.0f %% of the peak, so the peak is too low (its hardware file, or cores that were busy when it "
+                 "was measured)",
+                 percent(f->mfu));
+    else if (f->mfu > 0)
+        snprintf(used, sizeof used, ", at %s%.0f %% of the peak%s", f->mfu < WELL_USED ? "only " : "", percent(f->mfu),
+                 f->mfu < WELL_USED ? "" : ", which is as it should be");
+    snprintf(out, WORDS, "Computing binds: it takes %.0f %% of a step%s%s. To go faster: %s%smore ranks, or a smaller "
+                         "max_sen_len.",
+             percent(f->compute), detail, used,
+             f->mfu > 0 && f->mfu < WELL_USED ? "a larger --batch-size, whose products are larger, " : "",
+             fp32 ? "--precision bf16 where the device has it, " : "");
 }
 
 static const row rows[] = {

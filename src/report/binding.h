@@ -15,7 +15,7 @@ typedef struct tri_binding_figures {
     double most_busy, least_busy;    /* seconds computing, of the busiest and of the idlest rank */
     double kernel_seconds;     /* mean of a kernel */
     double small;              /* share of computing in operations with little arithmetic a byte */
-    double mfu;                /* 0 to 1 */
+    double mfu;                /* above 1 where the peak is too low */
     const char *device, *costliest;  /* "cpu", "cuda"; the costliest operation, or NULL */
     const char *precision, *shard;
 } tri_binding_figures;

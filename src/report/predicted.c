@@ -148,6 +148,30 @@ static int curve_classes(const tri_scores *s, int class[static CURVES]) {
     return n;
 }
 
+/* The temperature that the run fitted to these probabilities: of its last best validation, or of its last. */
+static double temperature_of(const tri_json *run, const char *kind) {
+    const tri_json *event, *found = NULL;
+    size_t i;
+    tri__json_each(tri__json_get(run, "validations"), i, event)
+        if (strcmp(kind, "best") || tri__json_is_true(tri__json_get(event, "best"))) found = event;
+    double temperature = tri__json_number_value(tri__json_get(found, "temperature"));
+    return temperature >= 1e-3 && temperature <= 1e3 ? temperature : 1;
+}
+
+/* Changes the probabilities to calibrated ones. */
+static tri_json *reliability_json(const tri_scores *s, double temperature, tri_predicted *p) {
+    const tri_decision decision = {.temperature = temperature};
+    tri_reliability calibrated;
+    tri_json *all = tri__json_pack("{s:f, s:o}", "ece", s->reliability.ece, "bins",
+                                   tri__reliability_json(&s->reliability));
+    if (!all || temperature == 1) return all;
+    tri__decision_apply(&decision, p->probs, p->n, p->n_classes);
+    tri__reliability(p->probs, p->label, p->n, p->n_classes, s->positive, &calibrated);
+    tri__json_set_new(all, "calibrated", tri__json_pack("{s:f, s:f, s:o}", "temperature", temperature, "ece",
+                                                        calibrated.ece, "bins", tri__reliability_json(&calibrated)));
+    return all;
+}
+
 static tri_json *figures_json(const tri_predicted *p, const tri_scores *s) {
     int class[CURVES], n = curve_classes(s, class);
     tri_json *pr = tri__json_array(), *roc = tri__json_array();
@@ -156,10 +180,10 @@ static tri_json *figures_json(const tri_predicted *p, const tri_scores *s) {
         tri__json_append_new(roc, tri__predicted_roc(p, class[k]));
     }
     tri_json *all = tri__json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", (tri_json_int)s->rows, "loss",
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", (tri_json_int)s->rows, "loss",
         real(s->log_loss), "accuracy", real(s->accuracy), "f1_macro", real(s->f1_macro), "pr_auc", real(s->pr_auc),
         "average_precision", real(s->average_precision), "roc_auc", real(s->roc_auc), "classes", classes_json(s), "pr",
-        pr, "roc", roc, "reliability", tri__predicted_reliability(p, s->positive));
+        pr, "roc", roc);
     if (all && s->positive >= 0) tri__json_set_new(all, "positive", tri__json_string(s->label[s->positive]));
     if (all && s->confusion && s->n_classes <= MATRIX) tri__json_set_new(all, "confusion", matrix_json(s));
     if (all && s->confusion && s->n_classes > 2) tri__json_set_new(all, "confused", confused_json(s));
@@ -173,12 +197,13 @@ static int positive_of(const tri_predicted *p, const tri_json *run) {
     return name && !strcmp(name, p->class[0]) ? 0 : 1;
 }
 
-static tri_status take_file(const char *folder, const char *name, const tri_run_data_options *options, tri_json *run,
+static tri_status take_file(const char *folder, const char *kind, const tri_run_data_options *options, tri_json *run,
                             tri_json **out) {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], name[32];
     tri_predicted p;
     tri_scores scores = {0};
     *out = NULL;
+    snprintf(name, sizeof name, "validation-%s.csv", kind);
     TRI_TRY(tri__path_join(path, folder, name));
     tri_status status = tri__predicted_open(path, &p);
     if (status == TRI_NOINPUT) return TRI_OK;
@@ -191,6 +216,7 @@ static tri_status take_file(const char *folder, const char *name, const tri_run_
         if (!*out) status = tri__fail(TRI_RESOURCE, "no memory for the figures of %s", path);
         tri__json_set_new(*out, "file", tri__json_string(name));
         if (status == TRI_OK && options->rows) status = tri__predicted_rows(&p, options->rows, run, *out);
+        tri__json_set_new(*out, "reliability", reliability_json(&scores, temperature_of(run, kind), &p));
     } else if (status != TRI_RESOURCE) {
         tri__run_missing(run, "%s cannot be read: %s", name, tri_error());
         status = TRI_OK;
@@ -205,10 +231,8 @@ tri_status tri__run_predictions(const char *folder, const tri_run_data_options *
     tri_json *all = tri__json_object();
     tri_status status = TRI_OK;
     for (int i = 0; i < 2 && status == TRI_OK; i++) {
-        char name[32];
         tri_json *one = NULL;
-        snprintf(name, sizeof name, "validation-%s.csv", kinds[i]);
-        status = take_file(folder, name, options, run, &one);
+        status = take_file(folder, kinds[i], options, run, &one);
         if (one) tri__json_set_new(all, kinds[i], one);
     }
     if (options->rows && status == TRI_OK && !tri__json_object_size(all))

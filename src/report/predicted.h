@@ -7,8 +7,8 @@
  *   confused      [{label, predicted, rows}]: the most frequent errors, at most 12
  *   pr, roc       [{label, area, x, y}]: recall and precision; false and true positive rate. Of the positive label; of
  *                 the 8 most frequent ones, each against the rest, beyond two classes
- *   reliability   {of, ece, bins: [{low, high, probability, rate, rows}]}: of the positive label's probability, or of
- *                 the most probable label's, against how often it is right
+ *   reliability   {ece, bins, calibrated: {temperature, ece, bins}}: of the model's own probabilities and, where the
+ *                 run fitted a temperature, of those that `eval` scores; engine/reliability.h has the definition
  *   worst, uncertain   with rows asked for: [{row, label, predicted, probability, loss, margin, fields: {column:
  *                 text}}]: the largest losses; the smallest margins between the two most probable labels */
 #ifndef TRI_REPORT_PREDICTED_H
@@ -30,10 +30,9 @@ typedef struct tri_predicted {
 tri_status tri__predicted_open(const char *path, tri_predicted *out);
 void tri__predicted_close(tri_predicted *predicted); /* accepts a zeroed one */
 
-/* The curves above; areas are those of engine/metrics.h. positive: -1 beyond two classes. */
+/* The curves above; areas are those of engine/metrics.h. */
 tri_json *tri__predicted_pr(const tri_predicted *p, int class);
 tri_json *tri__predicted_roc(const tri_predicted *p, int class);
-tri_json *tri__predicted_reliability(const tri_predicted *p, int positive);
 
 /* predicted_rows.c: the `most` worst and most uncertain rows, into `worst` and `uncertain` of `into`; their fields are
  * read from the table that run.config names. What is missing is noted in the run. */

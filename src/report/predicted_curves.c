@@ -1,4 +1,4 @@
-/* predicted_curves.c - precision and recall, ROC, and reliability of probabilities. */
+/* predicted_curves.c - precision and recall, and ROC. */
 #include "report/predicted.h"
 
 #include "report/run_parts.h"
@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BINS = 10 };
 static const double APART = 1.0 / 150; /* points of a curve that are closer than this are left out */
 
 /* A row in one class's curve. */
@@ -72,26 +71,3 @@ static tri_json *curve(const tri_predicted *p, int class, int roc) {
 
 tri_json *tri__predicted_pr(const tri_predicted *p, int class) { return curve(p, class, 0); }
 tri_json *tri__predicted_roc(const tri_predicted *p, int class) { return curve(p, class, 1); }
-
-tri_json *tri__predicted_reliability(const tri_predicted *p, int positive) {
-    double sum[BINS] = {0}, right[BINS] = {0}, rows[BINS] = {0}, ece = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        const float *row = p->probs + i * p->n_classes; /* [n_classes] */
-        int class = positive < 0 ? 0 : positive;
-        for (int c = 0; c < p->n_classes && positive < 0; c++)
-            if (row[c] > row[class]) class = c;
-        int bin = (int)((double)row[class] * BINS);
-        bin = bin < 0 ? 0 : bin >= BINS ? BINS - 1 : bin;
-        sum[bin] += (double)row[class], right[bin] += p->label[i] == class, rows[bin]++;
-    }
-    tri_json *bins = tri__json_array();
-    for (int b = 0; b < BINS; b++) {
-        if (rows[b] > 0) ece += fabs(sum[b] - right[b]) / (double)p->n;
-        tri__json_append_new(
-            bins, tri__json_pack("{s:f, s:f, s:f, s:f, s:I}", "low", (double)b / BINS, "high", (double)(b + 1) / BINS,
-                                 "probability", rows[b] > 0 ? sum[b] / rows[b] : 0, "rate",
-                                 rows[b] > 0 ? right[b] / rows[b] : 0, "rows", (tri_json_int)rows[b]));
-    }
-    return tri__json_pack("{s:s, s:f, s:o}", "of", positive < 0 ? "the most probable label" : p->class[positive], "ece",
-                          ece, "bins", bins);
-}

@@ -26,6 +26,7 @@
  *   rates              {step_seconds, samples_per_second, tokens_per_second, gflops, mfu}: medians over the same steps
  *   profile            of the profile-rank<r>.json files (profiled.h)
  *   binding            {kind, words}: what limits the speed, and what to try (binding.h)
+ *   set                only in the report of a set of runs: "folds", "members" or "trials"
  */
 #ifndef TRI_REPORT_RUN_DATA_H
 #define TRI_REPORT_RUN_DATA_H

@@ -8,67 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMBERS = 1000 };
-
 static tri_status no_memory(void) { return tri__fail(TRI_RESOURCE, "out of memory for an ensemble"); }
 
-/* ---- the folder ---- */
-
-void tri__ensemble_free(tri_ensemble *ensemble) {
-    for (int i = 0; i < ensemble->n; i++) free(ensemble->folder[i]);
-    free(ensemble->folder);
-    *ensemble = (tri_ensemble){0};
-}
-
-/* A member's folder is a plain name beside the file: a folder that was moved or copied stays an ensemble. */
-static tri_status add_member(const char *folder, const char *path, const tri_json *member, tri_ensemble *out) {
-    char joined[TRI_PATH_MAX];
-    const char *name = tri__json_string_value(tri__json_get(member, "folder"));
-    if (!name || !*name || strchr(name, '/') || !strcmp(name, ".."))
-        return tri__fail(TRI_DATA, "%s: members[%d].folder is missing, or not a name of a folder beside it", path,
-                         out->n);
-    TRI_TRY(tri__path_join(joined, folder, name));
-    out->folder[out->n] = strdup(joined);
-    return out->folder[out->n++] ? TRI_OK : no_memory();
-}
-
-static tri_status read_members(const char *folder, const char *path, const tri_json *root, tri_ensemble *out) {
-    const tri_json *members = tri__json_get(root, "members"), *member;
-    const char *format = tri__json_string_value(tri__json_get(root, "format"));
-    size_t i, n = tri__json_size(members);
-    int64_t version = tri__json_integer_value(tri__json_get(root, "version"));
-    if (!format || strcmp(format, "trident-ensemble") != 0 || version != 1)
-        return tri__fail(TRI_DATA, "%s: is not the list of an ensemble of this version", path);
-    if (n < 1 || n > MEMBERS) return tri__fail(TRI_DATA, "%s: members: 1 to %d are expected", path, MEMBERS);
-    if (!(out->folder = calloc(n, sizeof *out->folder))) return no_memory();
-    tri__json_each(members, i, member) TRI_TRY(add_member(folder, path, member, out));
+tri_status tri__ensemble_read(const char *folder, tri_run_set *out) {
+    TRI_TRY(tri__run_set_read(folder, out));
+    if (out->kind != TRI_RUN_SET_SEEDS) tri__run_set_free(out);
     return TRI_OK;
 }
 
-tri_status tri__ensemble_read(const char *folder, tri_ensemble *out) {
-    char path[TRI_PATH_MAX];
-    tri_json *root = NULL;
-    int there;
-    *out = (tri_ensemble){0};
-    if (!folder) return TRI_OK;
-    TRI_TRY(tri__path_join(path, folder, "ensemble.json"));
-    TRI_TRY(tri__file_there(path, &there));
-    if (!there) return TRI_OK;
-    tri_status status = tri__json_load(path, TRI_DATA, &root);
-    if (status == TRI_OK) status = read_members(folder, path, root, out);
-    tri__json_decref(root);
-    if (status != TRI_OK) tri__ensemble_free(out);
-    return status;
-}
-
 tri_status tri__ensemble_refuse(const char *folder, const char *what) {
-    tri_ensemble ensemble;
+    tri_run_set ensemble;
     TRI_TRY(tri__ensemble_read(folder, &ensemble));
     if (!ensemble.n) return TRI_OK;
     tri_status status = tri__fail(TRI_USAGE, "%s is an ensemble of %d models, and %s takes one: name a member, for "
                                              "example %s",
                                   folder, ensemble.n, what, ensemble.folder[0]);
-    tri__ensemble_free(&ensemble);
+    tri__run_set_free(&ensemble);
     return status;
 }
 
@@ -107,7 +62,7 @@ static int are_same(char *const *a, int n, char *const *b, int m) {
     return 1;
 }
 
-static tri_status other_classes(const tri_ensemble *e, int member) {
+static tri_status other_classes(const tri_run_set *e, int member) {
     return tri__fail(TRI_DATA, "%s and %s have different classes or read different rows: they cannot form an ensemble",
                      e->folder[0], e->folder[member]);
 }
@@ -115,7 +70,7 @@ static tri_status other_classes(const tri_ensemble *e, int member) {
 /* ---- evaluation ---- */
 
 /* Evaluates member i and adds its probabilities to the sum, which the first one makes. */
-static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_ensemble *e,
+static tri_status eval_member(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
                               int i, tri_judged *first, double **sum, tri_evaluation *out) {
     tri_settings one = *asked; /* borrows its texts */
     tri_evaluation made;
@@ -145,7 +100,7 @@ static tri_status eval_member(const tri_settings *asked, tri_world *world, const
 }
 
 /* The scores of the mean, whose members are calibrated. */
-static tri_status score(const tri_ensemble *e, const double *sum, tri_judged *first, int64_t bootstrap, int threads,
+static tri_status score(const tri_run_set *e, const double *sum, tri_judged *first, int64_t bootstrap, int threads,
                         tri_evaluation *out) {
     const tri_scores *one = &out->member[0].scores;
     const tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
@@ -159,7 +114,7 @@ static tri_status score(const tri_ensemble *e, const double *sum, tri_judged *fi
 }
 
 static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
-                               const tri_ensemble *e, tri_evaluation *out) {
+                               const tri_run_set *e, tri_evaluation *out) {
     double *sum = NULL;
     tri_judged first = {0};
     *out = (tri_evaluation){.trained_on = -1, .member = calloc((size_t)e->n, sizeof *out->member)};
@@ -174,14 +129,33 @@ static tri_status eval_members(const tri_settings *asked, int64_t bootstrap, tri
     return status;
 }
 
+/* Each fold's model by itself: with --part valid their rows differ. */
+static tri_status eval_folds(const tri_settings *asked, tri_world *world, const tri_log *log, const tri_run_set *e,
+                             tri_evaluation *out) {
+    *out = (tri_evaluation){.trained_on = -1, .folds = 1, .member = calloc((size_t)e->n, sizeof *out->member)};
+    tri_status status = out->member ? TRI_OK : no_memory();
+    for (int i = 0; i < e->n && status == TRI_OK; i++) {
+        tri_settings one = *asked; /* borrows its texts */
+        tri_evaluation made;
+        one.checkpoint = e->folder[i];
+        status = tri__eval_model(&one, 0, world, log, &made, NULL);
+        out->member[out->n_members].scores = made.scores;
+        made.scores = (tri_scores){0};
+        if (status == TRI_OK && !(out->member[out->n_members++].folder = strdup(e->folder[i]))) status = no_memory();
+        tri__evaluation_free(&made);
+    }
+    return status;
+}
+
 tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
                            tri_evaluation *out) {
-    tri_ensemble e;
+    tri_run_set e;
     *out = (tri_evaluation){0};
-    TRI_TRY(tri__ensemble_read(asked->checkpoint, &e));
-    if (!e.n) return tri__eval_model(asked, bootstrap, world, log, out, NULL);
-    tri_status status = eval_members(asked, bootstrap, world, log, &e, out);
-    tri__ensemble_free(&e);
+    TRI_TRY(tri__run_set_read(asked->checkpoint, &e));
+    tri_status status = e.kind == TRI_RUN_SET_SEEDS   ? eval_members(asked, bootstrap, world, log, &e, out)
+                        : e.kind == TRI_RUN_SET_FOLDS ? eval_folds(asked, world, log, &e, out)
+                                                    : tri__eval_model(asked, bootstrap, world, log, out, NULL);
+    tri__run_set_free(&e);
     return status;
 }
 
@@ -189,7 +163,7 @@ tri_status tri__serve_eval(const tri_settings *asked, int64_t bootstrap, tri_wor
 
 /* Adds member i's probabilities; `out` keeps the first one's rows. */
 static tri_status predict_member(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
-                                 const tri_log *log, const tri_ensemble *e, int i, double **sum, tri_decision *decision,
+                                 const tri_log *log, const tri_run_set *e, int i, double **sum, tri_decision *decision,
                                  tri_predictions *out) {
     tri_settings one = *asked; /* borrows its texts */
     const tri_predict_options bare = {.top_k = options->top_k};
@@ -210,7 +184,7 @@ static tri_status predict_member(const tri_settings *asked, tri_world *world, co
 
 tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out) {
-    tri_ensemble e;
+    tri_run_set e;
     double *sum = NULL;
     tri_decision decision = tri__decision_plain();
     *out = (tri_predictions){0};
@@ -223,6 +197,6 @@ tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const
     out->decision = decision;
     if (status == TRI_OK) tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
     free(sum);
-    tri__ensemble_free(&e);
+    tri__run_set_free(&e);
     return status;
 }

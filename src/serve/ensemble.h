@@ -1,17 +1,12 @@
-/* ensemble.h - a folder with an ensemble.json, which lists runs: their mean is the model. */
+/* ensemble.h - a folder of several seeds (checkpoint/run_set.h): the mean of its members is the model. */
 #ifndef TRI_SERVE_ENSEMBLE_H
 #define TRI_SERVE_ENSEMBLE_H
 
+#include "checkpoint/run_set.h"
 #include "serve/serve.h"
 
-typedef struct tri_ensemble {
-    int n;          /* members; 0: the folder is not an ensemble */
-    char **folder;  /* [n] their run folders */
-} tri_ensemble;
-
-/* folder: what --checkpoint names; NULL: no ensemble. TRI_DATA where its ensemble.json is wrong. */
-tri_status tri__ensemble_read(const char *folder, tri_ensemble *out);
-void tri__ensemble_free(tri_ensemble *ensemble);
+/* As tri__run_set_read, of ensembles alone: n is 0 where the folder is not one. */
+tri_status tri__ensemble_read(const char *folder, tri_run_set *out);
 /* TRI_USAGE where the folder is an ensemble: what is done to one model ("export") takes a member. */
 tri_status tri__ensemble_refuse(const char *folder, const char *what);
 

@@ -28,7 +28,7 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
     return status;
 }
 
-tri_status tri__members_read(const tri_ensemble *ensemble, const tri_settings *asked, tri_crew *crew,
+tri_status tri__members_read(const tri_run_set *ensemble, const tri_settings *asked, tri_crew *crew,
                              const tri_opened *first, tri_members *out) {
     if (ensemble->n < 2) return TRI_OK;
     out->at = calloc((size_t)ensemble->n - 1, sizeof *out->at);

@@ -25,7 +25,7 @@ typedef struct tri_members {
 } tri_members;
 
 /* Reads all but the first of the ensemble; `first` is read already. TRI_DATA where one reads rows in another way. */
-tri_status tri__members_read(const tri_ensemble *ensemble, const tri_settings *asked, tri_crew *crew,
+tri_status tri__members_read(const tri_run_set *ensemble, const tri_settings *asked, tri_crew *crew,
                              const tri_opened *first, tri_members *out);
 /* Plans, allocates, loads weights. crew NULL: one rank. */
 tri_status tri__members_load(tri_members *members, tri_crew *crew, const tri_batching *batching);

@@ -33,12 +33,12 @@ struct tri_model {
 /* The checkpoint, or those of an ensemble. */
 static tri_status read_members(tri_model *m, const tri_settings *asked) {
     tri_settings one = *asked; /* borrows its texts */
-    tri_ensemble ensemble;
+    tri_run_set ensemble;
     TRI_TRY(tri__ensemble_read(asked->checkpoint, &ensemble));
     if (ensemble.n) one.checkpoint = ensemble.folder[0];
     tri_status status = tri__opened_read(&one, m->crew ? tri__crew_world(m->crew) : NULL, &m->opened);
     if (status == TRI_OK) status = tri__members_read(&ensemble, asked, m->crew, &m->opened, &m->members);
-    tri__ensemble_free(&ensemble);
+    tri__run_set_free(&ensemble);
     return status;
 }
 

@@ -161,13 +161,17 @@ static void say_decision(const tri_log *log, const served *v) {
 /* Prints which checkpoint is used; for a run folder, also why. */
 static void say_model(const tri_log *log, const char *asked, const served *v) {
     int64_t best = -1;
-    const char *path = tri__checkpoint_path(v->opened.checkpoint);
+    const char *path = tri__checkpoint_path(v->opened.checkpoint), *last = strrchr(path, '/');
     int chosen = strncmp(asked, path, strlen(asked)) == 0 && strstr(path + strlen(asked), "checkpoint-") != NULL;
-    if (chosen) (void)tri__checkpoint_best(asked, &best);
+    char run[TRI_PATH_MAX];
+    snprintf(run, sizeof run, "%.*s", last ? (int)(last - path) : 0, path);
+    if (chosen) (void)tri__checkpoint_best(run, &best);
     int is_best = chosen && best == tri__checkpoint_step(v->opened.checkpoint);
-    tri__say(log, TRI_LOG_INFO, "%s%s%s", path,
+    int is_trial = chosen && strchr(path + strlen(asked) + 1, '/') != NULL; /* asked for a sweep */
+    tri__say(log, TRI_LOG_INFO, "%s%s%s%s", path,
              !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run",
-             is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "");
+             is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "",
+             is_trial ? ", which is the sweep's best trial" : "");
     say_decision(log, v);
 }
 

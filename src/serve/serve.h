@@ -11,7 +11,7 @@
 
 /* world: the ranks that compute together, each of which calls it; NULL: one rank. Results are those of rank 0.
  * settings->checkpoint is a model, or for evaluation and prediction the folder of an ensemble, whose members'
- * probabilities are averaged (ensemble.h).
+ * probabilities are averaged (ensemble.h); for evaluation also that of folds.
  *
  * Evaluates settings->checkpoint on settings->data_path (a file, or a folder: its test file, else valid). */
 typedef struct tri_evaluation {
@@ -27,8 +27,9 @@ typedef struct tri_evaluation {
     struct {
         char *folder;
         tri_scores scores;
-    } *member;          /* [n_members] of an ensemble, whose mean the others are of; owned */
+    } *member;          /* [n_members] of an ensemble, whose mean the others are of, or folds; owned */
     int n_members;      /* 0: it is one model */
+    int folds;          /* 1: members are folds, and there is nothing but them */
 } tri_evaluation;
 /* bootstrap: resamples for intervals; 0: none. */
 tri_status tri__serve_eval(const tri_settings *settings, int64_t bootstrap, tri_world *world, const tri_log *log,

@@ -92,7 +92,8 @@ void tri__settings_free(tri_settings *settings) {
     settings->notes = (tri_texts){0};
     free(settings->calibrated);
     free(settings->hub_cache);
-    settings->calibrated = settings->hub_cache = NULL;
+    free(settings->peaks);
+    settings->calibrated = settings->hub_cache = settings->peaks = NULL;
 }
 
 /* The row of a name that is listed for `scope`; otherwise its first row. One name may mean different things for two

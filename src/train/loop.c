@@ -89,6 +89,8 @@ static int is_scaled(const tri_session *s) { return s->engine.plan.train.scale >
 
 static tri_status emit_step(loop *l, double seconds) {
     const tri_step *last = &l->s->last;
+    if (l->s->lead && seconds > 0)
+        tri__peak_reached(l->s->settings->peaks, l->s->model_flops / seconds, last->flops / seconds, &l->peak);
     return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_TRAIN,
                                                 .loss = last->loss,
                                                 .learning_rate = last->learning_rate,

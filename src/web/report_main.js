@@ -3,12 +3,12 @@
 let data = null;
 
 function head(runs, run) {
-  const facts = run.facts || {}, several = runs.length > 1;
-  document.title = (several ? `${runs.length} runs` : run.name) + ' · Trident report';
+  const facts = run.facts || {}, several = runs.length > 1, many = `${runs.length} ${setOf(runs) || 'runs'}`;
+  document.title = (several ? many : run.name) + ' · Trident report';
   const pick = several && el('select', {id: 'run-select', onchange: () => { chosen.run = Number(pick.value); render(); }},
     runs.map((r, i) => el('option', {value: i, selected: r === run}, r.label)));
   at('top').replaceChildren(
-    el('div', {class: 'row'}, el('h1', {}, several ? `${runs.length} runs` : run.name),
+    el('div', {class: 'row'}, el('h1', {}, several ? many : run.name),
       several ? null : el('span', {class: 'badge ' + run.state, id: 'state'}, run.state),
       data.live && el('span', {class: 'soft small', id: 'live', role: 'status'}, 'live')),
     several ? el('p', {}, el('label', {}, 'Details of ', pick)) : el('p', {id: 'verdict'}, run.words),

@@ -83,7 +83,7 @@ function overview(run) {
       tile('Step time', show.seconds(rates.step_seconds), 'median'),
       finite(rates.samples_per_second) && tile('Samples a second', show.number(rates.samples_per_second, 3), 'median'),
       finite(rates.tokens_per_second) && tile('Tokens a second', show.count(rates.tokens_per_second), 'median'),
-      finite(rates.mfu) && tile('MFU', show.percent(rates.mfu), 'of the device’s peak'),
+      finite(rates.mfu) && tile('MFU', show.percent(rates.mfu), rates.mfu > 1 ? 'the peak is too low' : 'of the device’s peak'),
       finite(facts.parameters) && tile('Parameters', show.count(facts.parameters), `${show.number(facts.rows)} training rows`),
       tile('Layout', layoutOf(run), facts.device ? `${facts.device}, ${facts.threads} thread${facts.threads === 1 ? '' : 's'} a rank` : null),
       facts.memory && tile('Planned memory', show.bytes(facts.memory.total), 'of rank 0')));
@@ -91,13 +91,26 @@ function overview(run) {
 
 /* ---- several runs ---- */
 
+const setOf = runs => new Set(runs.map(r => r.set)).size === 1 ? runs[0].set : undefined;
+/* Mean and spread (the standard deviation of a sample) of folds and seeds, as rows beside theirs. */
+function moments(runs) {
+  if (!['folds', 'members'].includes(setOf(runs))) return [];
+  const mean = {best: true}, spread = {best: true};
+  for (const key of ['valid_loss', 'accuracy', 'f1_macro', 'pr_auc', 'roc_auc']) {
+    const values = runs.map(r => (bestOf(r) || {})[key]);
+    if (!values.every(finite)) continue;
+    mean[key] = values.reduce((a, b) => a + b, 0) / values.length;
+    spread[key] = Math.sqrt(values.reduce((a, b) => a + (b - mean[key]) ** 2, 0) / (values.length - 1));
+  }
+  return [{label: 'mean', validations: [mean]}, {label: 'spread', validations: [spread]}];
+}
 function compare(runs) {
   if (runs.length < 2) return null;
   const columns = [
-    {name: 'Run', of: (r) => el('span', {class: 'run'}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
+    {name: 'Run', of: (r) => !r.state ? r.label : el('span', {class: 'run'}, svg('svg', {width: 18, height: 10, 'aria-hidden': 'true'},
       svg('line', {x1: 0, x2: 18, y1: 5, y2: 5, stroke: colour(runs.indexOf(r)), 'stroke-width': 3,
         'stroke-dasharray': dashOf(runs.indexOf(r)) || 'none'})), ' ' + r.label)},
-    {name: 'State', of: r => el('span', {class: 'badge ' + r.state}, r.state)},
+    {name: 'State', of: r => r.state ? el('span', {class: 'badge ' + r.state}, r.state) : null},
     {name: 'Steps', n: true, of: r => show.number(r.step)},
     {name: runs.every(r => bestBy(r) === 'loss') ? 'Best valid. loss' : 'Valid. loss', n: true, of: r => show.number((bestOf(r) || {}).valid_loss)},
     {name: 'Accuracy', n: true, of: r => show.percent((bestOf(r) || {}).accuracy, 2)},
@@ -107,7 +120,7 @@ function compare(runs) {
     {name: 'Samples/s', n: true, of: r => show.number((r.rates || {}).samples_per_second, 3)},
     {name: 'Step', n: true, of: r => show.seconds((r.rates || {}).step_seconds)},
     {name: 'Duration', n: true, of: r => show.seconds(seconds(r))},
-    {name: 'Layout', of: layoutOf},
+    {name: 'Layout', of: r => r.state ? layoutOf(r) : null},
   ];
   /* The best run, by the figure that all of them go by; else by the loss. */
   const by = new Set(runs.map(bestBy)).size === 1 ? bestBy(runs[0]) : 'loss';
@@ -118,8 +131,8 @@ function compare(runs) {
   const differ = [...keys].filter(key => key !== 'output_dir' &&
     new Set(known.map(r => JSON.stringify(r.config[key] ?? null))).size > 1);
   const settings = differ.map(key => ({key}));
-  return section('compare', 'Runs side by side',
-    table(columns, runs, {id: 'results', mark: r => figure(r) === best}),
+  return section('compare', `${{folds: 'Folds', members: 'Members', trials: 'Trials'}[setOf(runs)] || 'Runs'} side by side`,
+    table(columns, [...runs, ...moments(runs)], {id: 'results', mark: r => figure(r) === best}),
     el('h4', {}, differ.length ? 'Settings that differ' : 'All settings are the same'),
     differ.length ? table([{name: 'Setting', of: row => el('code', {}, row.key)}, ...runs.map(r => ({name: r.label,
       wide: true, of: row => r.config ? textOf(r.config[row.key]) : 'unknown'}))], settings, {id: 'differences'}) : null);
@@ -251,14 +264,16 @@ function areaChart(id, title, list, xLabel, yLabel, extra) {
   return lineChart({id, title, xLabel, yLabel, series, top: 1, bottom: 0, span: [0, 1], showLegend: true, height: 260, ...extra});
 }
 function reliability(r) {
-  const bins = r.bins.filter(b => b.rows), most = Math.max(...bins.map(b => b.rows));
-  return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'predicted probability', yLabel: 'rate of being right',
+  const each = [{...r, name: r.calibrated ? 'own probabilities' : 'probabilities'},
+    ...r.calibrated ? [{...r.calibrated, name: `temperature ${show.number(r.calibrated.temperature, 3)}`}] : []];
+  const bins = lastOf(each).bins, most = Math.max(...bins.map(b => b.rows));
+  return lineChart({id: 'reliability', title: 'Reliability', xLabel: 'probability of the likeliest label', yLabel: 'rate of being right',
     top: 1, bottom: 0, span: [0, 1], height: 260, diagonal: true, showLegend: true,
-    note: `Of ${r.of === 'the most probable label' ? r.of : 'label ' + r.of}; bars: rows of each bin. ` +
-      `Expected calibration error ${show.number(r.ece, 3)} (10 bins), before any temperature.`,
-    series: [{name: `ECE ${show.number(r.ece, 3)}`, x: bins.map(b => b.probability), y: bins.map(b => b.rate), colour: colour(0), dots: true}],
+    note: 'ECE: expected calibration error, 15 bins; bars: rows of each.' + (r.calibrated ? ' eval applies the temperature.' : ''),
+    series: each.map((e, i) => ({name: `${e.name}: ECE ${show.number(e.ece, 3)}`, x: e.bins.map(b => b.confidence),
+      y: e.bins.map(b => b.accuracy), colour: colour(i), dash: dashOf(i), dots: true})),
     over(inner, x, y) {
-      for (const b of bins) inner.prepend(svg('rect', {x: x(b.low) + 1, width: Math.max(1, x(b.high) - x(b.low) - 2),
+      for (const b of bins) inner.prepend(svg('rect', {x: x(b.from) + 1, width: Math.max(1, x(b.to) - x(b.from) - 2),
         y: y(0.3 * b.rows / most), height: y(0) - y(0.3 * b.rows / most), fill: 'var(--track)'}));
     }});
 }

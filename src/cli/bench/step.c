@@ -277,7 +277,7 @@ tri_status tri__bench_step(tri_cli *cli, tri_settings *settings, const tri_bench
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there is no step to time: take --device cpu",
                          settings->device);
     int threads = settings->threads ? (int)settings->threads : tri__cores();
-    tri_ceiling_product product = {dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, 3, 10};
+    tri_ceiling_product product = {dtypes[settings->precision], b.device->async ? 8192 : 1024, threads, 3, 10, 0};
     TRI_TRY(tri__ceiling(b.device, &product, &b.ceiling));
     tri_arena arena = {0};
     tri_hardware hardware;
