@@ -150,9 +150,8 @@ static void copy_tag(const http_answer *a, char tag[static 120]) {
 
 static void routes(void **state) {
     (void)state;
-    char library[200], tag[120], page_tag[120];
+    char tag[120], page_tag[120];
     static http_answer a;
-    if (tri__http_library(library, sizeof library) != TRI_OK) skip();
     const tri_live_options options = {.folder = folder, .host = "127.0.0.1"};
     tri_live_page *live;
     assert_int_equal(tri__live_open(&options, &live), TRI_OK);

@@ -10,6 +10,7 @@ typedef struct tri_live_page tri_live_page;
 typedef struct tri_live_options {
     const char *folder;   /* of the run; may not exist yet */
     const char *host;
+    const char *allow_host; /* further names, separated by commas; NULL: none */
     int port;             /* 0: the system picks one */
     double least_seconds; /* between two readings of the folder */
 } tri_live_options;

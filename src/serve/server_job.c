@@ -34,7 +34,7 @@ static const struct {
     {"application/json", TRI_ROWS_JSON},         {"application/jsonlines", TRI_ROWS_LINES},
     {"text/csv", TRI_ROWS_CSV},                  {"application/x-jsonlines", TRI_ROWS_LINES},
     {"application/x-ndjson", TRI_ROWS_LINES},    {"application/jsonl", TRI_ROWS_LINES},
-    {"application/csv", TRI_ROWS_CSV},           {"application/x-www-form-urlencoded", TRI_ROWS_JSON}, /* curl -d */
+    {"application/csv", TRI_ROWS_CSV},
 };
 
 /* The form of the media type at the beginning of `text`, up to a comma or its parameters. */
@@ -167,8 +167,10 @@ static int refuse_forms(tri_exchange *exchange, const tri_protocol *protocol, tr
     const char *type = tri__exchange_header(exchange, "Content-Type"),
                *accept = tri__exchange_header(exchange, "Accept");
     if (!tri__form_of_type(type, in)) {
+        int is_form = !strncasecmp(type, "application/x-www-form-urlencoded", 33);
         tri__exchange_error(exchange, 415, "Validation", "Content-Type %.100s; application/json, application/jsonlines "
-                            "and text/csv are read", type);
+                            "and text/csv are read%s", type,
+                            is_form ? " (curl -d needs -H 'Content-Type: application/json')" : "");
         return 1;
     }
     *out = TRI_ROWS_JSON;
