@@ -117,6 +117,46 @@ expect "its labels too" cmp -s got.rows <(cut -d, -f1 want.rows)
 answers 200 '"outputs":[{"name":"label"' -- POST /v2/models/run/infer \
     "${infer%\}}, \"outputs\": [{\"name\": \"label\"}]}"
 expect "only what was asked for" grep -qv probabilities body
+# Hugging Face's InferenceClient: POST /, a list of lists also for one row; parameters.
+row="{\"inputs\": $(head -n 1 rows.jsonl)"
+answers 200 '[[{"score":' -- POST / "$row, \"parameters\": {}}" 'Content-Type: application/json'
+tei_csv body >got.rows
+expect "POST / equals predict" cmp -s got.rows <(head -n 1 want.rows)
+answers 200 -- POST / "$row, \"parameters\": {\"top_k\": 1}}"
+expect "top_k 1: one class" test "$(grep -o score body | wc -l)" = 1
+answers 422 'softmax' -- POST / '{"inputs": {"text": "a"}, "parameters": {"function_to_apply": "none"}}'
+
+# Triton's clients: the JSON's length in a header, binary tensors after it, and binary outputs. Row 1 of the table.
+field() { sed -n "1s/.*\"$1\": \(\"[^\"]*\"\|[^,}]*\).*/\1/p" rows.jsonl | tr -d '"'; }
+le4() { printf "\\x$(printf %02x "$1")\\0\\0\\0"; } # a number below 256 as four bytes
+binary_input() { # NAME DATATYPE BYTES
+    printf '{"name": "%s", "shape": [1], "datatype": "%s", "parameters": {"binary_data_size": %d}}, ' "$@"
+}
+text=$(field text) track=$(field track)
+json="{\"id\": \"b\", \"inputs\": [$(binary_input text BYTES $((4 + ${#text})))"
+json+="$(binary_input track BYTES $((4 + ${#track})))$(binary_input size INT32 4)"
+json+="{\"name\": \"weight\", \"shape\": [1], \"datatype\": \"FP64\", \"data\": [$(field weight)]}], "
+json+='"parameters": {"binary_data_output": true}}'
+{ printf '%s' "$json" && le4 ${#text} && printf '%s' "$text" && le4 ${#track} && printf '%s' "$track" &&
+    le4 "$(field size)"; } >binary
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+{
+    printf 'POST /v2/models/run/infer HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n'
+    printf 'Inference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n' ${#json} "$(stat -c %s binary)"
+    cat binary
+} >&5
+cat <&5 >body
+exec 5<&- 5>&-
+expect_text body 'HTTP/1.1 200 OK' 'Content-Type: application/octet-stream' 'Inference-Header-Content-Length: ' \
+    '"id":"b"' '{"name":"label","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":5}}' \
+    '{"name":"probabilities","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}'
+six() { awk -F, '{ printf "%.6f %.6f\n", $1, $2 }'; }
+tail -c 8 body | od -An -tf4 | awk '{ print $1 "," $2 }' | six >got.rows
+expect "binary tensors equal predict" cmp -s got.rows <(head -n 1 want.probs | six)
+answers 415 'binary tensors are read by' -- POST /predict '{"inputs": {}}' 'Inference-Header-Content-Length: 14'
+answers 400 'bytes of JSON at the beginning' -- POST /v2/models/run/infer '{}' 'Inference-Header-Content-Length: 3'
+answers 422 'value 1 is out of the range that is read of INT8' -- POST /v2/models/run/infer \
+    '{"inputs": [{"name": "size", "shape": [1], "datatype": "INT8", "data": [300]}]}'
 if command -v curl >/dev/null; then
     checks=$((checks + 1))
     bash -c "$(sed 's/.*try: //' serve.out)" >body 2>/dev/null

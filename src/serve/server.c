@@ -73,16 +73,17 @@ static void predict(void *context, tri_exchange *exchange) {
     if (served) tri__job_start(context, exchange, served, &tri__protocol_tei);
 }
 
+static void inference(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_inference);
+}
+
 static void invocations(void *context, tri_exchange *exchange) {
     tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
     if (served) tri__job_start(context, exchange, served, &tri__protocol_sagemaker);
 }
 
 static void infer(void *context, tri_exchange *exchange) {
-    if (tri__exchange_header(exchange, "Inference-Header-Content-Length")) {
-        tri__exchange_error(exchange, 415, "Validation", "the binary form of tensors is not read; send JSON");
-        return;
-    }
     tri_served *served = tri__server_find(context, exchange, tri__exchange_part(exchange));
     if (served) tri__job_start(context, exchange, served, &tri__protocol_kserve);
 }
@@ -133,6 +134,7 @@ const tri_http_route tri__server_routes[] = {
     {"GET", "/v2/models/*/ready", tri__handle_kserve_model_ready, 0, 1},
     {"GET", "/docs", docs, 1, 0},
     {"GET", "/", page, 1, 0},
+    {"POST", "/", inference, 0, 0},
     {0},
 };
 
