@@ -275,7 +275,8 @@ static void renders(void **state) {
     ask.binary_label = 1;
     static const char mixed[] = "{\"model_name\":\"m\",\"id\":\"i\",\"outputs\":[{\"name\":\"label\","
                                 "\"datatype\":\"BYTES\",\"shape\":[2],\"parameters\":{\"binary_data_size\":20}},"
-                                "{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[0.25,0.75,0.5,0.5]}]}",
+                                "{\"name\":\"probabilities\","
+                                "\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[0.25,0.75,0.5,0.5]}]}",
                       labels_binary[] = "\6\0\0\0yes, 2\6\0\0\0no \"1\"";
     assert_int_equal(tri__protocol_kserve.render(&p, &out), sizeof mixed - 1);
     assert_int_equal(out.size, sizeof mixed - 1 + sizeof labels_binary - 1);
