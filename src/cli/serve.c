@@ -49,7 +49,7 @@ const tri_option tri__serve_options[] = {
     ROW(INT, max_rows, .value = "32", .min = 1, .max = 1 << 20, .alias = "max_client_batch_size",
         .help = "rows of a request; more get 413"),
     ROW(INT, max_concurrent_requests, .value = "512", .min = 1, .max = 1 << 20,
-        .help = "complete requests in flight, and incomplete ones of one address; more get 429"),
+        .help = "complete requests in flight, and slow ones of one address; more get 429"),
     ROW(INT, max_connections, .value = "16384", .min = 1, .max = 1 << 20,
         .help = "open connections; more wait until one is closed"),
     ROW(INT, max_connections_per_address, .value = "0", .min = 0, .max = 1 << 20,

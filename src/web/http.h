@@ -7,7 +7,7 @@
  *                   even if the client has left
  *   limits          a header over its limit is 431, a malformed one 400; a body over its limit 413; a client that is
  *                   slower than its time 408, one that leaves in the middle of a body 400, and the connection ends;
- *                   more complete requests at once than allowed 429, more incomplete ones of one address likewise
+ *                   more complete requests at once than allowed 429, more slow ones of one address likewise
  *   sites           a page of another site is refused by its Origin, and where check_host says so, a name that is not
  *                   this machine's by its Host: 403
  *   drain           new connections are refused, requests on kept ones get 503, those that have begun are answered
@@ -54,7 +54,7 @@ typedef struct tri_http_options {
     int check_host;            /* only names of this machine are answered, and those of allow_host */
     const char *allow_host;    /* names, separated by commas; NULL: none; *: all */
     size_t max_body;           /* bytes */
-    int max_connections, max_requests; /* max_requests: complete ones; and incomplete ones of one address */
+    int max_connections, max_requests; /* max_requests: complete ones; and slow ones of one address */
     int max_per_address;       /* connections of one address; 0: max_connections */
     double idle_seconds;       /* a connection without a complete request header is closed after them */
     double request_seconds;    /* the body must be there after them */

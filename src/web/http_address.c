@@ -48,10 +48,10 @@ void tri__http_address_remove(tri_http_addresses *all, tri_http_address *address
     pthread_mutex_unlock(&all->mutex);
 }
 
-int tri__http_address_body(tri_http_addresses *all, tri_http_address *address, int change, int most) {
+int tri__http_address_slow(tri_http_addresses *all, tri_http_address *address, int change, int most) {
     pthread_mutex_lock(&all->mutex);
-    int allowed = change < 0 || address->bodies < most;
-    if (allowed) address->bodies += change;
+    int allowed = change < 0 || address->slow < most;
+    if (allowed) address->slow += change;
     pthread_mutex_unlock(&all->mutex);
     return allowed;
 }

@@ -13,6 +13,7 @@
 
 enum { PIECE = 16 << 10, IN_A_ROW = 32 }; /* bytes of one reading; requests until others have their turn */
 static const double LINGER_SECONDS = 1;
+static const double SLOW_SECONDS = 1; /* after which a body counts as slow: one that just comes in two pieces does not */
 
 static void enter(tri_http_connection *c, tri_http_state state) {
     c->state = state;
@@ -60,8 +61,8 @@ static int receive(tri_http_connection *c) {
 }
 
 static void settle_body(tri_http_connection *c) {
-    if (c->owes) tri__http_address_body(&c->loop->http->addresses, c->address, -1, 0);
-    c->owes = 0;
+    if (c->is_slow) tri__http_address_slow(&c->loop->http->addresses, c->address, -1, 0);
+    c->is_slow = 0;
 }
 
 /* ---- replying ---- */
@@ -150,12 +151,7 @@ static void begin_body(tri_http_connection *c) {
     }
     c->chunks = (tri_http_chunks){0}, c->left = head->length;
     enter(c, TRI_HTTP_BODY);
-    if (!head->chunked && c->n_in - c->at >= head->length) return;
-    const tri_http_options *options = &c->loop->http->options;
-    c->owes = tri__http_address_body(&c->loop->http->addresses, c->address, 1, options->max_requests);
-    if (!c->owes)
-        refuse(c, 429, "Overloaded", "your address sends as many bodies at once as are taken; try again later");
-    else if (head->expects && c->at == c->n_in) {
+    if (head->expects && (head->chunked || head->length) && c->at == c->n_in) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
         ssize_t n = c->tls ? tri__tls_send(c->tls, go_on, sizeof go_on - 1)
                            : send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL);
@@ -327,6 +323,11 @@ void tri__connection_look(tri_http_connection *c, double now) {
     double waited = now - c->since;
     if (c->state == TRI_HTTP_BODY && waited >= options->request_seconds) {
         refuse(c, 408, "Timeout", "the body did not arrive in time");
+        tri__connection_run(c);
+    } else if (c->state == TRI_HTTP_BODY && waited >= SLOW_SECONDS && !c->is_slow) {
+        c->is_slow = tri__http_address_slow(&c->loop->http->addresses, c->address, 1, options->max_requests);
+        if (c->is_slow) return;
+        refuse(c, 429, "Overloaded", "your address sends as many slow bodies at once as are taken; try again later");
         tri__connection_run(c);
     } else if (((c->state == TRI_HTTP_HEAD || c->state == TRI_HTTP_SEND) && waited >= options->idle_seconds) ||
                (c->state == TRI_HTTP_LINGER && waited >= LINGER_SECONDS)) {

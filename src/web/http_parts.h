@@ -19,7 +19,7 @@
 typedef struct tri_http_address {
     struct tri_http_address *next;
     unsigned char key[8];
-    int connections, bodies;   /* bodies: that have not arrived completely */
+    int connections, slow;     /* slow: bodies that have not arrived completely for a while */
 } tri_http_address;
 typedef struct tri_http_addresses {
     pthread_mutex_t mutex;
@@ -28,8 +28,8 @@ typedef struct tri_http_addresses {
 /* One more connection. NULL: there are `most` of them, or no memory. */
 tri_http_address *tri__http_address_add(tri_http_addresses *all, const struct sockaddr *address, int most);
 void tri__http_address_remove(tri_http_addresses *all, tri_http_address *address);
-/* One more incomplete body, or one fewer; 0: there are `most`. */
-int tri__http_address_body(tri_http_addresses *all, tri_http_address *address, int change, int most);
+/* One more slow body, or one fewer; 0: there are `most`. */
+int tri__http_address_slow(tri_http_addresses *all, tri_http_address *address, int change, int most);
 
 /* ---- connections ---- */
 
@@ -54,7 +54,7 @@ typedef struct tri_http_connection {
     size_t at, n_in, room, seen; /* seen: by tri__http_head_size */
     tri_http_chunks chunks;
     uint64_t left;             /* of a body with a length */
-    int owes;                  /* counted as an incomplete body of its address */
+    int is_slow;               /* its body is counted as one of the slow ones of its address */
     int close_after;           /* the reply */
     tri_buffer out;
     size_t sent;
