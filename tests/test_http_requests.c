@@ -219,21 +219,24 @@ static void slow_bodies(void **state) {
     http_answer a;
     int port = start_with(&e, (tri_http_options){.max_requests = PLACES}), fd[PLACES + 1], refused = 0;
     int other = http_connect_from("127.0.0.2", port);
+    struct pollfd ends[PLACES + 1];
+    double until = tri__clock() + 10;
     (void)state;
     for (int i = 0; i <= PLACES; i++) {
-        fd[i] = http_connect(port);
+        fd[i] = http_connect(port), ends[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
         dprintf(fd[i], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab");
     }
     dprintf(other, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab");
-    for (double until = tri__clock() + 2; tri__clock() < until;) { /* in one piece, and in two */
+    while (poll(ends, PLACES + 1, 0) == 0 && tri__clock() < until) { /* others, in one piece and in two */
         int split = http_connect(port);
+        double begin = tri__clock();
         http_once(port, "POST", "/later", "", "whole", &a);
         assert_int_equal(a.status, 200);
         dprintf(split, "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
         tri__clock_sleep(tri__clock() + 0.02);
         http_send(split, "split", 5);
         http_receive(split, 1, &a);
-        assert_string_equal(a.body, "split");
+        if (tri__clock() - begin < 0.5) assert_string_equal(a.body, "split"); /* else it was slow itself */
         close(split);
     }
     for (int i = 0; i <= PLACES; i++) {

@@ -120,7 +120,7 @@ static tri_status serve(const watching *w) {
     tri_kind kind;
     TRI_TRY(tri__live_open(&options, &live));
     tri__signals_view(w->cli);
-    fprintf(w->cli->out, "watching %s at %s (Ctrl-C ends)\n", w->folder, tri__live_address(live));
+    fprintf(w->cli->out, "watching %s at %s/ (Ctrl-C ends)\n", w->folder, tri__live_address(live));
     fflush(w->cli->out);
     if (tri__path_kind(w->folder, &kind) == TRI_OK && kind == TRI_KIND_NONE)
         fprintf(w->cli->err, "%s does not exist yet: waiting for it\n", w->folder);

@@ -112,19 +112,14 @@ static const tri_http_route routes[] = {{"GET", "/", page, 1, 0}, {"GET", "/data
 /* ---- open and close ---- */
 
 static tri_status start(tri_live_page *live) {
-    const char *host = live->options.host;
-    int is_v6 = strchr(host, ':') != NULL, any = !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
-    const tri_http_options options = {.host = host, .port = live->options.port, .routes = routes, .context = live,
-                                      .check_host = 1, .allow_host = live->options.allow_host, .max_body = 1024,
-                                      .max_connections = 64, .max_requests = 32, .idle_seconds = 30,
+    const tri_http_options options = {.host = live->options.host, .port = live->options.port, .routes = routes,
+                                      .context = live, .check_host = 1, .allow_host = live->options.allow_host,
+                                      .max_body = 1024, .max_connections = 64, .max_requests = 32, .idle_seconds = 30,
                                       .request_seconds = 10, .threads = 1};
     TRI_TRY(tri__run_reader_open(live->options.folder, &live->reader));
     TRI_TRY(tri__http_start(&options, &live->http));
-    if (asprintf(&live->address, "http://%s%s%s:%d/", is_v6 && !any ? "[" : "", any ? "localhost" : host,
-                 is_v6 && !any ? "]" : "", tri__http_port(live->http)) >= 0)
-        return TRI_OK;
-    live->address = NULL;
-    return tri__fail(TRI_RESOURCE, "out of memory");
+    live->address = tri__http_url(live->http);
+    return live->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__live_open(const tri_live_options *options, tri_live_page **out) {

@@ -17,7 +17,7 @@ typedef struct tri_live_options {
 
 /* As tri__http_start. What `options` points to is used until the page is closed. */
 tri_status tri__live_open(const tri_live_options *options, tri_live_page **out);
-const char *tri__live_address(const tri_live_page *live); /* "http://127.0.0.1:8081/" */
+const char *tri__live_address(const tri_live_page *live); /* "http://127.0.0.1:8081" */
 void tri__live_close(tri_live_page *live);                /* accepts NULL */
 
 #endif

@@ -148,18 +148,6 @@ static void done(void *context, const tri_http_record *record) {
 
 static void tick(void *context) { tri__access_tick(&((tri_server *)context)->access); }
 
-static tri_status name_address(tri_server *server) {
-    const tri_http_options *http = &server->options.http;
-    const char *host = http->host;
-    int is_v6 = strchr(host, ':') != NULL, any = !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
-    if (asprintf(&server->address, "%s://%s%s%s:%d", http->certificate ? "https" : "http", is_v6 && !any ? "[" : "",
-                 any ? "localhost" : host, is_v6 && !any ? "]" : "", tri__http_port(server->http)) < 0) {
-        server->address = NULL;
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
-    return TRI_OK;
-}
-
 static tri_status start(tri_server *server) {
     const tri_server_options *options = &server->options;
     for (int i = 0; i < options->n_models; i++) {
@@ -174,7 +162,8 @@ static tri_status start(tri_server *server) {
     server->options.http.done = done;
     server->options.http.tick = tick;
     TRI_TRY(tri__http_start(&server->options.http, &server->http));
-    return name_address(server);
+    server->address = tri__http_url(server->http);
+    return server->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__server_open(const tri_server_options *options, const tri_log *log, tri_server **out) {

@@ -202,6 +202,16 @@ tri_status tri__http_start(const tri_http_options *options, tri_http **out) {
 }
 
 int tri__http_port(const tri_http *http) { return http->port; }
+
+char *tri__http_url(const tri_http *http) {
+    const char *host = http->options.host;
+    char *url;
+    int is_v6 = strchr(host, ':') != NULL, any = !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
+    int n = asprintf(&url, "%s://%s%s%s:%d", http->tls ? "https" : "http", is_v6 && !any ? "[" : "",
+                     any ? "localhost" : host, is_v6 && !any ? "]" : "", http->port);
+    return n < 0 ? NULL : url;
+}
+
 int tri__http_in_flight(const tri_http *http) { return atomic_load(&http->in_flight); }
 int tri__http_draining(const tri_http *http) { return atomic_load(&http->draining); }
 

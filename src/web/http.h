@@ -65,6 +65,8 @@ typedef struct tri_http_options {
  * tri__http_stop. */
 tri_status tri__http_start(const tri_http_options *options, tri_http **out);
 int tri__http_port(const tri_http *http);
+/* http://HOST:PORT, as a client of this machine says it; the caller frees it. NULL: out of memory. */
+char *tri__http_url(const tri_http *http);
 enum { TRI_HTTP_HEADER = 32 << 10 }; /* bytes of a request line and header; more are refused */
 /* From now on refuses connections and requests; returns when none is in flight, or after so many seconds: how many
  * are left. */
