@@ -13,7 +13,7 @@
 
 enum { PIECE = 16 << 10, IN_A_ROW = 32 }; /* bytes of one reading; requests until others have their turn */
 static const double LINGER_SECONDS = 1;
-static const double SLOW_SECONDS = 1; /* after which a body counts as slow: one that just comes in two pieces does not */
+static const double SLOW_SECONDS = 1; /* after which a body counts as slow: one that comes in two pieces does not */
 
 static void enter(tri_http_connection *c, tri_http_state state) {
     c->state = state;
@@ -238,11 +238,12 @@ static void name_peer(const struct sockaddr *address, char *out, size_t size) {
 
 /* One more than its address may have. */
 static void turn_away(const tri_http *http, int fd) {
-    static const char text[] = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nRetry-After: 1\r\n"
-                               "Content-Type: application/json\r\nContent-Length: 93\r\n\r\n"
-                               "{\"error\":\"your address has as many connections as are taken\",\"error_type\":"
-                               "\"Overloaded\"}";
-    if (!http->tls && send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) shutdown(fd, SHUT_WR);
+    static const char why[] = "{\"error\":\"your address has as many connections as are taken\",\"error_type\":"
+                              "\"Overloaded\"}";
+    char text[400];
+    int n = snprintf(text, sizeof text, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nRetry-After: 1\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", sizeof why - 1, why);
+    if (!http->tls && send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) shutdown(fd, SHUT_WR);
     close(fd);
 }
 

@@ -20,7 +20,7 @@ static int is_listed(const char *name, const char *list) {
     size_t n;
     for (const char *at = list; at && *at; at += n, at += *at == ',') {
         at += strspn(at, " ");
-        n = strcspn(at, ", ");
+        n = strcspn(at, ", :"); /* a port says nothing */
         if ((n == 1 && *at == '*') || (n == strlen(name) && !strncasecmp(at, name, n))) return 1;
         n = strcspn(at, ",");
     }
