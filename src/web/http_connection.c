@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PIECE = 16 << 10, IN_A_ROW = 32 }; /* bytes of one reading; requests until others have their turn */
+enum { PIECE = 16 << 10, IN_A_ROW = 256 }; /* bytes of one reading; steps until others have their turn */
 static const double LINGER_SECONDS = 1;
 static const double SLOW_SECONDS = 1; /* after which a body counts as slow: one that comes in two pieces does not */
 
@@ -25,7 +25,7 @@ static void enter(tri_http_connection *c, tri_http_state state) {
 /* The bytes that are not used yet: text [*n]. */
 static char *rest(const tri_http_connection *c, size_t *n) {
     *n = c->n_in - c->at;
-    return c->in + c->at;
+    return *n ? c->in + c->at : NULL;
 }
 
 static void use(tri_http_connection *c, size_t n) {
@@ -113,7 +113,8 @@ static void sent(tri_http_connection *c) {
         c->in = NULL, c->at = c->n_in = c->room = 0;
         return;
     }
-    if (!c->tls) shutdown(c->fd, SHUT_WR);
+    if (c->tls) tri__tls_finish(c->tls);
+    else shutdown(c->fd, SHUT_WR);
     enter(c, TRI_HTTP_LINGER);
 }
 
@@ -298,20 +299,14 @@ static int reads(const tri_http_connection *c) {
 }
 
 void tri__connection_run(tri_http_connection *c) {
-    int requests = 0;
-    while (c->state != TRI_HTTP_CLOSED) {
-        tri_http_state before = c->state;
-        if (step(c)) {
-            requests += before != TRI_HTTP_HEAD && c->state == TRI_HTTP_HEAD;
-            if (requests < IN_A_ROW) continue;
-            make_due(c);
-            return;
-        }
+    for (int turn = 0; turn < IN_A_ROW; turn++) {
+        if (step(c)) continue;
         if (!reads(c)) return;
         int more = receive(c);
         if (more < 0) left(c);
         else if (!more) return;
     }
+    make_due(c); /* it has more to do; others have their turn first */
 }
 
 void tri__connection_reply(tri_http_connection *c) {

@@ -103,9 +103,11 @@ tri_tls_session *tri__tls_begin(const tri_tls *tls, int fd) {
     return NULL;
 }
 
+void tri__tls_finish(tri_tls_session *session) { session->tls->bye(session->of, SHUT_WRITE); }
+
 void tri__tls_end(tri_tls_session *session) {
     if (!session) return;
-    if (session->is_open) session->tls->bye(session->of, SHUT_WRITE);
+    if (session->is_open) tri__tls_finish(session);
     session->tls->deinit(session->of);
     free(session);
 }

@@ -14,6 +14,7 @@ tri_status tri__tls_open(const char *certificate, const char *private_key, tri_t
 void tri__tls_close(tri_tls *tls); /* accepts NULL */
 /* A connection's session; NULL: out of memory. The socket must not block. */
 tri_tls_session *tri__tls_begin(const tri_tls *tls, int fd);
+void tri__tls_finish(tri_tls_session *session); /* nothing more is sent */
 void tri__tls_end(tri_tls_session *session); /* accepts NULL */
 /* As recv and send: -1 with EAGAIN, or with ECONNRESET for any other failure. The handshake is a part of receiving. */
 ssize_t tri__tls_receive(tri_tls_session *session, void *data, size_t size);
