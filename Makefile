@@ -43,10 +43,8 @@ LINK = $(CC) $(CFLAGS) $(LDFLAGS)
 # is loaded.
 MPI_EACH := $(if $(MPI),$(if $(shell command -v mpicc.openmpi),$(if $(shell command -v mpicc.mpich),openmpi mpich)))
 MPI_PLUGIN := $(if $(MPI),$(BUILD)/libtrident_mpi.so) $(MPI_EACH:%=$(BUILD)/libtrident_mpi_%.so)
-# HTTP needs the header of libmicrohttpd; the library itself is loaded by `trident serve` alone, at run time.
-HTTP_LEFT_OUT := $(if $(HTTP),src/web/http_absent.c,$(filter-out %absent.c,$(wildcard src/web/http*.c)))
-LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/% \
-  $(HTTP_LEFT_OUT),$(sort $(shell find src -name '*.c'))))
+LIB_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/% src/comm/mpi/plugin.c src/device/cuda/%, \
+  $(sort $(shell find src -name '*.c'))))
 # So is the CUDA plug-in (`make cuda`): host side in C, kernels in CUDA C. Code for Ampere and Hopper, PTX for what
 # comes later.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -76,7 +74,6 @@ all: announce $(BUILD)/trident $(LIBRARY) $(MPI_PLUGIN)
 announce:
 	@echo "trident $(VERSION): $(CC), BLAS $(BLAS), MPI $(or $(MPI),not found: ranks on one machine only)," \
 	  "CUDA $(if $(NVCC),$(NVCC): make cuda builds its plug-in,not found: no GPUs)," \
-	  "HTTP $(or $(HTTP),not found: no trident serve (apt-get install libmicrohttpd-dev))," \
 	  "compressed tables:$(or $(if $(ZLIB), gzip)$(if $(ZSTD), zstd)$(if $(LZ4), lz4), none)$(if \
 	  $(and $(ZLIB),$(ZSTD),$(LZ4)),, (the rest needs: apt-get install zlib1g-dev libzstd-dev liblz4-dev))"
 
@@ -224,8 +221,8 @@ asan:
 	  CFLAGS='$(TRACED) -fsanitize=address,undefined -fno-sanitize-recover=undefined' check
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := reload session_meshes pipeline replicas crew choose compress onebit local parallel tensor
-TSAN_TESTS := batcher collectives exchange far helper http infer join loader messages mismatch model partner ranks \
-  segment server session_ranks shard $(TSAN_LONG)
+TSAN_TESTS := batcher collectives exchange far helper http http_requests infer join loader messages mismatch model \
+  partner ranks segment server session_ranks shard $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan

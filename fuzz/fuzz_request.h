@@ -25,10 +25,11 @@ static void fuzz_rows_same(const tri_row_set *a, const tri_row_set *b) {
 
 /* The body in memory of exactly its size, so that a sanitizer sees what is read beyond. */
 static int fuzz_request(tri_status (*parse)(const tri_ask_in *, tri_ask *), tri_wire_form form, const char *text_column,
-                        const uint8_t *data, size_t size) {
+                        size_t json, const uint8_t *data, size_t size) {
     char *body = malloc(size ? size : 1);
     if (size) memcpy(body, data, size);
-    const tri_ask_in in = {.body = body, .length = size, .form = form, .text_column = text_column};
+    const tri_ask_in in = {.body = body, .length = size, .json_length = json, .form = form,
+                           .text_column = text_column};
     tri_ask a, b;
     tri_status status = parse(&in, &a);
     FUZZ_CHECK(status == TRI_OK || status == TRI_DATA || status == TRI_USAGE);

@@ -64,26 +64,14 @@ BLAS=openblas deps "lopenblas" ""
 expect_code 71
 expect_text "$err" "missing: libopenblas-dev" "BLAS=openblas"
 
-# libmicrohttpd is optional: without it only `trident serve` is missing. demo and test install it if they can.
-deps "microhttpd" "--write found.mk"
-expect_code 0
-expect_text found.mk "HTTP := "
-expect "it is not taken for found" test "$(grep -c 'HTTP := libmicrohttpd' found.mk)" = 0
-deps "microhttpd" "--install --write found.mk"
-expect_code 0
-expect_text "$NOTES" "install -y --no-install-recommends libmicrohttpd-dev"
-deps "" "--write found.mk"
-expect_text found.mk "HTTP := libmicrohttpd"
-rm -f found.mk
-
-# So are the libraries of compressed tables.
+# The libraries of compressed tables are optional. demo and test install them if they can.
 deps "zlib zstd lz4" "--write found.mk"
 expect_code 0
 expect "none is taken for found" test "$(grep -c '^ZLIB := $\|^ZSTD := $\|^LZ4 := $' found.mk)" = 3
 deps "zstd.h" "--install --write found.mk"
 expect_code 0
 expect_text "$NOTES" "install -y --no-install-recommends libzstd-dev"
-expect_text found.mk "ZLIB := -lz" "LZ4 := -llz4" "HTTP := libmicrohttpd"
+expect_text found.mk "ZLIB := -lz" "LZ4 := -llz4"
 rm -f found.mk
 
 # What was found is written again only when it changed; without pkg-config the usual names serve.

@@ -1,8 +1,6 @@
 # trident serve: answers equal those of predict, in every protocol; bad requests get their status and a cause; signals
 # reload and drain. The client is bash.
 . "$(dirname "$0")/cli_lib.sh"
-last_command="trident doctor" && run doctor
-grep -q '^http *yes' "$out" || { echo "no libmicrohttpd"; exit 77; }
 make_all
 run train --config config.json --data-path data --output-dir run --epochs 1 --batch-size 16 --quiet \
     --threshold recall=0.9
@@ -29,7 +27,8 @@ serve() {
     expect "the first line has the address and a request" test -n "$port"
 }
 
-# ask METHOD PATH [BODY [HEADER...]]: one request; $status and the file body.
+# ask METHOD PATH [BODY [HEADER...]]: one request, for $host; $status and the file body.
+host=localhost
 ask() {
     local method=$1 path=$2 data=${3-} header line
     shift $(($# < 3 ? $# : 3))
@@ -38,7 +37,7 @@ ask() {
     : >body
     exec 5<>"/dev/tcp/127.0.0.1/$port" || return 1
     {
-        printf '%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n' "$method" "$path"
+        printf '%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n' "$method" "$path" "$host"
         for header; do printf '%s\r\n' "$header"; done
         LC_ALL=C
         [ -z "$data" ] || printf 'Content-Length: %d\r\n' "${#data}"
@@ -98,8 +97,8 @@ answers 200 '[[{"score":' -- POST /predict "{\"inputs\": [$(paste -sd, rows.json
 tei_csv body >got.rows
 expect "/predict equals predict" cmp -s got.rows want.rows
 : >got.rows
-while read -r row; do # one by one; curl's own Content-Type of -d is taken for JSON
-    ask POST /predict "{\"inputs\": $row}" 'Content-Type: application/x-www-form-urlencoded'
+while read -r row; do # one by one; without a Content-Type it is JSON
+    ask POST /predict "{\"inputs\": $row}"
     tei_csv body >>got.rows
 done <rows.jsonl
 expect "/predict, a row at a time, equals predict" cmp -s got.rows want.rows
@@ -118,6 +117,46 @@ expect "its labels too" cmp -s got.rows <(cut -d, -f1 want.rows)
 answers 200 '"outputs":[{"name":"label"' -- POST /v2/models/run/infer \
     "${infer%\}}, \"outputs\": [{\"name\": \"label\"}]}"
 expect "only what was asked for" grep -qv probabilities body
+# Hugging Face's InferenceClient: POST /, a list of lists also for one row; parameters.
+row="{\"inputs\": $(head -n 1 rows.jsonl)"
+answers 200 '[[{"score":' -- POST / "$row, \"parameters\": {}}" 'Content-Type: application/json'
+tei_csv body >got.rows
+expect "POST / equals predict" cmp -s got.rows <(head -n 1 want.rows)
+answers 200 -- POST / "$row, \"parameters\": {\"top_k\": 1}}"
+expect "top_k 1: one class" test "$(grep -o score body | wc -l)" = 1
+answers 422 'softmax' -- POST / '{"inputs": {"text": "a"}, "parameters": {"function_to_apply": "none"}}'
+
+# Triton's clients: the JSON's length in a header, binary tensors after it, and binary outputs. Row 1 of the table.
+field() { sed -n "1s/.*\"$1\": \(\"[^\"]*\"\|[^,}]*\).*/\1/p" rows.jsonl | tr -d '"'; }
+le4() { printf "\\x$(printf %02x "$1")\\0\\0\\0"; } # a number below 256 as four bytes
+binary_input() { # NAME DATATYPE BYTES
+    printf '{"name": "%s", "shape": [1], "datatype": "%s", "parameters": {"binary_data_size": %d}}, ' "$@"
+}
+text=$(field text) track=$(field track)
+json="{\"id\": \"b\", \"inputs\": [$(binary_input text BYTES $((4 + ${#text})))"
+json+="$(binary_input track BYTES $((4 + ${#track})))$(binary_input size INT32 4)"
+json+="{\"name\": \"weight\", \"shape\": [1], \"datatype\": \"FP64\", \"data\": [$(field weight)]}], "
+json+='"parameters": {"binary_data_output": true}}'
+{ printf '%s' "$json" && le4 ${#text} && printf '%s' "$text" && le4 ${#track} && printf '%s' "$track" &&
+    le4 "$(field size)"; } >binary
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+{
+    printf 'POST /v2/models/run/infer HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n'
+    printf 'Inference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n' ${#json} "$(stat -c %s binary)"
+    cat binary
+} >&5
+cat <&5 >body
+exec 5<&- 5>&-
+expect_text body 'HTTP/1.1 200 OK' 'Content-Type: application/octet-stream' 'Inference-Header-Content-Length: ' \
+    '"id":"b"' '{"name":"label","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":5}}' \
+    '{"name":"probabilities","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}'
+six() { awk -F, '{ printf "%.6f %.6f\n", $1, $2 }'; }
+tail -c 8 body | od -An -tf4 | awk '{ print $1 "," $2 }' | six >got.rows
+expect "binary tensors equal predict" cmp -s got.rows <(head -n 1 want.probs | six)
+answers 415 'binary tensors are read by' -- POST /predict '{"inputs": {}}' 'Inference-Header-Content-Length: 14'
+answers 400 'bytes of JSON at the beginning' -- POST /v2/models/run/infer '{}' 'Inference-Header-Content-Length: 3'
+answers 422 'value 1 is out of the range that is read of INT8' -- POST /v2/models/run/infer \
+    '{"inputs": [{"name": "size", "shape": [1], "datatype": "INT8", "data": [300]}]}'
 if command -v curl >/dev/null; then
     checks=$((checks + 1))
     bash -c "$(sed 's/.*try: //' serve.out)" >body 2>/dev/null
@@ -169,6 +208,8 @@ answers 413 'truncate' -- POST /tokenize "{\"inputs\": [{\"text\": \"$long\"}]}"
 answers 415 'application/xml' -- POST /tokenize '<a/>' 'Content-Type: application/xml'
 answers 413 '41 rows' -- POST /predict "{\"inputs\": [$(printf '{},%.0s' {1..40}){}]}"
 answers 415 'application/xml' -- POST /predict '<a/>' 'Content-Type: application/xml'
+answers 415 "-H 'Content-Type: application/json'" -- POST /predict '{"inputs": [{}]}' \
+    'Content-Type: application/x-www-form-urlencoded'
 answers 406 'image/png' -- POST /invocations '{"inputs": [{}]}' 'Accept: image/png'
 answers 400 'CSV, row 1: 1 fields' -- POST /invocations 'text,track
 a' 'Content-Type: text/csv'
@@ -190,6 +231,17 @@ answers 200 -- GET /health
 answers 200 'trident_requests_total{route="/predict",code="422"} ' 'trident_compute_duration_seconds_count' \
     'trident_requests_in_flight 1' 'trident_queue_rows{model="run"} 0' 'trident_running_rows{model="run"} 0' \
     -- GET /metrics
+
+# ---- names and pages of others: a server without keys at 127.0.0.1 ----
+host=evil.example:$port
+answers 403 'not a name of this machine' -- GET /info
+answers 403 '--allow-host' -- POST /predict '{"inputs": [{}]}'
+host=127.0.0.1:$port
+answers 200 -- GET /info
+answers 403 'a page of another site, http://evil.example' -- POST /predict '{"inputs": [{}]}' \
+    'Origin: http://evil.example'
+answers 200 -- POST /predict '{"inputs": [{}]}' "Origin: http://127.0.0.1:$port"
+host=localhost
 
 # ---- reload ----
 first=$(sed -n 's/.*"step":\([0-9]*\).*/\1/p' <(ask GET /info && cat body))
@@ -233,7 +285,10 @@ refuses 66 "does not answer" -- bench serve --http http://127.0.0.1:1
 
 # ---- keys, several models, SIGINT ----
 printf '# a key\nsecret-key-1\n' >keys
+chmod 644 keys
+host=models.example
 serve one=run two=run --api-key-file keys --max-rows 1 --quiet
+expect_text serve.err "warning: every user of this machine can read keys (mode 644); chmod 600 keeps it secret"
 answers 401 'Authorization: Bearer' -- POST /predict '{"inputs": [{}]}'
 answers 401 -- GET /metrics
 answers 200 -- GET /health
@@ -245,6 +300,14 @@ answers 200 '"model_name":"two"' -- POST /v2/models/two/infer \
     'Authorization: Bearer secret-key-1'
 answers 200 '"models":["one","two"]' -- GET '/info?model=two' '' 'Authorization: Bearer secret-key-1'
 stop INT
+chmod 600 keys
+serve run --api-key-file keys --allow-host models.example,other.example
+expect "a secret file gets no warning" test "$(grep -c warning serve.err)" = 0
+answers 200 -- GET /info '' 'Authorization: Bearer secret-key-1' 'Origin: https://other.example'
+host=evil.example
+answers 403 'not a name' -- GET /info '' 'Authorization: Bearer secret-key-1'
+host=localhost
+stop
 
 # ---- several ranks: rank 0 has the requests ----
 near() {
@@ -282,12 +345,17 @@ for ranks in 1 2; do
 done
 
 # ---- TLS ----
-if command -v openssl >/dev/null && command -v curl >/dev/null && grep -q ', TLS' <("$trident" doctor); then
+if command -v openssl >/dev/null && command -v curl >/dev/null && grep -q 'TLS by' <("$trident" doctor); then
     openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost 2>/dev/null
     serve run --tls-cert cert.pem --tls-key key.pem
     checks=$((checks + 1))
     bash -c "$(sed 's/.*try: //' serve.out)" >body 2>/dev/null
     grep -q '^\[{"score":' body || fail "HTTPS does not answer the request of the first line"
+    get='GET /health HTTP/1.1\r\nHost: localhost\r\n' # two at once, one that is malformed, and one behind it
+    { printf "$get\r\n$get\r\n$get: x\r\n\r\n$get\r\n" && sleep 0.5; } |
+        openssl s_client -quiet -connect "127.0.0.1:$port" 2>/dev/null >body
+    expect "requests over TLS are read as strictly" test "$(grep -ao 'HTTP/1.1.*' body | paste -sd, | tr -d '\r')" = \
+        "HTTP/1.1 200 OK,HTTP/1.1 200 OK,HTTP/1.1 400 Bad Request"
     stop
 fi
 finish

@@ -12,17 +12,22 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A connection to 127.0.0.1; -1: refused. Reads end after 10 s. */
-static int http_connect(int port) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+/* A connection to 127.0.0.1 from another address of this machine; -1: refused. Reads end after 10 s. */
+static int http_connect_from(const char *address, int port) {
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval limit = {.tv_sec = 10};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0) return fd;
+    inet_pton(AF_INET, address, &from.sin_addr);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0 &&
+        connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+        return fd;
     if (fd >= 0) close(fd);
     return -1;
 }
+
+static int http_connect(int port) { return http_connect_from("0.0.0.0", port); }
 
 /* Sends everything, or as much as the other side takes: how much. */
 static size_t http_send(int fd, const char *text, size_t size) {

@@ -22,11 +22,6 @@ static int train(void **state) {
     int more = 1, words;
     size_t size;
     double loss;
-    char ready[200];
-    if (tri__http_library(ready, sizeof ready) != TRI_OK) {
-        puts("no libmicrohttpd");
-        exit(77);
-    }
     make_data(state);
     tri_session *session = open_session("run", OPTIONS("--epochs=1", "--threads=1", "--lr=0.01"));
     while (more) OK(take_step(session, &loss, &more));

@@ -89,6 +89,28 @@ static const parse_case cases[] = {
     {tri__kserve_parse, JSON, "{\"inputs\":[1]}", TRI_USAGE, "shape"},
     {tri__kserve_parse, JSON, "{\"id\": 5, \"inputs\":[]}", TRI_USAGE, "\"id\""},
     {tri__kserve_parse, CSV, "a\n", TRI_USAGE, "JSON"},
+#define ONE(type, value) "{\"inputs\":[" TENSOR("a", type, "[1]", "[" value "]") "]}"
+    {tri__kserve_parse, JSON, ONE("INT8", "-128"), TRI_OK, "a=-128;"},
+    {tri__kserve_parse, JSON, ONE("INT8", "128"), TRI_USAGE, "range that is read of INT8"},
+    {tri__kserve_parse, JSON, ONE("UINT8", "256"), TRI_USAGE, "range that is read of UINT8"},
+    {tri__kserve_parse, JSON, ONE("UINT16", "-1"), TRI_USAGE, "range that is read of UINT16"},
+    {tri__kserve_parse, JSON, ONE("INT16", "-32769"), TRI_USAGE, "range that is read of INT16"},
+    {tri__kserve_parse, JSON, ONE("INT32", "2147483648"), TRI_USAGE, "range that is read of INT32"},
+    {tri__kserve_parse, JSON, ONE("UINT32", "4294967296"), TRI_USAGE, "range that is read of UINT32"},
+    {tri__kserve_parse, JSON, ONE("UINT64", "-1"), TRI_USAGE, "range that is read of UINT64"},
+    {tri__kserve_parse, JSON, ONE("INT64", "9223372036854775807"), TRI_OK, "a=9223372036854775807;"},
+    {tri__kserve_parse, JSON, ONE("INT64", "9223372036854775808"), TRI_USAGE, "range that is read of INT64"},
+    {tri__kserve_parse, JSON, ONE("UINT64", "18446744073709551615"), TRI_USAGE, "range that is read of UINT64"},
+    {tri__kserve_parse, JSON, ONE("INT64", "1.5"), TRI_USAGE, "is not of its datatype, INT64"},
+    {tri__kserve_parse, JSON, ONE("FP32", "1e39"), TRI_USAGE, "range that is read of FP32"},
+    {tri__kserve_parse, JSON, ONE("FP16", "65505.5"), TRI_USAGE, "range that is read of FP16"},
+    {tri__kserve_parse, JSON, ONE("FP64", "1e39"), TRI_OK, "a=9.9999999999999994e+38;"},
+    {tri__tei_parse, JSON, "{\"inputs\": [{\"a\": 1}], \"parameters\": {\"top_k\": 1, \"function_to_apply\": null}}",
+     TRI_OK, "a=1;"},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"parameters\": {\"function_to_apply\": \"none\"}}", TRI_USAGE, "softmax"},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"parameters\": {\"top_k\": 0}}", TRI_USAGE, "at least 1"},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"parameters\": {\"topk\": 1}}", TRI_USAGE, "did you mean \"top_k\""},
+    {tri__tei_parse, JSON, "{\"inputs\": [], \"parameters\": 3}", TRI_USAGE, "an object"},
 };
 
 static void parses(void **state) {
@@ -104,6 +126,75 @@ static void parses(void **state) {
         if (status == TRI_OK) assert_string_equal(text_of(&ask.rows, text, sizeof text), c->rows);
         else if (!strstr(tri_error(), c->rows)) fail_msg("%s: %s", c->body, tri_error());
         tri__ask_free(&ask);
+    }
+}
+
+/* ---- binary tensors, as Triton's clients send them ---- */
+
+#define BINARY(name, type, shape, size) \
+    "{\"name\": \"" name "\", \"shape\": " shape ", \"datatype\": \"" type "\", " \
+    "\"parameters\": {\"binary_data_size\": " size "}}"
+#define ALONE(type, shape, size) "{\"inputs\": [" BINARY("a", type, shape, size) "]}"
+typedef struct binary_case {
+    const char *json, *bytes;
+    size_t size;
+    tri_status status;
+    const char *rows; /* or a part of the message */
+} binary_case;
+#define FOLLOWED(bytes) bytes, sizeof bytes - 1
+static const binary_case binaries[] = {
+    {"{\"id\": \"q\", \"inputs\": [" BINARY("t", "BYTES", "[2, 1]", "11") ", " BINARY("i", "INT64", "[2]", "16") ", "
+     BINARY("f", "FP32", "[2]", "8") ", " TENSOR("j", "INT8", "[2]", "[7,8]") "], \"parameters\": "
+     "{\"binary_data_output\": true}}",
+     FOLLOWED("\3\0\0\0a b\0\0\0\0" "\1\0\0\0\0\0\0\0\376\377\377\377\377\377\377\377" "\0\0\300\77\0\0\300\177"),
+     TRI_OK, "t=a b i=1 f=1.5 j=7;t= i=-2 f=~ j=8;"},
+    {"{\"inputs\": [" BINARY("a", "FP64", "[1]", "8") "," BINARY("b", "FP16", "[1]", "2") ","
+     BINARY("c", "UINT8", "[1]", "1") "," BINARY("d", "INT8", "[1]", "1") ","
+     BINARY("e", "BOOL", "[1]", "1") "," BINARY("f", "UINT32", "[1]", "4")
+     "," BINARY("g", "INT16", "[1]", "2") "]}",
+     FOLLOWED("\0\0\0\0\0\0\370\277" "\1\200" "\377" "\377" "\1" "\377\377\377\377" "\0\200"), TRI_OK,
+     "a=-1.5 b=-5.9604644775390625e-08 c=255 d=-1 e=true f=4294967295 g=-32768;"},
+    {ALONE("BYTES", "[0]", "0"), FOLLOWED(""), TRI_OK, ""},
+    {ALONE("BYTES", "[1]", "5"), FOLLOWED("\1\0\0\0\377"), TRI_USAGE, "not UTF-8"},
+    {ALONE("BYTES", "[1]", "5"), FOLLOWED("\2\0\0\0a"), TRI_USAGE, "ends beyond"},
+    {ALONE("BYTES", "[1]", "5"), FOLLOWED("\377\377\377\377a"), TRI_USAGE, "ends beyond"},
+    {ALONE("BYTES", "[1]", "6"), FOLLOWED("\1\0\0\0ab"), TRI_USAGE, "1 bytes are left"},
+    {ALONE("BYTES", "[2]", "9"), FOLLOWED("\4\0\0\0abcde"), TRI_USAGE, "value 2 is missing"},
+    {ALONE("BYTES", "[2]", "7"), FOLLOWED("\0\0\0\0\0\0\0"), TRI_USAGE, "has 7 bytes"},
+    {ALONE("FP32", "[2]", "4"), FOLLOWED("\0\0\0\0"), TRI_USAGE, "says 2 values of FP32"},
+    {ALONE("FP64", "[2305843009213693953]", "8"), FOLLOWED("12345678"), TRI_USAGE, "says"},
+    {ALONE("FP32", "[1]", "8"), FOLLOWED("\0\0\0\0"), TRI_USAGE, "binary_data_size"},
+    {ALONE("FP32", "[1]", "-4"), FOLLOWED("\0\0\0\0"), TRI_USAGE, "binary_data_size"},
+    {ALONE("FP32", "[1]", "\"4\""), FOLLOWED("\0\0\0\0"), TRI_USAGE, "binary_data_size"},
+    {ALONE("FP32", "[1]", "4"), FOLLOWED("\0\0\0\0x"), TRI_USAGE, "1 bytes after the JSON"},
+    {ALONE("FP32", "[1]", "4"), FOLLOWED("\0\0\200\177"), TRI_USAGE, "out of the range"},
+    {ALONE("UINT64", "[1]", "8"), FOLLOWED("\0\0\0\0\0\0\0\200"), TRI_USAGE, "read of UINT64"},
+    {ALONE("BOOL", "[1]", "1"), FOLLOWED("\2"), TRI_USAGE, "not of its datatype"},
+    {"{\"inputs\": [{\"name\":\"a\",\"shape\":[1],\"datatype\":\"BOOL\",\"data\":[true],"
+     "\"parameters\":{\"binary_data_size\":1}}]}",
+     FOLLOWED("\1"), TRI_USAGE, "both data and binary data"},
+    {"{\"inputs\": [" BINARY("a", "BOOL", "[1]", "1") "], \"outputs\": [{\"name\": \"label\", \"parameters\": "
+     "{\"classification\": 2}}]}", FOLLOWED("\1"), TRI_USAGE, "classification"},
+    {"{\"inputs\": [" BINARY("a", "BOOL", "[1]", "1") "], \"outputs\": [{\"name\": \"label\", \"parameters\": "
+     "{\"binary_data\": 1}}]}", FOLLOWED("\1"), TRI_USAGE, "true or false"},
+};
+
+static void binary_tensors(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
+        const binary_case *c = &binaries[i];
+        size_t json = strlen(c->json);
+        char *body = malloc(json + c->size + 1), text[1024]; /* of exactly its size, for sanitizers; no empty one */
+        memcpy(body, c->json, json), memcpy(body + json, c->bytes, c->size);
+        const tri_ask_in in = {.body = body, .length = json + c->size, .json_length = json};
+        tri_ask ask;
+        tri_status status = tri__kserve_parse(&in, &ask);
+        if (status != c->status) fail_msg("%s: %d, %s", c->json, status, tri_error());
+        if (status == TRI_OK) assert_string_equal(text_of(&ask.rows, text, sizeof text), c->rows);
+        else if (!strstr(tri_error(), c->rows)) fail_msg("%s: %s", c->json, tri_error());
+        if (i == 0) assert_true(ask.binary_label && ask.binary_probabilities);
+        tri__ask_free(&ask);
+        free(body);
     }
 }
 
@@ -181,7 +272,26 @@ static void renders(void **state) {
             "{\"model_name\":\"m\",\"id\":\"i\",\"outputs\":[{\"name\":\"label\",\"datatype\":\"BYTES\",\"shape\":[2],"
             "\"data\":[\"yes, 2\",\"no \\\"1\\\"\"]},{\"name\":\"probabilities\",\"datatype\":\"FP32\",\"shape\":[2,2],"
             "\"data\":[0.25,0.75,0.5,0.5]}]}");
-    ask.single = 1, p.rows = 1;
+    ask.binary_label = 1;
+    static const char mixed[] = "{\"model_name\":\"m\",\"id\":\"i\",\"outputs\":[{\"name\":\"label\","
+                                "\"datatype\":\"BYTES\",\"shape\":[2],\"parameters\":{\"binary_data_size\":20}},"
+                                "{\"name\":\"probabilities\","
+                                "\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[0.25,0.75,0.5,0.5]}]}",
+                      labels_binary[] = "\6\0\0\0yes, 2\6\0\0\0no \"1\"";
+    assert_int_equal(tri__protocol_kserve.render(&p, &out), sizeof mixed - 1);
+    assert_int_equal(out.size, sizeof mixed - 1 + sizeof labels_binary - 1);
+    assert_memory_equal(out.text, mixed, sizeof mixed - 1);
+    assert_memory_equal(out.text + sizeof mixed - 1, labels_binary, sizeof labels_binary - 1);
+    tri__buffer_free(&out);
+    ask.omit_label = 1, ask.binary_probabilities = 1;
+    size_t json = tri__protocol_kserve.render(&p, &out);
+    assert_int_equal(out.size, json + sizeof probs);
+    assert_memory_equal(out.text + json, probs, sizeof probs);
+    tri__buffer_free(&out);
+    ask.top_k = 1;
+    RENDERS(tri__protocol_inference, TRI_ROWS_JSON,
+            "[[{\"score\":0.75,\"label\":\"yes, 2\"}],[{\"score\":0.5,\"label\":\"no \\\"1\\\"\"}]]");
+    ask.top_k = 0, ask.single = 1, p.rows = 1;
     RENDERS(tri__protocol_tei, TRI_ROWS_JSON,
             "[{\"score\":0.75,\"label\":\"yes, 2\"},{\"score\":0.25,\"label\":\"no \\\"1\\\"\"}]");
 }
@@ -214,7 +324,7 @@ static void histograms(void **state) {
     tri__metrics_request(m, &(tri_http_record){.route = -1, .status = 404});
     tri__metrics_request(m, &(tri_http_record){.route = 0, .status = 299});
     tri__metrics_request(m, &(tri_http_record){.route = 0, .status = 0});
-    assert_int_equal(m->requests[TRI_METRIC_ROUTES][3], 1);
+    assert_int_equal(m->requests[TRI_METRIC_ROUTES][4], 1);
     assert_int_equal(m->requests[0][TRI_METRIC_CODES - 1], 1);
     assert_int_equal(tri__metrics_answered(m), 2);
     free(m);
@@ -250,7 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parses),     cmocka_unit_test(bytes),         cmocka_unit_test(asks),
         cmocka_unit_test(forms),      cmocka_unit_test(renders),       cmocka_unit_test(probabilities),
-        cmocka_unit_test(histograms), cmocka_unit_test(wide_requests),
+        cmocka_unit_test(histograms), cmocka_unit_test(wide_requests), cmocka_unit_test(binary_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

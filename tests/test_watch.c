@@ -150,10 +150,9 @@ static void copy_tag(const http_answer *a, char tag[static 120]) {
 
 static void routes(void **state) {
     (void)state;
-    char library[200], tag[120], page_tag[120];
+    char tag[120], page_tag[120];
     static http_answer a;
-    if (tri__http_library(library, sizeof library) != TRI_OK) skip();
-    const tri_live_options options = {.folder = folder, .host = "127.0.0.1"};
+    const tri_live_options options = {.folder = folder, .host = "127.0.0.1", .allow_host = "proxy.example"};
     tri_live_page *live;
     assert_int_equal(tri__live_open(&options, &live), TRI_OK);
     int port = atoi(strrchr(tri__live_address(live), ':') + 1);
@@ -190,7 +189,7 @@ static void routes(void **state) {
     assert_int_equal(a.status, 200);
     assert_non_null(strstr(a.body, "0.25"));
     static const char *const own[] = {"localhost",   "LOCALHOST:1", "127.0.0.1:99",
-                                      "192.168.7.7", "[::1]:8",     "[fe80::1]"};
+                                      "192.168.7.7", "[::1]:8",     "[fe80::1]",   "proxy.example:443"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         ask(port, "GET", "/data.json", own[i], "", &a);
         assert_int_equal(a.status, 200);

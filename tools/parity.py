@@ -12,6 +12,7 @@
 4. Encoders of every family, in models of odd sizes and in folders that transformers saved (parity_encoders.py).
 5. Quantised folders against a numpy model of the same integers (parity_quantized.py).
 6. Logs, opened by TensorBoard, MLflow and W&B (parity_logs.py).
+7. The server, asked by huggingface_hub and tritonclient (parity_clients.py).
 Before them, tokenizers: every id of parity_tokenizer.py's texts, and the random folders of parity_folders.py; and
 hostile safetensors files: the verdicts of parity_safetensors.py.
 """
@@ -204,6 +205,8 @@ def main():
         parity_encoders.compare(build, os.path.join(folder, "encoders"), today)
         parity_quantized.compare(build, folder, options.shared)
         parity_logs.compare(build)
+        online = {key: os.environ[key] for key in os.environ if key != "HF_HUB_OFFLINE"}  # it refuses 127.0.0.1
+        subprocess.run([sys.executable, f"{ROOT}/tools/parity_clients.py", build], env=online, check=True)
     print("parity: everything agrees")
 
 

@@ -417,6 +417,11 @@ int tri__is_folder(const char *path) {
     return tri__folder_there(path, &there) == TRI_OK && there;
 }
 
+int tri__path_mode(const char *path) {
+    struct stat info;
+    return look_at(path, &info) ? 0 : (int)(info.st_mode & 0777);
+}
+
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name) {
     size_t n = folder ? strlen(folder) : 0;
     int alone = n == 0 || name[0] == '/';

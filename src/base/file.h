@@ -80,6 +80,7 @@ tri_status tri__file_there(const char *path, int *there);
 tri_status tri__folder_there(const char *path, int *there);
 int tri__is_file(const char *path);                         /* for hints only: 0 also if unknown */
 int tri__is_folder(const char *path);
+int tri__path_mode(const char *path);                       /* permissions, as in 0644; 0 also if unknown */
 
 /* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);

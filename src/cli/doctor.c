@@ -12,7 +12,7 @@
 #include "engine/model_folder.h"
 #include "report/table.h"
 #include "sim/hardware.h"
-#include "web/http.h"
+#include "web/http_tls.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -194,8 +194,10 @@ static void probe_hwloc(const tri_cli *cli, finding *f) {
 }
 
 static void probe_http(const tri_cli *cli, finding *f) {
+    char tls[160];
     (void)cli;
-    f->found = tri__http_library(f->detail, sizeof f->detail) == TRI_OK;
+    if (tri__tls_library(tls, sizeof tls) == TRI_OK) FOUND(f, "TLS by %s", tls);
+    else FOUND(f, "%s", tls);
 }
 
 static void probe_packer(finding *f, tri_packer packer) {

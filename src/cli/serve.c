@@ -10,6 +10,7 @@
 #include "report/sinks.h"
 #include "serve/crew.h"
 #include "serve/server.h"
+#include "web/http_hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,9 @@
 enum { MODELS = 64, KEY_FILE = 1 << 20, PEM_FILE = 1 << 20, SPARE_FILES = 64 };
 
 typedef struct serve_options {
-    char *host, *api_key_file, *tls_cert, *tls_key, *access_log, *max_body;
+    char *host, *allow_host, *api_key_file, *tls_cert, *tls_key, *access_log, *max_body;
     int64_t port, max_batch_tokens, max_batch_rows, max_queue, max_rows, max_concurrent_requests, max_connections,
-        http_threads;
+        max_connections_per_address, http_threads;
     double max_wait_ms, idle_timeout, request_timeout, drain_timeout;
     int auto_truncate;
 } serve_options;
@@ -33,6 +34,9 @@ static tri_status check_size(const char *text) {
 #define ROW(kind, field, ...) TRI_OWN_ROW(serve_options, "serve", kind, field, __VA_ARGS__)
 const tri_option tri__serve_options[] = {
     ROW(TEXT, host, .value = "127.0.0.1", .help = "address to listen at; 0.0.0.0: all of this machine's"),
+    ROW(TEXT, allow_host,
+        .help = "names that clients may use besides this machine's own, separated by commas, such as that of a proxy "
+                "in front; *: all. A server at 127.0.0.1 without keys answers to no others"),
     ROW(INT, port, .value = "8080", .min = 0, .max = 65535, .help = "port to listen at; 0: a free one"),
     ROW(INT, max_batch_tokens, .value = "16384", .min = 1, .max = 1 << 24,
         .help = "tokens of both texts that the model computes at once"),
@@ -45,9 +49,11 @@ const tri_option tri__serve_options[] = {
     ROW(INT, max_rows, .value = "32", .min = 1, .max = 1 << 20, .alias = "max_client_batch_size",
         .help = "rows of a request; more get 413"),
     ROW(INT, max_concurrent_requests, .value = "512", .min = 1, .max = 1 << 20,
-        .help = "requests in flight; more get 429"),
+        .help = "complete requests in flight, and slow ones of one address; more get 429"),
     ROW(INT, max_connections, .value = "16384", .min = 1, .max = 1 << 20,
         .help = "open connections; more wait until one is closed"),
+    ROW(INT, max_connections_per_address, .value = "0", .min = 0, .max = 1 << 20,
+        .help = "open connections of one client's address; more get 429; 0: a quarter of all"),
     ROW(BOOL, auto_truncate, .value = "false", .help = "cut texts that are too long, unless a request says otherwise"),
     ROW(TEXT, api_key_file, .help = "file of keys, one a line; requests then need Authorization: Bearer KEY"),
     ROW(TEXT, tls_cert, .help = "certificate (PEM, with its chain): HTTPS"),
@@ -100,6 +106,14 @@ static tri_status take_model(serving *s, const char *word) {
     return s->name[s->n++] ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
+/* A secret that every user of this machine can read. */
+static void warn_of_readers(const serving *s, const char *path) {
+    int mode = path ? tri__path_mode(path) : 0;
+    if (!(mode & 4) || !tri__launch_speaks(s->cli->lookup)) return;
+    fprintf(s->cli->err, "warning: every user of this machine can read %s (mode %03o); chmod 600 keeps it secret\n",
+            path, (unsigned)mode);
+}
+
 static tri_status take_files(serving *s) {
     const serve_options *own = &s->own;
     char *text;
@@ -108,6 +122,8 @@ static tri_status take_files(serving *s) {
         return tri__fail(TRI_USAGE, "--tls-cert and --tls-key are needed together");
     if (own->tls_cert) TRI_TRY(tri__file_read(own->tls_cert, PEM_FILE, &s->certificate, &size));
     if (own->tls_key) TRI_TRY(tri__file_read(own->tls_key, PEM_FILE, &s->private_key, &size));
+    warn_of_readers(s, own->tls_key);
+    warn_of_readers(s, own->api_key_file);
     if (!own->api_key_file) return TRI_OK;
     TRI_TRY(tri__file_read(own->api_key_file, KEY_FILE, &text, &size));
     tri_status status = tri__keys_parse(text, size, own->api_key_file, &s->keys);
@@ -151,6 +167,8 @@ static int http_threads(const serving *s) {
 
 static void fill(serving *s) {
     const serve_options *own = &s->own;
+    int64_t connections = allow_connections(s, own->max_connections), each = own->max_connections_per_address;
+    int open = !own->api_key_file && tri__host_is_loopback(own->host); /* pages in a browser here could use it */
     s->server = (tri_server_options){
         .n_models = s->n, .name = (const char *const *)s->name, .run = s->run, .asked = &s->settings,
         .batching = {.max_batch_tokens = own->max_batch_tokens, .max_batch_rows = own->max_batch_rows,
@@ -158,7 +176,9 @@ static void fill(serving *s) {
         .http = {.host = own->host, .port = (int)own->port, .keys = own->api_key_file ? &s->keys : NULL,
                  .certificate = s->certificate, .private_key = s->private_key,
                  .max_body = (size_t)tri__text_size(own->max_body),
-                 .max_connections = (int)allow_connections(s, own->max_connections),
+                 .check_host = open || own->allow_host, .allow_host = own->allow_host,
+                 .max_connections = (int)connections,
+                 .max_per_address = (int)(each ? each : connections > 4 ? connections / 4 : 1),
                  .max_requests = (int)own->max_concurrent_requests, .idle_seconds = own->idle_timeout,
                  .request_seconds = own->request_timeout, .threads = http_threads(s)},
         .key_file = own->api_key_file, .max_rows = own->max_rows, .auto_truncate = own->auto_truncate};
@@ -214,8 +234,7 @@ static tri_status prepare(serving *s, int n, const char *const *args) {
     for (int i = 0; i < n_words; i++) TRI_TRY(take_model(s, s->words[i]));
     TRI_TRY(take_files(s));
     fill(s);
-    char library[200];
-    return tri__http_library(library, sizeof library);
+    return TRI_OK;
 }
 
 tri_status tri__command_serve(tri_cli *cli, int n, const char *const *args) {

@@ -7,16 +7,15 @@
 #include "report/live.h"
 #include "report/run_data.h"
 #include "report/terminal.h"
-#include "web/http.h"
+#include "web/http_hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 typedef struct watch_options {
-    char *host;
+    char *host, *allow_host;
     int64_t port;
     int terminal, once;
 } watch_options;
@@ -25,6 +24,7 @@ typedef struct watch_options {
 const tri_option tri__watch_options[] = {
     ROW(TEXT, host, .value = "127.0.0.1", .help = "address to listen at; 0.0.0.0: all of this machine's"),
     ROW(INT, port, .value = "8081", .min = 0, .max = 65535, .help = "port to listen at; 0: a free one"),
+    ROW(TEXT, allow_host, .help = "further names that the page may be asked for by, separated by commas; *: all"),
     ROW(BOOL, terminal, .value = "false", .help = "show the run in this terminal instead of a browser"),
     ROW(BOOL, once, .value = "false", .help = "print the run as it is now, and end"),
     {0}};
@@ -113,22 +113,18 @@ static tri_status show(const watching *w) {
 
 /* ---- in a browser ---- */
 
-static int is_loopback(const char *host) {
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
-}
-
 static tri_status serve(const watching *w) {
     const tri_live_options options = {.folder = w->folder, .host = w->own.host, .port = (int)w->own.port,
-                                      .least_seconds = 0.5};
+                                      .allow_host = w->own.allow_host, .least_seconds = 0.5};
     tri_live_page *live;
     tri_kind kind;
     TRI_TRY(tri__live_open(&options, &live));
     tri__signals_view(w->cli);
-    fprintf(w->cli->out, "watching %s at %s (Ctrl-C ends)\n", w->folder, tri__live_address(live));
+    fprintf(w->cli->out, "watching %s at %s/ (Ctrl-C ends)\n", w->folder, tri__live_address(live));
     fflush(w->cli->out);
     if (tri__path_kind(w->folder, &kind) == TRI_OK && kind == TRI_KIND_NONE)
         fprintf(w->cli->err, "%s does not exist yet: waiting for it\n", w->folder);
-    if (!is_loopback(w->own.host))
+    if (!tri__host_is_loopback(w->own.host))
         fprintf(w->cli->err,
                 "warning: everybody who reaches this machine's port of %s can read the run's settings and figures; "
                 "`ssh -L` to 127.0.0.1 keeps them private\n",
@@ -139,12 +135,7 @@ static tri_status serve(const watching *w) {
 }
 
 static tri_status watch(watching *w) {
-    char library[200];
     if (w->own.once) return print_once(w);
-    if (!w->own.terminal && tri__http_library(library, sizeof library) != TRI_OK) {
-        fprintf(w->cli->err, "%s; so the run is shown here\n", library);
-        w->own.terminal = 1;
-    }
     if (!w->own.terminal) return serve(w);
     return w->terminal ? show(w) : print_once(w);
 }

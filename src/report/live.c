@@ -9,19 +9,15 @@
 #include "web/buffer.h"
 #include "web/http.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 struct tri_live_page {
     tri_live_options options;
     tri_http *http;
     char *address;
-    char machine[72];       /* this machine's name */
     pthread_mutex_t mutex;  /* of what follows */
     tri_run_reader *reader;
     tri_json *runs;         /* NULL: there is no run yet */
@@ -55,46 +51,6 @@ static void read_again(tri_live_page *live) {
 }
 
 /* ---- answers ---- */
-
-static void add_headers(tri_exchange *exchange) {
-    /* The page has its scripts and styles in it, and asks nobody but this server. */
-    tri__exchange_add(exchange, "Content-Security-Policy",
-                      "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-                      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
-    tri__exchange_add(exchange, "X-Content-Type-Options", "nosniff");
-    tri__exchange_add(exchange, "Referrer-Policy", "no-referrer");
-    tri__exchange_add(exchange, "Cross-Origin-Resource-Policy", "same-origin");
-    tri__exchange_add(exchange, "Cache-Control", "no-cache");
-}
-
-/* "name", "name:port", "[address]:port": the name, without its port. */
-static void host_name(const char *header, char out[static 256]) {
-    size_t length = strcspn(header, header[0] == '[' ? "]" : ":");
-    snprintf(out, 256, "%.*s", (int)(length < 255 ? length : 255), header[0] == '[' ? header + 1 : header);
-    if (header[0] == '[') out[strcspn(out, "]")] = 0;
-}
-
-/* A page of another site can have its own name point to this address (DNS rebinding) and then read what is served
- * here. Its name gives it away: only addresses and this machine's own names are answered. */
-static int is_own_host(const tri_live_page *live, const char *header) {
-    char name[256];
-    unsigned char address[16];
-    if (!header) return 0;
-    host_name(header, name);
-    return !strcasecmp(name, "localhost") || !strcasecmp(name, live->machine) ||
-           !strcasecmp(name, live->options.host) || inet_pton(AF_INET, name, address) == 1 ||
-           inet_pton(AF_INET6, name, address) == 1;
-}
-
-/* 1: refused. */
-static int refuse_host(const tri_live_page *live, tri_exchange *exchange) {
-    const char *host = tri__exchange_header(exchange, "Host");
-    if (is_own_host(live, host)) return 0;
-    tri__exchange_error(exchange, 403, "Validation",
-                        "the request is for \"%.100s\", which is not a name of this machine; open %s", host ? host : "",
-                        live->address);
-    return 1;
-}
 
 /* 1: the client has this version already, and was told so. */
 static int is_known(tri_exchange *exchange, const char *tag) {
@@ -140,8 +96,6 @@ static void reply_run(tri_live_page *live, tri_exchange *exchange, int data) {
 }
 
 static void answer(tri_live_page *live, tri_exchange *exchange, int data) {
-    add_headers(exchange);
-    if (refuse_host(live, exchange)) return;
     pthread_mutex_lock(&live->mutex);
     read_again(live);
     if (live->runs) reply_run(live, exchange, data);
@@ -158,18 +112,14 @@ static const tri_http_route routes[] = {{"GET", "/", page, 1, 0}, {"GET", "/data
 /* ---- open and close ---- */
 
 static tri_status start(tri_live_page *live) {
-    const char *host = live->options.host;
-    int is_v6 = strchr(host, ':') != NULL, any = !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
-    const tri_http_options options = {.host = host, .port = live->options.port, .routes = routes, .context = live,
+    const tri_http_options options = {.host = live->options.host, .port = live->options.port, .routes = routes,
+                                      .context = live, .check_host = 1, .allow_host = live->options.allow_host,
                                       .max_body = 1024, .max_connections = 64, .max_requests = 32, .idle_seconds = 30,
                                       .request_seconds = 10, .threads = 1};
     TRI_TRY(tri__run_reader_open(live->options.folder, &live->reader));
     TRI_TRY(tri__http_start(&options, &live->http));
-    if (asprintf(&live->address, "http://%s%s%s:%d/", is_v6 && !any ? "[" : "", any ? "localhost" : host,
-                 is_v6 && !any ? "]" : "", tri__http_port(live->http)) >= 0)
-        return TRI_OK;
-    live->address = NULL;
-    return tri__fail(TRI_RESOURCE, "out of memory");
+    live->address = tri__http_url(live->http);
+    return live->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__live_open(const tri_live_options *options, tri_live_page **out) {
@@ -178,7 +128,6 @@ tri_status tri__live_open(const tri_live_options *options, tri_live_page **out) 
     if (!live) return tri__fail(TRI_RESOURCE, "out of memory");
     live->options = *options;
     pthread_mutex_init(&live->mutex, NULL);
-    if (gethostname(live->machine, sizeof live->machine - 1)) live->machine[0] = 0;
     tri_status status = start(live);
     if (status == TRI_OK) *out = live;
     else tri__live_close(live);

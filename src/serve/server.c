@@ -76,16 +76,17 @@ static void predict(void *context, tri_exchange *exchange) {
     if (served) tri__job_start(context, exchange, served, &tri__protocol_tei);
 }
 
+static void inference(void *context, tri_exchange *exchange) {
+    tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
+    if (served) tri__job_start(context, exchange, served, &tri__protocol_inference);
+}
+
 static void invocations(void *context, tri_exchange *exchange) {
     tri_served *served = tri__server_find(context, exchange, tri__exchange_query(exchange, "model"));
     if (served) tri__job_start(context, exchange, served, &tri__protocol_sagemaker);
 }
 
 static void infer(void *context, tri_exchange *exchange) {
-    if (tri__exchange_header(exchange, "Inference-Header-Content-Length")) {
-        tri__exchange_error(exchange, 415, "Validation", "the binary form of tensors is not read; send JSON");
-        return;
-    }
     tri_served *served = tri__server_find(context, exchange, tri__exchange_part(exchange));
     if (served) tri__job_start(context, exchange, served, &tri__protocol_kserve);
 }
@@ -136,6 +137,7 @@ const tri_http_route tri__server_routes[] = {
     {"GET", "/v2/models/*/ready", tri__handle_kserve_model_ready, 0, 1},
     {"GET", "/docs", docs, 1, 0},
     {"GET", "/", page, 1, 0},
+    {"POST", "/", inference, 0, 0},
     {0},
 };
 
@@ -148,18 +150,6 @@ static void done(void *context, const tri_http_record *record) {
 }
 
 static void tick(void *context) { tri__access_tick(&((tri_server *)context)->access); }
-
-static tri_status name_address(tri_server *server) {
-    const tri_http_options *http = &server->options.http;
-    const char *host = http->host;
-    int is_v6 = strchr(host, ':') != NULL, any = !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
-    if (asprintf(&server->address, "%s://%s%s%s:%d", http->certificate ? "https" : "http", is_v6 && !any ? "[" : "",
-                 any ? "localhost" : host, is_v6 && !any ? "]" : "", tri__http_port(server->http)) < 0) {
-        server->address = NULL;
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
-    return TRI_OK;
-}
 
 static tri_status start(tri_server *server) {
     const tri_server_options *options = &server->options;
@@ -175,7 +165,8 @@ static tri_status start(tri_server *server) {
     server->options.http.done = done;
     server->options.http.tick = tick;
     TRI_TRY(tri__http_start(&server->options.http, &server->http));
-    return name_address(server);
+    server->address = tri__http_url(server->http);
+    return server->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 tri_status tri__server_open(const tri_server_options *options, const tri_log *log, tri_server **out) {

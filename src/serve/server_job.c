@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,7 +36,7 @@ static const struct {
     {"application/json", TRI_ROWS_JSON},         {"application/jsonlines", TRI_ROWS_LINES},
     {"text/csv", TRI_ROWS_CSV},                  {"application/x-jsonlines", TRI_ROWS_LINES},
     {"application/x-ndjson", TRI_ROWS_LINES},    {"application/jsonl", TRI_ROWS_LINES},
-    {"application/csv", TRI_ROWS_CSV},           {"application/x-www-form-urlencoded", TRI_ROWS_JSON}, /* curl -d */
+    {"application/csv", TRI_ROWS_CSV},
 };
 
 /* The form of the media type at the beginning of `text`, up to a comma or its parameters. */
@@ -65,6 +67,9 @@ const char *tri__form_type(tri_wire_form form) {
                                         [TRI_ROWS_LINES] = "application/jsonlines", [TRI_ROWS_CSV] = "text/csv"};
     return types[form];
 }
+
+/* Of a request or an answer with binary tensors: the bytes of JSON before them. */
+static const char binary_header[] = "Inference-Header-Content-Length";
 
 /* ---- the end ---- */
 
@@ -100,9 +105,11 @@ static void finish(void *context, tri_exchange *exchange) {
                                      .probs = j->probs,
                                      .rows = j->rows,
                                      .form = j->form};
-        j->protocol->render(&told, &out);
-        char *text = tri__buffer_take(&out, &size);
-        tri__exchange_reply(exchange, 200, tri__form_type(j->form), text, size);
+        size_t json = j->protocol->render(&told, &out);
+        char *text = tri__buffer_take(&out, &size), length[24];
+        snprintf(length, sizeof length, "%zu", json);
+        if (json) tri__exchange_add_copy(exchange, binary_header, length);
+        tri__exchange_reply(exchange, 200, json ? "application/octet-stream" : tri__form_type(j->form), text, size);
     }
     job_free(j);
 }
@@ -162,16 +169,35 @@ static int refuse_ask(const tri_server *server, tri_exchange *exchange, tri_stat
     return 1;
 }
 
+/* A request with binary tensors, whose Content-Type says nothing. 1: refused. */
+static int refuse_binary(tri_exchange *exchange, const tri_protocol *protocol, const char *header, tri_ask_in *in) {
+    char *end;
+    in->form = TRI_ROWS_JSON;
+    in->json_length = strtoull(header, &end, 10);
+    if (!protocol->has_binary) {
+        tri__exchange_error(exchange, 415, "Validation", "binary tensors are read by /v2/models/M/infer alone");
+    } else if (!isdigit((unsigned char)*header) || *end || !in->json_length || in->json_length > in->length) {
+        tri__exchange_error(exchange, 400, "Validation", "%s %.40s: the bytes of JSON at the beginning of the body are "
+                            "expected, which has %zu", binary_header, header, in->length);
+    } else return 0;
+    return 1;
+}
+
 /* The forms of request and answer; 1: refused. */
-static int refuse_forms(tri_exchange *exchange, const tri_protocol *protocol, tri_wire_form *in, tri_wire_form *out) {
+static int refuse_forms(tri_exchange *exchange, const tri_protocol *protocol, tri_ask_in *asked, tri_wire_form *out) {
     const char *type = tri__exchange_header(exchange, "Content-Type"),
-               *accept = tri__exchange_header(exchange, "Accept");
+               *accept = tri__exchange_header(exchange, "Accept"),
+               *json = tri__exchange_header(exchange, binary_header);
+    tri_wire_form *in = &asked->form;
+    *out = TRI_ROWS_JSON;
+    if (json) return refuse_binary(exchange, protocol, json, asked);
     if (!tri__form_of_type(type, in)) {
+        int is_form = !strncasecmp(type, "application/x-www-form-urlencoded", 33);
         tri__exchange_error(exchange, 415, "Validation", "Content-Type %.100s; application/json, application/jsonlines "
-                            "and text/csv are read", type);
+                            "and text/csv are read%s", type,
+                            is_form ? " (curl -d needs -H 'Content-Type: application/json')" : "");
         return 1;
     }
-    *out = TRI_ROWS_JSON;
     if (!protocol->by_accept || tri__form_of_accept(accept, *in, out)) return 0;
     tri__exchange_error(exchange, 406, "Validation", "Accept %.100s; application/json, application/jsonlines and "
                         "text/csv are written", accept);
@@ -193,8 +219,8 @@ int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *li
                   tri_ask *ask, tri_wire_form *form, tri_encoded **encoded) {
     tri_ask_in in = {.text_column = live->text_column};
     *ask = (tri_ask){0};
-    if (refuse_forms(exchange, protocol, &in.form, form)) return 0;
     in.body = tri__exchange_body(exchange, &in.length);
+    if (refuse_forms(exchange, protocol, &in, form)) return 0;
     tri_status status = protocol->parse(&in, ask);
     if (status == TRI_OK) status = read_query(exchange, ask);
     int taken = !refuse_ask(server, exchange, status, ask);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* 0: the client left before the reply; -1: every other. */
-static const int codes[TRI_METRIC_CODES] = {200, 400, 401, 404, 405, 406, 408, 413, 415,
-                                            422, 424, 429, 500, 503, 0,   -1};
+static const int codes[TRI_METRIC_CODES] = {200, 400, 401, 403, 404, 405, 406, 408, 413,
+                                            415, 422, 424, 429, 431, 500, 503, 0,   -1};
 
 /* Upper bounds; seconds, or units. Ends at a 0. */
 static const double seconds_bounds[TRI_METRIC_BUCKETS + 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.004, 0.006,

@@ -46,6 +46,7 @@ tri_status tri__rows_of_csv(const char *body, size_t length, tri_row_set *out);
 typedef struct tri_ask_in {
     const char *body;           /* [length] */
     size_t length;
+    size_t json_length;         /* Open Inference Protocol: of the JSON before binary tensors; 0: there are none */
     tri_wire_form form;
     const char *text_column;    /* as above */
 } tri_ask_in;
@@ -55,7 +56,9 @@ typedef struct tri_ask {
     tri_row_set rows;
     int truncate;               /* -1: not said */
     int single;                 /* one row, not a list of one */
+    int top_k;                  /* classes of an answer; 0: all */
     int omit_label, omit_probabilities; /* Open Inference Protocol: outputs that were not asked for */
+    int binary_label, binary_probabilities;
     char *id;                   /* echoed; NULL: none; owned */
 } tri_ask;
 void tri__ask_free(tri_ask *ask);
@@ -75,10 +78,12 @@ typedef struct tri_prediction {
 
 typedef struct tri_protocol {
     tri_status (*parse)(const tri_ask_in *in, tri_ask *out);
-    void (*render)(const tri_prediction *told, tri_buffer *out);
+    /* Bytes of the JSON before binary tensors; 0: there are none. */
+    size_t (*render)(const tri_prediction *told, tri_buffer *out);
     int by_accept;              /* the answer's form is the Accept header's; else JSON */
+    int has_binary;             /* a request may have binary tensors */
 } tri_protocol;
-extern const tri_protocol tri__protocol_tei, tri__protocol_kserve, tri__protocol_sagemaker;
+extern const tri_protocol tri__protocol_tei, tri__protocol_inference, tri__protocol_kserve, tri__protocol_sagemaker;
 
 void tri__put_probability(tri_buffer *out, float probability); /* %.9g: the float itself */
 /* Reads the forms of Content-Type and Accept; 0: not one of ours. */
@@ -104,7 +109,7 @@ typedef struct tri_served {
 
 /* ---- metrics ---- */
 
-enum { TRI_METRIC_ROUTES = 40, TRI_METRIC_CODES = 16, TRI_METRIC_BUCKETS = 20 };
+enum { TRI_METRIC_ROUTES = 40, TRI_METRIC_CODES = 18, TRI_METRIC_BUCKETS = 20 };
 typedef enum tri_histogram_kind {
     TRI_HISTOGRAM_REQUEST, TRI_HISTOGRAM_TOKENIZE, TRI_HISTOGRAM_QUEUE, TRI_HISTOGRAM_COMPUTE,
     TRI_HISTOGRAM_ROWS, TRI_HISTOGRAM_BATCH_ROWS, TRI_HISTOGRAM_BATCH_TOKENS, TRI_HISTOGRAMS

@@ -46,11 +46,12 @@ static void put_line(const tri_prediction *told, const float *probs, tri_buffer 
     tri__buffer_put(out, "}}\n");
 }
 
-static void render(const tri_prediction *told, tri_buffer *out) {
+static size_t render(const tri_prediction *told, tri_buffer *out) {
     if (told->form == TRI_ROWS_CSV) put_csv(told, out);
     else if (told->form == TRI_ROWS_JSON) tri__protocol_tei.render(told, out);
     else
         for (int64_t i = 0; i < told->rows; i++) put_line(told, told->probs + i * told->facts->n_classes, out);
+    return 0;
 }
 
 const tri_protocol tri__protocol_sagemaker = {.parse = tri__tei_parse, .render = render, .by_accept = 1};

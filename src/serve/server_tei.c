@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,19 +22,43 @@ static tri_status take_bool(const tri_json *root, const char *key, int *out) {
 }
 
 /* Members that are not known are refused: a misspelt "truncate" must not be dropped. */
-static tri_status check_members(const tri_json *root) {
-    static const char *const known[] = {"inputs", "truncate", "raw_scores", "truncation_direction"};
-    enum { KNOWN = sizeof known / sizeof *known };
+static tri_status check_names(const tri_json *object, const char *where, const char *const *known, int n) {
     const tri_json *value;
     const char *key;
-    tri__json_each_member(root, key, value) {
+    tri__json_each_member(object, key, value) {
         int found = 0;
-        for (int i = 0; i < KNOWN; i++) found |= !strcmp(known[i], key);
-        const char *near = found ? NULL : tri__text_nearest(key, known, KNOWN);
+        for (int i = 0; i < n; i++) found |= !strcmp(known[i], key);
+        const char *near = found ? NULL : tri__text_nearest(key, known, n);
         if (!found)
-            return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of the request%s%s%s", key,
+            return tri__fail(TRI_USAGE, "\"%.100s\" is not a member of %s%s%s%s", key, where,
                              near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
+    return TRI_OK;
+}
+
+/* What Hugging Face's clients ask for in "parameters". */
+static tri_status parse_parameters(const tri_json *of, tri_ask *out) {
+    static const char *const known[] = {"top_k", "function_to_apply", "truncation", "truncate"};
+    const tri_json *top = tri__json_get(of, "top_k"), *function = tri__json_get(of, "function_to_apply");
+    const char *name = tri__json_string_value(function);
+    if (!of || tri__json_is_null(of)) return TRI_OK;
+    if (!tri__json_is_object(of)) return tri__fail(TRI_USAGE, "\"parameters\": an object is expected");
+    TRI_TRY(check_names(of, "\"parameters\"", known, sizeof known / sizeof *known));
+    TRI_TRY(take_bool(of, "truncation", &out->truncate));
+    TRI_TRY(take_bool(of, "truncate", &out->truncate));
+    if (function && !tri__json_is_null(function) && (!name || strcmp(name, "softmax")))
+        return tri__fail(TRI_USAGE, "\"function_to_apply\": the model answers with probabilities, as by \"softmax\"");
+    if (!top || tri__json_is_null(top)) return TRI_OK;
+    if (!tri__json_is_integer(top) || tri__json_integer_value(top) < 1)
+        return tri__fail(TRI_USAGE, "\"top_k\": a whole number of at least 1 is expected");
+    out->top_k = tri__json_integer_value(top) < INT_MAX ? (int)tri__json_integer_value(top) : INT_MAX;
+    return TRI_OK;
+}
+
+static tri_status check_members(const tri_json *root) {
+    static const char *const known[] = {"inputs", "parameters", "truncate", "raw_scores", "truncation_direction"};
+    const tri_json *value;
+    TRI_TRY(check_names(root, "the request", known, sizeof known / sizeof *known));
     value = tri__json_get(root, "truncation_direction");
     if (value && !tri__json_is_null(value) &&
         (!tri__json_is_string(value) || strcasecmp(tri__json_string_value(value), "right")))
@@ -57,6 +82,7 @@ static tri_status parse_inputs(const tri_json *inputs, const tri_ask_in *in, tri
 static tri_status parse_object(const tri_json *root, const tri_ask_in *in, tri_ask *out) {
     int raw = 0;
     TRI_TRY(check_members(root));
+    TRI_TRY(parse_parameters(tri__json_get(root, "parameters"), out));
     TRI_TRY(take_bool(root, "truncate", &out->truncate));
     TRI_TRY(take_bool(root, "raw_scores", &raw));
     if (raw)
@@ -87,28 +113,39 @@ static void put_class(const tri_prediction *told, const float *probs, int class,
 /* The label, then the other classes of a row by falling probability; equal ones in their order. */
 static void put_row(const tri_prediction *told, const float *probs, tri_buffer *out) {
     int n = told->facts->n_classes, before = -1, label = tri__decision_class(told->facts->decision, probs, n);
+    int most = told->ask->top_k && told->ask->top_k < n ? told->ask->top_k : n, written = 1;
     tri__buffer_add(out, "[", 1);
     put_class(told, probs, label, 1, out);
-    for (int k = 0; k < n; k++) {
+    while (written < most) {
         int best = -1;
         for (int c = 0; c < n; c++) {
             int is_later = before < 0 || probs[c] < probs[before] || (probs[c] == probs[before] && c > before);
             if (is_later && (best < 0 || probs[c] > probs[best])) best = c;
         }
         if (best < 0) break; /* not comparable: the model refuses such numbers */
-        if (best != label) put_class(told, probs, best, 0, out);
+        if (best != label) put_class(told, probs, best, 0, out), written++;
         before = best;
     }
     tri__buffer_add(out, "]", 1);
 }
 
-static void render(const tri_prediction *told, tri_buffer *out) {
+static size_t render(const tri_prediction *told, tri_buffer *out) {
     if (!told->ask->single) tri__buffer_add(out, "[", 1);
     for (int64_t i = 0; i < told->rows; i++) {
         if (i) tri__buffer_add(out, ",", 1);
         put_row(told, told->probs + i * told->facts->n_classes, out);
     }
     if (!told->ask->single) tri__buffer_add(out, "]", 1);
+    return 0;
 }
 
 const tri_protocol tri__protocol_tei = {.parse = tri__tei_parse, .render = render};
+
+/* POST /, where Hugging Face's InferenceClient sends its requests: for one row, too, it expects a list of lists. */
+static tri_status parse_inference(const tri_ask_in *in, tri_ask *out) {
+    TRI_TRY(tri__tei_parse(in, out));
+    out->single = 0;
+    return TRI_OK;
+}
+
+const tri_protocol tri__protocol_inference = {.parse = parse_inference, .render = render};

@@ -1,13 +1,15 @@
 /* http.h - an HTTP/1.1 server: a table of routes, requests with their bodies in memory, replies at once or later, from
- * any thread. It knows no model. Over libmicrohttpd, which is loaded when a server starts.
+ * any thread. It knows no model.
  *
  *   an exchange     a request and its reply. Its handler runs on one of the server's threads when the whole body is
  *                   there, and either replies before it returns or holds the exchange: some other thread resumes it
  *                   later, exactly once, and `finish` then replies, again on a thread of the server, exactly once,
  *                   even if the client has left
- *   limits          a header over its limit is 431 and a malformed request line 400 (by the library, with its own
- *                   text); a body over its limit 413; a client that is slower than its time 408, one that leaves in
- *                   the middle of a body 400, and the connection ends; more requests at once than allowed 429
+ *   limits          a header over its limit is 431, a malformed one 400; a body over its limit 413; a client that is
+ *                   slower than its time 408, one that leaves in the middle of a body 400, and the connection ends;
+ *                   more complete requests at once than allowed 429, more slow ones of one address likewise
+ *   sites           a page of another site is refused by its Origin, and where check_host says so, a name that is not
+ *                   this machine's by its Host: 403
  *   drain           new connections are refused, requests on kept ones get 503, those that have begun are answered
  *
  * Errors are JSON: {"error": "what and why", "error_type": "..."}. */
@@ -49,19 +51,23 @@ typedef struct tri_http_options {
     void (*tick)(void *context); /* a few times a second, on a thread of its own; NULL: not called */
     const tri_keys_file *keys; /* accepted bearer keys; NULL: none is needed */
     const char *certificate, *private_key; /* texts of PEM files; NULL: no TLS */
+    int check_host;            /* only names of this machine are answered, and those of allow_host */
+    const char *allow_host;    /* names, separated by commas; NULL: none; *: all */
     size_t max_body;           /* bytes */
-    int max_connections, max_requests;
+    int max_connections, max_requests; /* max_requests: complete ones; and slow ones of one address */
+    int max_per_address;       /* connections of one address; 0: max_connections */
     double idle_seconds;       /* a connection without a complete request header is closed after them */
     double request_seconds;    /* the body must be there after them */
     int threads;
 } tri_http_options;
 
-/* TRI_USAGE: the library is missing, or has no TLS, or the address cannot be used; TRI_RESOURCE. What `options` points
- * to is used until tri__http_stop. */
+/* TRI_USAGE: there is no TLS, or the address cannot be used; TRI_RESOURCE. What `options` points to is used until
+ * tri__http_stop. */
 tri_status tri__http_start(const tri_http_options *options, tri_http **out);
 int tri__http_port(const tri_http *http);
-/* Bytes of a request line and header that a server accepts at least; beyond twice of it they are refused. */
-enum { TRI_HTTP_HEADER = 16 << 10 };
+/* http://HOST:PORT, as a client of this machine says it; the caller frees it. NULL: out of memory. */
+char *tri__http_url(const tri_http *http);
+enum { TRI_HTTP_HEADER = 32 << 10 }; /* bytes of a request line and header; more are refused */
 /* From now on refuses connections and requests; returns when none is in flight, or after so many seconds: how many
  * are left. */
 int tri__http_drain(tri_http *http, double seconds);
@@ -69,8 +75,6 @@ int tri__http_drain(tri_http *http, double seconds);
 void tri__http_stop(tri_http *http);
 int tri__http_in_flight(const tri_http *http);
 int tri__http_draining(const tri_http *http);
-/* "libmicrohttpd 0.9.75, TLS", or why there is none, into `out`. TRI_USAGE: there is none; TRI_RESOURCE: no memory. */
-tri_status tri__http_library(char *out, size_t size);
 
 /* ---- in a handler ---- */
 
