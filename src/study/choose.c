@@ -284,6 +284,7 @@ static tri_status run_search(search *s, int world, int offloads) {
 typedef struct choosing {
     search search;
     int world;
+    tri_status status;
 } choosing;
 
 /* Offload memory that kernels access directly (a file, on CPUs) takes no time in the simulation: there it is searched
@@ -304,6 +305,8 @@ static tri_status choose_guarded(void *data) {
     return s->options->propose ? tri__choose_coded(s->arena, s->chooser, &s->space, s->bounds, s->threads, s->out)
                                : TRI_OK;
 }
+
+static void choose_reusing(void *data) { ((choosing *)data)->status = tri__arena_guard(choose_guarded, data); }
 
 /* Nothing fits: says what the nearest layout lacks. */
 static tri_status refuse(const search *s, int world) {
@@ -347,6 +350,7 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
             "with trident simulate",
             (long long)chooser->settings.ep_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
-    TRI_TRY(tri__arena_guard(choose_guarded, &job));
+    tri__arena_reuse(choose_reusing, &job);
+    TRI_TRY(job.status);
     return out->n_best ? TRI_OK : refuse(&job.search, world);
 }
