@@ -63,8 +63,9 @@ static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_l
     return memcpy(tri__arena_alloc(arena, bytes), made, bytes);
 }
 
-/* Copies a program out of the scratch arena; equal parts are shared with `like`, one kept before. */
-static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_program *like) {
+/* Copies a program out of the scratch arena; equal parts are shared with `like`, one kept before. Figures need no
+ * names of slots. */
+static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_program *like, int figures) {
     tri_program *kept = tri__arena_alloc(arena, sizeof *kept), none = {.title = ""};
     *kept = *made;
     if (!like) like = &none;
@@ -74,7 +75,7 @@ static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_
     kept->unit = same_units(made, like) ? like->unit : keep_units(arena, made);
     for (int s = 0; s < made->n_slots; s++) {
         const char **name = &made->slot[s].name, *known = s < like->n_slots ? like->slot[s].name : "";
-        *name = strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);
+        *name = figures ? "" : strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);
     }
     kept->slot = keep_array(arena, made->slot, made->n_slots, like->slot, like->n_slots, sizeof *made->slot);
     kept->instr = keep_array(arena, made->instr, made->n_instrs, like->instr, like->n_instrs, sizeof *made->instr);
@@ -132,7 +133,7 @@ static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     }
     for (int i = 0; i < MADE; i++) {
         if (!side->out[i]) continue;
-        class[i].program = side->last[i] = keep_program(r->keep, first[i], side->last[i]);
+        class[i].program = side->last[i] = keep_program(r->keep, first[i], side->last[i], r->figures);
         tri__classes_add(side->out[i], r->keep, row, class[i]);
     }
     tri__arena_rewind(r->scratch, mark);

@@ -94,12 +94,13 @@ static int faster(const tri_candidate *a, const tri_candidate *b) {
     return a->seconds < b->seconds;
 }
 
+static int is_family(const tri_layout *a, const tri_layout *b) {
+    return a->pp == b->pp && a->tp == b->tp && a->shard == b->shard && a->precision == b->precision;
+}
+
 static tri_candidate *family_of(const search *s, const tri_layout *l) {
-    for (int i = 0; i < s->n_families; i++) {
-        const tri_layout *f = &s->family[i].layout;
-        if (f->pp == l->pp && f->tp == l->tp && f->shard == l->shard && f->precision == l->precision)
-            return &s->family[i];
-    }
+    for (int i = 0; i < s->n_families; i++)
+        if (is_family(&s->family[i].layout, l)) return &s->family[i];
     return NULL;
 }
 
@@ -207,20 +208,30 @@ static tri_status bound_batch(search *s, const entry *batch, int n) {
     return TRI_OK;
 }
 
-/* One round: those on top of the heap, until one of the two batches is full. 0 in *more: nothing is left that could be
- * reported. */
+static int has_family(const search *s, const entry *batch, int n, const tri_layout *l) {
+    for (int i = 0; i < n; i++) {
+        tri_layout other = layout_of(s, batch[i].index);
+        if (is_family(&other, l)) return 1;
+    }
+    return 0;
+}
+
+/* One round: those on top of the heap, until one of the batches is full. Of a family one is planned at once: its time
+ * is what the others have to beat. 0 in *more: nothing is left that could be reported. */
 static tri_status go_on(search *s, int *more) {
-    entry bounded[BOUNDED_AT_ONCE], planned[PLANNED_AT_ONCE];
-    int n_bounded = 0, n_planned = 0;
-    while (s->n_heap && n_bounded < BOUNDED_AT_ONCE && n_planned < PLANNED_AT_ONCE) {
+    entry bounded[BOUNDED_AT_ONCE], planned[PLANNED_AT_ONCE], later[BOUNDED_AT_ONCE];
+    int n_bounded = 0, n_planned = 0, n_later = 0;
+    while (s->n_heap && n_bounded < BOUNDED_AT_ONCE && n_planned < PLANNED_AT_ONCE && n_later < BOUNDED_AT_ONCE) {
         if (s->options->limit && s->planned + n_planned >= s->options->limit && s->heap[0].is_close) break;
         entry top = pop(s);
         tri_layout layout = layout_of(s, top.index);
         if (top.bound > to_beat(s, &layout)) s->out->skipped++;
-        else if (top.is_close) planned[n_planned++] = top;
-        else bounded[n_bounded++] = top;
+        else if (!top.is_close) bounded[n_bounded++] = top;
+        else if (has_family(s, planned, n_planned, &layout)) later[n_later++] = top;
+        else planned[n_planned++] = top;
     }
     *more = n_bounded || n_planned;
+    for (int i = 0; i < n_later; i++) push(s, later[i]);
     if (n_bounded) TRI_TRY(bound_batch(s, bounded, n_bounded));
     if (n_planned) TRI_TRY(plan_batch(s, planned, n_planned));
     return tri__stop_check(s->chooser->stop, "layouts were being compared");

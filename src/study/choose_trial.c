@@ -85,7 +85,7 @@ enum { RUNS = 4 }; /* tried at most */
 static int find_rounds(const tri_layout_trial *t, const tri_plan_in *in, rounds *out) {
     const tri_schedule_row *row = tri__schedule_row(in->staging.schedule);
     int pp = in->mesh.pp, interleaves = pp > 1 && row->fewest > 1 && !row->chunks;
-    *out = (rounds){.few = 2 * pp, .each = interleaves ? pp : 1};
+    *out = (rounds){.few = pp > 1 ? 2 * pp : 3, .each = interleaves ? pp : 1};
     out->most = out->few + (RUNS - 1) * out->each;
     if (t->rows.sampled.counts || tri__step_gates(&in->optimizer)) return 0;
     if (pp > 1 && in->staging.schedule == TRI_SCHEDULE_GPIPE) return 0;
