@@ -1,6 +1,7 @@
 /* choose_trial.c - plans and simulates one layout. */
 #include "study/choose_trial.h"
 
+#include "base/clock.h"
 #include "engine/accept.h"
 #include "engine/staging.h"
 #include "plan/schedule/schedule.h"
@@ -121,7 +122,7 @@ typedef struct trial_work {
 
 /* Plans `n_mb` microbatches: the training programs first, most layouts that do not fit fail here. */
 static tri_status plan_layout(trial_work *w, int n_mb, tri_candidate *out) {
-    w->in.n_mb = n_mb;
+    w->in.n_mb = w->trial->planned = n_mb;
     TRI_TRY(tri__plan_figures(w->arena, &w->in, 1u << TRI_TRAIN | 1u << TRI_START, w->all.of));
     find_need(&w->trial->room, &w->all, out);
     return TRI_OK;
@@ -196,6 +197,7 @@ static tri_status try_layout(tri_arena *arena, void *data) {
 
 void tri__layout_try(void *context, int i) {
     tri_layout_trial *t = (tri_layout_trial *)context + i;
-    t->status = tri__arena_scratch(try_layout, t);
+    int over = tri__stop_signalled(t->chooser->stop) || (t->deadline > 0 && tri__clock() > t->deadline);
+    t->status = over ? TRI_STOPPED : tri__arena_scratch(try_layout, t);
     if (t->status != TRI_OK) memcpy(t->words, tri_error(), TRI_ERROR_BYTES);
 }
