@@ -128,10 +128,12 @@ int64_t tri__model_layers(const tri_network *model) {
     return n;
 }
 
-/* The search begins at parameter `from`: those of a layer are asked for together. */
+/* The nearest to parameter `from` first: those of a layer are asked for together. */
 static const tri_param *find_from(const tri_network *model, const char *name, int from) {
-    for (int k = 0, i = from; k < model->n_params; k++, i = i + 1 < model->n_params ? i + 1 : 0)
-        if (strcmp(model->param[i].name, name) == 0) return &model->param[i];
+    for (int k = 0; k < model->n_params; k++) {
+        if (from + k < model->n_params && strcmp(model->param[from + k].name, name) == 0) return &model->param[from + k];
+        if (from - k >= 0 && strcmp(model->param[from - k].name, name) == 0) return &model->param[from - k];
+    }
     return NULL;
 }
 
