@@ -68,6 +68,31 @@ expect_text "$out" "--nproc-per-node 2 --global-batch-size 8"
 run choose "${tiny[@]}" --world-size 8 --hardware cpu --limit 2
 expect_text "$out" "--limit ended the search"
 
+# Real models: two encoders of 24 layers, on 16 and on 1,024 GPUs. What makes it fast is counted, since machines are busy.
+real=(choose --config "$project/configs/hybrid_3d_16gpu.json" --hardware h200x8 --quiet --json)
+run "${real[@]}" --world-size 16
+expect_code 0
+expect "all layouts of 16 ranks by $(number simulated) simulations" is "$(number simulated)" '<=' 80
+expect_text "$out" '"partial":false' '"end":"whole"' '"doubtful":0'
+expect "the first choice takes $(number step_seconds) s" is "$(number step_seconds)" '<' 12.8738
+run "${real[@]}" --world-size 1024 --global-batch-size 8192 --seconds 0.1 --top 2
+expect_code 0
+expect_text "$out" '"partial":true' '"end":"seconds"'
+
+# A signal: the best so far, exit code 75.
+"$trident" "${real[@]:0:5}" --world-size 1024 --global-batch-size 8192 --exhaustive >"$out" 2>"$err" &
+searching=$!
+for _ in $(seq 300); do
+    grep -q "best so far" "$err" && break
+    sleep 0.1
+done
+kill -TERM "$searching"
+code=0
+wait "$searching" || code=$?
+expect_code 75
+expect_text "$out" "a signal ended the search: "
+expect_text "$err" "stopping: the best layouts found so far follow" "stopped (SIGTERM): what is shown is the best"
+
 # The reverse: the fewest ranks that are fast enough.
 alone=(--pp-size 1 --tp-size 1 --shard none --recompute none --num-microbatches 1 --max-steps 1000)
 run choose "${tiny[@]}" "${alone[@]}" --hardware h200x8 --within 1h

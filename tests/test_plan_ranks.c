@@ -98,6 +98,32 @@ static void compare_times(tiny *t, const job *j, const tri_classes *all, const t
     }
 }
 
+/* Plans for figures have the memory and the times of every rank. */
+static void compare_figures(tiny *t, const job *j, const tri_classes *all) {
+    tri_classes few[TRI_PROGRAMS];
+    tri_hardware hardware;
+    tri_timeline a, b;
+    OK(tri__plan_figures(&t->arena, &t->in, 1u << TRI_TRAIN | 1u << TRI_INFER | 1u << TRI_START, few));
+    OK(tri__hardware_open(&t->arena, "h200x8", &hardware));
+    const tri_costs costs = {.hardware = &hardware};
+    OK(tri__timeline(&t->arena, &all[TRI_TRAIN], &costs, &a));
+    OK(tri__timeline(&t->arena, &few[TRI_TRAIN], &costs, &b));
+    if (a.seconds != b.seconds) fail_job(j, 0, "planned for figures, the step takes another time");
+    for (int rank = 0; rank < all[TRI_TRAIN].world; rank++) {
+        for (int i = 0; i < TRI_PROGRAMS; i++) {
+            if (i == TRI_EXCHANGE) continue;
+            const tri_program *whole = tri__class_of(&all[i], rank, NULL)->program,
+                              *part = tri__class_of(&few[i], rank, NULL)->program;
+            if (memcmp(whole->bytes, part->bytes, sizeof whole->bytes) != 0)
+                fail_job(j, rank, "planned for figures, it has other memory");
+        }
+        if (tri__timeline_of(&a, rank)->busy != tri__timeline_of(&b, rank)->busy)
+            fail_job(j, rank, "planned for figures, it computes for another time");
+    }
+    int rows = all[TRI_TRAIN].mesh.pp * (all[TRI_TRAIN].mesh.tp > 2 ? 2 : all[TRI_TRAIN].mesh.tp);
+    if (few[TRI_TRAIN].first[rows] != few[TRI_TRAIN].n) fail_job(j, 0, "ranks that are alike are planned again");
+}
+
 static void compare(const job *j) {
     tiny t;
     tri_classes all[TRI_PROGRAMS], list;
@@ -111,6 +137,7 @@ static void compare(const job *j) {
         if (i != TRI_INFER) compare_times(&t, j, &all[i], &list, 8), compare_times(&t, j, &all[i], &list, 3);
     }
     for (int rank = 0; rank < all[TRI_TRAIN].world; rank++) compare_rank(&t, j, all, rank);
+    compare_figures(&t, j, all);
     tiny_close(&t);
 }
 

@@ -1,5 +1,6 @@
 /* arena.c - bump allocation in chunks of address space; each chunk is as large as all earlier ones together, within
- * limits. */
+ * limits. Inside tri__arena_reuse, chunks that arenas drop are kept by the thread, and cleared where they were written
+ * when an arena takes them. */
 #include "base/arena.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26 }; /* bytes */
+enum { ALIGN = 16, LEAST_CHUNK = 1 << 16, MOST_CHUNK = 1 << 26, MOST_KEPT = 1 << 29 }; /* bytes */
 
 typedef struct tri_arena_chunk {
     struct tri_arena_chunk *before;
@@ -26,7 +27,49 @@ static _Thread_local struct guard {
     struct guard *outer;
 } *innermost;
 
+/* The chunks that a thread keeps for its arenas. */
+static _Thread_local struct kept_chunks {
+    tri_arena_chunk *chunk; /* linked by `before`; `where` is the number of bytes that were written */
+    size_t bytes;
+} *kept;
+
 static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+static size_t room_of(const tri_arena_chunk *chunk) { return chunk->mapped - sizeof *chunk; }
+
+/* A kept chunk of `mapped` bytes or somewhat more, zeroed; NULL: none. */
+static tri_arena_chunk *take_kept(size_t mapped) {
+    for (tri_arena_chunk **at = kept ? &kept->chunk : NULL; at && *at; at = &(*at)->before) {
+        tri_arena_chunk *chunk = *at;
+        if (chunk->mapped < mapped || chunk->mapped / 4 > mapped) continue;
+        *at = chunk->before;
+        kept->bytes -= chunk->mapped;
+        memset(chunk + 1, 0, chunk->where);
+        return chunk;
+    }
+    return NULL;
+}
+
+/* Gives up a chunk of which `written` bytes were written. */
+static void release(tri_arena_chunk *chunk, size_t written) {
+    if (!kept || kept->bytes + chunk->mapped > MOST_KEPT) {
+        munmap(chunk, chunk->mapped);
+        return;
+    }
+    chunk->before = kept->chunk, chunk->where = written;
+    kept->chunk = chunk, kept->bytes += chunk->mapped;
+}
+
+void tri__arena_reuse(void (*work)(void *data), void *data) {
+    struct kept_chunks own = {0}, *outer = kept;
+    if (!outer) kept = &own;
+    work(data);
+    kept = outer;
+    for (tri_arena_chunk *before; own.chunk; own.chunk = before) {
+        before = own.chunk->before;
+        munmap(own.chunk, own.chunk->mapped);
+    }
+}
 
 /* Adds a chunk of at least `bytes`. */
 static tri_status add_chunk(tri_arena *arena, size_t bytes) {
@@ -36,8 +79,9 @@ static tri_status add_chunk(tri_arena *arena, size_t bytes) {
     if (bytes > SIZE_MAX / 2) return tri__fail(TRI_RESOURCE, "no memory to plan with: %zu bytes in one piece", bytes);
     if (want < bytes) want = bytes;
     want += sizeof *arena->chunk;
-    tri_arena_chunk *chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                                  0);
+    tri_arena_chunk *chunk = take_kept(want);
+    if (chunk) want = chunk->mapped;
+    else chunk = mmap(NULL, want, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (chunk == MAP_FAILED)
         return tri__fail(
             TRI_RESOURCE,
@@ -45,16 +89,17 @@ static tri_status add_chunk(tri_arena *arena, size_t bytes) {
             arena->used, strerror(errno));
     *chunk = (tri_arena_chunk){.before = arena->chunk, .mapped = want, .first = first, .where = arena->used};
     arena->chunk = chunk;
-    arena->end = first + want - sizeof *chunk;
+    arena->end = first + room_of(chunk);
     return TRI_OK;
 }
 
 static void drop_chunk(tri_arena *arena) {
     tri_arena_chunk *chunk = arena->chunk, *before = chunk->before;
+    size_t written = arena->used > chunk->first ? arena->used - chunk->first : 0;
     arena->used = chunk->where;
-    arena->end = before ? before->first + before->mapped - sizeof *before : 0;
+    arena->end = before ? before->first + room_of(before) : 0;
     arena->chunk = before;
-    munmap(chunk, chunk->mapped);
+    release(chunk, written);
 }
 
 static char *byte_at(const tri_arena *arena, size_t at) {

@@ -23,6 +23,10 @@ tri_status tri__arena_guard(tri_status (*work)(void *data), void *data);
 /* The same with an arena that lives as long as the work. */
 tri_status tri__arena_scratch(tri_status (*work)(tri_arena *scratch, void *data), void *data);
 
+/* Runs work(data), in which this thread's arenas reuse the memory of those closed before: getting it from the system
+ * anew takes longer than planning. It is returned at the end; inside another, there. */
+void tri__arena_reuse(void (*work)(void *data), void *data);
+
 /* Frees all that was allocated since arena->used was `used`; the memory is reused, zeroed. */
 void tri__arena_rewind(tri_arena *arena, size_t used);
 

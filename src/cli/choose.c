@@ -1,8 +1,10 @@
 /* choose.c - `trident choose`: the fastest layouts of a model on a number of ranks, or the fewest ranks that are fast
  * enough. */
 #include "cli/hardware.h"
+#include "cli/signals.h"
 #include "cli/sinks.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "report/sinks.h"
 #include "report/table.h"
@@ -14,6 +16,7 @@
 
 typedef struct options {
     int64_t top, limit;
+    double seconds;
     int exhaustive, compression;
     tri_texts precision;
     char *within;
@@ -54,6 +57,9 @@ const tri_option tri__choose_options[] = {
             "2h"),
     OWN(INT, limit, .value = "400", .min = 0, .max = 1e9,
         .help = "layouts to plan at most; what was left out is said; 0: no limit"),
+    OWN(REAL, seconds, .value = "0", .min = 0, .max = 1e9,
+        .help = "end the search after this time, once there is a layout to show; what was left out is said; 0: no "
+                "limit"),
     OWN(CHOICE, compression, .value = "allowed", .choices = "allowed|never",
         .help = "allowed: where ranks wait for bytes, ways to send fewer are shown too, apart from the exact layouts"),
     OWN(BOOL, exhaustive, .value = "false",
@@ -172,6 +178,8 @@ static tri_json *coded_json(const tri_choice *choice) {
     return all;
 }
 
+static const char *const ends[] = {"whole", "limit", "seconds", "signal"}; /* by tri_choose_end */
+
 static tri_status choice_json(const tri_settings *s, const tri_choice *choice, int world, tri_json **out) {
     tri_json *layouts = tri__json_array(), *one;
     tri_status status = layouts ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
@@ -183,11 +191,12 @@ static tri_status choice_json(const tri_settings *s, const tri_choice *choice, i
     int limited = choice->room.bytes < INT64_MAX;
     if (status == TRI_OK)
         *out = tri__json_pack(
-            "{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}", "hardware",
+            "{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:o, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}", "hardware",
             choice->hardware.name, "world_size", world, "global_batch_size", (tri_json_int)choice->global_batch,
             "room_bytes", limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
             choice->room.by.here / choice->room.by.memories, "ranks_per_node", choice->hardware.ranks_per_node,
-            "layouts", layouts, "compressed", coded, "searched", "space", (tri_json_int)choice->space, "simulated",
+            "layouts", layouts, "compressed", coded, "partial", choice->ended != TRI_CHOOSE_WHOLE, "searched", "end",
+            ends[choice->ended], "space", (tri_json_int)choice->space, "simulated",
             (tri_json_int)choice->simulated, "unfit", (tri_json_int)choice->unfit, "refused",
             (tri_json_int)choice->refused, "skipped", (tri_json_int)choice->skipped, "left", (tri_json_int)choice->left,
             "doubtful", (tri_json_int)choice->doubtful, "bounds_broken", choice->bounds_broken);
@@ -275,13 +284,16 @@ static void print_search(FILE *out, const tri_choice *choice) {
         fprintf(out, " (the nearest, %s, needs %s)", tri__layout_text(&choice->nearest.layout, text),
                 tri__text_bytes((double)choice->nearest.need, bytes));
     if (choice->refused) fprintf(out, ", %s cannot be planned", tri__text_count(choice->refused, count));
-    if (!choice->left) fputs("; the rest cannot be faster than those shown\n", out);
-    else
-        fprintf(out,
-                "\n--limit ended the search: %s more could be among those shown%s%s%s; --limit 0 searches on\n",
-                tri__text_count(choice->left, count), choice->doubtful ? ", " : ", none faster than the first",
-                choice->doubtful ? tri__text_count(choice->doubtful, bytes) : "",
-                choice->doubtful ? " of them perhaps faster than the first" : "");
+    if (!choice->left) {
+        fputs("; the rest cannot be faster than those shown\n", out);
+        return;
+    }
+    static const char *const what[] = {"", "--limit", "--seconds", "a signal"}, *const then[] = {
+        "", "; --limit 0 searches on", "; more --seconds search on", ""};
+    fprintf(out, "\n%s ended the search: %s more could be among those shown%s%s%s%s\n", what[choice->ended],
+            tri__text_count(choice->left, count), choice->doubtful ? ", " : ", none faster than the first",
+            choice->doubtful ? tri__text_count(choice->doubtful, bytes) : "",
+            choice->doubtful ? " of them perhaps faster than the first" : "", then[choice->ended]);
 }
 
 static tri_status print_choice(const tri_cli *cli, const tri_settings *s, const tri_choice *choice, int world) {
@@ -290,6 +302,39 @@ static tri_status print_choice(const tri_cli *cli, const tri_settings *s, const 
     TRI_TRY(print_coded(cli, choice));
     print_search(cli->out, choice);
     return TRI_OK;
+}
+
+/* ---- progress ---- */
+
+/* A terminal shows a line that is redrawn; a file or a pipe gets a line now and then. */
+typedef struct progress {
+    const tri_cli *cli;
+    double begun, shown; /* tri__clock() */
+    int drawn;
+} progress;
+
+static void show_progress(void *context, const tri_choice *choice) {
+    static const double REDRAW = 0.2, FIRST = 2, LINE = 10; /* seconds */
+    progress *p = context;
+    char text[TRI_LAYOUT_TEXT + 256], layout[TRI_LAYOUT_TEXT], time[32], space[32], left[32];
+    double now = tri__clock();
+    if (now - p->shown < (p->cli->err_terminal ? REDRAW : p->shown > p->begun ? LINE : FIRST)) return;
+    p->shown = now;
+    int n = snprintf(text, sizeof text, "%.0f s: %lld simulated, %s of %s layouts wait", now - p->begun,
+                     (long long)choice->simulated, tri__text_count(choice->left, left),
+                     tri__text_count(choice->space, space));
+    if (choice->n_best)
+        snprintf(text + n, sizeof text - (size_t)n, "; best so far %s: %s",
+                 tri__choose_time(choice->best[0].seconds, time), tri__layout_text(&choice->best[0].layout, layout));
+    if (!p->cli->err_terminal) fprintf(p->cli->err, "%s\n", text);
+    else fprintf(p->cli->err, "\r\033[K%.*s", p->cli->width > 1 ? p->cli->width - 1 : 79, text);
+    fflush(p->cli->err);
+    p->drawn = p->cli->err_terminal;
+}
+
+static void erase_progress(progress *p) {
+    if (p->drawn) fputs("\r\033[K", p->cli->err), fflush(p->cli->err);
+    p->drawn = 0;
 }
 
 /* ---- the command ---- */
@@ -317,23 +362,36 @@ static tri_status print_run(const tri_cli *cli, const tri_settings *s, const tri
     return TRI_OK;
 }
 
+/* After what was found is shown: exit code 75 if a signal ended the search. */
+static tri_status end_of(const tri_cli *cli, int stopped) {
+    char name[32];
+    if (!stopped) return TRI_OK;
+    return tri__fail(TRI_STOPPED, "stopped (%s): what is shown is the best of the layouts simulated so far; run again "
+                                  "for the whole search",
+                     tri__stop_name(cli->stop, name));
+}
+
 static tri_status choose_layout(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
                                 const tri_choose_options *how) {
     tri_choice choice;
     int world = (int)s->world_size;
     int64_t batch = tri__choose_batch(s, world);
-    TRI_TRY(tri__choose(chooser, world, batch, how, &choice));
+    tri_status found = tri__choose(chooser, world, batch, how, &choice);
+    erase_progress(how->context);
+    TRI_TRY(found);
     double steps = steps_of(s, chooser, batch);
     if (!s->json) {
         TRI_TRY(print_choice(cli, s, &choice, world));
-        return print_run(cli, s, &choice, steps);
+        TRI_TRY(print_run(cli, s, &choice, steps));
+    } else {
+        tri_json *facts = NULL;
+        TRI_TRY(choice_json(s, &choice, world, &facts));
+        if (steps > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(steps * choice.best[0].seconds));
+        found = tri__print_json(cli->out, facts);
+        tri__json_decref(facts);
+        TRI_TRY(found);
     }
-    tri_json *facts = NULL;
-    TRI_TRY(choice_json(s, &choice, world, &facts));
-    if (steps > 0) tri__json_set_new(facts, "run_seconds", tri__json_real(steps * choice.best[0].seconds));
-    tri_status status = tri__print_json(cli->out, facts);
-    tri__json_decref(facts);
-    return status;
+    return end_of(cli, choice.ended == TRI_CHOOSE_SIGNAL);
 }
 
 static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_chooser *chooser,
@@ -346,7 +404,9 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
     double steps = steps_of(s, chooser, s->global_batch_size);
     if (!(steps > 0))
         return tri__fail(TRI_USAGE, "--within needs the length of the run: --max-steps, or --data-path and --epochs");
-    TRI_TRY(tri__choose_fewest(chooser, s->global_batch_size, seconds, steps, how, &found));
+    tri_status status = tri__choose_fewest(chooser, s->global_batch_size, seconds, steps, how, &found);
+    erase_progress(how->context);
+    TRI_TRY(status);
     if (!found.world)
         return tri__fail(TRI_RESOURCE, "no number of ranks of %s trains %.0f steps in %s: %d ranks are the fastest of "
                                        "%d numbers tried, with %s",
@@ -356,22 +416,27 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
         tri_json *facts = NULL;
         TRI_TRY(choice_json(s, &found.choice, found.world, &facts));
         tri__json_set_new(facts, "run_seconds", tri__json_real(found.seconds));
-        tri_status status = tri__print_json(cli->out, facts);
+        tri__json_set_new(facts, "partial", tri__json_boolean(found.partial));
+        status = tri__print_json(cli->out, facts);
         tri__json_decref(facts);
-        return status;
+        return status == TRI_OK ? end_of(cli, found.stopped) : status;
     }
-    fprintf(cli->out, "%.0f steps in %s need %d rank%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
-            tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s",
+    fprintf(cli->out, "%.0f steps in %s need %d rank%s%s, which take %s (%d numbers of ranks were compared)\n\n", steps,
+            tri__choose_time(seconds, a), found.world, found.world == 1 ? "" : "s", found.partial ? " or fewer" : "",
             tri__choose_time(found.seconds, b), found.tried);
-    return print_choice(cli, s, &found.choice, found.world);
+    TRI_TRY(print_choice(cli, s, &found.choice, found.world));
+    return end_of(cli, found.stopped);
 }
 
 static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own, const tri_log *log) {
     tri_chooser chooser = {0};
-    double seconds = 0;
+    double seconds = 0, now = tri__clock();
+    progress shown = {.cli = cli, .begun = now, .shown = now};
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
                                     .precisions = precisions_of(&own->precision),
-                                    .propose = own->compression == COMPRESSION_ALLOWED};
+                                    .propose = own->compression == COMPRESSION_ALLOWED,
+                                    .deadline = own->seconds > 0 ? now + own->seconds : 0, .keeps = 1,
+                                    .progress = s->quiet ? NULL : show_progress, .context = &shown};
     if (!s->config) return tri__fail(TRI_USAGE, "choose needs --config");
     if (own->within) TRI_TRY(parse_time(own->within, &seconds));
     int sized = tri__settings_given(s, &s->world_size) || tri__settings_given(s, &s->nproc_per_node);
@@ -392,6 +457,7 @@ tri_status tri__command_choose(tri_cli *cli, int n, const char *const *args) {
     const tri_log log = tri__sink_log(&sink);
     int n_words = 0;
     tri_status status = tri__cli_own_settings(&settings, "choose", &own, n, args, NULL, 0, &n_words);
+    tri__signals_take(cli, TRI_SIGNAL_SEARCHED);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK) status = choose(cli, &settings, &own, &log);

@@ -40,6 +40,7 @@ static const char *const texts[] = {
     [TRI_SIGNAL_DRAIN] = "stopping: requests in flight are answered, new ones refused; once more ends it at once",
     [TRI_SIGNAL_MEASURED] = "stopping after the evaluation in progress; once more ends it at once",
     [TRI_SIGNAL_ROWS] = "stopping after the batch of rows in progress; nothing is written; once more ends it at once",
+    [TRI_SIGNAL_SEARCHED] = "stopping: the best layouts found so far follow; once more ends it at once",
     [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
 };
 

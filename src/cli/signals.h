@@ -15,6 +15,7 @@ typedef enum tri_signal_words {
     TRI_SIGNAL_DRAIN,        /* a server answers what it has begun */
     TRI_SIGNAL_MEASURED,     /* quantize ends after the evaluation that runs */
     TRI_SIGNAL_ROWS,         /* predict, eval and explain end after the batch of rows in progress */
+    TRI_SIGNAL_SEARCHED,     /* choose shows the layouts found so far */
     TRI_SIGNAL_PASSED_ON     /* supervise: passed on to the job */
 } tri_signal_words;
 

@@ -128,15 +128,21 @@ int64_t tri__model_layers(const tri_network *model) {
     return n;
 }
 
-const tri_param *tri__model_find(const tri_network *model, const char *name) {
-    for (int i = 0; i < model->n_params; i++)
-        if (strcmp(model->param[i].name, name) == 0) return &model->param[i];
+/* The nearest to parameter `from` first: those of a layer are asked for together. */
+static const tri_param *find_from(const tri_network *model, const char *name, int from) {
+    for (int k = 0; k < model->n_params; k++) {
+        if (from + k < model->n_params && strcmp(model->param[from + k].name, name) == 0) return &model->param[from + k];
+        if (from - k >= 0 && strcmp(model->param[from - k].name, name) == 0) return &model->param[from - k];
+    }
     return NULL;
 }
 
+const tri_param *tri__model_find(const tri_network *model, const char *name) { return find_from(model, name, 0); }
+
 int tri__forward_weight(tri_forward *f, const char *label, const char *name, int64_t rows, int64_t cols) {
-    const tri_param *param = tri__model_find(f->model, name);
+    const tri_param *param = find_from(f->model, name, f->found);
     TRI_ASSERT(param && param->at + rows * cols <= f->model->unit[param->unit].count);
+    f->found = (int)(param - f->model->param);
     int parent = f->unit_slot[param->unit];
     return tri__build_view(&f->build, parent, param->at, rows, cols, "%s.%s", f->build.program->slot[parent].name,
                            label);
@@ -222,7 +228,7 @@ int tri__forward_slot(tri_forward *f, tri_rows rows, int64_t cols, const char *l
 static int forward_bias(tri_forward *f, int64_t count, const char *label, const char *name) {
     tri_arena *arena = f->build.arena;
     const char *text = tri__arena_print(arena, "%s.bias", name);
-    if (!tri__model_find(f->model, text)) return -1;
+    if (!find_from(f->model, text, f->found)) return -1;
     return tri__forward_weight(f, tri__arena_print(arena, "%s.b", label), text, 1, count);
 }
 

@@ -140,6 +140,7 @@ typedef struct tri_forward {
     int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
                                      loss, and tokens without a place; -1: none */
     int n_balanced;               /* such layers so far */
+    int found;                    /* the parameter that was asked for last */
 } tri_forward;
 
 /* Writes the operations of one microbatch into forward->build.program. */

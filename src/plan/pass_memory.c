@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,13 +82,16 @@ static int find_lives(const tri_pass *pass, tri_mem mem, life *lives) {
             if (to > at->to) at->to = to;
         }
     }
-    int n = 0;
+    int n = 0, last = 0;
     for (int s = 0; s < program->n_slots; s++) {
         if (program->slot[s].mem != mem || program->slot[s].parent >= 0 || lives[s].first < 0) continue;
         life kept = lives[s];
         kept.bytes = align(tri__slot_bytes(&program->slot[s], &program->max));
         lives[n++] = kept;
+        if (kept.last > last) last = kept.last;
     }
+    for (int i = 0; i < n; i++) /* what follows has none of them alive, and differs between ranks */
+        if (lives[i].to > last) lives[i].to = last;
     return n;
 }
 
@@ -97,19 +101,20 @@ typedef struct placed {
     int64_t begin, end;
 } placed;
 
-enum { TILES = 64, NEAR = 4 };
+enum { LEVELS = 7, FINEST = 64, SHELVES = 2 * FINEST + LEVELS }; /* FINEST: 2 to the power LEVELS - 1 */
 
 typedef struct shelf {
     placed *at; /* by begin */
     int n, cap;
 } shelf;
 
-/* All placed lifetimes. Time is cut into tiles, so that a short one is compared only with those around it. */
+/* All placed lifetimes. Time is cut into tiles, those of a level twice as long as those of the level before, the last
+ * one is all of it. A lifetime is in the tile where it begins, of the first level whose tiles are as long as it is: so
+ * it is compared only with those around it. */
 typedef struct space {
     tri_arena *arena;
-    int each;            /* instructions of a tile */
-    shelf tile[TILES];   /* lifetimes that touch it; only those that touch at most NEAR tiles */
-    shelf wide;          /* the others */
+    int each;                    /* instructions of a tile of the first level */
+    shelf tile[LEVELS][FINEST];
 } space;
 
 static int live_together(const placed *other, const life *want) {
@@ -121,10 +126,12 @@ static int live_together(const placed *other, const life *want) {
 /* The lowest bytes that are free while `want` lives: each overlap pushes it past that slot's end, until there is none.
  */
 static int64_t lowest_fit(const space *space, const life *want) {
-    const shelf *shelves[TILES + 1] = {&space->wide};
-    int n = 1, next[TILES + 1] = {0}, lifted = 1;
+    const shelf *shelves[SHELVES];
+    int n = 0, next[SHELVES], lifted = 1;
     int64_t at = 0;
-    for (int t = want->from / space->each; t <= want->to / space->each; t++) shelves[n++] = &space->tile[t];
+    for (int level = 0, each = space->each; level < LEVELS; level++, each *= 2)
+        for (int t = want->from >= each ? want->from / each - 1 : 0; t <= want->to / each; t++)
+            if (space->tile[level][t].n) next[n] = 0, shelves[n++] = &space->tile[level][t];
     while (lifted) {
         lifted = 0;
         for (int i = 0; i < n; i++)
@@ -151,10 +158,9 @@ static void put_on(tri_arena *arena, shelf *shelf, placed place) {
 }
 
 static void take(space *space, placed place) {
-    int first = place.first / space->each, last = place.last / space->each;
-    if (last - first >= NEAR) put_on(space->arena, &space->wide, place);
-    else
-        for (int t = first; t <= last; t++) put_on(space->arena, &space->tile[t], place);
+    int level = 0, each = space->each;
+    while (place.last - place.first >= each) level++, each *= 2;
+    put_on(space->arena, &space->tile[level][place.first / each], place);
 }
 
 /* Equal buffers of the largest slot's size, where that takes less: slots of similar sizes, such as gathered blocks,
@@ -178,11 +184,17 @@ static void place_in_buffers(tri_pass *pass, tri_mem mem, life *lives, int n) {
     program->bytes[mem] = used * each;
 }
 
+static int same_lives(const life *a, const life *b, int n) {
+    const size_t from = offsetof(life, first); /* slots may have other numbers, in the same order */
+    for (int i = 0; i < n; i++)
+        if (memcmp((const char *)&a[i] + from, (const char *)&b[i] + from, sizeof *a - from) != 0) return 0;
+    return 1;
+}
+
 /* Reuses the offsets of another program with the same lifetimes, as those of other ranks mostly are. */
 static int place_as_before(tri_pass *pass, tri_mem mem, const life *lives, int n) {
     const tri_places *known = pass->places;
-    if (!known || known->n[mem] != n || (n && memcmp(known->lives[mem], lives, (size_t)n * sizeof *lives) != 0))
-        return 0;
+    if (!known || known->n[mem] != n || !same_lives(known->lives[mem], lives, n)) return 0;
     for (int i = 0; i < n; i++) pass->program->slot[lives[i].slot].offset = known->offset[mem][i];
     pass->program->bytes[mem] = known->bytes[mem];
     return 1;
@@ -199,7 +211,7 @@ static void remember(tri_pass *pass, tri_mem mem, life *found, int n) {
 /* Gives each slot, in the order of `lives`, the lowest offset that fits; returns the bytes needed. */
 static int64_t place_in_turn(tri_pass *pass, const life *lives, int n) {
     tri_program *program = pass->program;
-    space space = {.arena = pass->arena, .each = program->n_instrs / TILES + 1};
+    space space = {.arena = pass->arena, .each = program->n_instrs / FINEST + 1};
     int64_t bytes = 0;
     for (int i = 0; i < n; i++) {
         int64_t offset = lowest_fit(&space, &lives[i]), end = offset + lives[i].bytes;

@@ -134,7 +134,7 @@ static void make_blocks(tri_sharder *s) {
 }
 
 static tri_flats find_flats(const tri_sharder *s, const int *slot) {
-    int n_units = s->pass->model->n_units, n = 0;
+    int n_units = s->pass->model->n_units;
     size_t n_slots = (size_t)s->from->n_slots;
     tri_flats flats = {.unit = tri__arena_alloc(s->to.arena, n_slots * sizeof *flats.unit)};
     int *copy = tri__arena_alloc(s->to.arena, (size_t)n_units * sizeof *copy);
@@ -145,13 +145,14 @@ static tri_flats find_flats(const tri_sharder *s, const int *slot) {
         copy[u] = slot[u];
         if (slot[u] >= 0) flats.unit[slot[u]] = u;
     }
-    for (int i = 0; i < s->from->n_slots; i++) flats.unit[i] = flats.unit[tri__slot_root(s->from, i)];
-    for (int u = 0; u < n_units; u++) {
-        flats.first[u] = n;
-        for (int i = 0; i < s->from->n_slots; i++)
-            if (flats.unit[i] == u) flats.member[n++] = i;
+    for (int i = 0; i < s->from->n_slots; i++) {
+        flats.unit[i] = flats.unit[tri__slot_root(s->from, i)];
+        if (flats.unit[i] >= 0) flats.first[flats.unit[i] + 1]++;
     }
-    flats.first[n_units] = n;
+    int *next = tri__arena_alloc(s->to.arena, (size_t)n_units * sizeof *next);
+    for (int u = 0; u < n_units; u++) next[u] = flats.first[u], flats.first[u + 1] += flats.first[u];
+    for (int i = 0; i < s->from->n_slots; i++)
+        if (flats.unit[i] >= 0) flats.member[next[flats.unit[i]]++] = i;
     flats.slot = copy;
     return flats;
 }

@@ -225,6 +225,9 @@ tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, t
 /* The same for some kinds of programs, 1 << tri_program_kind or-ed; the start program only with that of its side:
  * training where there is training, else prediction. */
 tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out);
+/* The same for training, for figures only: memory, traffic and times. Ranks that differ in where their parts of weights
+ * begin, but not in how large they are, have the program of one of them. */
+tri_status tri__plan_figures(tri_arena *arena, const tri_plan_in *in, unsigned kinds, tri_classes *out);
 #define TRI_PLAN_ARENA ((size_t)1 << 20) /* initial size of arenas for plans, in bytes */
 
 typedef struct tri_stages tri_stages; /* plan/pipeline/stage.h */

@@ -5,7 +5,11 @@
  * of weights a rank owns. Shards are equal runs of elements, so neighbouring replicas whose shards are in the same
  * stretch of a unit (for example weights that decay) differ only in where their shards begin: the first and the last of
  * such a run are planned, and the rule for those between is derived from the two (program/classes.h). Scratch memory is
- * reused; equal parts of the programs kept are stored once. */
+ * reused; equal parts of the programs kept are stored once.
+ *
+ * Figures (memory, traffic, times) do not depend on where parts begin: for them the first of a run is enough, and so is
+ * one of the ranks of a tp group that hold equally large parts. The first of the group has more to do than the others
+ * (pass_tensor_sums.c), so the second stands for the rest. */
 #include "plan/pipeline/stage.h"
 
 #include <string.h>
@@ -19,7 +23,7 @@ typedef struct side {
     tri_pass template, shared; /* state before `schedule`, and after it */
     tri_classes *out[MADE];    /* NULL: not requested */
     const tri_program *last[MADE]; /* the program kept last */
-    tri_places places;
+    tri_places *places;        /* [pp] */
 } side;
 
 typedef struct ranks {
@@ -28,6 +32,7 @@ typedef struct ranks {
     tri_plan_in in; /* resolved */
     tri_stages stages;
     side side[2];
+    int figures;    /* 1: for figures only */
 } ranks;
 
 static int same_units(const tri_program *a, const tri_program *b) {
@@ -58,8 +63,9 @@ static void *keep_array(tri_arena *arena, void *made, int n, void *like, int n_l
     return memcpy(tri__arena_alloc(arena, bytes), made, bytes);
 }
 
-/* Copies a program out of the scratch arena; equal parts are shared with `like`, one kept before. */
-static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_program *like) {
+/* Copies a program out of the scratch arena; equal parts are shared with `like`, one kept before. Figures need no
+ * names of slots. */
+static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_program *like, int figures) {
     tri_program *kept = tri__arena_alloc(arena, sizeof *kept), none = {.title = ""};
     *kept = *made;
     if (!like) like = &none;
@@ -69,7 +75,7 @@ static tri_program *keep_program(tri_arena *arena, tri_program *made, const tri_
     kept->unit = same_units(made, like) ? like->unit : keep_units(arena, made);
     for (int s = 0; s < made->n_slots; s++) {
         const char **name = &made->slot[s].name, *known = s < like->n_slots ? like->slot[s].name : "";
-        *name = strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);
+        *name = figures ? "" : strcmp(known, *name) == 0 ? known : tri__arena_copy(arena, *name);
     }
     kept->slot = keep_array(arena, made->slot, made->n_slots, like->slot, like->n_slots, sizeof *made->slot);
     kept->instr = keep_array(arena, made->instr, made->n_instrs, like->instr, like->n_instrs, sizeof *made->instr);
@@ -117,7 +123,7 @@ static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     tri_program *first[MADE], *last[MADE];
     for (int i = 0; i < MADE; i++) class[i] = (tri_class){.begin = begin, .n = n};
     TRI_TRY(plan_own(r, side, begin, first));
-    if (n > 1) {
+    if (n > 1 && !r->figures) {
         TRI_TRY(plan_own(r, side, end - 1, last));
         if (!find_rules(r, side, first, last, class)) {
             tri__arena_rewind(r->scratch, mark);
@@ -127,7 +133,7 @@ static tri_status plan_run(ranks *r, side *side, int row, int begin, int end) {
     }
     for (int i = 0; i < MADE; i++) {
         if (!side->out[i]) continue;
-        class[i].program = side->last[i] = keep_program(r->keep, first[i], side->last[i]);
+        class[i].program = side->last[i] = keep_program(r->keep, first[i], side->last[i], r->figures);
         tri__classes_add(side->out[i], r->keep, row, class[i]);
     }
     tri__arena_rewind(r->scratch, mark);
@@ -139,9 +145,8 @@ static tri_status plan_place(ranks *r, side *side, tri_coords at) {
     int n, row = tri__classes_row(&r->in.mesh, at);
     uint8_t *begins;
     r->in.rank = tri__mesh_rank(&r->in.mesh, at);
-    side->places = (tri_places){.arena = r->keep};
     side->shared = side->template;
-    side->shared.places = &side->places;
+    side->shared.places = &side->places[at.pp];
     TRI_TRY(tri__passes_run(&side->shared, TRI_SCOPE_STAGE, NULL));
     TRI_TRY(tri__shard_runs(&side->shared, &n, &begins));
     for (int i = 0; i < MADE && row == 0; i++)
@@ -172,14 +177,38 @@ static tri_status plan_stages(ranks *r, side *side, int tp) {
     return TRI_OK;
 }
 
+/* Whether no part of the weights that place `tp` holds is larger than that of the second place. */
+static int is_like_second(const ranks *r, int tp) {
+    tri_holder holder = tri__plan_holder(&r->in);
+    holder.tp_place = 1;
+    const tri_network *second = tri__model_part(r->scratch, r->in.model, NULL, holder);
+    holder.tp_place = tp;
+    const tri_network *own = tri__model_part(r->scratch, r->in.model, NULL, holder);
+    for (int i = 0; i < own->n_params; i++)
+        if (own->param[i].count > second->param[i].count) return 0;
+    return 1;
+}
+
+static void share_rows(ranks *r, const side *side, int tp) {
+    for (tri_coords at = {.tp = tp}; at.pp < r->in.mesh.pp; at.pp++)
+        for (int i = 0; i < MADE; i++)
+            if (side->out[i])
+                tri__classes_alias(side->out[i], r->keep, tri__classes_row(&r->in.mesh, at),
+                                   tri__classes_row(&r->in.mesh, (tri_coords){.pp = at.pp, .tp = 1}));
+}
+
 static tri_status plan_all(ranks *r, const tri_plan_in *in) {
     TRI_TRY(tri__plan_resolve(r->scratch, in, &r->in, &r->stages));
     size_t mark = r->scratch->used;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        r->side[i].places = tri__arena_alloc(r->keep, (size_t)in->mesh.pp * sizeof *r->side[i].places);
+        for (int pp = 0; pp < in->mesh.pp; pp++) r->side[i].places[pp].arena = r->keep;
         for (int tp = 0; tp < in->mesh.tp && r->side[i].out[STEP]; tp++) {
-            TRI_TRY(plan_stages(r, &r->side[i], tp));
+            if (r->figures && tp > 1 && is_like_second(r, tp)) share_rows(r, &r->side[i], tp);
+            else TRI_TRY(plan_stages(r, &r->side[i], tp));
             tri__arena_rewind(r->scratch, mark);
         }
+    }
     return TRI_OK;
 }
 
@@ -189,14 +218,23 @@ static tri_status plan_ranks(tri_arena *scratch, void *data) {
     return plan_all(r, r->asked);
 }
 
-tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out) {
-    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}}};
+static tri_status plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, int figures,
+                             tri_classes *out) {
+    ranks r = {.keep = arena, .asked = in, .side = {{.training = 1}}, .figures = figures};
     for (int i = 0; i < TRI_PROGRAMS; i++) out[i] = (tri_classes){0};
     if (kinds >> TRI_TRAIN & 1) r.side[0].out[STEP] = &out[TRI_TRAIN];
     if (kinds >> TRI_INFER & 1) r.side[1].out[STEP] = &out[TRI_INFER];
     if (kinds >> TRI_START & 1) r.side[!train].out[START] = &out[TRI_START]; /* with training: it has the masters */
     if (kinds >> TRI_EXCHANGE & 1) r.side[!train].out[EXCHANGE] = &out[TRI_EXCHANGE];
     return tri__arena_scratch(plan_ranks, &r);
+}
+
+tri_status tri__plan_kinds(tri_arena *arena, const tri_plan_in *in, int train, unsigned kinds, tri_classes *out) {
+    return plan_kinds(arena, in, train, kinds, 0, out);
+}
+
+tri_status tri__plan_figures(tri_arena *arena, const tri_plan_in *in, unsigned kinds, tri_classes *out) {
+    return plan_kinds(arena, in, 1, kinds, 1, out);
 }
 
 tri_status tri__plan_ranks(tri_arena *arena, const tri_plan_in *in, int train, tri_classes *out) {

@@ -34,11 +34,24 @@ tri_builder tri__build_like(tri_arena *arena, const tri_program *from) {
     memcpy(build.program->share, from->share, sizeof from->share);
     build.program->layer = from->layer, build.program->n_layers = build.program->cap_layers = from->n_layers;
     tri__build_units(&build, from);
+    build.program->cap_slots = from->n_slots + from->n_slots / 8; /* most rewrites add little */
+    build.program->slot = tri__arena_alloc(arena, (size_t)build.program->cap_slots * sizeof *from->slot);
+    build.program->cap_instrs = from->n_instrs + from->n_instrs / 8;
+    build.program->instr = tri__arena_alloc(arena, (size_t)build.program->cap_instrs * sizeof *from->instr);
     return build;
 }
 
+/* Most names are copies, or a parent's with a label: these take no formatting. */
 static char *print_name(tri_arena *arena, const char *format, va_list args) {
     char name[256];
+    if (strcmp(format, "%s") == 0) return tri__arena_copy(arena, va_arg(args, const char *));
+    if (strcmp(format, "%s.%s") == 0) {
+        const char *first = va_arg(args, const char *), *second = va_arg(args, const char *);
+        size_t n = strlen(first), m = strlen(second);
+        char *made = tri__arena_alloc(arena, n + m + 2);
+        memcpy(made, first, n), made[n] = '.', memcpy(made + n + 1, second, m);
+        return made;
+    }
     int length = vsnprintf(name, sizeof name, format, args);
     TRI_ASSERT(length > 0 && length < (int)sizeof name);
     return tri__arena_copy(arena, name);

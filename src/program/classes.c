@@ -18,6 +18,15 @@ void tri__classes_add(tri_classes *r, tri_arena *arena, int row, tri_class added
     for (int next = row + 1; next <= r->mesh.pp * r->mesh.tp; next++) r->first[next] = r->n;
 }
 
+void tri__classes_alias(tri_classes *r, tri_arena *arena, int row, int other) {
+    int n = r->mesh.pp * r->mesh.tp;
+    if (!r->like) {
+        r->like = tri__arena_alloc(arena, (size_t)n * sizeof *r->like);
+        for (int i = 0; i < n; i++) r->like[i] = i;
+    }
+    r->like[row] = other;
+}
+
 tri_status tri__classes_list(tri_classes *r, tri_arena *arena, const tri_program *const *programs, int n) {
     for (int i = 0; i < n; i++)
         if (programs[i]->rank != i || tri__mesh_world(&programs[i]->mesh) != n ||
@@ -61,7 +70,9 @@ tri_status tri__classes_check(const tri_classes *r) {
 
 const tri_class *tri__class_of(const tri_classes *r, int rank, int *member) {
     tri_coords at = tri__mesh_coords(&r->mesh, rank);
-    int row = tri__classes_row(&r->mesh, at), place = at.dp % r->period, first = r->first[row];
+    int row = tri__classes_row(&r->mesh, at), place = at.dp % r->period;
+    if (r->like) row = r->like[row];
+    int first = r->first[row];
     for (int step = r->first[row + 1] - first; step > 1;) { /* the last that begins at or before `place` */
         int half = step / 2;
         if (r->at[first + half].begin <= place) first += half, step -= half;

@@ -32,6 +32,8 @@ typedef struct tri_classes {
     tri_class *at; /* by row, then by `begin` */
     int n, cap;
     int *first; /* [pp * tp + 1] index of the first class of each row */
+    int *like;  /* [pp * tp] the row whose classes stand for each, in plans for figures only (plan/plan.h); NULL: every
+                   row has its own */
 } tri_classes;
 
 /* A row: all ranks of one place on pp and tp; numbered with pp fastest. */
@@ -39,6 +41,8 @@ int tri__classes_row(const tri_mesh *mesh, tri_coords at);
 /* No classes yet: they are added row by row. */
 void tri__classes_open(tri_classes *ranks, tri_arena *arena, const tri_mesh *mesh, int period);
 void tri__classes_add(tri_classes *ranks, tri_arena *arena, int row, tri_class added);
+/* A row gets no classes: those of `other`, an earlier one, stand for it. */
+void tri__classes_alias(tri_classes *ranks, tri_arena *arena, int row, int other);
 /* One program for each rank, in order: every rank is a class. TRI_INTERNAL when they are not all ranks of one mesh. */
 tri_status tri__classes_list(tri_classes *ranks, tri_arena *arena, const tri_program *const *programs, int n);
 /* Whether the classes make up the mesh: every rank is a member of one, and the first member's program says so. */

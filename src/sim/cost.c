@@ -77,9 +77,11 @@ static double seconds_of(const tri_costs *costs, const tri_program *program, con
     const tri_hardware *h = costs->hardware;
     tri_queue queue = tri__op_queue(instr->op);
     if (queue == TRI_QUEUE_COMM || instr->op == TRI_OP_copy_wait) return 0;
-    tri_cost cost = tri__instr_cost(program, instr, counts);
-    if (instr->op == TRI_OP_copy_post) cost.bytes /= 2; /* one memory is read, the other written */
-    if (queue == TRI_QUEUE_COPY) return h->launch + cost.bytes / h->copy;
+    if (queue == TRI_QUEUE_COPY) {
+        double bytes = tri__instr_cost(program, instr, counts).bytes;
+        return h->launch + (instr->op == TRI_OP_copy_post ? bytes / 2 : bytes) / h->copy; /* one memory is read, the
+                                                                                             other written */
+    }
     double measured = curve_of(costs, program, instr, counts, known);
     return measured > 0 ? measured : fmax(h->launch, work_of(h, program, instr, counts));
 }

@@ -3,6 +3,7 @@
  * computed in parallel and their results are taken in order, so the search is the same for any number of threads. */
 #include "study/choose.h"
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "settings/forms.h"
@@ -94,12 +95,13 @@ static int faster(const tri_candidate *a, const tri_candidate *b) {
     return a->seconds < b->seconds;
 }
 
+static int is_family(const tri_layout *a, const tri_layout *b) {
+    return a->pp == b->pp && a->tp == b->tp && a->shard == b->shard && a->precision == b->precision;
+}
+
 static tri_candidate *family_of(const search *s, const tri_layout *l) {
-    for (int i = 0; i < s->n_families; i++) {
-        const tri_layout *f = &s->family[i].layout;
-        if (f->pp == l->pp && f->tp == l->tp && f->shard == l->shard && f->precision == l->precision)
-            return &s->family[i];
-    }
+    for (int i = 0; i < s->n_families; i++)
+        if (is_family(&s->family[i].layout, l)) return &s->family[i];
     return NULL;
 }
 
@@ -151,6 +153,10 @@ static void note_unfit(search *s, const tri_candidate *c) {
 }
 
 static tri_status take_trial(search *s, const tri_layout_trial *t) {
+    if (t->status == TRI_STOPPED) { /* it was not begun */
+        push(s, (entry){.bound = t->of.bound, .index = t->of.index, .is_close = 1});
+        return TRI_OK;
+    }
     if (t->status == TRI_USAGE) {
         s->out->refused++;
         if (!s->refusal) s->refusal = tri__arena_copy(s->arena, t->words);
@@ -176,6 +182,7 @@ static tri_status plan_batch(search *s, const entry *batch, int n) {
                                 .of = {.layout = layout_of(s, batch[i].index), .index = batch[i].index,
                                        .bound = batch[i].bound}};
         t->beat = to_beat(s, &t->of.layout);
+        t->deadline = s->n_families ? s->options->deadline : 0;
         TRI_TRY(tri__bounds_rows(s->bounds, &t->of.layout, &t->rows));
         planned++;
     }
@@ -207,23 +214,50 @@ static tri_status bound_batch(search *s, const entry *batch, int n) {
     return TRI_OK;
 }
 
-/* One round: those on top of the heap, until one of the two batches is full. 0 in *more: nothing is left that could be
- * reported. */
+static int has_family(const search *s, const entry *batch, int n, const tri_layout *l) {
+    for (int i = 0; i < n; i++) {
+        tri_layout other = layout_of(s, batch[i].index);
+        if (is_family(&other, l)) return 1;
+    }
+    return 0;
+}
+
+/* One round: those on top of the heap, until one of the batches is full. Of a family one is planned at once: its time
+ * is what the others have to beat. 0 in *more: nothing is left that could be reported. */
 static tri_status go_on(search *s, int *more) {
-    entry bounded[BOUNDED_AT_ONCE], planned[PLANNED_AT_ONCE];
-    int n_bounded = 0, n_planned = 0;
-    while (s->n_heap && n_bounded < BOUNDED_AT_ONCE && n_planned < PLANNED_AT_ONCE) {
+    entry bounded[BOUNDED_AT_ONCE], planned[PLANNED_AT_ONCE], later[BOUNDED_AT_ONCE];
+    int n_bounded = 0, n_planned = 0, n_later = 0;
+    while (s->n_heap && n_bounded < BOUNDED_AT_ONCE && n_planned < PLANNED_AT_ONCE && n_later < BOUNDED_AT_ONCE) {
         if (s->options->limit && s->planned + n_planned >= s->options->limit && s->heap[0].is_close) break;
         entry top = pop(s);
         tri_layout layout = layout_of(s, top.index);
         if (top.bound > to_beat(s, &layout)) s->out->skipped++;
-        else if (top.is_close) planned[n_planned++] = top;
-        else bounded[n_bounded++] = top;
+        else if (!top.is_close) bounded[n_bounded++] = top;
+        else if (has_family(s, planned, n_planned, &layout)) later[n_later++] = top;
+        else planned[n_planned++] = top;
     }
     *more = n_bounded || n_planned;
+    for (int i = 0; i < n_later; i++) push(s, later[i]);
     if (n_bounded) TRI_TRY(bound_batch(s, bounded, n_bounded));
-    if (n_planned) TRI_TRY(plan_batch(s, planned, n_planned));
-    return tri__stop_check(s->chooser->stop, "layouts were being compared");
+    return n_planned ? plan_batch(s, planned, n_planned) : TRI_OK;
+}
+
+static void set_best(search *s) {
+    s->out->best = s->family;
+    s->out->n_best = s->n_families < s->options->top ? s->n_families : s->options->top;
+}
+
+/* Whether the search ends early, with what it has found. TRI_STOPPED: with nothing. */
+static tri_status look_up(search *s, int *ends) {
+    const tri_choose_options *how = s->options;
+    tri_choice *out = s->out;
+    set_best(s);
+    out->left = s->n_heap;
+    if (how->progress) how->progress(how->context, out);
+    if (how->deadline > 0 && s->n_families && tri__clock() > how->deadline) out->ended = TRI_CHOOSE_DEADLINE;
+    if (tri__stop_signalled(s->chooser->stop) && how->keeps && s->n_families) out->ended = TRI_CHOOSE_SIGNAL;
+    *ends = out->ended != TRI_CHOOSE_WHOLE;
+    return *ends ? TRI_OK : tri__stop_check(s->chooser->stop, "layouts were being compared");
 }
 
 /* Every base layout with its quick bound. */
@@ -242,30 +276,40 @@ static tri_status fill_heap(search *s) {
 
 static tri_status search_all(search *s) {
     TRI_TRY(fill_heap(s));
-    for (int more = 1; more;) TRI_TRY(go_on(s, &more));
+    for (int more = 1, ends = 0; more && !ends;) {
+        TRI_TRY(go_on(s, &more));
+        TRI_TRY(look_up(s, &ends));
+    }
+    s->out->left = 0;
     for (int i = 0; i < s->n_heap; i++) {
         tri_layout layout = layout_of(s, s->heap[i].index);
         *(s->heap[i].bound > to_beat(s, &layout) ? &s->out->skipped : &s->out->left) += 1;
         s->out->doubtful += !s->n_families || s->heap[i].bound < s->family[0].seconds;
     }
+    if (!s->out->left) s->out->ended = TRI_CHOOSE_WHOLE;
+    else if (s->out->ended == TRI_CHOOSE_WHOLE) s->out->ended = TRI_CHOOSE_LIMIT;
     return TRI_OK;
 }
 
 /* For tests: everything, with every way of saving memory. */
 static tri_status enumerate_all(search *s) {
     const tri_savings *ways = &s->space.savings;
-    for (int i = 0; i < s->space.n; i++)
-        for (int r = 0; r < ways->n_recompute; r++)
-            for (int o = 0; o < ways->n_offload; o++) {
-                entry e = {.index = index_of(i, r, o)};
-                tri_layout layout = layout_of(s, e.index);
-                const tri_layout *one = &layout;
-                TRI_TRY(tri__bounds_prepare(s->bounds, &one, 1, 1));
-                e.bound = tri__bounds_seconds(s->bounds, &layout, 1);
-                if (isinf(e.bound)) s->out->refused++;
-                else TRI_TRY(plan_batch(s, &e, 1));
-            }
-    s->n_heap = 0;
+    int64_t n = (int64_t)s->space.n * ways->n_recompute * ways->n_offload;
+    int ends = 0;
+    for (int64_t i = 0; i < n && !ends; i++) {
+        entry e = {.index = index_of((int)(i / ways->n_offload / ways->n_recompute),
+                                     (int)(i / ways->n_offload % ways->n_recompute), (int)(i % ways->n_offload))};
+        tri_layout layout = layout_of(s, e.index);
+        const tri_layout *one = &layout;
+        TRI_TRY(tri__bounds_prepare(s->bounds, &one, 1, 1));
+        e.bound = tri__bounds_seconds(s->bounds, &layout, 1);
+        if (isinf(e.bound)) s->out->refused++;
+        else TRI_TRY(plan_batch(s, &e, 1));
+        s->n_heap = 0;
+        TRI_TRY(look_up(s, &ends));
+        s->out->left = n - 1 - i;
+    }
+    s->out->doubtful = s->out->left;
     return TRI_OK;
 }
 
@@ -284,6 +328,7 @@ static tri_status run_search(search *s, int world, int offloads) {
 typedef struct choosing {
     search search;
     int world;
+    tri_status status;
 } choosing;
 
 /* Offload memory that kernels access directly (a file, on CPUs) takes no time in the simulation: there it is searched
@@ -299,11 +344,12 @@ static tri_status choose_guarded(void *data) {
         *s->out = empty, *s = again;
         TRI_TRY(run_search(s, job->world, 1));
     }
-    s->out->best = s->family;
-    s->out->n_best = s->n_families < s->options->top ? s->n_families : s->options->top;
-    return s->options->propose ? tri__choose_coded(s->arena, s->chooser, &s->space, s->bounds, s->threads, s->out)
-                               : TRI_OK;
+    set_best(s);
+    if (!s->options->propose || s->out->ended > TRI_CHOOSE_LIMIT) return TRI_OK;
+    return tri__choose_coded(s->arena, s->chooser, &s->space, s->bounds, s->threads, s->out);
 }
+
+static void choose_reusing(void *data) { ((choosing *)data)->status = tri__arena_guard(choose_guarded, data); }
 
 /* Nothing fits: says what the nearest layout lacks. */
 static tri_status refuse(const search *s, int world) {
@@ -347,6 +393,7 @@ tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, co
             "with trident simulate",
             (long long)chooser->settings.ep_size);
     TRI_TRY(tri__choose_room(chooser, world, &out->room));
-    TRI_TRY(tri__arena_guard(choose_guarded, &job));
+    tri__arena_reuse(choose_reusing, &job);
+    TRI_TRY(job.status);
     return out->n_best ? TRI_OK : refuse(&job.search, world);
 }

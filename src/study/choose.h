@@ -19,6 +19,8 @@
 #include "study/rows.h"
 #include "study/study.h"
 
+typedef struct tri_choice tri_choice;
+
 typedef struct tri_choose_options {
     int top;            /* families to report */
     int64_t limit;      /* layouts planned at most; 0: no limit */
@@ -26,7 +28,16 @@ typedef struct tri_choose_options {
     unsigned precisions; /* 1 << TRI_PRECISION_* or-ed, to search; 0: the settings' */
     int propose;        /* 1: where links bind, fewer bytes are proposed too, apart: they change results */
     int threads;        /* 0: one for each core */
+    double deadline;    /* tri__clock() at which the search ends with what it has found, once that is any; 0: none */
+    int keeps;          /* 1: a search that is stopped by a signal ends in the same way; 0: it fails */
+    void (*progress)(void *context, const tri_choice *so_far); /* after each round of the search; NULL */
+    void *context;
 } tri_choose_options;
+
+/* What ended a search. Only of a whole one is the first choice proven. */
+typedef enum tri_choose_end {
+    TRI_CHOOSE_WHOLE, TRI_CHOOSE_LIMIT, TRI_CHOOSE_DEADLINE, TRI_CHOOSE_SIGNAL
+} tri_choose_end;
 
 /* A layout that was planned. */
 typedef struct tri_candidate {
@@ -54,7 +65,7 @@ typedef struct tri_choose_room {
     const char *origin; /* "--memory-limit", "of h200x8", "free on this machine" */
 } tri_choose_room;
 
-typedef struct tri_choice {
+struct tri_choice {
     tri_candidate *best; /* [n_best] of each family, the fastest first; in the arena */
     int n_best;
     tri_coded_choice *coded; /* [n_coded] the fastest first; in the arena */
@@ -63,11 +74,13 @@ typedef struct tri_choice {
     tri_choose_room room;
     int64_t global_batch;
     /* Layouts: of the space; refused by the planner; that do not fit; simulated; skipped by their bounds; left when the
-     * limit was reached, of which `doubtful` could be faster than the first choice. */
+     * search ended, of which `doubtful` could be faster than the first choice. While it goes on, `left` are those that
+     * wait. */
     int64_t space, refused, unfit, simulated, skipped, left, doubtful;
+    tri_choose_end ended;
     int bounds_broken;   /* exhaustive: layouts that were faster than their bound */
     tri_hardware hardware;
-} tri_choice;
+};
 
 /* A model and its data, opened once for any number of searches. */
 typedef struct tri_chooser {
@@ -89,7 +102,8 @@ tri_status tri__chooser_open(const tri_settings *settings, int runs, const tri_l
                              const char *beside, tri_chooser *out);
 void tri__chooser_close(tri_chooser *chooser);
 /* The best layouts of `world` ranks. TRI_RESOURCE, with the nearest, when none fits; TRI_USAGE when there is none with
- * what is fixed. *out is in the chooser's arena, and set in both cases. */
+ * what is fixed; TRI_STOPPED by a signal, unless there is something to keep. *out is in the chooser's arena, and set in
+ * all cases. */
 tri_status tri__choose(tri_chooser *chooser, int world, int64_t global_batch, const tri_choose_options *options,
                        tri_choice *out);
 /* The memory that `world` ranks have: --memory-limit; else what the hardware has; else, where no hardware is given,
@@ -112,6 +126,8 @@ typedef struct tri_fewest {
     int world;          /* 0: no number of ranks tried is enough */
     double seconds;     /* of the run with them; else of the fastest that was tried */
     int tried;          /* numbers of ranks */
+    int partial;        /* 1: a search was not whole: fewer ranks may be enough */
+    int stopped;        /* 1: by a signal, after `world` was found */
     int fastest;        /* the number of ranks with the fastest run that was tried */
     tri_choice choice;  /* for `world`, or for `fastest` */
 } tri_fewest;

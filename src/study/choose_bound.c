@@ -30,7 +30,7 @@ struct tri_bounds {
 /* Rounding, and work that moves between units. Ranks that move data themselves send gradients inside earlier waits, so
  * stages overlap more than their order says, most of all with the many waits of tp. */
 static double safe(const tri_bounds *b, const tri_layout *l) {
-    return b->chooser->hardware.overlap ? 0.995 : l->pp > 1 && l->tp * l->cp > 1 ? 0.8 : 0.93;
+    return b->chooser->hardware.overlap ? 0.999 : l->pp > 1 && l->tp * l->cp > 1 ? 0.8 : 0.93;
 }
 
 tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t global, int threads) {
@@ -125,14 +125,15 @@ typedef struct wanted {
     const tri_layout **layout;  /* [n] one of those that need it */
     void **memo;                /* [n] */
     int n;
+    tri_layout_rows *rows;      /* [n] of units */
+    int *first, n_shapes;       /* [n_shapes + 1] units of one shape stand together */
 } wanted;
 
 static void time_units(void *context, int i) {
     wanted *w = context;
-    tri_layout_rows rows;
-    tri_unit_times *out = w->memo[i];
-    out->status = tri__bounds_rows(w->bounds, w->layout[i], &rows); /* counted before: only read here */
-    if (out->status == TRI_OK) out->status = tri__unit_times(w->bounds->chooser, w->layout[i], &rows, out);
+    int first = w->first[i];
+    tri__unit_times(w->bounds->chooser, w->layout[first], w->rows + first, w->first[i + 1] - first,
+                    (tri_unit_times **)w->memo + first);
 }
 
 static void time_core(void *context, int i) {
@@ -158,19 +159,40 @@ static wanted want(tri_bounds *b, int n) {
                     .memo = tri__arena_alloc(b->arena, (size_t)n * sizeof(void *))};
 }
 
+static void swap_wanted(wanted *w, int a, int b) {
+    const tri_layout *layout = w->layout[a];
+    void *memo = w->memo[a];
+    w->layout[a] = w->layout[b], w->memo[a] = w->memo[b];
+    w->layout[b] = layout, w->memo[b] = memo;
+}
+
+/* Puts units of one shape together. */
+static void sort_shapes(tri_bounds *b, wanted *w) {
+    w->first = tri__arena_alloc(b->arena, (size_t)(w->n + 1) * sizeof *w->first);
+    for (int begin = 0, end; begin < w->n; begin = end) {
+        const tri_unit_times *like = w->memo[begin];
+        end = begin + 1;
+        for (int i = end; i < w->n; i++)
+            if (tri__same_shape(w->layout[begin], &like->key, &((tri_unit_times *)w->memo[i])->key))
+                swap_wanted(w, end++, i);
+        w->first[++w->n_shapes] = end;
+    }
+}
+
 static tri_status prepare_units(tri_bounds *b, const tri_layout *const *layouts, int n) {
     wanted w = want(b, n);
     for (int i = 0; i < n; i++) {
-        tri_layout_rows rows;
         tri_unit_key key = tri__unit_key(b->chooser, layouts[i]);
         tri_unit_times *memo = add_memo(b->arena, (void ***)&b->units, &b->n_units, &b->cap_units, &key, sizeof key,
                                         sizeof *memo);
         if (!memo) continue;
-        TRI_TRY(tri__bounds_rows(b, layouts[i], &rows));
         tri__unit_times_open(b->arena, b->chooser, memo);
         w.layout[w.n] = layouts[i], w.memo[w.n++] = memo;
     }
-    tri__parallel(w.n, b->threads, time_units, &w);
+    sort_shapes(b, &w);
+    w.rows = tri__arena_alloc(b->arena, (size_t)w.n * sizeof *w.rows);
+    for (int i = 0; i < w.n; i++) TRI_TRY(tri__bounds_rows(b, w.layout[i], &w.rows[i]));
+    tri__parallel(w.n_shapes, b->threads, time_units, &w);
     for (int i = 0; i < w.n; i++)
         TRI_TRY(check_memo(b, ((tri_unit_times *)w.memo[i])->status, ((tri_unit_times *)w.memo[i])->words));
     return TRI_OK;

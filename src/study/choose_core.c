@@ -50,11 +50,20 @@ void tri__unit_times_open(tri_arena *arena, const tri_chooser *c, tri_unit_times
     out->words = tri__arena_alloc(arena, TRI_ERROR_BYTES);
 }
 
+int tri__same_shape(const tri_layout *l, const tri_unit_key *a, const tri_unit_key *b) {
+    int fixed = tri__layout_world(l) == 1 || l->cp > 1 || l->recompute == TRI_RECOMPUTE_SELECTIVE;
+    tri_unit_key like = *b;
+    if (!fixed) like.parts = a->parts;
+    like.together = a->together;
+    return memcmp(a, &like, sizeof like) == 0;
+}
+
 typedef struct unit_job {
     const tri_chooser *chooser;
     const tri_layout *layout;
-    const tri_layout_rows *rows;
-    tri_unit_times *out;
+    const tri_layout_rows *rows; /* [n] */
+    tri_unit_times **out;        /* [n] */
+    int n;
 } unit_job;
 
 /* Where seconds go: the model's unit of each of the program's. */
@@ -68,53 +77,66 @@ static int *map_units(tri_arena *arena, const tri_network *model, const tri_prog
     return map;
 }
 
-/* A rank among others that do the same at the same time: when it is free, and its link; when posts end. */
+/* A lane of a rank among others that do the same at the same time: when it is free, and its link; its seconds of one
+ * microbatch. */
+typedef struct alike_lane {
+    double now, link, seconds;
+} alike_lane;
+
 typedef struct alike {
     const tri_program *program;
     const tri_costs *costs;
     const double *seconds; /* [n_instrs] */
-    double now, link;
+    alike_lane lane[TRI_LANES];
+    double work, linked;   /* seconds that all lanes use the device, and the link */
     double *end;           /* [n_instrs] of posts */
     int *members;          /* [world] scratch */
-    int lanes, waits;      /* waits: transfers count */
 } alike;
 
-static void post(alike *a, int i) {
+static void post(alike *a, alike_lane *lane, int i) {
     const tri_instr *instr = &a->program->instr[i];
     const tri_counts *counts = tri__costs_counts(a->costs, a->program, instr);
     double bytes = (double)tri__slot_bytes(&a->program->slot[tri__transfer_whole(instr)], counts);
     int n = tri__transfer_members(&a->program->mesh, a->program->rank, &instr->attr, a->members);
-    a->link = fmax(a->link, a->now) +
-              tri__transfer_seconds(a->costs->hardware, tri__post_kind(instr->op), a->members, n, bytes);
-    a->end[i] = a->link;
+    double seconds = tri__transfer_seconds(a->costs->hardware, tri__post_kind(instr->op), a->members, n, bytes);
+    if (instr->mb >= 0) a->linked += seconds;
+    a->end[i] = lane->link = fmax(lane->link, lane->now) + seconds;
 }
 
-/* Seconds that an instruction of a microbatch adds to its rank: work of a device that lanes share, computing, and waits
- * for transfers. Other ranks copy inputs meanwhile. */
+/* Seconds that an instruction of a microbatch adds to its lane: computing, and waits for transfers. Other ranks copy
+ * inputs meanwhile. */
 static double added(alike *a, int i) {
     const tri_program *p = a->program;
     const tri_instr *instr = &p->instr[i];
-    tri_queue queue = tri__op_queue(instr->op);
-    double before = a->now;
-    if (a->lanes && queue == TRI_QUEUE_COMPUTE) /* two kernels at once are faster than one after the other */
-        return tri__instr_work(p, instr, a->seconds[i], a->costs) / fmax(1, a->costs->hardware->lane_share);
-    if (queue == TRI_QUEUE_COMPUTE) a->now += a->seconds[i];
-    else if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) a->end[i] = a->now; /* at any time */
-    else if (a->waits && tri__is_post(instr->op)) post(a, i);
-    else if (a->waits && instr->op == TRI_OP_wait) a->now = fmax(a->now, a->end[tri__transfer_post_of(p, i)]);
-    return instr->mb < 0 ? 0 : a->now - before; /* what is done once a step is not of a microbatch */
+    alike_lane *lane = &a->lane[instr->lane];
+    double before = lane->now;
+    int waits = a->costs->hardware->overlap; /* else waits of other stages move what this one waits for here */
+    if (tri__op_queue(instr->op) == TRI_QUEUE_COMPUTE) {
+        lane->now += a->seconds[i];
+        if (instr->mb >= 0) a->work += tri__instr_work(p, instr, a->seconds[i], a->costs);
+    } else if (instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post) a->end[i] = lane->now; /* at any time */
+    else if (waits && tri__is_post(instr->op)) post(a, lane, i);
+    else if (waits && instr->op == TRI_OP_wait) lane->now = fmax(lane->now, a->end[tri__transfer_post_of(p, i)]);
+    if (instr->mb < 0) return 0; /* what is done once a step is not of a microbatch */
+    lane->seconds += lane->now - before;
+    return lane->now - before;
+}
+
+/* Two lanes take at least as long as each alone, and as both use the device (two kernels at once are faster than one
+ * after the other) and the link. Returns that by the sum of both. */
+static double lanes_share(const alike *a) {
+    const alike_lane *of = a->lane;
+    double work = a->work / fmax(1, a->costs->hardware->lane_share), sum = of[0].seconds + of[1].seconds;
+    return sum > 0 ? fmax(fmax(of[0].seconds, of[1].seconds), fmax(work, a->linked)) / sum : 1;
 }
 
 /* Adds the seconds of a rank's program to its units. */
-static void add_program(tri_arena *arena, const unit_job *job, const tri_program *p, const tri_costs *costs) {
-    tri_unit_times *out = job->out;
-    int *map = map_units(arena, &job->chooser->model, p), unit = 0, backward = 0, updates = 0;
+static void add_program(tri_arena *arena, const tri_network *model, const tri_program *p, const tri_costs *costs,
+                        tri_unit_times *out) {
+    int *map = map_units(arena, model, p), unit = 0, backward = 0, updates = 0;
     alike a = {.program = p, .costs = costs, .seconds = tri__program_seconds(arena, p, costs),
                .end = tri__arena_alloc(arena, (size_t)p->n_instrs * sizeof *a.end),
-               .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members),
-               .lanes = out->key.lanes,
-               /* else waits of other stages move what this one waits for here */
-               .waits = p->mesh.pp == 1 && costs->hardware->overlap};
+               .members = tri__arena_alloc(arena, (size_t)tri__mesh_world(&p->mesh) * sizeof *a.members)};
     for (int i = 0; i < p->n_instrs; i++) {
         tri_op_phase phase = tri__op_row(p->instr[i].op)->phase;
         updates |= phase == TRI_PHASE_U, backward |= phase == TRI_PHASE_B || phase == TRI_PHASE_W;
@@ -128,7 +150,10 @@ static void add_program(tri_arena *arena, const unit_job *job, const tri_program
         *(phase == TRI_PHASE_W ? &of->weight : backward ? &of->input : &of->forward) += more;
         out->total += more;
     }
-    out->activations += p->bytes[TRI_MEM_ACT];
+    double share = out->key.lanes ? lanes_share(&a) : 1;
+    for (int u = 0; u < model->n_units; u++)
+        out->of[u].forward *= share, out->of[u].input *= share, out->of[u].weight *= share;
+    out->total *= share;
 }
 
 /* Threads of a rank of the whole layout: a rank planned alone would get all cores. */
@@ -139,36 +164,60 @@ static int threads_of(const tri_chooser *c, const tri_layout *l) {
     return c->hardware.cores > here ? c->hardware.cores / here : 1;
 }
 
-/* Plans and times one microbatch of one replica, on the first rank of its tp group; where gradients of weights are
- * apart, on those of two pipeline ranks. */
+/* Bytes of activations grow with the rows: those of a program whose microbatch is not the one it was planned for. */
+static int64_t activations_of(const tri_program *p, const tri_counts *max) {
+    double least = 1e9;
+    for (int sym = TRI_SYM_T0; sym < TRI_SYM_COUNT; sym++)
+        if (p->max.of[sym]) least = fmin(least, (double)max->of[sym] / (double)p->max.of[sym]);
+    return (int64_t)(least * (double)p->bytes[TRI_MEM_ACT]);
+}
+
+/* Times microbatches of one size, given the programs of one. */
+static void time_size(tri_arena *arena, const unit_job *job, int i, const tri_plan_in *in, tri_program *const *program,
+                      int n_programs) {
+    const tri_chooser *c = job->chooser;
+    const tri_layout_rows *rows = &job->rows[i];
+    tri_hardware hardware = c->hardware;
+    hardware.ranks_per_node = job->out[i]->key.together;
+    tri_costs costs = tri__staging_costs(arena, in, &hardware);
+    tri_counts max = tri__plan_counts(in, &rows->max), mean = rows->mean;
+    int granule = tri__plan_granule(in);
+    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
+    costs.threads = threads_of(c, job->layout);
+    costs.counts = rows->sampled.counts ? &mean : &max, costs.n_counts = 1;
+    for (int k = 0; k < n_programs; k++) {
+        add_program(arena, &c->model, program[k], &costs, job->out[i]);
+        job->out[i]->activations += activations_of(program[k], &max);
+    }
+}
+
+/* Plans one microbatch of one replica, on the first rank of its tp group; where gradients of weights are apart, on
+ * those of two pipeline ranks. Microbatches of other sizes have the same programs. */
 static tri_status time_units(tri_arena *arena, void *data) {
     const unit_job *job = data;
     const tri_chooser *c = job->chooser;
-    tri_layout alone = {.pp = job->out->key.apart ? 2 : 1, .tp = job->layout->tp, .cp = job->layout->cp, .dp = 1,
-                        .n_mb = 1,
+    const tri_unit_key *key = &job->out[0]->key;
+    tri_layout alone = {.pp = key->apart ? 2 : 1, .tp = job->layout->tp, .cp = job->layout->cp, .dp = 1, .n_mb = 1,
                         .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
                         .recompute = job->layout->recompute, .precision = job->layout->precision};
     tri_layout_settings settings;
     tri_target target = c->target;
-    tri_hardware hardware = c->hardware;
     tri_plan_in in;
+    tri_program *program[2];
+    int ran;
     if (tri__layout_world(job->layout) > 1) target.granule = 1;
-    if (!job->out->key.lanes) target.lanes = 1;
-    hardware.ranks_per_node = job->out->key.together;
-    TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
+    if (!key->lanes) target.lanes = 1;
+    TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows[0].max, arena, &settings, &in));
     in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
     in.optimizer.sync_every = 1, in.compression = (tri_compression){0}; /* one replica has no others to meet */
-    tri_costs costs = tri__staging_costs(arena, &in, &hardware);
-    costs.threads = threads_of(c, job->layout);
-    tri_counts mean = job->rows->mean;
-    int granule = tri__plan_granule(&in), ran;
-    for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) mean.of[sym] -= mean.of[sym] % granule;
-    if (job->rows->sampled.counts) costs.counts = &mean, costs.n_counts = 1;
     for (int place = 0; place < alone.pp; place++) {
-        tri_program *program;
         in.rank = tri__mesh_rank(&in.mesh, (tri_coords){.pp = place});
-        TRI_TRY(tri__plan_until(arena, &in, TRI_PART_TRAIN, tri__pass_find("waits"), &ran, &program));
-        add_program(arena, job, program, &costs);
+        TRI_TRY(tri__plan_until(arena, &in, TRI_PART_TRAIN, tri__pass_find("waits"), &ran, &program[place]));
+    }
+    size_t mark = arena->used;
+    for (int i = 0; i < job->n; i++) {
+        time_size(arena, job, i, &in, program, alone.pp);
+        tri__arena_rewind(arena, mark);
     }
     return TRI_OK;
 }
@@ -178,10 +227,11 @@ static tri_status keep_words(tri_status status, char *words) {
     return status;
 }
 
-tri_status tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_layout_rows *rows,
-                           tri_unit_times *out) {
-    unit_job job = {c, l, rows, out};
-    return keep_words(tri__arena_scratch(time_units, &job), out->words);
+void tri__unit_times(const tri_chooser *c, const tri_layout *l, const tri_layout_rows *rows, int n,
+                     tri_unit_times **out) {
+    unit_job job = {c, l, rows, out, n};
+    tri_status status = tri__arena_scratch(time_units, &job);
+    for (int i = 0; i < n; i++) out[i]->status = keep_words(status, out[i]->words);
 }
 
 /* ---- ranks of a pipeline ---- */

@@ -38,6 +38,7 @@ static tri_status try_ranks(fewest *f, int i, int *enough) {
         return TRI_OK;
     }
     TRI_TRY(status);
+    out->partial |= choice.ended != TRI_CHOOSE_WHOLE;
     double took = f->steps * choice.best[0].seconds;
     *enough = took <= f->seconds;
     if (*enough ? !out->world || world < out->world : !out->world && (!out->fastest || took < out->seconds)) {
@@ -61,23 +62,32 @@ static tri_status double_up(fewest *f, int *found, int *below) {
     return TRI_OK;
 }
 
-tri_status tri__choose_fewest(tri_chooser *chooser, int64_t global, double seconds, double steps,
-                              const tri_choose_options *options, tri_fewest *out) {
-    fewest f = {chooser, global, seconds, steps, options, out, TRI_OK, {{0}}};
+static tri_status find_fewest(fewest *f) {
     int high, low, enough;
-    *out = (tri_fewest){0};
-    TRI_TRY(double_up(&f, &high, &low));
-    if (high < 0 && out->fastest) return TRI_OK;
+    TRI_TRY(double_up(f, &high, &low));
+    if (high < 0 && f->out->fastest) return TRI_OK;
     if (high < 0) {
-        tri__words_restore(&f.words);
-        return f.lack;
+        tri__words_restore(&f->words);
+        return f->lack;
     }
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        TRI_TRY(try_ranks(&f, middle, &enough));
+        TRI_TRY(try_ranks(f, middle, &enough));
         if (enough) high = middle;
         else low = middle;
     }
-    for (int i = low - 1; i >= 0 && i >= high - 1 - BELOW; i--) TRI_TRY(try_ranks(&f, i, &enough));
+    for (int i = low - 1; i >= 0 && i >= high - 1 - BELOW; i--) TRI_TRY(try_ranks(f, i, &enough));
+    return TRI_OK;
+}
+
+tri_status tri__choose_fewest(tri_chooser *chooser, int64_t global, double seconds, double steps,
+                              const tri_choose_options *options, tri_fewest *out) {
+    tri_choose_options each = *options;
+    fewest f = {chooser, global, seconds, steps, &each, out, TRI_OK, {{0}}};
+    each.keeps = 0; /* a number of ranks is enough or not only by a search that was not stopped */
+    *out = (tri_fewest){0};
+    tri_status status = find_fewest(&f);
+    if (status != TRI_STOPPED || !options->keeps || !out->world) return status;
+    out->partial = out->stopped = 1;
     return TRI_OK;
 }

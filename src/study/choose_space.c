@@ -33,9 +33,24 @@ static void each_precision(lister *l, tri_layout at) {
         if (l->precisions >> at.precision & 1) add(l, &at);
 }
 
-/* Whether two orders of axes are the same mesh: axes of one rank do not count. */
-static int same_order(const tri_layout *at, const char *a, const char *b) {
+/* Ranks of a machine along each axis, in an order of the axes; 0: machines are not blocks of the mesh. */
+static int find_block(const lister *l, const tri_layout *at, const char *order, int block[static 3]) {
+    int stride = 1, ranks = 1;
+    for (int i = 2; i >= 0; i--) { /* innermost first: "pp,tp,dp" */
+        int axis = order[3 * i] == 'p' ? 0 : order[3 * i] == 't' ? 1 : 2;
+        int size = axis == 0 ? at->pp : axis == 1 ? at->tp : tri__layout_replicas(at);
+        block[axis] = stride >= l->per_node ? 1 : l->per_node / stride < size ? l->per_node / stride : size;
+        if (size % block[axis]) return 0;
+        stride *= size, ranks *= block[axis];
+    }
+    return ranks == l->per_node;
+}
+
+/* Whether two orders of axes are the same mesh: axes of one rank do not count, nor does how ranks are numbered where
+ * the same ones share machines. */
+static int same_order(const lister *l, const tri_layout *at, const char *a, const char *b) {
     char left[2][8];
+    int block[2][3];
     const char *text[] = {a, b};
     for (int i = 0; i < 2; i++) {
         int n = 0;
@@ -44,7 +59,8 @@ static int same_order(const tri_layout *at, const char *a, const char *b) {
                 left[i][n++] = axis[0];
         left[i][n] = 0;
     }
-    return strcmp(left[0], left[1]) == 0;
+    return strcmp(left[0], left[1]) == 0 || (find_block(l, at, a, block[0]) && find_block(l, at, b, block[1]) &&
+                                             memcmp(block[0], block[1], sizeof block[0]) == 0);
 }
 
 /* Orders matter between machines only. */
@@ -63,7 +79,7 @@ static void each_order(lister *l, tri_layout at) {
     for (at.order = 0; at.order < TRI_LAYOUT_ORDERS; at.order++) {
         int known = 0;
         for (int i = 0; i < at.order; i++)
-            known |= same_order(&at, tri__layout_order(i), tri__layout_order(at.order));
+            known |= same_order(l, &at, tri__layout_order(i), tri__layout_order(at.order));
         if (!known) each_precision(l, at);
     }
 }
@@ -78,8 +94,9 @@ static void each_microbatches(lister *l, tri_layout at) {
     if (most > MICROBATCHES) most = MICROBATCHES;
     for (at.n_mb = 1; at.n_mb <= most; at.n_mb++) {
         int power = (at.n_mb & (at.n_mb - 1)) == 0;
+        int repeats = at.n_mb == 1 && at.pp > 1 && at.schedule == TRI_SCHEDULE_GPIPE; /* 1f1b has the same order */
         int rounds = at.pp > 1 && (at.n_mb == at.pp || at.n_mb == 2 * at.pp || at.n_mb == 4 * at.pp);
-        if (power || rounds) each_order(l, at);
+        if ((power || rounds) && (!repeats || fixed(l, &l->s->schedule))) each_order(l, at);
     }
 }
 

@@ -1,6 +1,8 @@
 /* parallel.c - independent pieces of work on several threads. */
 #include "study/parallel.h"
 
+#include "base/arena.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -13,9 +15,13 @@ typedef struct shared_work {
     atomic_int next;
 } shared_work;
 
-static void *take_work(void *data) {
+static void take_all(void *data) {
     shared_work *shared = data;
     for (int i; (i = atomic_fetch_add(&shared->next, 1)) < shared->n;) shared->work(shared->context, i);
+}
+
+static void *take_work(void *data) {
+    tri__arena_reuse(take_all, data);
     return NULL;
 }
 
