@@ -5,7 +5,6 @@
 #include "serve/server_parts.h"
 
 #include "base/text.h"
-#include "data/table/value_text.h"
 #include "data/text/utf8.h"
 
 #include <float.h>
@@ -131,14 +130,6 @@ static double half_of(uint16_t bits) {
     return bits >> 15 ? -size : size;
 }
 
-/* The decimal that a table of single precision shows: 0.1, not 0.10000000149, which would be another category. */
-static double single_of(float value) {
-    char text[TRI_VALUE_TEXT + 1];
-    if (!isfinite(value)) return (double)value;
-    text[tri__float_text(value, text)] = 0;
-    return strtod(text, NULL);
-}
-
 static tri_status text_of(tensor *t, size_t i, uint32_t length, tri_json **out) {
     if (length > t->bytes.left) return bad_value(t, i, "ends beyond the binary data of its");
     const char *text = (const char *)t->bytes.at;
@@ -172,7 +163,7 @@ static tri_status binary_value(tensor *t, size_t i, tri_json **out) {
     case REAL:
         memcpy(&single, &bits, sizeof single);
         memcpy(&real, &bits, sizeof real);
-        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : bytes == 4 ? single_of(single) : real, out);
+        return real_of(t, i, bytes == 2 ? half_of((uint16_t)bits) : bytes == 4 ? (double)single : real, out);
     }
     return TRI_OK;
 }
