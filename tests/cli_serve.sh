@@ -243,6 +243,11 @@ answers 403 'a page of another site, http://evil.example' -- POST /predict '{"in
 answers 200 -- POST /predict '{"inputs": [{}]}' "Origin: http://127.0.0.1:$port"
 host=localhost
 
+# ---- a load from outside has the server's name ----
+run bench serve --http "http://127.0.0.1:$port" --data-path data/test.csv --clients 2 --seconds 0.2 --json
+expect_code 0
+expect_text "$out" '"failed":0,"wrong":0'
+
 # ---- reload ----
 first=$(sed -n 's/.*"step":\([0-9]*\).*/\1/p' <(ask GET /info && cat body))
 run train --config config.json --data-path data --output-dir run --epochs 3 --batch-size 16 --quiet \

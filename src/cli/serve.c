@@ -17,12 +17,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MODELS = 64, KEY_FILE = 1 << 20, PEM_FILE = 1 << 20, SPARE_FILES = 64 };
+enum { MODELS = 64, KEY_FILE = 1 << 20, PEM_FILE = 1 << 20, SPARE_FILES = 64, LEAST_EACH = 256 };
 
 typedef struct serve_options {
     char *host, *allow_host, *api_key_file, *tls_cert, *tls_key, *access_log, *max_body;
     int64_t port, max_batch_tokens, max_batch_rows, max_queue, max_rows, max_concurrent_requests, max_connections,
-        max_connections_per_address, http_threads;
+        max_per_address, http_threads;
     double max_wait_ms, idle_timeout, request_timeout, drain_timeout;
     int auto_truncate;
 } serve_options;
@@ -35,8 +35,7 @@ static tri_status check_size(const char *text) {
 const tri_option tri__serve_options[] = {
     ROW(TEXT, host, .value = "127.0.0.1", .help = "address to listen at; 0.0.0.0: all of this machine's"),
     ROW(TEXT, allow_host,
-        .help = "names that clients may use besides this machine's own, separated by commas, such as that of a proxy "
-                "in front; *: all. A server at 127.0.0.1 without keys answers to no others"),
+        .help = "names to answer to besides this machine's own, separated by commas, such as a proxy's; *: all"),
     ROW(INT, port, .value = "8080", .min = 0, .max = 65535, .help = "port to listen at; 0: a free one"),
     ROW(INT, max_batch_tokens, .value = "16384", .min = 1, .max = 1 << 24,
         .help = "tokens of both texts that the model computes at once"),
@@ -52,8 +51,8 @@ const tri_option tri__serve_options[] = {
         .help = "complete requests in flight, and slow ones of one address; more get 429"),
     ROW(INT, max_connections, .value = "16384", .min = 1, .max = 1 << 20,
         .help = "open connections; more wait until one is closed"),
-    ROW(INT, max_connections_per_address, .value = "0", .min = 0, .max = 1 << 20,
-        .help = "open connections of one client's address; more get 429; 0: a quarter of all"),
+    ROW(INT, max_per_address, .value = "0", .min = 0, .max = 1 << 20,
+        .help = "open connections of one client's address; more get 429; 0: a quarter of all, at least 256"),
     ROW(BOOL, auto_truncate, .value = "false", .help = "cut texts that are too long, unless a request says otherwise"),
     ROW(TEXT, api_key_file, .help = "file of keys, one a line; requests then need Authorization: Bearer KEY"),
     ROW(TEXT, tls_cert, .help = "certificate (PEM, with its chain): HTTPS"),
@@ -167,7 +166,7 @@ static int http_threads(const serving *s) {
 
 static void fill(serving *s) {
     const serve_options *own = &s->own;
-    int64_t connections = allow_connections(s, own->max_connections), each = own->max_connections_per_address;
+    int64_t connections = allow_connections(s, own->max_connections), each = own->max_per_address;
     int open = !own->api_key_file && tri__host_is_loopback(own->host); /* pages in a browser here could use it */
     s->server = (tri_server_options){
         .n_models = s->n, .name = (const char *const *)s->name, .run = s->run, .asked = &s->settings,
@@ -178,7 +177,7 @@ static void fill(serving *s) {
                  .max_body = (size_t)tri__text_size(own->max_body),
                  .check_host = open || own->allow_host, .allow_host = own->allow_host,
                  .max_connections = (int)connections,
-                 .max_per_address = (int)(each ? each : connections > 4 ? connections / 4 : 1),
+                 .max_per_address = (int)(each ? each : connections > 4 * LEAST_EACH ? connections / 4 : LEAST_EACH),
                  .max_requests = (int)own->max_concurrent_requests, .idle_seconds = own->idle_timeout,
                  .request_seconds = own->request_timeout, .threads = http_threads(s)},
         .key_file = own->api_key_file, .max_rows = own->max_rows, .auto_truncate = own->auto_truncate};

@@ -18,6 +18,7 @@
 enum { ROWS = 4096 }; /* different rows that are sent at most */
 
 typedef struct requests {
+    const char *host;
     char **text;               /* [n] */
     size_t *length;            /* [n] */
     int64_t n;
@@ -33,9 +34,9 @@ static void requests_free(requests *r) {
 static tri_status add_request(requests *r, char *body) {
     char *text = NULL;
     int n = body ? asprintf(&text,
-                            "POST /predict HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+                            "POST /predict HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                             "Content-Length: %zu\r\n\r\n%s",
-                            strlen(body), body)
+                            r->host, strlen(body), body)
                  : -1;
     free(body);
     if (n < 0) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -150,7 +151,7 @@ static tri_status print(tri_cli *cli, const tri_settings *settings, const tri_lo
 
 static tri_status load_server(tri_cli *cli, const tri_settings *settings, const tri_bench_options *options,
                               const char *host, int port, int is_own) {
-    requests r = {0};
+    requests r = {.host = host};
     tri_load_out out = {0};
     tri_status status = make_requests(host, port, settings->data_path, &r);
     tri_load_in in = {.host = host, .port = port, .request = (const char *const *)r.text, .length = r.length, .n = r.n,
