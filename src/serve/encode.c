@@ -175,7 +175,8 @@ static tri_status take_numbers(encoding *e) {
                                                              : "is not a decimal number");
             return bad_value(e, p->column[c].name, what);
         }
-        if (p->column[c].category && !tri__category_known(&p->column[c], numbers)) TRI_TRY(take_unseen(e, source, field));
+        if (p->column[c].category && !tri__category_known(&p->column[c], numbers))
+            TRI_TRY(take_unseen(e, source, field));
         numbers += p->column[c].width;
     }
     return TRI_OK;
