@@ -17,7 +17,7 @@ static void fuzz_rows_same(const tri_row_set *a, const tri_row_set *b) {
         for (int k = 0; k < a->row[i].n; k++) {
             const tri_column_value *x = &a->row[i].value[k], *y = &b->row[i].value[k];
             FUZZ_CHECK(x->column && !strcmp(x->column, y->column));
-            FUZZ_CHECK(x->length == y->length && !x->value == !y->value);
+            FUZZ_CHECK(x->length == y->length && !x->value == !y->value && x->number == y->number);
             FUZZ_CHECK(!x->value || !memcmp(x->value, y->value, x->length)); /* reads every byte */
         }
     }

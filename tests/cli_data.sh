@@ -162,7 +162,7 @@ make_config kinds.json '"tab_field_list": ["size", "colour", "shop"]' '"cat_fiel
 run $(train kinds.json kinds kinds-run)
 expect_code 0
 expect_text "$err" "columns: size: numeric, 1 missing; colour: 3 categories, 24 missing; shop: 3 categories"
-expect_text kinds-run/checkpoint-6/preprocessing.json '"version": 2' '"light blue"' quantiles
+expect_text kinds-run/checkpoint-6/preprocessing.json '"version": 4' '"light blue"' quantiles
 valid=$(sed -n '/"valid"/,$s/.*"loss": \([0-9.e-]*\).*/\1/p' kinds-run/summary.json | head -n 1)
 run eval --checkpoint kinds-run --data-path kinds/valid.csv --json --quiet --calibration none
 expect_code 0

@@ -35,7 +35,7 @@ expect_code 0
 expect "one line of JSON" test "$(wc -l <"$out")" = 1
 cp "$out" scores.json
 keys="loss accuracy f1 pr_auc average_precision roc_auc log_loss positive_label classes confusion rows ece brier"
-keys+=" reliability rows_trained_on decision intervals"
+keys+=" reliability rows_trained_on unseen decision intervals"
 expect "these keys and no further one" test \
     "$(sed ':a; s/{[^{}]*}/0/g; ta' <<<"$(sed 's/^{//; s/}$//' scores.json)" | grep -o '"[a-z_0-9]*":' |
     tr -d '":\n')" = "${keys// /}"

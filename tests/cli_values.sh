@@ -32,6 +32,16 @@ for from in $forms; do
 done
 expect_text run-table.csv/checkpoint-12/preprocessing.json '"version": 4' '"true"' '"100"'
 
+# A table is divided into the same parts in every format, also by a column of numbers.
+for from in $forms; do
+    run train --config config.json --data-path "$from" --split 0.6,0.4 --group-by weight --stratify \
+        --output-dir "parts-$from" --epochs 1 --batch-size 16 --quiet
+    expect_code 0
+    run digest "parts-$from" --quiet
+    cp "$out" "parts-$from/digest"
+    expect "$from is divided as table.parquet is" cmp -s parts-table.parquet/digest "parts-$from/digest"
+done
+
 # Values that training did not have: said and counted; a column of nothing else stops, unless it is allowed.
 model=run-table.parquet
 sed '2,9s/,100.0,/,7.0,/; 2s/True/maybe/; 3s/False/no idea/' table.csv >some.csv

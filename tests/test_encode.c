@@ -269,6 +269,46 @@ static void bad_rows_name_row_column_and_cause(void **state) {
     drop(&f);
 }
 
+/* A value that is a number by its type has a point, whatever mark the training table's texts have; a category is known
+ * in any spelling, and counted where it is not known. */
+static void values_are_read_by_their_type(void **state) {
+    (void)state;
+    fitted f;
+    made(&f);
+    f.preprocess->reading.decimal = ',';
+    static const struct {
+        tri_column_value value;
+        tri_status status;
+    } cases[] = {
+        {{"price", "1.5", 3, 1}, TRI_OK}, {{"price", "1,5", 3, 0}, TRI_OK}, {{"price", "15e-1", 5, 1}, TRI_OK},
+        {{"price", "1.5", 3, 0}, TRI_DATA}, {{"price", "1,5", 3, 1}, TRI_DATA},
+    };
+    float want = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_encoded *e = NULL;
+        tri_row row = {&cases[i].value, 1};
+        assert_int_equal(tri__row_form_encode(&f.form, &row, 1, 0, TRI_OVERLONG_REFUSE, &e), cases[i].status);
+        if (!e) continue;
+        if (!i) want = e->numbers[1];
+        assert_true(e->numbers[1] == want);
+        assert_null(e->unseen);
+        tri__encoded_free(e);
+    }
+    tri_encoded *e;
+    tri_column_value cities[] = {VALUE("city", "atlantis"), VALUE("city", ""), VALUE("city", " atlantis"),
+                                 VALUE("city", "x\ny")};
+    tri_row rows[] = {{&cities[0], 1}, {&cities[1], 1}, {&cities[2], 1}, {&cities[3], 1}};
+    OK(tri__row_form_encode(&f.form, rows, 4, 0, TRI_OVERLONG_REFUSE, &e));
+    const tri_unseen *city = &tri__encoded_unseen(e)[2];
+    assert_int_equal(city->unseen, 3);
+    assert_int_equal(city->n_examples, 2);
+    assert_string_equal(city->example[0], "atlantis");
+    assert_string_equal(city->example[1], "x y"); /* one line */
+    assert_int_equal(tri__encoded_unseen(e)[0].unseen, 0);
+    tri__encoded_free(e);
+    drop(&f);
+}
+
 static void missing_values_and_the_label_are_accepted(void **state) {
     (void)state;
     fitted f;
@@ -368,6 +408,7 @@ int main(void) {
         cmocka_unit_test(the_real_reviews),
         cmocka_unit_test(bad_rows_name_row_column_and_cause),
         cmocka_unit_test(missing_values_and_the_label_are_accepted),
+        cmocka_unit_test(values_are_read_by_their_type),
         cmocka_unit_test(long_texts_are_truncated),
         cmocka_unit_test(a_shortage_of_memory_is_an_error),
     };

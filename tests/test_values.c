@@ -58,7 +58,7 @@ static void equal_numbers_have_equal_forms(void **state) {
         int64_t whole = (int64_t)bits >> (11 + i % 53); /* up to 2^53 */
         want[tri__integer_text(whole, want)] = 0;
         assert_form(&point, (tri_field_text){text, tri__double_text((double)whole, text), 0}, want);
-        snprintf(text, sizeof text, "%s.00", want);
+        snprintf(text, sizeof text, "%.40s.00", want);
         assert_form(&point, text_of(text), want);
         snprintf(text, sizeof text, "%.17e", (double)whole);
         assert_form(&point, text_of(text), want);
