@@ -205,6 +205,7 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     } else if (status == TRI_OK) {
         status = tri__inspect_print(cli, inspection);
     }
+    fflush(cli->out); /* what is said now comes after it, in a pipe too */
     if (status == TRI_OK && own.write_config)
         status = write_config(cli, own.write_config, data, &settings, inspection, model);
     tri__inspect_free(inspection);

@@ -129,7 +129,7 @@ tri_json *tri__inspect_json(const tri_inspection *inspection);
 
 /* Whether it holds dates or amounts that training can read. */
 static inline int tri__inspect_has_form(const tri_inspect_column *c) {
-    return c->form.form.kind != TRI_FORM_PLAIN && !c->form.why[0];
+    return (c->kind == TRI_INSPECT_DATE || c->kind == TRI_INSPECT_AMOUNT) && !c->form.why[0];
 }
 /* Whether there is a warning of this id. */
 int tri__inspect_warned(const tri_inspection *inspection, const char *what);

@@ -160,7 +160,8 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         return c->whole && (named || counts) ? TRI_INSPECT_ID : TRI_INSPECT_NUMERIC;
     }
     if (c->form.form.kind == TRI_FORM_DATE) return TRI_INSPECT_DATE;
-    if (c->form.form.kind == TRI_FORM_AMOUNT) return TRI_INSPECT_AMOUNT;
+    if (c->form.form.kind == TRI_FORM_AMOUNT) /* "123 456 789" may be a number of a customer */
+        return named && !c->form.form.unit[0] ? TRI_INSPECT_ID : TRI_INSPECT_AMOUNT;
     if ((double)c->numbers >= 0.9 * (double)c->filled)
         return TRI_INSPECT_NUMERIC; /* as in training: the others are bad */
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;

@@ -83,11 +83,11 @@ static int take_numeric(text *f, tri_date_order order, tri_date *d) {
         if (i < 2) between = *f->text;
         if (i < 2 && !take_one_of(f, "-/.")) return 0;
     }
-    if (n[1] > 2 || n[1] == 3) return 0;
+    if (n[1] > 2) return 0;
     if (n[0] == 4) return n[2] <= 2 && set_date(d, v[0], 4, v[1], v[2]);
     if (n[0] > 2 || (n[2] != 4 && n[2] != 2)) return 0;
     if (order == TRI_DATE_YMD) return n[0] == 2 && n[2] == 2 && set_date(d, v[0], 2, v[1], v[2]);
-    if (order == TRI_DATE_MDY) return (between != '.' || n[2] == 2) && set_date(d, v[2], n[2], v[0], v[1]);
+    if (order == TRI_DATE_MDY) return between != '.' && set_date(d, v[2], n[2], v[0], v[1]);
     return set_date(d, v[2], n[2], v[1], v[0]);
 }
 
