@@ -68,7 +68,7 @@ expect_text "$out" "--nproc-per-node 2 --global-batch-size 8"
 run choose "${tiny[@]}" --world-size 8 --hardware cpu --limit 2
 expect_text "$out" "--limit ended the search"
 
-# Real models: two encoders of 24 layers, on 16 and on 1,024 GPUs. What makes it fast is counted, since machines are busy.
+# Real models: two encoders of 24 layers, on 16 and on 1,024 GPUs. Simulations are counted, since machines are busy.
 real=(choose --config "$project/configs/hybrid_3d_16gpu.json" --hardware h200x8 --quiet --json)
 run "${real[@]}" --world-size 16
 expect_code 0

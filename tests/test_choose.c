@@ -276,7 +276,7 @@ static void test_rounds(void **state) {
         shorter += t.planned < MANY / 2;
         tri__arena_close(&arena);
     }
-    /* in three the loss of each microbatch takes a few bytes more, or the stages are not in step yet; gpipe keeps all */
+    /* in three the loss of each microbatch takes some bytes, or stages are not in step yet; gpipe keeps all */
     if (shorter < LAYOUTS - 4) fail_msg("only %d of %d layouts were found from few microbatches", shorter, LAYOUTS);
     tri__chooser_close(&chooser);
     tri__settings_free(&s);

@@ -130,9 +130,10 @@ int64_t tri__model_layers(const tri_network *model) {
 
 /* The nearest to parameter `from` first: those of a layer are asked for together. */
 static const tri_param *find_from(const tri_network *model, const char *name, int from) {
+    const tri_param *param = model->param;
     for (int k = 0; k < model->n_params; k++) {
-        if (from + k < model->n_params && strcmp(model->param[from + k].name, name) == 0) return &model->param[from + k];
-        if (from - k >= 0 && strcmp(model->param[from - k].name, name) == 0) return &model->param[from - k];
+        if (from + k < model->n_params && strcmp(param[from + k].name, name) == 0) return &param[from + k];
+        if (from - k >= 0 && strcmp(param[from - k].name, name) == 0) return &param[from - k];
     }
     return NULL;
 }

@@ -109,7 +109,8 @@ tri_status tri__choose_coded(tri_arena *arena, const tri_chooser *chooser, const
     out->coded = tri__arena_alloc(arena, WAYS * sizeof *out->coded);
     for (int i = 0; i < n; i++) {
         const tri_layout_trial *t = &trials[i];
-        if (t->status != TRI_OK && t->status != TRI_USAGE && t->status != TRI_STOPPED) return tri__fail(t->status, "%s", t->words);
+        if (t->status != TRI_OK && t->status != TRI_USAGE && t->status != TRI_STOPPED)
+            return tri__fail(t->status, "%s", t->words);
         if (t->status == TRI_OK && t->of.seconds > 0 && t->of.seconds <= t->beat) keep(out, way_of[i], t);
     }
     return TRI_OK;
