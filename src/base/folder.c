@@ -89,6 +89,35 @@ void tri__names_free(tri_names *names) {
     *names = (tri_names){0};
 }
 
+/* Whether the open folder has that file, `depth` levels deep. What cannot be read holds nothing. */
+static int holds(int fd, const char *path, const struct stat *file, int depth) {
+    tri_names names;
+    int found = 0;
+    if (list_open(fd, path, &names) != TRI_OK) return 0;
+    for (int i = 0; i < names.n && !found; i++) {
+        struct stat info;
+        if (fstatat(fd, names.name[i], &info, 0)) continue;
+        found = info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+        if (found || !S_ISDIR(info.st_mode) || !depth) continue;
+        int inner = tri__open_at(fd, names.name[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+        if (inner < 0) continue;
+        found = holds(inner, path, file, depth - 1);
+        close(inner);
+    }
+    tri__names_free(&names);
+    return found;
+}
+
+int tri__path_holds(const char *path, const char *file) {
+    enum { LEVELS = 8 };
+    struct stat info;
+    if (tri__file_same(path, file)) return 1;
+    int fd = stat(file, &info) ? -1 : tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    int found = fd >= 0 && holds(fd, path, &info, LEVELS);
+    if (fd >= 0) close(fd);
+    return found;
+}
+
 /* ---- making ---- */
 
 static int make_at(const char *path) {

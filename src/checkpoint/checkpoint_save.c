@@ -142,12 +142,12 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
     const char *old = made;
-    if (tri__path_rename(made, final, 1)) {
-        int moved = errno != ENOENT && tri__path_rename(final, away, 0) == 0;
+    if (tri__path_rename(made, final, TRI_RENAME_EXCHANGE)) {
+        int moved = errno != ENOENT && tri__path_rename(final, away, TRI_RENAME_REPLACE) == 0;
         old = away;
-        if (tri__path_rename(made, final, 0)) {
+        if (tri__path_rename(made, final, TRI_RENAME_REPLACE)) {
             int cause = errno;
-            if (moved) (void)tri__path_rename(away, final, 0);
+            if (moved) (void)tri__path_rename(away, final, TRI_RENAME_REPLACE);
             errno = cause;
             return tri__fail_errno("rename", made, TRI_IO);
         }
@@ -222,7 +222,7 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
     if (status == TRI_OK) status = save_rest(out, made, part);
     tri__json_decref(part);
     TRI_TRY(status);
-    if (tri__path_rename(made, out->folder, 0) == 0) return TRI_OK;
+    if (tri__path_rename(made, out->folder, TRI_RENAME_REPLACE) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
     return tri__fail_errno("rename", made, TRI_IO);

@@ -17,9 +17,9 @@
 
 /* In the order of the help text. */
 const tri_command tri__commands[] = {
-    COMMAND(train, .model = 1, .summary = "train a model",
+    COMMAND(train, .model = 1, .prints_little = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
-    COMMAND(sweep, .model = 1, .own = tri__sweep_options, .folder = "./sweep",
+    COMMAND(sweep, .model = 1, .prints_little = 1, .own = tri__sweep_options, .folder = "./sweep",
             .summary = "search settings: train trials, halve them, keep the best",
             .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
                        "--output-dir sweep"),
@@ -29,7 +29,7 @@ const tri_command tri__commands[] = {
             .example = "trident predict --checkpoint run --data-path new.csv -o out.csv"),
     COMMAND(explain, .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
             .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
-    COMMAND(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
+    COMMAND(serve, .prints_little = 1, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
             .summary = "answer requests for predictions over HTTP",
             .example = "trident serve demo-run/all --port 8080"),
     COMMAND(plan, .model = 1, .summary = "show what a training step would do and need",
@@ -55,7 +55,7 @@ const tri_command tri__commands[] = {
     COMMAND(report, .own = tri__report_options, .words = " RUN...",
             .summary = "write a page about runs: curves, validation, where the time went",
             .example = "trident report run -o report.html"),
-    COMMAND(watch, .own = tri__watch_options, .words = " RUN",
+    COMMAND(watch, .prints_little = 1, .own = tri__watch_options, .words = " RUN",
             .summary = "show a run while it goes on, in a browser or a terminal",
             .example = "trident watch run --terminal"),
     COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
@@ -70,7 +70,7 @@ const tri_command tri__commands[] = {
     COMMAND(checkpoint, .words = " ls|verify|diff|prune FOLDER...",
             .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(
-        supervise, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
+        supervise, .prints_little = 1, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
             "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
@@ -81,7 +81,8 @@ const tri_command tri__commands[] = {
             .summary = "learn a WordPiece vocabulary from texts",
             .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
     COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
-    COMMAND(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
+    COMMAND(demo, .prints_little = 1, .folder = "./demo-run",
+            .summary = "make data, train, evaluate, and leave out each input in turn"),
     COMMAND(help, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
     COMMAND(version, .summary = "print the version"),
     COMMAND(man, .hidden = 1, .summary = "print the manual page", .example = "trident man > trident.1"),
@@ -97,7 +98,7 @@ const tri_exit_code tri__exit_codes[] = {
     {TRI_NOINPUT, "an input file or folder is missing"},
     {TRI_INTERNAL, "a bug in Trident"},
     {TRI_RESOURCE, "out of memory or another resource"},
-    {TRI_BUSY, "the output folder is in use by another run, or a token store is locked"},
+    {TRI_BUSY, "an output folder is in use by another run, a token store is locked, or an output exists already"},
     {TRI_IO, "reading or writing failed"},
     {TRI_STOPPED, "stopped early, what was trained is saved: run again"},
     {TRI_DISAGREE, "ranks disagree"},
@@ -178,7 +179,8 @@ static tri_status unknown_command(const char *name) {
     return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help` lists all", name);
 }
 
-static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
+/* no_output: stdout was closed, and what is printed would be lost. */
+static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const *args) {
     if (n == 0) {
         tri__help_main(cli->err);
         return tri__fail(TRI_USAGE, "a command is needed");
@@ -189,7 +191,9 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     const tri_command *command = tri__command_find(name);
     if (!command) return unknown_command(name);
     n--, args++;
-    if (has_flag(n, args, "--help") || has_flag(n, args, "-h")) {
+    int helps = has_flag(n, args, "--help") || has_flag(n, args, "-h");
+    if (no_output && (helps || has_flag(n, args, "--json") || !command->prints_little)) TRI_TRY(tri__output_refuse());
+    if (helps) {
         tri__help_command(cli->out, command);
         return TRI_OK;
     }
@@ -215,7 +219,8 @@ static int columns(void) {
 }
 
 int main(int argc, char **argv) {
-    if (tri__standard_open() != TRI_OK) return TRI_IO; /* no stream to print an error to */
+    int no_output;
+    if (tri__standard_open(&no_output) != TRI_OK) return TRI_IO; /* no stream to print an error to */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed stdout is an error, not fatal */
     signal(SIGXFSZ, SIG_IGN); /* likewise beyond the file size limit */
     const char **args = calloc((size_t)argc + 1, sizeof *args);
@@ -238,7 +243,7 @@ int main(int argc, char **argv) {
         .argv = argv,
         .environment = environ,
     };
-    tri_status status = dispatch(&cli, n, args);
+    tri_status status = dispatch(&cli, no_output, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
     if (status != TRI_OK && !cli.reported)

@@ -1,5 +1,5 @@
 /* report.c - `trident report RUN...`: one page of one run, or of several side by side. */
-#include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/report.h"
 
 #include "base/file.h"
@@ -78,12 +78,17 @@ static tri_status path_of(const tri_settings *settings, const char *const *folde
 
 static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *folders,
                          int n) {
-    char path[TRI_PATH_MAX], *html = NULL, bytes[32];
+    char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], *html = NULL, bytes[32];
     size_t size = 0;
     tri_json *runs = NULL;
     TRI_TRY(path_of(settings, folders, n, path));
+    TRI_TRY(tri__path_join(own_page, folders[0], "report.html"));
+    const tri_output output = {.option = "-o", .path = path, .own = n == 1 ? own_page : NULL, .words = folders,
+                               .n_words = n};
+    if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));
     tri_status status = make_page(folders, n, own->rows, &runs, &html, &size);
-    if (status == TRI_OK && !settings->json) status = tri__file_deliver(path, html, size);
+    if (status == TRI_OK && !settings->json)
+        status = tri__file_deliver(path, html, size, tri__output_replaces(settings, &output));
     if (status == TRI_OK && settings->json) {
         tri_json *all = tri__report_json(runs, 0);
         status = tri__print_json(cli->out, all);

@@ -303,6 +303,10 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     s->n_rungs = tri__rungs(s->n, set->epochs, (int)s->own->halving, s->rung);
     TRI_TRY(draw_trials(s));
     TRI_TRY(tri__folder_lock(set->output_dir, s->cli->stop, &s->lock));
+    TRI_TRY(tri__path_join(s->path, set->output_dir, "best.json"));
+    if (set->config && tri__file_same(s->path, set->config))
+        return tri__fail(TRI_USAGE, "--config %s: this sweep writes its best configuration there; copy it and name the "
+                         "copy, or name another --output-dir", set->config);
     TRI_TRY(tri__path_join(s->path, set->output_dir, "sweep.json"));
     TRI_TRY(tri__sweep_load(s));
     TRI_TRY(tri__sweep_save(s));
