@@ -210,6 +210,14 @@ int tri__file_sync(int fd, const char *path) {
     return failed;
 }
 
+tri_status tri__file_bring(const char *path) {
+    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open", path, TRI_IO);
+    tri_status status = tri__file_sync(fd, path) ? tri__fail_errno("bring to disk", path, TRI_IO) : TRI_OK;
+    close(fd);
+    return status;
+}
+
 /* TRI_OK if the name is free or a regular file. */
 static tri_status check_free(int at, const char *name, const char *path) {
     struct stat info;

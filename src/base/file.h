@@ -76,6 +76,7 @@ tri_status tri__file_resize(int fd, uint64_t size, const char *path); /* ftrunca
 int tri__close(int fd);
 /* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
 tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
+tri_status tri__file_bring(const char *path); /* to disk, whoever wrote it; TRI_OK if there is no such file */
 int tri__file_sync(int fd, const char *path); /* fsync: 0, or -1 and errno; `path` is for who watches (file_call.h) */
 
 /* ---- names ---- */
@@ -115,7 +116,7 @@ typedef struct tri_names {
 tri_status tri__folder_list(const char *path, tri_names *names); /* all, or an error; TRI_NOINPUT: no such folder */
 void tri__names_free(tri_names *names);                     /* accepts a zeroed one */
 
-tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
+tri_status tri__folder_make(const char *path);              /* and its parents; new names are synced */
 tri_status tri__folder_create(const char *path);            /* without parents; the name must be free */
 /* Replaces the six X at the end of the path, to get an unused name. */
 tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]);

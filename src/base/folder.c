@@ -127,6 +127,20 @@ static int make_at(const char *path) {
     return failed;
 }
 
+/* Brings the name of a new folder to disk: after a power loss what was synced inside it would be gone without it. A
+ * parent that may not be opened cannot be synced by us. */
+static tri_status sync_name(const char *path) {
+    char parent[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(parent, "", path));
+    char *slash = strrchr(parent, '/');
+    if (slash) slash[slash == parent] = 0;
+    int fd = tri__open_at(AT_FDCWD, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return TRI_OK;
+    int failed = tri__file_sync(fd, parent) && errno != EINVAL;
+    close(fd);
+    return failed ? tri__fail_errno("synchronise the folder of", path, TRI_IO) : TRI_OK;
+}
+
 tri_status tri__folder_make(const char *path) {
     char part[TRI_PATH_MAX];
     size_t length = strlen(path);
@@ -136,7 +150,9 @@ tri_status tri__folder_make(const char *path) {
     for (size_t i = 1; i <= length; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        if (make_at(part) && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        int failed = make_at(part);
+        if (failed && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        if (!failed) TRI_TRY(sync_name(part));
         if (i < length) part[i] = '/';
     }
     tri_kind kind;
