@@ -418,3 +418,13 @@ tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, con
         return tri__fail(TRI_USAGE, "the path is too long: %s%s%s", alone ? "" : folder, slash, name);
     return TRI_OK;
 }
+
+tri_status tri__path_parent(const char *path, char out[static TRI_PATH_MAX]) {
+    TRI_TRY(tri__path_join(out, "", path));
+    size_t n = strlen(out);
+    while (n > 1 && out[n - 1] == '/') n--;
+    while (n > 0 && out[n - 1] != '/') n--;
+    while (n > 1 && out[n - 1] == '/') n--;
+    out[n] = 0;
+    return n ? TRI_OK : tri__path_join(out, "", ".");
+}

@@ -107,6 +107,9 @@ int tri__is_folder(const char *path);
 /* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);
 
+/* The folder that holds a path's last name; "." if there is no slash before it. TRI_USAGE if too long. */
+tri_status tri__path_parent(const char *path, char out[static TRI_PATH_MAX]);
+
 /* ---- folders ---- */
 
 typedef struct tri_names {

@@ -131,10 +131,8 @@ static int make_at(const char *path) {
  * parent that may not be opened cannot be synced by us. */
 static tri_status sync_name(const char *path) {
     char parent[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(parent, "", path));
-    char *slash = strrchr(parent, '/');
-    if (slash) slash[slash == parent] = 0;
-    int fd = tri__open_at(AT_FDCWD, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0);
+    TRI_TRY(tri__path_parent(path, parent));
+    int fd = tri__open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return TRI_OK;
     int failed = tri__file_sync(fd, parent) && errno != EINVAL;
     close(fd);

@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/text.h"
+#include "base/workshop.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
@@ -230,14 +231,15 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
 
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {
     char made[TRI_PATH_MAX], parent[TRI_PATH_MAX];
-    int length = snprintf(made, sizeof made, "%s.tmp.%ld", out->folder, (long)getpid());
-    if (length >= (int)sizeof made) return tri__fail(TRI_USAGE, "%s: too long a name", out->folder);
-    TRI_TRY(tri__folder_remove_all(made));
-    tri_status status = export_into(out, made);
-    if (status != TRI_OK) {
-        tri__checkpoint_drop(made);
-        return status;
-    }
-    TRI_TRY(tri__path_join(parent, out->folder, ".."));
-    return tri__folder_sync(parent);
+    tri_workshop workshop;
+    TRI_TRY(tri__path_parent(out->folder, parent));
+    TRI_TRY(tri__folder_make(parent));
+    TRI_TRY(tri__workshop_open(parent, &workshop));
+    tri_status status = tri__path_join(made, workshop.folder, "made");
+    if (status == TRI_OK) status = export_into(out, made);
+    tri_words words;
+    tri__words_keep(&words);
+    tri__workshop_close(&workshop);
+    tri__words_restore(&words);
+    return status == TRI_OK ? tri__folder_sync(parent) : status;
 }

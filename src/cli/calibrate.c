@@ -200,10 +200,7 @@ static tri_status choose_path(const tri_cli *cli, calibrating *c) {
         return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
     TRI_TRY(tri__path_kind(c->path, &kind));
     if (kind == TRI_KIND_OTHER) return TRI_OK;
-    snprintf(folder, sizeof folder, "%s", c->path);
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = 0;
-    else strcpy(folder, ".");
+    TRI_TRY(tri__path_parent(c->path, folder));
     return tri__folder_probe(folder, (int)getpid());
 }
 

@@ -69,10 +69,8 @@ static tri_status check_inputs(const tri_settings *settings, const tri_output *o
 /* The folder that a file would be in must exist: predictions of an hour are not computed for nothing. */
 static tri_status check_folder(const tri_output *output) {
     char folder[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(folder, "", output->path));
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = 0;
-    if (!slash || tri__is_folder(folder)) return TRI_OK;
+    TRI_TRY(tri__path_parent(output->path, folder));
+    if (tri__is_folder(folder)) return TRI_OK;
     return tri__fail(TRI_IO, "%s %s: there is no folder %s; make it first", output->option, output->path, folder);
 }
 

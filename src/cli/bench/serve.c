@@ -175,7 +175,7 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 /* ---- From beginning to end ---- */
 
 static tri_status run_in_folder(bench *b, result *r) {
-    TRI_TRY(tri__bench_folder(b->cli, "serve", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__settings_init(&b->settings);
     if (status == TRI_OK) status = run(b, r);
     close_model(b);

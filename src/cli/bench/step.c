@@ -231,7 +231,7 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 static tri_status run_case(bench *b, tri_text_table *table) {
     result r = {0};
     if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", b->at->name, b->at->what);
-    TRI_TRY(tri__bench_folder(b->cli, "step", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);
