@@ -129,6 +129,19 @@ expect_code 0
 expect "replaced, with its permissions" test "$(head -c 9 page.html) $(stat -c %a page.html)" = "<!doctype 600"
 expect "no temporary file is left" test -z "$(find . -name '*.tmp*')"
 
+# ---- A small stack, of threads too ----
+[ -n "${TRI_SANITIZED:-}" ] || for words in "plan --config config.json --world-size 8 --tp-size 2 --pp-size 2 --check" \
+    "train --config config.json --data-path data --batch-size 8 --max-steps 2 --warmup-steps 0 --output-dir stack" \
+    "train --config config.json --data-path data --batch-size 8 --max-steps 4 --warmup-steps 0 --output-dir stack \
+    --nproc-per-node 2" "predict --checkpoint run --data-path data/test.csv --precision int8 --threads 2" \
+    "eval --checkpoint run --data-path data/test.csv" "quantize run -o stack-int8 --max-drop 1" \
+    "choose --config config.json --world-size 4 --hardware h200x8 --batch-size 8" "report run" "inspect data"; do
+    last_command="trident $words under ulimit -s 192"
+    (ulimit -s 192 && exec "$trident" $words) >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+done
+
 # ---- A shortage is no damage: what cannot be checked is neither removed nor passed over ----
 done_or_not() { # CODE FOLDER: 3 left after a success, 6 after a failure
     if [ "$1" = 0 ]; then [ "$(saved "$2")" = 3 ]; else [ "$(saved "$2")" = 6 ]; fi

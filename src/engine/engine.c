@@ -12,6 +12,7 @@
 #include "settings/learning_rate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
@@ -198,7 +199,7 @@ static tri_status plan_engine(void *data) {
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
     if (p->place->target) engine->target = *p->place->target;
-    else tri__device_target(engine->device, &engine->target);
+    else TRI_TRY(tri__device_target(engine->device, &engine->target));
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
 
@@ -232,7 +233,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
 }
 
 tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const tri_assets *assets) {
-    tri_engine engine;
+    tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_place alone = *place;
     int64_t length = s->model.max_sen_len;
     tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
@@ -241,8 +242,10 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     if (assets->shares) tri__counts_join(&max);
     alone.world = NULL;
     tri_columns columns = {.n = s->model.tab_field_list.n};
-    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, &engine);
-    tri__engine_close(&engine);
+    if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, engine);
+    tri__engine_close(engine);
+    free(engine);
     return status;
 }
 

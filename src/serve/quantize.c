@@ -328,19 +328,22 @@ static tri_status run(search *s, tri_json **facts) {
 
 tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const tri_log *log, const tri_stop *stop,
                                tri_json **facts) {
-    search s = {.asked = asked, .log = log, .stop = stop, .workshop.lock = -1, .max_drop = max_drop};
     *facts = NULL;
     if (!asked->checkpoint || !asked->output)
         return tri__fail(TRI_USAGE, "quantize needs a run or checkpoint, and -o, the folder to be made");
-    tri_status status = run(&s, facts);
+    search *s = calloc(1, sizeof *s); /* large */
+    if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
+    *s = (search){.asked = asked, .log = log, .stop = stop, .workshop.lock = -1, .max_drop = max_drop};
+    tri_status status = run(s, facts);
     tri_words words;
     tri__words_keep(&words);
-    if (s.workshop.lock >= 0) tri__workshop_close(&s.workshop);
+    if (s->workshop.lock >= 0) tri__workshop_close(&s->workshop);
     tri__words_restore(&words);
-    tri__quantizer_close(&s.quantizer);
-    tri__original_close(&s.original);
-    free(s.layers);
-    free(s.layer_of);
-    free(s.store);
+    tri__quantizer_close(&s->quantizer);
+    tri__original_close(&s->original);
+    free(s->layers);
+    free(s->layer_of);
+    free(s->store);
+    free(s);
     return status;
 }

@@ -149,14 +149,15 @@ static tri_status time_units(tri_arena *arena, void *data) {
                         .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
                         .recompute = job->layout->recompute, .precision = job->layout->precision};
     tri_layout_settings settings;
-    tri_target target = c->target;
+    tri_target *target = tri__arena_alloc(arena, sizeof *target); /* large */
     tri_hardware hardware = c->hardware;
     tri_plan_in in;
-    if (tri__layout_world(job->layout) > 1) target.granule = 1;
-    if (!job->out->key.lanes) target.lanes = 1;
+    *target = c->target;
+    if (tri__layout_world(job->layout) > 1) target->granule = 1;
+    if (!job->out->key.lanes) target->lanes = 1;
     hardware.ranks_per_node = job->out->key.together;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows->max, arena, &settings, &in));
-    in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
+    in.target = target, in.staging.stages = (tri_texts){0}, in.offload = 0;
     in.optimizer.sync_every = 1, in.compression = (tri_compression){0}; /* one replica has no others to meet */
     tri_costs costs = tri__staging_costs(arena, &in, &hardware);
     costs.threads = threads_of(c, job->layout);
