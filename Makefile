@@ -29,8 +29,11 @@ $(BUILD)/found.mk: always
 	@CC='$(CC)' BLAS='$(ASKED_BLAS)' OPENMP='$(OPENMP)' tools/deps $(if $(SETS_UP),--install) \
 	  $(if $(HAS_TESTS),--tests) --write '$@'
 
+# A frame that is larger than this belongs on the heap: threads and `ulimit -s` may leave little stack. Sanitizers add
+# to frames.
+FRAME = $(if $(findstring sanitize,$(CFLAGS)),,$(if $(filter src/%,$<),-Wframe-larger-than=40960))
 STRICT := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes
-ALL_CFLAGS = $(STRICT) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' $(HAS_PACKED) -Iinclude -Isrc -I. \
+ALL_CFLAGS = $(STRICT) $(FRAME) -DTRI_VERSION='"$(VERSION)"' -DTRI_BLAS='"$(BLAS)"' $(HAS_PACKED) -Iinclude -Isrc -I. \
   $(PKG_CFLAGS) -fPIC -fvisibility=hidden $(OPENMP) -pthread -MMD -MP $(CFLAGS)
 # Compressed tables: `make ZSTD=` builds without that library.
 HAS_PACKED = $(if $(ZLIB),-DTRI_HAS_ZLIB) $(if $(ZSTD),-DTRI_HAS_ZSTD) $(if $(LZ4),-DTRI_HAS_LZ4)

@@ -178,7 +178,7 @@ def starter(table, options, name, random):
     path = os.path.join(options.into, f"{table.task}-{name}.json")
     command = [options.trident, "inspect", DATA, "--tokenizer", options.random if random else options.minilm,
                "--label-name", table.label, "--primary-text-name", TEXTS[0], "--secondary-text-name", TEXTS[1],
-               "--tab-field-list", ",".join(columns_of(table.task)), "--write-config", path]
+               "--tab-field-list", ",".join(columns_of(table.task)), "--write-config", path, "--force"]
     subprocess.run(command, check=True, capture_output=True)
     return path
 
@@ -194,7 +194,7 @@ def trident(table, seed, options, name, random):
     for part in ("valid", "test"):
         out = os.path.join(run, part + ".csv")
         subprocess.run([options.trident, "predict", "--checkpoint", run, "--data-path",
-                        os.path.join(DATA, part + ".csv"), "--keep", table.label, "-o", out, "--quiet"] +
+                        os.path.join(DATA, part + ".csv"), "--keep", table.label, "-o", out, "--force", "--quiet"] +
                        options.predict_args.split(), check=True)
         with open(out, encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row[table.label] != ""]

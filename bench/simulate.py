@@ -144,7 +144,7 @@ class Machine:
         self.hardware = os.path.join(folder, "hardware.json")
 
     def calibrate(self, ranks):
-        run([self.trident, "calibrate", "-o", self.hardware, "--quiet"])
+        run([self.trident, "calibrate", "-o", self.hardware, "--force", "--quiet"])
 
     def simulate(self, ranks, words):
         return json.loads(run([self.trident, "simulate", *words, "--world-size", ranks, "--nproc-per-node", ranks,
@@ -188,7 +188,7 @@ class Hosts(Machine):
                     self.trident, *words], OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
     def calibrate(self, ranks):
-        self.launch(4, ["calibrate", "-o", self.hardware, "--quiet"])
+        self.launch(4, ["calibrate", "-o", self.hardware, "--force", "--quiet"])
 
     def simulate(self, ranks, words):
         return json.loads(run([self.trident, "simulate", *words, "--world-size", ranks, "--nproc-per-node", ranks // 2,

@@ -23,7 +23,7 @@ typedef enum tri_status {
     TRI_NOINPUT = 66,    /* an input file or folder is missing */
     TRI_INTERNAL = 70,   /* a bug in Trident */
     TRI_RESOURCE = 71,   /* out of memory, descriptors or processes */
-    TRI_BUSY = 73,       /* the output folder is in use by another run, or too many rows wait for a model */
+    TRI_BUSY = 73,       /* an output is in use or exists already, or too many rows wait for a model */
     TRI_IO = 74,         /* reading or writing failed */
     TRI_STOPPED = 75,    /* stopped early; a checkpoint is saved: run again to continue. Or a model is being closed */
     TRI_DISAGREE = 76,   /* ranks disagree */

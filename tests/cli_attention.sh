@@ -52,9 +52,9 @@ run plan --config config.json --batch-size 8 --quiet --attention-map map.svg
 expect_code 0
 expect_text map.svg "primary: bigbird, head 0" "primary: bigbird, head 3" "secondary: window" "keys, tokens" "</svg>"
 cp map.svg first.svg
-run plan --config config.json --batch-size 8 --quiet --attention-map map.svg
+run plan --config config.json --batch-size 8 --quiet --attention-map map.svg --force
 expect "the same bytes" cmp -s map.svg first.svg
-refuses 2 "there is no pattern to draw" -- plan --config config.json --attention dense --attention-map map.svg
+refuses 2 "there is no pattern to draw" -- plan --config config.json --attention dense --attention-map other.svg
 
 # Meshes against one rank: bits where the sums are the same, else to rounding.
 loss() { grep '"event": *"train"' "$1/metrics.jsonl" | tail -n 1 | sed 's/.*"loss": *\([^,]*\),.*/\1/'; }

@@ -28,15 +28,15 @@ for form in piecewise periodic; do
     expect "$form: eval computes what validation did" is "$(json_number loss "$out")" == "$valid"
     sed 's/light blue/violet/; s/,1[0-9]$/,99/' kinds/test.csv >unknown.csv # categories that training did not have
     common=(--checkpoint $form --data-path unknown.csv --allow-unknown --threads 1 --quiet)
-    run predict "${common[@]}" -o one.csv
+    run predict "${common[@]}" -o one.csv --force
     expect_code 0
     for mesh in '--nproc-per-node 2 --shard zero3' '--nproc-per-node 2 --pp-size 2'; do
-        run predict "${common[@]}" $mesh --batch-size 7 -o many.csv
+        run predict "${common[@]}" $mesh --batch-size 7 -o many.csv --force
         expect "$form, $mesh: predictions are those of one rank" cmp one.csv many.csv
     done
     run export --checkpoint $form --output-dir $form-export
     expect_code 0
-    run predict --checkpoint $form-export "${common[@]:2}" -o exported.csv
+    run predict --checkpoint $form-export "${common[@]:2}" -o exported.csv --force
     expect "$form: the export predicts the same" cmp one.csv exported.csv
 done
 run quantize --checkpoint periodic --data-path kinds/valid.csv -o periodic-int8 --quiet

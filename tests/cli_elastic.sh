@@ -57,6 +57,30 @@ expect_code 0
 whole plain calm1
 expect_text "$err" "continuing from plain/checkpoint-"
 
+# ---- Local steps: the last copy goes on from the mean of the copies, and meets others that join ----
+hurt alone 9 2 "${kept[@]}" --nproc-per-node 2 --sync-every 4
+expect_code 0
+once alone 72 6
+expect_text "$err" "one copy of the model is left" "goes on from the mean of 'local.*'"
+hurt joined 9 2 --elastic --save-steps 3 --nproc-per-node 2 --sync-every 4 --max-restarts 2
+expect_code 0
+once joined 72 6
+expect_text "$err" "one copy of the model is left" "was started again and joins: 2 ranks"
+refuses 2 "begins with one copy" -- "${common[@]}" --output-dir none --elastic --sync-every 4 --nproc-per-node 2 \
+    --pp-size 2
+
+# ---- A rank that dies while it gets its next world has died like any other ----
+if [ -z "${TRI_SANITIZED:-}" ]; then
+    ${CC:-cc} -O1 -shared -fPIC -o "$work/dies.so" "$here/hangs/dies.c" -ldl || exit 1
+    LD_PRELOAD="$work/dies.so" DIES_RANK=2 hurt third 9 2 "${kept[@]}" --nproc-per-node 3
+    expect_code 0
+    once third 72 6
+    expect_text "$err" "going on with 1 rank "
+    LD_PRELOAD="$work/dies.so" DIES_RANK=0 hurt last 9 2 "${kept[@]}" --nproc-per-node 2
+    expect_code 137
+    expect "not a bug" test "$(grep -c 'a bug' "$err")" = 0
+fi
+
 # ---- Too few: the run ends, as it does without ----
 hurt few 9 2 "${kept[@]}" --min-ranks 3 --save-steps 4 --nproc-per-node 3
 expect_code 137

@@ -147,7 +147,7 @@ expect_code 0
 expect_text why.html '<title>Trident explanations</title>' '"word":"good"' 'by being there'
 expect "no mark is left" test -z "$(grep -o '@data@\|@explain[a-z.]*@\|@report.css@' why.html)"
 echo 'the </script><b> shoes,day,1,yes' >>one.csv
-run explain --checkpoint run --data-path one.csv -o why.html --quiet
+run explain --checkpoint run --data-path one.csv -o why.html --force --quiet
 expect "a text cannot end the script" test "$(grep -c '</script>' why.html)" = 2
 
 awk -F, 'NR == 1 || $NF == "yes"' data/valid.csv >alike.csv

@@ -61,7 +61,7 @@ expect "and so are the measurements" test "$(grep -c '"event":"checkpoint"' run/
 predict=(predict --checkpoint run --data-path data/test.csv --quiet)
 "$trident" "${predict[@]}" >plain.csv
 ln -s real.csv link.csv && : >real.csv
-run "${predict[@]}" -o link.csv
+run "${predict[@]}" -o link.csv --force
 expect_code 0
 expect "through a link" cmp -s real.csv plain.csv
 expect "which stays one" test -L link.csv
@@ -78,6 +78,69 @@ expect "to stdout, behind what is there" cmp -s <(tail -n +2 shown.csv) plain.cs
 expect "/dev/stdout is what it was" test -L /dev/stdout
 "$trident" "${predict[@]}" -o /dev/stdout 2>"$err" | cat >shown.csv
 expect "to a pipe by that name" cmp -s shown.csv plain.csv
+
+# ---- An output is never an input, by whatever link, and another existing file only with --force ----
+mkdir tables && cp data/*.csv tables/ && cp config.json edited.json
+{ cat data/train.csv && tail -n +2 data/valid.csv; } >many.csv
+ln tables/test.csv hard.csv && ln -s tables/test.csv soft.csv && ln -s tables alias.d
+sums() { cat tables/* edited.json many.csv run/checkpoint-*/* run/summary.json model/* 2>/dev/null | cksum; }
+before=$(sums)
+keeps() { # CODE TEXT... -- ARGS...: refused, and every input is as it was
+    refuses "$@"
+    expect "inputs are as they were" test "$(sums)" = "$before"
+}
+for path in tables/test.csv hard.csv soft.csv alias.d/test.csv ./tables/../hard.csv; do
+    for force in "" --force; do
+        keeps 2 "-o $path" "an input" "--data-path tables/test.csv" -- predict --checkpoint run \
+            --data-path tables/test.csv -o $path $force
+    done
+done
+keeps 2 "an input" "--data-path tables" -- predict --checkpoint run --data-path tables -o tables/valid.csv --force
+mkdir parts && cp data/test.csv parts/part-0.csv && cp data/test.csv parts/part-1.csv
+keeps 2 "an input" -- predict --checkpoint run --data-path 'parts/part-*.csv' -o parts/part-1.csv --force
+cp config.json run/notes.jsonl
+keeps 2 "an input" "--checkpoint run" -- explain --checkpoint run --data-path many.csv -o run/notes.jsonl --force
+rm run/notes.jsonl
+keeps 2 "an input" -- inspect many.csv --write-config many.csv --force
+keeps 2 "an input" "--config edited.json" -- inspect many.csv --config edited.json --write-config edited.json --force
+keeps 73 "--write-config edited.json" "--force" -- inspect many.csv --write-config edited.json
+keeps 2 "an input" -- report run -o run/summary.json --force
+keeps 73 "-o many.csv" "exists already" "--force" -- report run -o many.csv
+keeps 73 "exists already" -- predict --checkpoint run --data-path many.csv -o edited.json.csv -o tables/train.csv
+keeps 2 "--svg edited.json" "an input" -- plan --config edited.json --svg edited.json --force
+keeps 73 "--svg many.csv" -- plan --config edited.json --svg many.csv
+keeps 2 "an input" "tokenizer" -- plan --config edited.json --svg model/vocab.txt --force
+keeps 73 "exists already" -- calibrate -o many.csv
+keeps 73 "vocab.txt" "--force" -- vocab -o model many.csv
+keeps 2 "an input" -- vocab -o model model/vocab.txt --force
+echo secret-key >keys && chmod 600 keys
+refuses 2 "--access-log keys" "an input" -- serve run --api-key-file keys --access-log keys --port 0
+expect "keys are as they were" test "$(cat keys)" = secret-key
+mkdir other && echo mine >other/all.json.bak
+refuses 73 "earlier demo" -- demo --output-dir other
+expect "nothing was written there" test "$(ls other)" = all.json.bak
+run report run && run report run # the page in its run folder is the command's own
+expect_code 0
+run report run -o ./run/report.html
+expect_code 0
+echo old >page.html && chmod 600 page.html
+run report run -o page.html --force
+expect_code 0
+expect "replaced, with its permissions" test "$(head -c 9 page.html) $(stat -c %a page.html)" = "<!doctype 600"
+expect "no temporary file is left" test -z "$(find . -name '*.tmp*')"
+
+# ---- A small stack, of threads too ----
+[ -n "${TRI_SANITIZED:-}" ] || for words in "plan --config config.json --world-size 8 --tp-size 2 --pp-size 2 --check" \
+    "train --config config.json --data-path data --batch-size 8 --max-steps 2 --warmup-steps 0 --output-dir stack" \
+    "train --config config.json --data-path data --batch-size 8 --max-steps 4 --warmup-steps 0 --output-dir stack \
+    --nproc-per-node 2" "predict --checkpoint run --data-path data/test.csv --precision int8 --threads 2" \
+    "eval --checkpoint run --data-path data/test.csv" "quantize run -o stack-int8 --max-drop 1" \
+    "choose --config config.json --world-size 4 --hardware h200x8 --batch-size 8" "report run" "inspect data"; do
+    last_command="trident $words under ulimit -s 192"
+    (ulimit -s 192 && exec "$trident" $words) >"$out" 2>"$err"
+    code=$?
+    expect_code 0
+done
 
 # ---- A shortage is no damage: what cannot be checked is neither removed nor passed over ----
 done_or_not() { # CODE FOLDER: 3 left after a success, 6 after a failure
@@ -134,6 +197,23 @@ for closed in '<&-' '>&-' '2>&-'; do
     expect_code 0
     expect "only a number in .lock" test "$(tr -d '0-9' <closed/.lock | tr '\n' .)" = .
 done
+
+# Results that nobody can get are a failure; a file that was asked for is none.
+for words in "predict --checkpoint run --data-path data/test.csv" "predict --checkpoint run --data-path data/test.csv \
+    --nproc-per-node 2" "predict --checkpoint run --data-path data/test.csv -o /dev/stdout" "digest run" \
+    "mesh --world-size 4" \
+    "eval --checkpoint run --data-path data/test.csv --json" "inspect data" "checkpoint ls run" "version" \
+    "plan --config config.json" "tokenize --tokenizer model data/test.csv" "explain --checkpoint run --data-path \
+    data/test.csv --rows 1" "report run" "man" "train --help"; do
+    last_command="trident $words >&-"
+    "$trident" $words >&- 2>"$err"
+    code=$?
+    expect_code 74
+done
+"$trident" "${predict[@]}" -o closed.csv >&- 2>"$err"
+code=$?
+expect_code 0
+expect "the file that was asked for" cmp -s closed.csv plain.csv
 
 # ---- A save that a failing run was in the middle of leaves nothing half-made ----
 for ranks in 1 2; do

@@ -10,7 +10,7 @@ run train --config config.json --data-path data --output-dir run --threads 1 --b
 expect_code 0
 
 common=(--checkpoint run --data-path data/valid.csv --threads 1)
-run predict "${common[@]}" -o one.csv
+run predict "${common[@]}" -o one.csv --force
 expect_code 0
 run eval "${common[@]}" --json
 expect_code 0
@@ -20,7 +20,7 @@ expect "there are predictions" test "$(wc -l <one.csv)" = 33
 
 # ---- The same bits ----
 same() { # OPTIONS...: predictions and figures are those of one rank, and only the first rank writes
-    run predict "${common[@]}" "$@" -o many.csv
+    run predict "${common[@]}" "$@" -o many.csv --force
     expect_code 0
     expect "$*: the predictions are those of one rank" cmp one.csv many.csv
     expect "$*: said once" test "$(grep -c 'rows in many.csv' "$err")" = 1
@@ -45,10 +45,10 @@ same --nproc-per-node 2 --shard zero3 --offload params,activations --cache-dir c
 same --nproc-per-node 4 --batch-size 32 # 32 rows: replicas whose last batch is empty
 
 for precision in bf16 fp16 int8; do
-    run predict "${common[@]}" --precision $precision -o few.csv
+    run predict "${common[@]}" --precision $precision -o few.csv --force
     expect_code 0
     for mesh in "--batch-size 5" "--nproc-per-node 4 --pp-size 2 --shard zero3 --num-microbatches 3"; do
-        run predict "${common[@]}" --precision $precision $mesh -o many.csv
+        run predict "${common[@]}" --precision $precision $mesh -o many.csv --force
         expect_code 0
         expect "$precision, $mesh: the predictions are those of one rank" cmp few.csv many.csv
     done
@@ -63,7 +63,7 @@ expect "the checkpoint is said once" test "$(grep -c 'run/checkpoint-8' "$err")"
 
 # ---- Shared layers: to rounding ----
 near() { # OPTIONS...
-    run predict "${common[@]}" "$@" -o many.csv
+    run predict "${common[@]}" "$@" -o many.csv --force
     expect_code 0
     paste -d, one.csv many.csv | awk -F, 'NR > 1 { n = NF / 2
         for (i = 2; i <= n; i++) { d = $i - $(i + n); if (d < 0) d = -d; if (!(d <= 1e-5)) bad = 1 } }
@@ -78,7 +78,8 @@ near --nproc-per-node 8 --pp-size 2 --tp-size 2 --shard zero3 --num-microbatches
 if [ -e "$TRI_BUILD/libtrident_mpi.so" ] && [ -z "${TRI_SANITIZED:-}" ] &&
     mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    mpirun --oversubscribe --bind-to none -np 2 "$trident" predict "${common[@]}" --pp-size 2 -o many.csv 2>"$err"
+    mpirun --oversubscribe --bind-to none -np 2 "$trident" predict "${common[@]}" --pp-size 2 -o many.csv --force \
+        2>"$err"
     code=$?
     expect_code 0
     expect "mpirun: the predictions are those of one rank" cmp one.csv many.csv

@@ -137,7 +137,7 @@ expect "left out: amounts that are ambiguous" grep -Eq '^paid +it has numbers su
 expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"
 words=$(sed -n 's/.*does not train as it is: //p' "$err")
 refuses 65 "$words" -- train --config export.json --data-path export.csv --output-dir export --quiet
-run inspect export.csv --tokenizer model --bad-rows skip --write-config export.json
+run inspect export.csv --tokenizer model --bad-rows skip --write-config export.json --force
 expect_code 0
 expect "nothing is in the way" bash -c "! grep -q 'does not train' '$err'"
 run train --config export.json --data-path export.csv --output-dir export --max-steps 2 --quiet
@@ -151,16 +151,16 @@ expect_text "$out" '"separator":";"' '"decimal_mark":","' '"kind":"date"' '"form
     '"left_out":"it has numbers such as'
 
 # No tokenizer, an encoder that is not known, weights as a pickle: what train will say is said.
-run inspect posts --write-config none.json --quiet
+run inspect posts --write-config none.json --force --quiet
 expect_code 0
 expect_text "$err" "none.json does not train as it is" "--models-dir"
 mkdir -p kinds
 cp -r model kinds/other && echo '{"model_type": "t5"}' >kinds/other/config.json
-run inspect posts --models-dir kinds --write-config none.json --quiet
+run inspect posts --models-dir kinds --write-config none.json --force --quiet
 expect_code 0
 expect_text "$err" "none.json does not train as it is" "t5"
 rm kinds/other/config.json && echo x >kinds/other/pytorch_model.bin
-run inspect posts --models-dir kinds --write-config none.json --quiet
+run inspect posts --models-dir kinds --write-config none.json --force --quiet
 expect_code 0
 expect_text "$err" "none.json does not train as it is" "pickle"
 rm none.json
@@ -176,7 +176,7 @@ refuses 65 "bad.csv:3" -- inspect bad.csv
 run inspect bad.csv --bad-rows skip
 expect_code 0
 expect_text "$out" "warning: 1 rows of bad.csv cannot be read"
-run inspect bad.csv --bad-rows skip --write-config none.json
+run inspect bad.csv --bad-rows skip --write-config none.json --force
 expect_code 65
 expect "no configuration is left behind" test ! -e none.json
 

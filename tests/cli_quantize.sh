@@ -87,7 +87,27 @@ wait $pid
 code=$?
 expect_code 75
 expect_text "$err" "stopping after the evaluation in progress" "stopped (SIGTERM); nothing was written"
-expect "nothing was left" test -z "$(ls -d other* 2>/dev/null)"
+expect "nothing was left" test -z "$(ls -dA other* .trident-* 2>/dev/null)"
+
+# ---- Killed: the next one in that folder removes what is left, but not what another one works with ----
+mkdir made
+"$trident" quantize run -o made/first --data-path long.csv --threads 1 --max-drop 0 >"$out" 2>"$err" &
+pid=$!
+left() { find made -maxdepth 1 -name '.trident-*'; }
+for ((i = 0; i < 500; i++)); do [ -n "$(left)" ] && [ -e "$(left)/trial" ] && break; sleep 0.02; done
+one=$(left)
+run export --checkpoint run --output-dir made/second
+expect_code 0
+expect "the folder of a command that goes on" test -n "$one" -a -d "$one" -a "$(left)" = "$one"
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect "it is left" test -d "$one"
+mkdir made/.trident-keepme made/.trident-aaaaaa
+: >made/.trident-keepme/mine
+run quantize run -o made/third --max-drop 1 --quiet
+expect_code 0
+expect "what the killed one left is gone" test "$(left)" = made/.trident-keepme
+rm -r made
 
 # ---- Damage ----
 damage() { # FILE: its last byte changes

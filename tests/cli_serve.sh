@@ -337,6 +337,25 @@ for mesh in --pp-size --dp-size --tp-size; do
     stop
 done
 
+# ---- a rank that dies: the server starts again, at the same address ----
+: >serve.out
+"$trident" serve run --nproc-per-node 2 --threads 1 --max-rows 40 --port "$port" >serve.out 2>serve.err &
+server=$!
+serves() { # N: it has begun for the N-th time
+    for i in {1..400}; do [ "$(grep -c try: serve.out)" = "$1" ] && break || sleep 0.05; done
+    expect "start $1 of the server" test "$(grep -c try: serve.out)" = "$1"
+    answers 200 -- POST /invocations "$(cat rows.csv)" 'Content-Type: text/csv'
+    expect "start $1: the same bits" cmp -s body newer.csv
+}
+serves 1
+for victim in 2 1; do
+    read -ra ranks <<<"$(ranks_of $server)"
+    kill -KILL "${ranks[victim - 1]}"
+    serves $((4 - victim))
+    expect_text serve.err "rank $((victim - 1))" "the server starts again"
+done
+stop
+
 # ---- texts that share an encoder: in one batch of all texts; columns as vectors ----
 run train --config config.json --data-path data --output-dir shared --max-steps 2 --batch-size 16 --quiet \
     --share-encoders true --tabular embedded --fusion gated

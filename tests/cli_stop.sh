@@ -34,6 +34,21 @@ expect_code 0
 run "${common[@]}" --output-dir lone --quiet
 expect_code 0
 
+# ---- Millions of epochs begin at once, and a signal ends them ----
+for ranks in 1 2; do
+    start long --nproc-per-node $ranks --epochs 5000000
+    begin=$(date +%s)
+    await long 1
+    expect "the first step is taken ($(($(date +%s) - begin)) s)" test "$(steps long)" -ge 1
+    kill -TERM "$pid"
+    stop
+    expect_code 75
+    expect "it stops ($took ms)" test "$took" -lt 20000
+    rm -rf long
+done
+refuses 2 "--max-tokens 20" "fewer epochs" -- "${common[@]}" --output-dir long --epochs 5000000 --max-tokens 20
+rm -rf long
+
 # ---- A signal to the launcher, to a rank, to a process that is alone ----
 for signal in TERM INT USR1; do
     rm -rf asked

@@ -53,7 +53,7 @@ run plan "${small[@]}" --pipeline-shape chain --timeline --svg again.svg
 expect_code 0
 expect "the same bytes" cmp -s small.svg again.svg
 expect "with --timeline the text drawing as well" grep -q '^rank 0 F0' "$out"
-run plan "${small[@]}" --schedule zb-h1 --json --svg again.svg
+run plan "${small[@]}" --schedule zb-h1 --json --svg again.svg --force
 expect_code 0
 expect "a file is replaced; weights are apart with zb-h1" test \
     "$(grep '^<g class="w">' again.svg | grep -o '<rect' | wc -l)" -ge 12

@@ -129,6 +129,31 @@ echo "{\"primary_tokenizer\": [\"$work/none\"]}" >none.json
 refuses 66 "all 2 trials failed; the first:" "$work/none" -- \
     $(sweep none --epochs 1 --quiet) --space none.json --trials 2
 
+# A trial that is killed is tried again alone: the same table. One that is killed again is missing, which is
+# said, and the exit code is its own; run again, the sweep is whole.
+kills() { # FOLDER TRIAL TIMES: kills the trainings of a trial while the sweep of $pid runs
+    local n=0 child
+    while [ -d "/proc/$pid" ] && [ $n -lt "$3" ]; do
+        for child in $(pgrep -P "$pid" -f "$1/$2"); do kill -KILL "$child" 2>/dev/null && n=$((n + 1)); done
+        sleep 0.02
+    done
+}
+for times in 1 2; do
+    last_command="trident $(sweep hit$times --parallel 2), trial 2 killed $times times"
+    "$trident" $(sweep hit$times --parallel 2) >"$out" 2>"$err" &
+    pid=$!
+    kills hit$times trial-002 $times
+    wait $pid
+    code=$?
+    expect_code $((times == 1 ? 0 : 137))
+    expect_text "$err" "trial 2 ended with exit code 137: it is tried again alone"
+    [ $times = 1 ] || expect_text "$err" "1 trial ended twice" "run the same command again"
+    [ $times = 1 ] || run $(sweep hit$times)
+    expect_code 0
+    [ $times = 2 ] || same "$(head -n 7 table)" "$(head -n 7 "$out")" "killed and tried again, the same table"
+    same "$(rank 1 table)" "$(rank 1 "$out")" "killed $times times, in the end the same winner"
+done
+
 # What a space may not say is said with its line.
 bad() { # bad TEXT JSON
     printf '{\n"weight_decay": [0],\n%s\n}\n' "$2" >bad.json

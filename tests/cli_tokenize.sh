@@ -73,7 +73,7 @@ checked run vocab --size 40 -o mine corpus.txt
 expect_code 0
 expect_text "$out" "mine: WordPiece, " "pieces, cased, learnt from 2 texts"
 cp mine/vocab.txt first
-run vocab --size 40 -o mine --threads 2 corpus.txt --json
+run vocab --size 40 -o mine --force --threads 2 corpus.txt --json
 expect_text "$out" '"folder":"mine"' '"texts":2'
 expect "the same vocabulary" cmp -s first mine/vocab.txt
 feed 'low newest' tokenize --tokenizer mine --pieces --quiet

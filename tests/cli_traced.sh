@@ -19,6 +19,26 @@ expect_code 0
 old=$(digest whole/checkpoint-5) new=$(digest whole/checkpoint-10)
 cp -r whole start && rm -r start/checkpoint-10
 
+# The order in which a new run reaches the disk: its folder's name, metrics.jsonl with all steps until the checkpoint,
+# then the checkpoint; at the end the lines of the last steps before the summary.
+sync_order() { # FOLDER TRACE
+    awk -v here="$work" -v run="$1" '
+        /mkdir(at)?\(.*"new"|mkdir(at)?\(.*new\/deep"/ && / = 0/ { made++ }
+        /fsync\(/ && index($0, "<" here ">") { parent = made >= 1 }
+        /fsync\(/ && index($0, "<" here "/new>") { inner = made >= 2 }
+        /fsync\(/ && index($0, run "/metrics.jsonl>") { synced = 1 }
+        /renameat2?\(/ && /\.tmp\.[0-9]+", .*checkpoint-[0-9]+"/ && / = 0/ { commits++; bad += !synced; synced = 0 }
+        /renameat2?\(/ && /"summary.json"/ { bad += !synced; ended = 1 }
+        END { exit !(parent && inner && commits == 2 && ended && !bad) }' "$2"
+}
+for how in "" --async-save; do
+    rm -rf new
+    strace -f -qq -y -e trace=fsync,renameat,renameat2,mkdir,mkdirat -o order "$trident" "${common[@]}" $how \
+        --output-dir new/deep >/dev/null 2>&1
+    expect "the disk has metrics.jsonl before each checkpoint, and the names of new folders $how" \
+        sync_order new/deep order
+done
+
 # How often the second half of a run makes a call.
 calls() {
     rm -rf again && cp -r start again

@@ -183,22 +183,33 @@ static void users_name_what_they_like(void **state) {
     (void)state;
     char line[8] = "", name[64];
     assert_int_equal(mkfifo(in(run, "pipe"), 0600), 0);
-    expect_failure(tri__file_deliver(in(run, "pipe"), "x", 1), TRI_IO, "nobody reads it");
+    expect_failure(tri__file_deliver(in(run, "pipe"), "x", 1, 0), TRI_IO, "nobody reads it");
     int reader = open(in(run, "pipe"), O_RDONLY | O_NONBLOCK);
-    assert_int_equal(tri__file_deliver(in(run, "pipe"), "rows", 4), TRI_OK);
+    assert_int_equal(tri__file_deliver(in(run, "pipe"), "rows", 4, 0), TRI_OK);
     assert_int_equal(read(reader, line, sizeof line), 4);
     assert_string_equal(line, "rows");
     close(reader);
-    assert_int_equal(tri__file_deliver("/dev/null", "x", 1), TRI_OK);
-    expect_failure(tri__file_deliver("/dev/full", "x", 1), TRI_IO, "No space");
-    expect_failure(tri__file_deliver(run, "x", 1), TRI_IO, "a folder");
+    assert_int_equal(tri__file_deliver("/dev/null", "x", 1, 0), TRI_OK);
+    expect_failure(tri__file_deliver("/dev/full", "x", 1, 0), TRI_IO, "No space");
+    expect_failure(tri__file_deliver(run, "x", 1, 0), TRI_IO, "a folder");
     /* As /dev/stdout with `>> file`: the descriptor's file, behind what is there; the name in /dev stays what it is. */
     put(in(run, "out"), "head,");
     int fd = open(in(run, "out"), O_WRONLY);
     snprintf(name, sizeof name, "/dev/fd/%d", fd);
-    assert_int_equal(tri__file_deliver(name, "rows", 4), TRI_OK);
+    assert_int_equal(tri__file_deliver(name, "rows", 4, 0), TRI_OK);
     close(fd);
     expect_content(in(run, "out"), "head,rows");
+    /* A file that exists, or comes while the output is written, is replaced only if that was asked for. */
+    tri_delivery d;
+    expect_failure(tri__file_deliver(in(run, "out"), "x", 1, 0), TRI_BUSY, "--force");
+    assert_int_equal(tri__file_remove(in(run, "out")), 0);
+    assert_int_equal(tri__delivery_begin(&d, in(run, "out"), 0), TRI_OK);
+    put(in(run, "out"), "came");
+    expect_failure(tri__delivery_end(&d, tri__write_all(d.fd, "x", 1, d.path)), TRI_BUSY, "exists already");
+    expect_content(in(run, "out"), "came");
+    expect_failure(tri__file_open(d.made, &fd, &(size_t){0}), TRI_NOINPUT, d.made);
+    assert_int_equal(tri__file_deliver(in(run, "out"), "new", 3, 1), TRI_OK);
+    expect_content(in(run, "out"), "new");
     assert_int_equal(tri__file_remove(in(run, "out")), 0);
     assert_int_equal(tri__file_remove(in(run, "pipe")), 0);
 }

@@ -299,7 +299,7 @@ static void output_and_links(void **state) {
     assert_int_equal(tri__file_read(in_folder("target", target), 10, &text, &size), TRI_OK);
     assert_string_equal(text, "kept");
     free(text);
-    assert_int_equal(tri__file_deliver(path, "new", 3), TRI_OK);
+    assert_int_equal(tri__file_deliver(path, "new", 3, 1), TRI_OK);
     assert_int_equal(tri__file_read(target, 10, &text, &size), TRI_OK);
     assert_string_equal(text, "new");
     free(text);

@@ -112,7 +112,7 @@ static void expect_absent(const char *name) {
     tri_names names;
     OK(tri__folder_list(root, &names));
     for (int i = 0; i < names.n; i++)
-        if (strstr(names.name[i], ".trial") || strstr(names.name[i], ".tmp")) fail_msg("%s is left", names.name[i]);
+        if (strstr(names.name[i], ".trident")) fail_msg("%s is left", names.name[i]);
     tri__names_free(&names);
 }
 

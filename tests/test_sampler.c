@@ -3,6 +3,7 @@
 #include "data/dataset/sampler.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -178,6 +179,44 @@ static void measures_the_largest(void **state) {
     made_dataset_free(data);
 }
 
+/* Of a long run, bounds: above every microbatch of any order, in no time, and not far above. */
+static void bounds_long_runs(void **state) {
+    static const struct {
+        int64_t rows, batch;
+        int parts, texts;
+    } cases[] = {{333, 20, 3, 2}, {333, 20, 1, 2}, {50, 64, 4, 1}, {97, 7, 16, 2}, {1000, 256, 8, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tri_dataset *data = made_dataset(cases[i].rows, cases[i].texts, 0, 60);
+        tri_sampler sampler = open_sampler(data, cases[i].batch, cases[i].parts, 1, 5);
+        tri_sampler_maxima walked, got;
+        assert_int_equal(tri__sampler_maxima(&sampler, 300, &walked), TRI_OK);
+        double begin = tri__clock();
+        assert_int_equal(tri__sampler_maxima(&sampler, 1000000000, &got), TRI_OK);
+        assert_true(tri__clock() - begin < 1); /* a millisecond; an hour if it walked */
+        assert_true(!walked.bounded && got.bounded);
+        assert_true(got.rows >= walked.rows && got.rows <= cases[i].batch && got.rows <= cases[i].rows);
+        for (int t = 0; t < 2; t++) {
+            assert_true(got.tokens[t] >= walked.tokens[t]);
+            assert_true(got.tokens[t] <= 4 * walked.tokens[t] && got.shortest[t] == walked.shortest[t]);
+        }
+        tri__sampler_close(&sampler);
+        made_dataset_free(data);
+    }
+}
+
+static void stops(void **state) {
+    (void)state;
+    tri_dataset *data = made_dataset(333, 2, 0, 19);
+    tri_stop stop = {.signal = SIGTERM};
+    tri_sampler sampler = open_sampler(data, 20, 3, 1, 5);
+    tri_sampler_maxima got;
+    sampler.stop = &stop;
+    assert_int_equal(tri__sampler_maxima(&sampler, 40000, &got), TRI_STOPPED);
+    tri__sampler_close(&sampler);
+    made_dataset_free(data);
+}
+
 static void is_fast(void **state) {
     (void)state;
     tri_dataset *data = made_dataset(19000, 2, 0, 160);
@@ -195,7 +234,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffles_as_described), cmocka_unit_test(gives_every_row_once),
         cmocka_unit_test(resumes_anywhere),      cmocka_unit_test(splits_greedily),
-        cmocka_unit_test(measures_the_largest),  cmocka_unit_test(is_fast),
+        cmocka_unit_test(measures_the_largest),  cmocka_unit_test(bounds_long_runs),
+        cmocka_unit_test(stops),                 cmocka_unit_test(is_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

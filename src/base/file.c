@@ -210,6 +210,14 @@ int tri__file_sync(int fd, const char *path) {
     return failed;
 }
 
+tri_status tri__file_bring(const char *path) {
+    int fd = tri__open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0) return errno == ENOENT ? TRI_OK : tri__fail_errno("open", path, TRI_IO);
+    tri_status status = tri__file_sync(fd, path) ? tri__fail_errno("bring to disk", path, TRI_IO) : TRI_OK;
+    close(fd);
+    return status;
+}
+
 /* TRI_OK if the name is free or a regular file. */
 static tri_status check_free(int at, const char *name, const char *path) {
     struct stat info;
@@ -268,37 +276,6 @@ tri_status tri__file_write(const char *path, const void *data, size_t size) {
     return status;
 }
 
-/* Names of descriptors that are already open: existing content of their files is kept. */
-static int is_descriptor(const char *path) {
-    static const char *const starts[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
-    for (int i = 0; i < 4; i++)
-        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return 1;
-    return 0;
-}
-
-/* Writes into an existing pipe, terminal or open file. */
-static tri_status write_into(const char *path, const void *data, size_t size) {
-    int fd = tri__open_at(AT_FDCWD, path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0 && errno == ENXIO)
-        return tri__fail(TRI_IO, "cannot write %s: nobody reads it; start the reader first", path);
-    if (fd < 0) return tri__fail_errno("write", path, TRI_IO);
-    int flags = fcntl(fd, F_GETFL);
-    tri_status status = flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ? tri__fail_errno("write", path, TRI_IO)
-                                                                             : tri__write_all(fd, data, size, path);
-    if (tri__close(fd) && status == TRI_OK) status = tri__fail_errno("write", path, TRI_IO);
-    return status;
-}
-
-tri_status tri__file_deliver(const char *path, const void *data, size_t size) {
-    char real[TRI_PATH_MAX];
-    struct stat info;
-    int there = stat(path, &info) == 0;
-    if (!there && errno != ENOENT) return tri__fail_errno("write", path, TRI_IO);
-    if (there && (is_descriptor(path) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))
-        return write_into(path, data, size);
-    return tri__file_write(there && S_ISREG(info.st_mode) && tri__path_real(path, real) ? real : path, data, size);
-}
-
 tri_status tri__file_own(const char *path, tri_own_way way, int *fd) {
     static const int flags[] = {[TRI_OWN_NEW] = O_WRONLY | O_CREAT | O_EXCL,
                                 [TRI_OWN_FRESH] = O_WRONLY | O_CREAT | O_EXCL,
@@ -341,13 +318,21 @@ tri_status tri__null_open(int *fd) {
     return *fd >= 0 ? TRI_OK : tri__fail_errno("open", "/dev/null", TRI_IO);
 }
 
-tri_status tri__standard_open(void) {
+tri_status tri__standard_open(int *no_output) {
+    *no_output = fcntl(STDOUT_FILENO, F_GETFD) < 0;
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0) continue;
         int got; /* open returns the lowest free descriptor: this one */
         TRI_TRY(tri__null_open(&got));
         fcntl(got, F_SETFD, 0);
     }
+    return TRI_OK;
+}
+
+tri_status tri__output_refuse(void) {
+    int fd = tri__open_at(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0) return tri__fail_errno("open", "/", TRI_IO);
+    close(fd);
     return TRI_OK;
 }
 
@@ -360,9 +345,11 @@ int tri__file_remove(const char *path) {
     return failed;
 }
 
-int tri__path_rename(const char *from, const char *to, int exchange) {
+int tri__path_rename(const char *from, const char *to, tri_rename way) {
+    static const unsigned flags[] = {
+        [TRI_RENAME_REPLACE] = 0, [TRI_RENAME_EXCHANGE] = RENAME_EXCHANGE, [TRI_RENAME_NEW] = RENAME_NOREPLACE};
     tri__call_begin(TRI_CALL_RENAME, to);
-    int failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, exchange ? RENAME_EXCHANGE : 0);
+    int failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, flags[way]);
     tri__call_end();
     return failed;
 }
@@ -372,6 +359,11 @@ int tri__path_real(const char *path, char out[static TRI_PATH_MAX]) {
     int fits = realpath(path, real) && strlen(real) < TRI_PATH_MAX;
     if (fits) memcpy(out, real, strlen(real) + 1);
     return fits;
+}
+
+int tri__file_same(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* stat(), announced. */
@@ -430,4 +422,14 @@ tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, con
     if (length < 0 || length >= TRI_PATH_MAX)
         return tri__fail(TRI_USAGE, "the path is too long: %s%s%s", alone ? "" : folder, slash, name);
     return TRI_OK;
+}
+
+tri_status tri__path_parent(const char *path, char out[static TRI_PATH_MAX]) {
+    TRI_TRY(tri__path_join(out, "", path));
+    size_t n = strlen(out);
+    while (n > 1 && out[n - 1] == '/') n--;
+    while (n > 0 && out[n - 1] != '/') n--;
+    while (n > 1 && out[n - 1] == '/') n--;
+    out[n] = 0;
+    return n ? TRI_OK : tri__path_join(out, "", ".");
 }

@@ -33,9 +33,21 @@ uint64_t tri__file_number(const char *path);                /* the inode; 0 if t
 
 /* Writes one of our own files atomically: to a temporary sibling, fsync, rename. */
 tri_status tri__file_write(const char *path, const void *data, size_t size);
-/* Writes to a user's path: follows links, and accepts pipes (with a reader), terminals and /dev/stdout. A regular file
- * is replaced atomically. */
-tri_status tri__file_deliver(const char *path, const void *data, size_t size);
+
+/* A user's output, which appears under its name when it is whole. Follows links, and accepts pipes (with a reader),
+ * terminals and /dev/stdout, which are written into. `replaces`: an existing file is replaced, and its permissions are
+ * kept; else TRI_BUSY, also if it was made in the meantime. */
+typedef struct tri_delivery {
+    int fd, replaces;
+    char path[TRI_PATH_MAX]; /* with links resolved */
+    char made[TRI_PATH_MAX]; /* a temporary sibling; "": what is written goes straight into the path */
+} tri_delivery;
+tri_status tri__delivery_begin(tri_delivery *delivery, const char *path, int replaces);
+/* Closes fd and commits; if `status` is a failure, drops what was written and returns it. */
+tri_status tri__delivery_end(tri_delivery *delivery, tri_status status);
+tri_status tri__file_deliver(const char *path, const void *data, size_t size, int replaces); /* all at once */
+int tri__path_is_open_file(const char *path); /* a name of a descriptor, such as /dev/stdout: it is appended to */
+
 /* TRI_OK if tri__file_write could write there: the name is free or a regular file. */
 tri_status tri__file_check_own(const char *path);
 
@@ -52,8 +64,10 @@ tri_status tri__file_nameless(const char *folder,
                               int *fd); /* an unnamed file, freed on the last close; read and write */
 tri_status tri__null_open(int *fd);                         /* /dev/null, for reading and writing */
 /* Opens /dev/null on those of descriptors 0 to 2 that are closed: else the next file opened would become one of them,
- * and output would go into it. */
-tri_status tri__standard_open(void);
+ * and output would go into it. *no_output: 1: stdout is one of them. */
+tri_status tri__standard_open(int *no_output);
+/* From now on writing to stdout fails, and so does opening it by name: it becomes a folder. */
+tri_status tri__output_refuse(void);
 /* Writes all or fails; continues after signals and short writes. `path` is for the message. */
 tri_status tri__write_all(int fd, const void *data, size_t size, const char *path);
 tri_status tri__write_at(int fd, uint64_t at, const void *data, size_t size, const char *path);
@@ -62,14 +76,23 @@ tri_status tri__file_resize(int fd, uint64_t size, const char *path); /* ftrunca
 int tri__close(int fd);
 /* Fails with "cannot VERB PATH: cause" and the status that matches errno; `missing` if the path does not exist. */
 tri_status tri__fail_errno(const char *verb, const char *path, tri_status missing);
+tri_status tri__file_bring(const char *path); /* to disk, whoever wrote it; TRI_OK if there is no such file */
 int tri__file_sync(int fd, const char *path); /* fsync: 0, or -1 and errno; `path` is for who watches (file_call.h) */
 
 /* ---- names ---- */
 
 /* Each 0, or -1 and errno. */
 int tri__file_remove(const char *path);                     /* a link itself, not its target; 0 if there is none */
-/* Replaces a file or an empty folder; with `exchange`, swaps the two names atomically. */
-int tri__path_rename(const char *from, const char *to, int exchange);
+typedef enum tri_rename {
+    TRI_RENAME_REPLACE,  /* a file or an empty folder */
+    TRI_RENAME_EXCHANGE, /* swaps the two names atomically */
+    TRI_RENAME_NEW       /* the name must be free: EEXIST */
+} tri_rename;
+int tri__path_rename(const char *from, const char *to, tri_rename way);
+/* Whether both paths lead to one file, by whatever links. */
+int tri__file_same(const char *a, const char *b);
+/* Whether the path is that existing file, or a folder that holds it or a link to it, however deep. */
+int tri__path_holds(const char *path, const char *file);
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* with links resolved; 0: failed */
 
 typedef enum tri_kind { TRI_KIND_NONE, TRI_KIND_FILE, TRI_KIND_FOLDER, TRI_KIND_OTHER } tri_kind;
@@ -85,6 +108,9 @@ int tri__path_mode(const char *path);                       /* permissions, as i
 /* "folder/name" into `out`; an absolute name replaces it. TRI_USAGE if too long. */
 tri_status tri__path_join(char out[static TRI_PATH_MAX], const char *folder, const char *name);
 
+/* The folder that holds a path's last name; "." if there is no slash before it. TRI_USAGE if too long. */
+tri_status tri__path_parent(const char *path, char out[static TRI_PATH_MAX]);
+
 /* ---- folders ---- */
 
 typedef struct tri_names {
@@ -94,7 +120,7 @@ typedef struct tri_names {
 tri_status tri__folder_list(const char *path, tri_names *names); /* all, or an error; TRI_NOINPUT: no such folder */
 void tri__names_free(tri_names *names);                     /* accepts a zeroed one */
 
-tri_status tri__folder_make(const char *path);              /* and its parents; an existing folder is fine */
+tri_status tri__folder_make(const char *path);              /* and its parents; new names are synced */
 tri_status tri__folder_create(const char *path);            /* without parents; the name must be free */
 /* Replaces the six X at the end of the path, to get an unused name. */
 tri_status tri__folder_temporary(char path[static TRI_PATH_MAX]);

@@ -89,6 +89,35 @@ void tri__names_free(tri_names *names) {
     *names = (tri_names){0};
 }
 
+/* Whether the open folder has that file, `depth` levels deep. What cannot be read holds nothing. */
+static int holds(int fd, const char *path, const struct stat *file, int depth) {
+    tri_names names;
+    int found = 0;
+    if (list_open(fd, path, &names) != TRI_OK) return 0;
+    for (int i = 0; i < names.n && !found; i++) {
+        struct stat info;
+        if (fstatat(fd, names.name[i], &info, 0)) continue;
+        found = info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+        if (found || !S_ISDIR(info.st_mode) || !depth) continue;
+        int inner = tri__open_at(fd, names.name[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+        if (inner < 0) continue;
+        found = holds(inner, path, file, depth - 1);
+        close(inner);
+    }
+    tri__names_free(&names);
+    return found;
+}
+
+int tri__path_holds(const char *path, const char *file) {
+    enum { LEVELS = 8 };
+    struct stat info;
+    if (tri__file_same(path, file)) return 1;
+    int fd = stat(file, &info) ? -1 : tri__open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+    int found = fd >= 0 && holds(fd, path, &info, LEVELS);
+    if (fd >= 0) close(fd);
+    return found;
+}
+
 /* ---- making ---- */
 
 static int make_at(const char *path) {
@@ -96,6 +125,18 @@ static int make_at(const char *path) {
     int failed = mkdirat(AT_FDCWD, path, 0777);
     tri__call_end();
     return failed;
+}
+
+/* Brings the name of a new folder to disk: after a power loss what was synced inside it would be gone without it. A
+ * parent that may not be opened cannot be synced by us. */
+static tri_status sync_name(const char *path) {
+    char parent[TRI_PATH_MAX];
+    TRI_TRY(tri__path_parent(path, parent));
+    int fd = tri__open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return TRI_OK;
+    int failed = tri__file_sync(fd, parent) && errno != EINVAL;
+    close(fd);
+    return failed ? tri__fail_errno("synchronise the folder of", path, TRI_IO) : TRI_OK;
 }
 
 tri_status tri__folder_make(const char *path) {
@@ -107,7 +148,9 @@ tri_status tri__folder_make(const char *path) {
     for (size_t i = 1; i <= length; i++) {
         if (part[i] != '/' && part[i] != 0) continue;
         part[i] = 0;
-        if (make_at(part) && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        int failed = make_at(part);
+        if (failed && errno != EEXIST) return tri__fail_errno("create the folder", part, TRI_IO);
+        if (!failed) TRI_TRY(sync_name(part));
         if (i < length) part[i] = '/';
     }
     tri_kind kind;

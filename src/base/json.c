@@ -18,12 +18,28 @@ tri_status tri__json_load(const char *path, tri_status bad, tri_json **out) {
     return status;
 }
 
-tri_status tri__json_save(const char *path, const tri_json *value) {
+static char *file_text(const tri_json *value, size_t *size) {
     char *text = tri__json_text(value, TRI_JSON_INDENT(2) | TRI_JSON_REAL_PRECISION(9));
-    if (!text) return tri__fail(TRI_RESOURCE, "no memory to write %s", path);
-    size_t length = strlen(text);
-    text[length] = '\n'; /* replaces the 0 byte, which is not written */
-    tri_status status = tri__file_write(path, text, length + 1);
+    if (!text) return NULL;
+    *size = strlen(text) + 1;
+    text[*size - 1] = '\n'; /* replaces the 0 byte, which is not written */
+    return text;
+}
+
+tri_status tri__json_save(const char *path, const tri_json *value) {
+    size_t size;
+    char *text = file_text(value, &size);
+    tri_status status =
+        text ? tri__file_write(path, text, size) : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
+    free(text);
+    return status;
+}
+
+tri_status tri__json_deliver(const char *path, const tri_json *value, int replaces) {
+    size_t size;
+    char *text = file_text(value, &size);
+    tri_status status = text ? tri__file_deliver(path, text, size, replaces)
+                             : tri__fail(TRI_RESOURCE, "no memory to write %s", path);
     free(text);
     return status;
 }

@@ -115,5 +115,7 @@ typedef struct tri_json_lines {
 int tri__json_line_of(tri_json_lines *at, const char *key);
 /* Numbers with 9 significant digits, so that a float round-trips. Replaces the file atomically. */
 tri_status tri__json_save(const char *path, const tri_json *value);
+/* The same to a user's path, as tri__file_deliver. */
+tri_status tri__json_deliver(const char *path, const tri_json *value, int replaces);
 
 #endif

@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 
 #include "base/text.h"
+#include "base/workshop.h"
 #include "checkpoint/checkpoint_parts.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
@@ -142,12 +143,12 @@ static tri_status commit(const tri_checkpoint_out *out, const char *made, const 
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(away, out->folder, out->step, suffix));
     const char *old = made;
-    if (tri__path_rename(made, final, 1)) {
-        int moved = errno != ENOENT && tri__path_rename(final, away, 0) == 0;
+    if (tri__path_rename(made, final, TRI_RENAME_EXCHANGE)) {
+        int moved = errno != ENOENT && tri__path_rename(final, away, TRI_RENAME_REPLACE) == 0;
         old = away;
-        if (tri__path_rename(made, final, 0)) {
+        if (tri__path_rename(made, final, TRI_RENAME_REPLACE)) {
             int cause = errno;
-            if (moved) (void)tri__path_rename(away, final, 0);
+            if (moved) (void)tri__path_rename(away, final, TRI_RENAME_REPLACE);
             errno = cause;
             return tri__fail_errno("rename", made, TRI_IO);
         }
@@ -222,7 +223,7 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
     if (status == TRI_OK) status = save_rest(out, made, part);
     tri__json_decref(part);
     TRI_TRY(status);
-    if (tri__path_rename(made, out->folder, 0) == 0) return TRI_OK;
+    if (tri__path_rename(made, out->folder, TRI_RENAME_REPLACE) == 0) return TRI_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", out->folder);
     return tri__fail_errno("rename", made, TRI_IO);
@@ -230,14 +231,15 @@ static tri_status export_into(const tri_checkpoint_out *out, const char *made) {
 
 tri_status tri__checkpoint_export(const tri_checkpoint_out *out) {
     char made[TRI_PATH_MAX], parent[TRI_PATH_MAX];
-    int length = snprintf(made, sizeof made, "%s.tmp.%ld", out->folder, (long)getpid());
-    if (length >= (int)sizeof made) return tri__fail(TRI_USAGE, "%s: too long a name", out->folder);
-    TRI_TRY(tri__folder_remove_all(made));
-    tri_status status = export_into(out, made);
-    if (status != TRI_OK) {
-        tri__checkpoint_drop(made);
-        return status;
-    }
-    TRI_TRY(tri__path_join(parent, out->folder, ".."));
-    return tri__folder_sync(parent);
+    tri_workshop workshop;
+    TRI_TRY(tri__path_parent(out->folder, parent));
+    TRI_TRY(tri__folder_make(parent));
+    TRI_TRY(tri__workshop_open(parent, &workshop));
+    tri_status status = tri__path_join(made, workshop.folder, "made");
+    if (status == TRI_OK) status = export_into(out, made);
+    tri_words words;
+    tri__words_keep(&words);
+    tri__workshop_close(&workshop);
+    tri__words_restore(&words);
+    return status == TRI_OK ? tri__folder_sync(parent) : status;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { RUN = 4096 }; /* elements merged at a time */
+enum { RUN = 1024 }; /* elements merged at a time */
 
 static void shift(int64_t dim[static TRI_MAX_DIMS], int n, int64_t first) {
     memmove(dim + 1, dim, (size_t)n * sizeof *dim);

@@ -150,7 +150,7 @@ static tri_status retire(const char *folder, int64_t step) {
     snprintf(suffix, sizeof suffix, ".tmp.old-%ld", (long)getpid());
     TRI_TRY(tri__checkpoint_name(path, folder, step, ""));
     TRI_TRY(tri__checkpoint_name(gone, folder, step, suffix));
-    if (tri__path_rename(path, gone, 0))
+    if (tri__path_rename(path, gone, TRI_RENAME_REPLACE))
         return errno == ENOENT ? TRI_OK : tri__fail_errno("rename", path, TRI_IO);
     return tri__folder_remove_all(gone);
 }

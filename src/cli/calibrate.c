@@ -2,6 +2,7 @@
 #include "cli/calibrate_start.h"
 #include "cli/hardware.h"
 #include "cli/launch.h"
+#include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -190,22 +191,22 @@ static tri_status print_table(const tri_cli *cli, const calibrating *c) {
 /* Fails before anything is measured where the file could not be written in the end. */
 static tri_status choose_path(const tri_cli *cli, calibrating *c) {
     char folder[TRI_PATH_MAX];
+    tri_kind kind;
     if (c->settings.output) TRI_TRY(tri__path_join(c->path, "", c->settings.output));
     else TRI_TRY(tri__cli_calibrated(cli, c->settings.device, c->path));
     if (c->launch.rank > 0) return TRI_OK; /* rank 0 writes */
-    if (tri__is_folder(c->path)) return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
-    snprintf(folder, sizeof folder, "%s", c->path);
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = 0;
-    else strcpy(folder, ".");
-    if (c->settings.output && !tri__is_folder(folder))
-        return tri__fail(TRI_IO, "cannot write %s: there is no folder %s", c->path, folder);
+    if (c->settings.output) TRI_TRY(tri__output_check(&c->settings, &(tri_output){.option = "-o", .path = c->path}));
+    if (!c->settings.output && tri__is_folder(c->path))
+        return tri__fail(TRI_IO, "cannot write %s: it is a folder", c->path);
+    TRI_TRY(tri__path_kind(c->path, &kind));
+    if (kind == TRI_KIND_OTHER) return TRI_OK;
+    TRI_TRY(tri__path_parent(c->path, folder));
     return tri__folder_probe(folder, (int)getpid());
 }
 
 static tri_status write_results(const tri_cli *cli, const calibrating *c) {
     tri_json *json = tri__hardware_json(&c->out);
-    tri_status status = tri__json_save(c->path, json);
+    tri_status status = tri__json_deliver(c->path, json, c->settings.force || !c->settings.output);
     if (status == TRI_OK && c->settings.json) status = tri__print_json(cli->out, json);
     tri__json_decref(json);
     return status != TRI_OK || c->settings.json ? status : print_table(cli, c);

@@ -89,7 +89,7 @@ static tri_status run_best(const tri_cli *cli, const char *folder, int ranks, ru
 tri_status tri__calibrate_start(const tri_cli *cli, tri_hardware *out) {
     char folder[TRI_PATH_MAX];
     run_times one, two;
-    TRI_TRY(tri__bench_folder(cli, "calibrate", folder));
+    TRI_TRY(tri__bench_folder(cli, folder));
     tri_status status = tri__lab_write(&tri__lab_models[0], 1, folder, tri__lab_models[0].samples * STEPS);
     if (status == TRI_OK) status = run_best(cli, folder, 1, &one);
     if (status == TRI_OK) status = run_best(cli, folder, 2, &two);

@@ -429,7 +429,6 @@ static tri_status choose_ranks(const tri_cli *cli, const tri_settings *s, tri_ch
 }
 
 static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own, const tri_log *log) {
-    tri_chooser chooser = {0};
     double seconds = 0, now = tri__clock();
     progress shown = {.cli = cli, .begun = now, .shown = now};
     const tri_choose_options how = {.top = (int)own->top, .limit = own->limit, .exhaustive = own->exhaustive,
@@ -443,10 +442,13 @@ static tri_status choose(tri_cli *cli, const tri_settings *s, const options *own
     if (!own->within && !sized)
         return tri__fail(TRI_USAGE, "choose needs --world-size, the number of ranks; or --within, a time");
     if (own->within && sized) return tri__fail(TRI_USAGE, "choose takes --world-size or --within, not both");
-    tri_status status = tri__chooser_open(s, 0, log, cli->stop, NULL, &chooser);
+    tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
+    if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__chooser_open(s, 0, log, cli->stop, NULL, chooser);
     if (status == TRI_OK)
-        status = own->within ? choose_ranks(cli, s, &chooser, &how, seconds) : choose_layout(cli, s, &chooser, &how);
-    tri__chooser_close(&chooser);
+        status = own->within ? choose_ranks(cli, s, chooser, &how, seconds) : choose_layout(cli, s, chooser, &how);
+    tri__chooser_close(chooser);
+    free(chooser);
     return status;
 }
 

@@ -33,6 +33,7 @@ typedef struct tri_command {
     const char *folder;  /* its own default of --output-dir; NULL: the row's */
     const tri_option *own; /* rows of options that only this command has; NULL: none */
     int model;           /* also accepts the model's keys */
+    int prints_little;   /* its result is a run or a service: a closed stdout is not a failure */
     int hidden;          /* 1: named without its summary in the short help; 2: not named */
     const char *shown;   /* options that the short help shows first, comma-separated; NULL: in the order of the rows */
     int parallel;        /* computes on several threads */

@@ -6,19 +6,21 @@
 #include "settings/elastic.h"
 #include "study/study.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Whether other stages can be planned: there may be too few layers, or too few microbatches. */
 static int is_possible(const tri_settings *asked, const tri_elastic_mesh *mesh) {
     tri_settings s = tri__elastic_settings(asked, mesh->stages, mesh->replicas);
     tri_log silent = {0};
-    tri_study study = {.runs = 1};
+    tri_study *study = calloc(1, sizeof *study); /* large */
     tri_words words;
-    if (mesh->stages == asked->pp_size) return 1;
     tri__words_keep(&words);
-    tri_status status = tri__engine_accept(&s);
-    if (status == TRI_OK) status = tri__study_open(&s, &silent, NULL, s.output_dir, &study);
-    tri__study_close(&study);
+    tri_status status = study ? tri__engine_accept(&s) : TRI_RESOURCE;
+    if (study) study->runs = 1;
+    if (status == TRI_OK) status = tri__study_open(&s, &silent, NULL, s.output_dir, study);
+    if (study) tri__study_close(study);
+    free(study);
     tri__words_restore(&words);
     return status == TRI_OK;
 }
@@ -28,7 +30,7 @@ int tri__elastic_fit(void *settings, int alive, int32_t *stages, int32_t *replic
     tri_elastic_mesh mesh[MESHES];
     int n = tri__elastic_meshes(settings, alive, mesh, MESHES);
     for (int i = 0; i < n; i++)
-        if (is_possible(settings, &mesh[i])) {
+        if (mesh[i].stages == ((const tri_settings *)settings)->pp_size || is_possible(settings, &mesh[i])) {
             *stages = mesh[i].stages, *replicas = mesh[i].replicas;
             return mesh[i].ranks;
         }
@@ -96,6 +98,11 @@ tri_status tri__elastic_check(tri_cli *cli, const tri_settings *s, const tri_lau
     if (s->min_ranks > s->world_size)
         return tri__fail(TRI_USAGE, "--min-ranks %lld: the run has only %lld rank%s", (long long)s->min_ranks,
                          (long long)s->world_size, s->world_size == 1 ? "" : "s");
+    if (s->sync_every > 1 && s->world_size <= s->pp_size * s->tp_size * s->cp_size) /* later one may be left */
+        return tri__fail(TRI_USAGE,
+                         "--sync-every %lld: the run begins with one copy of the model, so there is nothing to "
+                         "synchronise: leave it out, or take more replicas (--dp-size)",
+                         (long long)s->sync_every);
     if (launch->launcher != TRI_LAUNCHER_NONE && launch->size > 1) return check_foreign(cli, s, launch);
     if (s->nproc_per_node > 1) {
         if (!s->quiet) say_here(cli, s, "");

@@ -1,5 +1,5 @@
 /* explain.c - `trident explain`: what moved a model's answers, as text, JSON lines, or a page with coloured words. */
-#include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -173,7 +173,7 @@ static tri_status write_page(const tri_settings *settings, const char *key, tri_
         tri__page_fill(tri__page_explain, json, &out);
         html = tri__buffer_take(&out, &size);
     }
-    tri_status status = html ? tri__file_deliver(settings->output, html, size)
+    tri_status status = html ? tri__file_deliver(settings->output, html, size, settings->force)
                              : tri__fail(TRI_RESOURCE, "no memory for the page");
     free(html);
     free(json);
@@ -196,7 +196,7 @@ static tri_status explain_rows(writer *w, const tri_settings *settings, const tr
     if (w->out != w->cli->out) {
         if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
             status = tri__fail(TRI_RESOURCE, "out of memory for explanations");
-        if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size);
+        if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
         free(data);
     } else if (w->form == PAGE && status == TRI_OK) {
         status = write_page(settings, "explanations", w->list);
@@ -211,7 +211,7 @@ static tri_status explain_table(writer *w, const tri_settings *settings, const t
     TRI_TRY(tri__serve_importance(settings, options, log, w->cli->stop, &facts));
     tri_status status;
     if (w->form == PAGE) status = write_page(settings, "importance", facts);
-    else if (settings->output) status = tri__json_save(settings->output, facts);
+    else if (settings->output) status = tri__json_deliver(settings->output, facts, settings->force);
     else status = w->form == LINES ? tri__print_json(w->cli->out, facts) : print_importance(w->cli, facts);
     tri__json_decref(facts);
     return status;
@@ -232,6 +232,8 @@ tri_status tri__command_explain(tri_cli *cli, int n, const char *const *args) {
         status = tri__fail(TRI_USAGE, "--label %s: figures of --importance are of all classes: leave one of them out",
                            own.label);
     if (status == TRI_OK) status = choose_form(&settings, &w.form);
+    if (status == TRI_OK)
+        status = tri__output_check(&settings, &(tri_output){.option = "-o", .path = settings.output});
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) {
         const tri_explain_options options = {.first = own.first, .rows = own.rows, .label = own.label,

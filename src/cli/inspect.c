@@ -1,5 +1,6 @@
 /* inspect.c - `trident inspect`: what a table or a data folder holds, before anything is trained on it. */
 #include "cli/inspect.h"
+#include "cli/output.h"
 #include "cli/sinks.h"
 
 #include "engine/assets.h"
@@ -195,6 +196,10 @@ tri_status tri__command_inspect(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !model) status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status == TRI_OK && !data)
         status = tri__fail(TRI_USAGE, "inspect needs a table, or a folder of train, valid and test tables");
+    if (status == TRI_OK) {
+        const tri_output output = {.option = "--write-config", .path = own.write_config, .words = &data, .n_words = 1};
+        status = tri__output_check(&settings, &output);
+    }
     if (status == TRI_OK) status = open_models(cli, &settings, model);
     if (status == TRI_OK) status = inspect(&settings, data, model, &inspection);
     if (status == TRI_OK && !settings.quiet) say_form(cli, inspection);

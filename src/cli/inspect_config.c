@@ -227,10 +227,8 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
     describe_model(config, comments, settings, in, model);
     tri_status status = describe_training(config, comments, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);
-    char real[TRI_PATH_MAX]; /* the user's file may be a link: its target is written */
-    const char *to = tri__is_file(path) && tri__path_real(path, real) ? real : path;
     if (!config) status = tri__fail(TRI_RESOURCE, "no memory for a configuration");
-    if (status == TRI_OK) status = tri__json_save(to, config);
+    if (status == TRI_OK) status = tri__json_deliver(path, config, settings->force);
     tri__json_decref(config);
     return status;
 }

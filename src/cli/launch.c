@@ -168,6 +168,24 @@ static tri_status start_once(tri_cli *cli, const tri_settings *settings, const c
     return show(cli, folder, verdict);
 }
 
+/* Ranks of a server that die are started again, however often: at once, or after a pause that doubles where the last
+ * start did not live long. Gives up where they die as soon as they start. */
+static int serves_again(const tri_cli *cli, double lived, int *in_row) {
+    static const double STEADY = 60; /* seconds */
+    enum { MOST = 5 };
+    if (lived > STEADY) *in_row = 0;
+    if (*in_row == MOST) {
+        fprintf(cli->err, "trident: %d starts in a row ended within %.0f s: the server is not started again\n",
+                MOST + 1, STEADY);
+        return 0;
+    }
+    int pause = *in_row ? 1 << (*in_row - 1) : 0;
+    ++*in_row;
+    if (pause) fprintf(cli->err, "trident: the server starts again in %d s\n", pause);
+    else fprintf(cli->err, "trident: the server starts again\n");
+    return !pause || !tri__signals_pause(pause) || !tri__stop_signalled(cli->stop);
+}
+
 tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const char *folder, size_t heap_bytes) {
     static const char *const resume[][2] = {{TRI_RESUME_VARIABLE, "auto"}};
     char logs[TRI_PATH_MAX];
@@ -195,13 +213,16 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .fit_context = (void *)settings,
                            .logs.elastic = settings->elastic};
     char **resuming = NULL; /* the environment once a checkpoint is committed */
+    int in_row = 0;
     tri_status status = read_logs(settings, folder, logs, &what.logs);
     for (int64_t restarts = 0, again = status == TRI_OK; again;) {
         tri_verdict verdict = {0};
+        double begun = tri__clock();
         status = start_once(cli, settings, folder, &what, &verdict);
-        again = verdict.failed && !verdict.stopped && tri__is_crash(verdict.code, verdict.hung) &&
-                restarts++ < settings->max_restarts;
-        if (again)
+        again = verdict.failed && !verdict.stopped && tri__is_crash(verdict.code, verdict.hung);
+        if (again && cli->reloads) again = serves_again(cli, tri__clock() - begun, &in_row);
+        else if (again) again = restarts++ < settings->max_restarts;
+        if (again && !cli->reloads)
             fprintf(cli->err, "trident: start %lld of %lld\n", (long long)restarts + 1,
                     (long long)settings->max_restarts + 1);
         if (again && verdict.committed >= 0 && !resuming) {

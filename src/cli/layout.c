@@ -146,22 +146,24 @@ static tri_status find_recorded(const tri_settings *s, choice_text *out, int *fo
 
 static tri_status search(tri_cli *cli, const tri_settings *s, int64_t samples, choice_text *out) {
     static const tri_choose_options first = {.top = 1, .limit = 400};
-    tri_chooser chooser = {0};
+    tri_chooser *chooser = calloc(1, sizeof *chooser); /* large */
     tri_choice choice;
     tri_log silent = {0};
     char text[TRI_LAYOUT_TEXT], time[32];
     int world = (int)s->world_size;
-    tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, &chooser);
-    if (status == TRI_OK) status = tri__choose(&chooser, world, samples, &first, &choice);
+    if (!chooser) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__chooser_open(s, 1, &silent, cli->stop, s->output_dir, chooser);
+    if (status == TRI_OK) status = tri__choose(chooser, world, samples, &first, &choice);
     if (status == TRI_OK) status = tri__layout_options(&choice.best[0].layout, 1, add_pair, out);
     if (status == TRI_OK) {
         add_batch(out, choice.global_batch);
         if (!s->quiet)
             fprintf(cli->err, "layout     %s: the first choice of %lld, %s a step on %s (--layout auto)\n",
                     tri__layout_text(&choice.best[0].layout, text), (long long)choice.space,
-                    tri__choose_time(choice.best[0].seconds, time), chooser.hardware.name);
+                    tri__choose_time(choice.best[0].seconds, time), chooser->hardware.name);
     }
-    tri__chooser_close(&chooser);
+    tri__chooser_close(chooser);
+    free(chooser);
     return status;
 }
 

@@ -23,11 +23,11 @@
 const tri_command tri__commands[] = {
     THREADS(train,
             .shown = "config,data_path,output_dir,models_dir,epochs,batch_size,nproc_per_node,shard,device",
-            .model = 1, .summary = "train a model",
+            .model = 1, .prints_little = 1, .summary = "train a model",
             .example = "trident train --config config.json --data-path data --output-dir run"),
     THREADS(sweep,
             .shown = "space,trials,parallel,config,data_path,output_dir,models_dir,epochs",
-            .model = 1, .own = tri__sweep_options, .folder = "./sweep",
+            .model = 1, .prints_little = 1, .own = tri__sweep_options, .folder = "./sweep",
             .summary = "search settings: train trials, halve them, keep the best",
             .example = "trident sweep --config config.json --space space.json --trials 27 --data-path data "
                        "--output-dir sweep"),
@@ -43,7 +43,7 @@ const tri_command tri__commands[] = {
             .shown = "checkpoint,data_path,output,rows,importance,label",
             .own = tri__explain_options, .summary = "show what moved a model's answers: inputs, words",
             .example = "trident explain --checkpoint run --data-path new.csv -o why.html"),
-    THREADS(serve, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
+    THREADS(serve, .prints_little = 1, .own = tri__serve_options, .words = " RUN | NAME=RUN...",
             .summary = "answer requests for predictions over HTTP",
             .example = "trident serve demo-run/all --port 8080"),
     COMMAND(plan,
@@ -80,7 +80,7 @@ const tri_command tri__commands[] = {
     COMMAND(report, .own = tri__report_options, .words = " RUN...",
             .summary = "write a page about runs: curves, validation, where the time went",
             .example = "trident report run -o report.html"),
-    COMMAND(watch, .own = tri__watch_options, .words = " RUN",
+    COMMAND(watch, .prints_little = 1, .own = tri__watch_options, .words = " RUN",
             .summary = "show a run while it goes on, in a browser or a terminal",
             .example = "trident watch run --terminal"),
     COMMAND(export, .folder = "./export", .summary = "write a model as Hugging Face folders and one safetensors file",
@@ -96,7 +96,8 @@ const tri_command tri__commands[] = {
     COMMAND(checkpoint, .hidden = 1, .words = " ls|verify|diff|prune FOLDER...",
             .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(
-        supervise, .hidden = 1, .folder = "that of `trident train` in COMMAND", .words = " -- COMMAND...",
+        supervise, .hidden = 1, .prints_little = 1, .folder = "that of `trident train` in COMMAND",
+        .words = " -- COMMAND...",
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
             "trident supervise --max-restarts 3 -- mpirun -np 16 trident train --config config.json --data-path data"),
@@ -107,7 +108,8 @@ const tri_command tri__commands[] = {
             .summary = "learn a WordPiece vocabulary from texts",
             .example = "trident vocab --size 8000 --lower-case --column \"Review Text\" -o models/mine train.csv"),
     COMMAND(doctor, .summary = "list what is installed and what its absence costs"),
-    THREADS(demo, .summary = "make data, train, evaluate, and leave out each input in turn", .folder = "./demo-run"),
+    THREADS(demo, .prints_little = 1, .folder = "./demo-run",
+            .summary = "make data, train, evaluate, and leave out each input in turn"),
     COMMAND(help, .hidden = 1, .words = " [COMMAND]", .summary = "explain a command", .example = "trident help train"),
     COMMAND(version, .hidden = 1, .summary = "print the version"),
     COMMAND(man, .hidden = 2, .summary = "print the manual page", .example = "trident man > trident.1"),
@@ -123,7 +125,7 @@ const tri_exit_code tri__exit_codes[] = {
     {TRI_NOINPUT, "an input file or folder is missing"},
     {TRI_INTERNAL, "a bug in Trident"},
     {TRI_RESOURCE, "out of memory or another resource"},
-    {TRI_BUSY, "the output folder is in use by another run, or a token store is locked"},
+    {TRI_BUSY, "an output folder is in use by another run, a token store is locked, or an output exists already"},
     {TRI_IO, "reading or writing failed"},
     {TRI_STOPPED, "stopped early, what was trained is saved: run again"},
     {TRI_DISAGREE, "ranks disagree"},
@@ -205,7 +207,8 @@ static tri_status unknown_command(const char *name) {
     return tri__fail(TRI_USAGE, "no command \"%s\"; `trident --help all` lists all", name);
 }
 
-static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
+/* no_output: stdout was closed, and what is printed would be lost. */
+static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const *args) {
     if (n == 0) {
         tri__help_main(cli, cli->err, 0);
         return tri__fail(TRI_USAGE, "a command is needed");
@@ -216,7 +219,9 @@ static tri_status dispatch(tri_cli *cli, int n, const char *const *args) {
     const tri_command *command = tri__command_find(name);
     if (!command) return unknown_command(name);
     n--, args++;
-    if (has_flag(n, args, "--help") || has_flag(n, args, "-h")) {
+    int helps = has_flag(n, args, "--help") || has_flag(n, args, "-h");
+    if (no_output && (helps || has_flag(n, args, "--json") || !command->prints_little)) TRI_TRY(tri__output_refuse());
+    if (helps) {
         tri__help_command(cli, command, !strcmp(args[n - 1], "all"));
         return TRI_OK;
     }
@@ -273,7 +278,8 @@ static void keep_order(void) {
 
 int main(int argc, char **argv) {
     wait_briefly(argc, argv); /* first: what follows must see the streams as they were given */
-    if (tri__standard_open() != TRI_OK) return TRI_IO; /* no stream to print an error to */
+    int no_output;
+    if (tri__standard_open(&no_output) != TRI_OK) return TRI_IO; /* no stream to print an error to */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed stdout is an error, not fatal */
     signal(SIGXFSZ, SIG_IGN); /* likewise beyond the file size limit */
     keep_order();
@@ -297,7 +303,7 @@ int main(int argc, char **argv) {
         .argv = argv,
         .environment = environ,
     };
-    tri_status status = dispatch(&cli, n, args);
+    tri_status status = dispatch(&cli, no_output, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
     if (status != TRI_OK && !cli.reported)

@@ -218,6 +218,7 @@ tri_status tri__command_plan(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = check_views(&settings);
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 0);
     if (status == TRI_OK && !settings.config) status = tri__fail(TRI_USAGE, "plan needs --config");
+    if (status == TRI_OK) status = tri__pictures_check(&settings, NULL, 0);
     tri_settings resolved = settings;
     int serves = 0;
     if (status == TRI_OK) status = tri__study_accept(&resolved, &serves);

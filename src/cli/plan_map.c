@@ -97,7 +97,7 @@ static tri_status draw(const tri_settings *settings, const tri_assets *assets, m
     tri_pattern_chart chart = {.title = title, .note = note, .panel = m->panel, .n = m->n};
     tri_buffer svg = {0};
     TRI_TRY(tri__pattern_svg(&chart, &svg));
-    tri_status status = tri__file_deliver(settings->attention_map, svg.text, svg.size);
+    tri_status status = tri__file_deliver(settings->attention_map, svg.text, svg.size, settings->force);
     tri__buffer_free(&svg);
     return status;
 }

@@ -1,4 +1,5 @@
 /* plan_svg.c - a simulated step as a picture: --svg FILE. */
+#include "cli/output.h"
 #include "cli/plan_views.h"
 
 #include "base/file.h"
@@ -112,6 +113,13 @@ static void write_note(picture *p, const tri_settings *settings, const tri_json 
              real(simulation, "samples_per_second"), 100 * real(simulation, "predicted_bubble"), reduced);
 }
 
+tri_status tri__pictures_check(const tri_settings *settings, const char *const *words, int n_words) {
+    const tri_output timeline = {.option = "--svg", .path = settings->svg, .words = words, .n_words = n_words},
+                     map = {.option = "--attention-map", .path = settings->attention_map};
+    TRI_TRY(tri__output_check(settings, &timeline));
+    return tri__output_check(settings, &map);
+}
+
 tri_status tri__write_timeline(const tri_settings *settings, const tri_json *simulation) {
     const tri_json *ranks = tri__json_get(simulation, "ranks");
     picture p = {0};
@@ -123,7 +131,7 @@ tri_status tri__write_timeline(const tri_settings *settings, const tri_json *sim
     tri_timeline_chart chart = {.title = p.title, .note = p.note, .seconds = real(simulation, "step_seconds"),
                                 .row = p.row, .n_rows = p.n};
     if (status == TRI_OK) status = tri__timeline_svg(&chart, &svg);
-    if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size);
+    if (status == TRI_OK) status = tri__file_deliver(settings->svg, svg.text, svg.size, settings->force);
     tri__buffer_free(&svg);
     free(p.row);
     free(p.label);

@@ -1,6 +1,7 @@
 /* predict.c - `trident predict`: label and probabilities of each row, as CSV (RFC 4180), as TSV, or as JSON lines, one
  * object per row. Kept columns come first, then the row's number if rows were skipped or are a part of the table. */
 #include "cli/launch.h"
+#include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -206,7 +207,7 @@ static tri_status put_rows(const writer *w) {
 }
 
 /* Writes a file atomically: whole or not at all. */
-static tri_status write_file(const char *path, writer *w) {
+static tri_status write_file(const tri_settings *settings, writer *w) {
     char *data = NULL;
     size_t size = 0;
     w->out = open_memstream(&data, &size);
@@ -214,7 +215,7 @@ static tri_status write_file(const char *path, writer *w) {
     tri_status status = put_rows(w);
     if (!tri__memstream_close(w->out, &data) && status == TRI_OK)
         status = tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    if (status == TRI_OK) status = tri__file_deliver(path, data, size);
+    if (status == TRI_OK) status = tri__file_deliver(settings->output, data, size, settings->force);
     free(data);
     return status;
 }
@@ -228,7 +229,7 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, int64_t 
                 .p = p,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
-    tri_status status = settings->output ? write_file(settings->output, &w) : put_rows(&w);
+    tri_status status = settings->output ? write_file(settings, &w) : put_rows(&w);
     free(w.order);
     return status;
 }
@@ -267,6 +268,8 @@ tri_status tri__command_predict(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && (!settings.checkpoint || !settings.data_path))
         status = tri__fail(TRI_USAGE, "predict needs --checkpoint and --data-path");
     if (status == TRI_OK) status = choose_form(settings.output, settings.json, &r.form);
+    if (status == TRI_OK)
+        status = tri__output_check(&settings, &(tri_output){.option = "-o", .path = settings.output});
     if (status == TRI_OK) status = tri__launch_infer(cli, &settings, predict_here, &r);
     tri__settings_free(&settings);
     return status;

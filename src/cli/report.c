@@ -1,7 +1,7 @@
 /* report.c - `trident report RUN...`: one page of one run, or of several side by side. The folder of a sweep, of folds
  * or seeds is all of its runs. */
-#include "cli/cli.h"
 #include "cli/members.h"
+#include "cli/output.h"
 #include "cli/report.h"
 
 #include "base/file.h"
@@ -133,12 +133,17 @@ static tri_status find_runs(tri_cli *cli, const char *const *words, int n_words,
 
 static tri_status report(tri_cli *cli, const tri_settings *settings, const options *own, const char *const *words,
                          int n, const shown *of) {
-    char path[TRI_PATH_MAX], *html = NULL, bytes[32];
+    char path[TRI_PATH_MAX], own_page[TRI_PATH_MAX], *html = NULL, bytes[32];
     size_t size = 0;
     tri_json *runs = NULL;
     TRI_TRY(path_of(settings, words, n, path));
+    TRI_TRY(tri__path_join(own_page, words[0], "report.html"));
+    const tri_output output = {.option = "-o", .path = path, .own = n == 1 ? own_page : NULL, .words = words,
+                               .n_words = n};
+    if (!settings->json && (settings->output || n > 1)) TRI_TRY(tri__output_check(settings, &output));
     tri_status status = make_page(cli, of->folder, of->kind, of->n, own->rows, &runs, &html, &size);
-    if (status == TRI_OK && !settings->json) status = tri__file_deliver(path, html, size);
+    if (status == TRI_OK && !settings->json)
+        status = tri__file_deliver(path, html, size, tri__output_replaces(settings, &output));
     if (status == TRI_OK && settings->json) {
         tri_json *all = tri__report_json(runs, 0);
         status = tri__print_json(cli->out, all);

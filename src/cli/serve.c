@@ -1,6 +1,7 @@
 /* serve.c - `trident serve`: models behind HTTP, until a signal. The first line of its output has the address and a
  * request that can be pasted into a shell. */
 #include "cli/launch.h"
+#include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/sinks.h"
 
@@ -137,6 +138,8 @@ static tri_status open_log(serving *s) {
         s->server.access_log = STDERR_FILENO;
         return TRI_OK;
     }
+    const tri_output output = {.option = "--access-log", .path = s->own.access_log, .appends = 1};
+    TRI_TRY(tri__output_check(&s->settings, &output));
     return tri__file_own(s->own.access_log, TRI_OWN_APPEND, &s->server.access_log);
 }
 

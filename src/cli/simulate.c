@@ -65,6 +65,7 @@ tri_status tri__command_simulate(tri_cli *cli, int n, const char *const *args) {
     if (!words) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = tri__cli_settings(&settings, "simulate", n, args, words, n, &n_words);
     if (status == TRI_OK) status = tri__cli_hardware(cli, &settings, 1);
+    if (status == TRI_OK) status = tri__pictures_check(&settings, words, n_words);
     if (status == TRI_OK) status = tri__cli_progress(cli, settings.quiet, &sink);
     if (status == TRI_OK) status = simulate(cli, &settings, &log, words, n_words);
     tri__progress_close(&sink);

@@ -199,6 +199,13 @@ static tri_status record(tri_sweep *s, int i) {
     tri_json *figures = NULL;
     if (run->code == TRI_STOPPED || (run->code && tri__stop_signalled(s->cli->stop)))
         return tri__fail(TRI_STOPPED, "%s was stopped: the same command goes on with it", run->name);
+    if (tri__sweep_may_succeed(run->code, 0) && t->attempt == TRI_TRIED_ONCE) {
+        t->attempt = TRI_TRIED_AGAIN_SOON;
+        if (!s->settings->quiet)
+            fprintf(s->cli->err, "trial %d ended with exit code %d: it is tried again alone, after the others\n",
+                    t->number, run->code);
+        return TRI_OK;
+    }
     t->code = run->code;
     if (!t->code) {
         TRI_TRY(tri__training_figures(run, &figures));
@@ -206,6 +213,7 @@ static tri_status record(tri_sweep *s, int i) {
         if (tri__json_is_number(figure)) t->figure[t->rungs++] = tri__json_number_value(figure);
         else t->code = TRI_DATA;
         tri__json_decref(figures);
+        t->attempt = TRI_TRIED_ONCE; /* of the next rung */
     }
     if (t->code)
         t->why = run->code ? message_of(run) : strdup("the figure of --best-by is not defined on the validation table");
@@ -274,7 +282,15 @@ static tri_status run_rung(tri_sweep *s, int rung) {
         if (status == TRI_OK) status = begin(s, i, rung);
         running += status == TRI_OK;
     }
-    return drain(s, status, running);
+    status = drain(s, status, running);
+    for (int i = 0; i < s->n && status == TRI_OK; i++) { /* one at a time: memory may be too little for several */
+        if (s->trial[i].attempt != TRI_TRIED_AGAIN_SOON) continue;
+        s->trial[i].attempt = TRI_TRIED_AGAIN;
+        status = tri__stop_check_kept(s->cli->stop, "trial %d was next", s->trial[i].number);
+        if (status == TRI_OK) status = begin(s, i, rung);
+        status = drain(s, status, status == TRI_OK);
+    }
+    return status;
 }
 
 /* ---- the command ---- */
@@ -304,6 +320,10 @@ static tri_status sweep(tri_sweep *s, int n, const char *const *args) {
     s->n_rungs = tri__rungs(s->n, set->epochs, (int)s->own->halving, s->rung);
     TRI_TRY(draw_trials(s));
     TRI_TRY(tri__folder_lock(set->output_dir, s->cli->stop, &s->lock));
+    TRI_TRY(tri__path_join(s->path, set->output_dir, "best.json"));
+    if (set->config && tri__file_same(s->path, set->config))
+        return tri__fail(TRI_USAGE, "--config %s: this sweep writes its best configuration there; copy it and name the "
+                         "copy, or name another --output-dir", set->config);
     TRI_TRY(tri__path_join(s->path, set->output_dir, "sweep.json"));
     TRI_TRY(tri__sweep_load(s));
     TRI_TRY(tri__sweep_save(s));

@@ -19,6 +19,7 @@ typedef struct tri_sweep_trial {
     double figure[TRI_RUNGS_MAX]; /* the best validation until each rung's end */
     int64_t slot;          /* its place among those that train at a time, while it does */
     int rank;              /* once the sweep has ended: 1 is the best; 0: none, or it failed */
+    enum { TRI_TRIED_ONCE, TRI_TRIED_AGAIN_SOON, TRI_TRIED_AGAIN } attempt; /* in its current rung */
     int code;              /* exit code of one that failed; 0 */
     char *why;             /* its message, owned; NULL */
 } tri_sweep_trial;
@@ -42,6 +43,9 @@ typedef struct tri_sweep {
 /* Whether a trial beats another: more rungs, then the figure, then the lower number. One that failed beats none. */
 int tri__sweep_beats(const tri_sweep *sweep, const tri_sweep_trial *a, const tri_sweep_trial *b);
 
+/* Whether another attempt may end otherwise: it was killed, or lacked memory, a lock, or the disk; `later`: or a file,
+ * which may be there when the command is run again. Not a wrong value. */
+int tri__sweep_may_succeed(int code, int later);
 /* sweep_state.c: all that sweep.json keeps; a new reference, NULL when out of memory. */
 tri_json *tri__sweep_json(const tri_sweep *sweep);
 tri_status tri__sweep_save(const tri_sweep *sweep);

@@ -146,6 +146,19 @@ static tri_status save_ranks(const tri_sweep *s, const tri_sweep_trial *const *o
     return tri__sweep_save(s);
 }
 
+/* The ranking lacks a trial that may have won. */
+static tri_status say_lost(const tri_sweep *s) {
+    int n = 0;
+    const tri_sweep_trial *first = NULL;
+    for (int i = s->n - 1; i >= 0; i--)
+        if (tri__sweep_may_succeed(s->trial[i].code, 0)) first = &s->trial[i], n++;
+    if (!n) return TRI_OK;
+    return tri__fail((tri_status)first->code,
+                     "%d trial%s ended twice before %s rung, trial %d with exit code %d: %s. The ranking lacks %s; run "
+                     "the same command again to try once more", n, n == 1 ? "" : "s", n == 1 ? "its" : "their",
+                     first->number, first->code, first->why, n == 1 ? "it" : "them");
+}
+
 tri_status tri__sweep_end(const tri_sweep *s) {
     char path[TRI_PATH_MAX];
     const tri_sweep_trial **order = ranked(s);
@@ -159,5 +172,5 @@ tri_status tri__sweep_end(const tri_sweep *s) {
     else if (status == TRI_OK) status = print_table(s, order);
     if (status == TRI_OK && !s->settings->json) status = print_words(s, order[0], path);
     free(order);
-    return status;
+    return status == TRI_OK ? say_lost(s) : status;
 }

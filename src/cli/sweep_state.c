@@ -129,18 +129,16 @@ static tri_status take_trial(const tri_sweep *s, tri_sweep_trial *t, const tri_j
     return t->why ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* Whether another attempt may end otherwise: a missing file, memory, the disk, a signal; not a wrong value. */
-static int may_succeed(int code) {
-    return code == TRI_NOINPUT || code == TRI_RESOURCE || code == TRI_BUSY || code == TRI_IO || code > 128;
+int tri__sweep_may_succeed(int code, int later) {
+    return code == TRI_RESOURCE || code == TRI_BUSY || code == TRI_IO || code > 128 || (later && code == TRI_NOINPUT);
 }
 
-/* Trials that failed are tried again, unless the rung after theirs is decided: another trial has ended it. */
+/* Trials that failed are tried again. Where later rungs were decided without them, those that went on stay, and one of
+ * them that is among the best after all goes on as well. */
 static void forgive(tri_sweep *s) {
-    int most = 0;
-    for (int i = 0; i < s->n; i++) most = s->trial[i].rungs > most ? s->trial[i].rungs : most;
     for (int i = 0; i < s->n; i++) {
         tri_sweep_trial *t = &s->trial[i];
-        if (!may_succeed(t->code) || most > t->rungs + 1) continue;
+        if (!tri__sweep_may_succeed(t->code, 1)) continue;
         t->code = 0;
         free(t->why);
         t->why = NULL;

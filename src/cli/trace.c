@@ -1,5 +1,5 @@
 /* trace.c - `trident trace RUN`: the ranks' traces merged into one file for Perfetto. */
-#include "cli/cli.h"
+#include "cli/output.h"
 
 #include "base/file.h"
 #include "report/stream.h"
@@ -52,29 +52,28 @@ static void print(const tri_cli *cli, const char *path, const tri_json *facts) {
     say(cli, facts, "undated", "warning: the run did not end, so the clock was compared only at its start: rank %s\n");
 }
 
-/* To a temporary sibling, which replaces the file when it is whole. */
-static tri_status merge(const char *folder, const char *path, tri_json **facts) {
-    char sibling[TRI_PATH_MAX];
-    int fd;
-    TRI_TRY(tri__file_sibling(path, sibling, &fd));
-    FILE *out = tri__stream_open(fd, "w");
-    if (!out) close(fd);
+static tri_status merge(const char *folder, const char *path, int replaces, tri_json **facts) {
+    tri_delivery to;
+    TRI_TRY(tri__delivery_begin(&to, path, replaces));
+    int fd = dup(to.fd); /* the stream closes it */
+    FILE *out = fd >= 0 ? tri__stream_open(fd, "w") : NULL;
+    if (!out && fd >= 0) close(fd);
     tri_status status = out ? tri__traces_merge(folder, out, facts) : tri__fail(TRI_RESOURCE, "out of memory");
-    if (out && fclose(out) && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write %s", sibling);
-    if (status == TRI_OK && tri__path_rename(sibling, path, 0)) status = tri__fail(TRI_IO, "cannot write %s", path);
-    if (status != TRI_OK) (void)tri__file_remove(sibling);
-    return status;
+    if (out && fclose(out) && status == TRI_OK) status = tri__fail(TRI_IO, "cannot write %s", path);
+    return tri__delivery_end(&to, status);
 }
 
 static tri_status run(const tri_cli *cli, const tri_settings *settings, const char *folder) {
-    char path[TRI_PATH_MAX];
+    char path[TRI_PATH_MAX], own[TRI_PATH_MAX];
     tri_json *facts = NULL;
     int there;
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return tri__fail(TRI_NOINPUT, "%s: there is no such run folder", folder);
-    if (settings->output) snprintf(path, sizeof path, "%s", settings->output);
-    else TRI_TRY(tri__path_join(path, folder, "trace.json"));
-    tri_status status = merge(folder, path, &facts);
+    TRI_TRY(tri__path_join(own, folder, "trace.json"));
+    TRI_TRY(tri__path_join(path, "", settings->output ? settings->output : own));
+    const tri_output output = {.option = "-o", .path = path, .own = own, .words = &folder, .n_words = 1};
+    TRI_TRY(tri__output_check(settings, &output));
+    tri_status status = merge(folder, path, tri__output_replaces(settings, &output), &facts);
     if (status == TRI_OK && settings->json) {
         tri__json_set_new(facts, "path", tri__json_string(path));
         status = tri__print_json(cli->out, facts);

@@ -1,4 +1,5 @@
 /* vocab.c - `trident vocab`: learns a WordPiece vocabulary from texts, and writes a tokenizer folder. */
+#include "cli/output.h"
 #include "cli/texts.h"
 
 #include "base/text.h"
@@ -74,8 +75,21 @@ static tri_status report(tri_cli *cli, const tri_settings *settings, const corpu
     return status;
 }
 
+/* A folder of another tokenizer keeps its vocabulary. */
+static tri_status check_output(const tri_settings *settings, const tri_texts_from *from) {
+    static const char *const names[] = {"vocab.txt", "tokenizer_config.json"};
+    char path[TRI_PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRI_TRY(tri__path_join(path, settings->output, names[i]));
+        const tri_output output = {.option = "-o", .path = path, .words = from->file, .n_words = from->n};
+        if (tri__is_file(path)) TRI_TRY(tri__output_check(settings, &output));
+    }
+    return TRI_OK;
+}
+
 static tri_status vocab(tri_cli *cli, const tri_settings *settings, const options *own, const tri_texts_from *from) {
     if (!settings->output) return tri__fail(TRI_USAGE, "vocab needs -o: the folder to write");
+    TRI_TRY(check_output(settings, from));
     corpus c = {0};
     tri_status status = tri__texts_read(from, collect, &c);
     if (status == TRI_OK) status = train(&c, own, settings->output);

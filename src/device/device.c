@@ -5,6 +5,7 @@
 #include "device/null/null.h"
 #include "device/plugin.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DEVICES(X) X(cpu) X(reference) X(null) X(timed)
@@ -40,9 +41,10 @@ tri_status tri__device_get(const char *name, const tri_device **device) {
     return *device ? TRI_OK : tri__device_load(device);
 }
 
-void tri__device_target(const tri_device *device, tri_target *target) {
-    tri_kernel_table table;
-    device->kernels(&table);
+tri_status tri__device_target(const tri_device *device, tri_target *target) {
+    tri_kernel_table *table = malloc(sizeof *table);
+    if (!table) return tri__fail(TRI_RESOURCE, "out of memory");
+    device->kernels(table);
     *target = (tri_target){.name = device->name,
                            .granule = device->granule,
                            .short_flops = device->short_flops,
@@ -53,8 +55,10 @@ void tri__device_target(const tri_device *device, tri_target *target) {
                            .bytes = device->bytes};
     for (int op = 0; op < TRI_OP_COUNT; op++) {
         for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++) {
-            target->has[op][dtype] = table.run[op][dtype] != NULL;
-            target->work[op][dtype] = table.work[op][dtype];
+            target->has[op][dtype] = table->run[op][dtype] != NULL;
+            target->work[op][dtype] = table->work[op][dtype];
         }
     }
+    free(table);
+    return TRI_OK;
 }

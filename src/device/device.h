@@ -70,6 +70,6 @@ tri_status tri__device_get(const char *name, const tri_device **device);
 /* Passed to plug-ins. */
 extern const tri_core tri__core;
 /* The target that describes a device to the planner. */
-void tri__device_target(const tri_device *device, tri_target *target);
+tri_status tri__device_target(const tri_device *device, tri_target *target);
 
 #endif

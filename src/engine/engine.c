@@ -12,6 +12,7 @@
 #include "settings/learning_rate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 tri_status tri__place_make(const tri_settings *s, tri_world *world, int size, int rank, tri_place *place) {
@@ -60,13 +61,18 @@ static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
                           .wrap_min_params = s->wrap_min_params};
 }
 
+/* Steps between meetings. The last copy of an elastic run meets nobody: its steps are plain ones until others join. */
+static int64_t sync_every(const tri_settings *s, const tri_place *place) {
+    return s->elastic && place->mesh.dp == tri__mesh_cp(&place->mesh) ? 1 : s->sync_every;
+}
+
 /* A copy of n has 1/n of the batch: where noise dominates, its gradient is sqrt(n) times as noisy, and an optimizer
  * that divides by the gradient's magnitude goes 1/sqrt(n) as far along the mean. With sqrt(n) times the rate, the mean
  * of the copies has the drift and the noise of steps on the whole batch. SGD does not divide: its mean has them as it
  * is. */
-static double inner_factor(const tri_settings *s, const tri_place *place) {
+static double inner_factor(const tri_settings *s, const tri_place *place, int64_t every) {
     tri_sharding shards = sharding_of(s, place);
-    if (s->sync_every == 1) return 1;
+    if (every == 1) return 1;
     if (s->inner_lr_factor > 0) return s->inner_lr_factor;
     if (s->optimizer == TRI_SGD) return 1;
     return sqrt((double)place->mesh.dp / (shards.kind == TRI_SHARD_HYBRID ? shards.size : 1));
@@ -93,10 +99,10 @@ static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *plac
                             .var_update_scaler = s->var_update_scaler,
                             .local_step_scaler = s->local_step_scaler,
                             .local_step_clipper = has_copies(s, place) ? s->local_step_clipper : 1,
-                            .sync_every = s->sync_every,
+                            .sync_every = sync_every(s, place),
                             .outer_lr = s->outer_lr,
                             .outer_momentum = s->outer_momentum,
-                            .inner_lr_factor = inner_factor(s, place)};
+                            .inner_lr_factor = inner_factor(s, place, sync_every(s, place))};
     tri__step_kinds_resolve(&how, tri__warmup_steps(s, how.steps));
     return how;
 }
@@ -198,7 +204,7 @@ static tri_status plan_engine(void *data) {
     engine->workers = tri__workers(s);
     engine->guard = s->guard;
     if (p->place->target) engine->target = *p->place->target;
-    else tri__device_target(engine->device, &engine->target);
+    else TRI_TRY(tri__device_target(engine->device, &engine->target));
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
 
@@ -232,7 +238,7 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
 }
 
 tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const tri_assets *assets) {
-    tri_engine engine;
+    tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_place alone = *place;
     int64_t length = s->model.max_sen_len;
     tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
@@ -241,8 +247,10 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     if (assets->shares) tri__counts_join(&max);
     alone.world = NULL;
     tri_columns columns = {.n = s->model.tab_field_list.n};
-    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, &engine);
-    tri__engine_close(&engine);
+    if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__engine_plan(s, &alone, assets, columns, 1, &max, &max, engine);
+    tri__engine_close(engine);
+    free(engine);
     return status;
 }
 

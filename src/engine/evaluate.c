@@ -36,9 +36,15 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
 
 tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens, int64_t max_len, tri_counts *max) {
     tri_sampler_maxima most;
-    tri__sampler_maxima(sampler, epochs, &most);
+    TRI_TRY(tri__sampler_maxima(sampler, epochs, &most));
     *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows, most.windows[0], most.windows[1]}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
+        if (max_tokens > 0 && max_tokens < max->of[sym] && most.bounded)
+            return tri__fail(
+                TRI_USAGE,
+                "--max-tokens %lld: the batches of so many epochs are not measured one by one, and a microbatch may "
+                "have %lld tokens of one text; give at least that, or 0, or fewer epochs",
+                (long long)max_tokens, (long long)max->of[sym]);
         if (max_tokens > 0 && max_tokens < max->of[sym])
             return tri__fail(
                 TRI_USAGE,
@@ -138,7 +144,7 @@ static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_
         spec.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
         spec.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
     }
-    tri__sampler_maxima(&e->sampler, 1, &spec.maxima);
+    TRI_TRY(tri__sampler_maxima(&e->sampler, 1, &spec.maxima));
     return tri__loader_open(&spec, &e->loader);
 }
 

@@ -104,20 +104,36 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
     return TRI_OK;
 }
 
-/* A run that keeps no averages goes on from the weights that one with averages was training. */
-static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
-    static const tri_state live = {.prefix = "live."};
-    if (engine->plan.train.average || !is_there(engine, checkpoint, &live)) return TRI_OK;
-    tri__say(log, TRI_LOG_INFO, "%s has averages as its weights; this run goes on from '%s*', those that were trained",
-             tri__checkpoint_path(checkpoint), live.prefix);
+/* Takes a state of the checkpoint for the weights; of several copies their mean. */
+static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix) {
     for (int i = 0; i < engine->n_weights; i++) {
         char name[512];
         tri_piece piece = engine->weights[i];
-        snprintf(name, sizeof name, "%s%s", live.prefix, piece.name);
+        snprintf(name, sizeof name, "%s%s", prefix, piece.name);
         piece.name = name;
-        if (tri__checkpoint_has(checkpoint, name)) TRI_TRY(tri__checkpoint_read(checkpoint, &piece));
+        if (tri__checkpoint_has(checkpoint, name))
+            TRI_TRY(tri__copies_read(checkpoint, &piece, 0, TRI_MERGE_MEAN));
     }
     return TRI_OK;
+}
+
+/* A run that keeps no averages goes on from the weights that one with averages was training; one copy that steps with
+ * nobody else from those of the copies that stepped alone, not from where they last met. */
+static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
+    static const tri_state live = {.prefix = "live."}, local = {.prefix = "local."};
+    int keeps_local = 0;
+    for (int i = 0; i < engine->plan.train.n_states; i++)
+        keeps_local |= strcmp(engine->plan.train.state[i].prefix, local.prefix) == 0;
+    if (!engine->plan.train.average && is_there(engine, checkpoint, &live)) {
+        tri__say(log, TRI_LOG_INFO,
+                 "%s has averages as its weights; this run goes on from '%s*', those that were trained",
+                 tri__checkpoint_path(checkpoint), live.prefix);
+        TRI_TRY(take_weights(engine, checkpoint, live.prefix));
+    }
+    if (keeps_local || !is_there(engine, checkpoint, &local)) return TRI_OK;
+    tri__say(log, TRI_LOG_INFO, "%s has copies that stepped alone; this run goes on from the mean of '%s*'",
+             tri__checkpoint_path(checkpoint), local.prefix);
+    return take_weights(engine, checkpoint, local.prefix);
 }
 
 tri_status tri__engine_load_state(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {

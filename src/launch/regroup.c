@@ -8,6 +8,7 @@
 #include "comm/world/kept.h"
 #include "comm/world/regroup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -58,8 +59,8 @@ static void hear(tri_supervisor *s) {
             if (message.kind == TRI_REGROUP_READY) c->ready = 1;
         if (c->ready && c->local >= 0 && !s->regrouping && !s->verdict->stopped) s->regrouping = tri__clock();
         if (heard >= 0) continue;
-        close(c->socket); /* it ends, and its end is seen elsewhere */
-        c->socket = -1;
+        close(c->socket); /* it ends, and its end is seen elsewhere; it is not given another world */
+        c->socket = -1, c->ready = 0;
     }
 }
 
@@ -168,9 +169,11 @@ static void place(tri_supervisor *s, int i, int local) {
                                    .before = s->earlier.base ? s->earlier.fd : -1};
     c->local = local, c->ready = 0;
     tri__streams_number(&s->streams, i, local);
-    if (!tri__regroup_say(c->socket, &message))
-        tri__control_fail(s->segment.control, local, TRI_INTERNAL, "it could not be given the next world");
-    if (c->joins)
+    int is_told = tri__regroup_say(c->socket, &message), dies = errno == EPIPE || errno == ECONNRESET;
+    if (!is_told && !dies) /* of one that dies the end is seen in a later round, as that of any rank */
+        tri__control_fail(s->segment.control, local, TRI_INTERNAL, "it could not be given the next world: %s",
+                          strerror(errno));
+    if (c->joins && is_told)
         tri__say(s->what->log, TRI_LOG_INFO, "rank %d was started again and joins: %d ranks", local, s->segment.n);
     c->joins = 0;
 }

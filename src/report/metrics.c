@@ -18,6 +18,7 @@ static const double flush_seconds = 2;
 typedef struct metrics {
     char path[TRI_PATH_MAX];
     FILE *file;         /* NULL before START */
+    int fd;             /* of the file */
     FILE *early;        /* a stream into text: lines written before START */
     char *text;
     size_t size;
@@ -150,7 +151,7 @@ static tri_status start(metrics *m, int64_t step, int again) {
     int resumed = step > 0 && kind == TRI_KIND_FILE;
     if (resumed) TRI_TRY(drop_later(m->path, again ? step - 1 : step));
     TRI_TRY(tri__file_own(m->path, resumed ? TRI_OWN_APPEND : TRI_OWN_FRESH, &fd));
-    m->file = tri__stream_open(fd, resumed ? "a" : "w");
+    m->file = tri__stream_open(m->fd = fd, resumed ? "a" : "w");
     if (!m->file) {
         close(fd);
         return tri__fail(TRI_RESOURCE, "no memory for %s", m->path);
@@ -217,7 +218,9 @@ static tri_status emit(void *context, const tri_event *event) {
     TRI_TRY(tri__metrics_line(m->file ? m->file : m->early, event));
     int commits = event->kind == TRI_EVENT_EPOCH || event->kind == TRI_EVENT_SAVE ||
                   event->kind == TRI_EVENT_CHECKPOINT || event->kind == TRI_EVENT_END;
-    return m->file && (commits || m->eager || tri__clock() - m->flushed > flush_seconds) ? flush(m) : TRI_OK;
+    if (m->file && (commits || m->eager || tri__clock() - m->flushed > flush_seconds)) TRI_TRY(flush(m));
+    int ended = m->file && event->kind == TRI_EVENT_END; /* before summary.json says so */
+    return ended && tri__file_sync(m->fd, m->path) ? tri__fail_errno("write", m->path, TRI_IO) : TRI_OK;
 }
 
 tri_status tri__metrics_open(const char *folder, int eager, tri_sink *sink) {

@@ -205,16 +205,17 @@ tri_status tri__crew_failed(tri_crew *crew) {
 
 /* Plans all ranks without opening anything, so that a plan that does not fit is refused before others hear of it. */
 static tri_status check_plan(const tri_opened *o, const tri_counts *max) {
-    tri_engine engine;
+    tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_programs all;
     tri_place alone = o->place;
+    if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
     alone.world = NULL;
     tri_status status = tri__engine_plan(&o->settings, &alone, &o->assets, o->preprocess->vectors, 0, max, max,
-                                         &engine);
-    if (status == TRI_OK) status = tri__engine_plan_all(&engine, &all);
-    if (status == TRI_OK)
-        status = tri__room_check(&o->settings, &engine, &all, (int)o->settings.nproc_per_node);
-    tri__engine_close(&engine);
+                                         engine);
+    if (status == TRI_OK) status = tri__engine_plan_all(engine, &all);
+    if (status == TRI_OK) status = tri__room_check(&o->settings, engine, &all, (int)o->settings.nproc_per_node);
+    tri__engine_close(engine);
+    free(engine);
     return status;
 }
 

@@ -239,11 +239,13 @@ static tri_status keep_judged(served *v, tri_judged *kept) {
 
 tri_status tri__eval_model(const tri_settings *asked, int64_t bootstrap, tri_world *world, const tri_log *log,
                            tri_evaluation *out, tri_judged *kept) {
-    served v = {0};
+    served *v = calloc(1, sizeof *v); /* large */
     *out = (tri_evaluation){0};
-    tri_status status = evaluate(asked, bootstrap, world, log, &v, out);
-    if (status == TRI_OK && kept && v.opened.place.rank == 0) status = keep_judged(&v, kept);
-    close_served(&v);
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = evaluate(asked, bootstrap, world, log, v, out);
+    if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
+    close_served(v);
+    free(v);
     return status;
 }
 
@@ -333,31 +335,36 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
 
 tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out) {
-    served v = {0};
+    served *v = calloc(1, sizeof *v);
     *out = (tri_predictions){0};
-    tri_status status = predict(asked, world, options, log, &v, out);
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = predict(asked, world, options, log, v, out);
     if (status == TRI_OK) {
-        out->n = v.data->n, out->n_classes = v.opened.preprocess->n_classes, out->label = v.opened.preprocess->label,
-        out->probs = v.probs, out->decision = v.opened.decision;
-        v.opened.preprocess->label = NULL; /* now owned by `out` */
-        v.opened.preprocess->n_classes = 0;
-        v.probs = NULL;
+        tri_preprocess *made = v->opened.preprocess;
+        out->n = v->data->n, out->n_classes = made->n_classes, out->label = made->label, out->probs = v->probs,
+        out->decision = v->opened.decision;
+        made->label = NULL; /* now owned by `out` */
+        made->n_classes = 0;
+        v->probs = NULL;
     }
-    close_served(&v);
+    close_served(v);
+    free(v);
     return status;
 }
 
 tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n) {
-    served v = {0};
+    served *v = calloc(1, sizeof *v);
     tri_predictions found = {0};
-    tri_status status = open_served(asked, NULL, log, 0, &v);
-    if (status == TRI_OK) status = join(&v, asked, &(const tri_texts){0}, &found);
+    if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = open_served(asked, NULL, log, 0, v);
+    if (status == TRI_OK) status = join(v, asked, &(const tri_texts){0}, &found);
     if (status == TRI_OK) {
-        *table = found.table, *row = found.row, *n = v.data->n;
+        *table = found.table, *row = found.row, *n = v->data->n;
         found.table = NULL, found.row = NULL;
     }
     tri__predictions_free(&found);
-    close_served(&v);
+    close_served(v);
+    free(v);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "serve/serve.h"
 
 #include "base/text.h"
+#include "base/workshop.h"
 #include "device/device.h"
 #include "engine/files.h"
 #include "model/model.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Figures of one evaluation. pr_auc: NaN where it is undefined. */
 typedef struct figures {
@@ -37,7 +37,9 @@ typedef struct search {
     tri_original original;
     tri_quantizer quantizer;
     int trained;              /* 1: for int8 products (--quantize int8) */
-    char data[TRI_PATH_MAX], trial[TRI_PATH_MAX]; /* the validation table; a folder for candidates */
+    char data[TRI_PATH_MAX];  /* the validation table */
+    tri_workshop workshop;    /* lock < 0: not open */
+    char trial[TRI_PATH_MAX]; /* a folder for candidates, in it */
     int part;                 /* the part of the table; TRI_PART_ASKED_ALL: the whole */
     layer *layers;            /* [n_layers] */
     int *layer_of;            /* [n_weights]; -1: not quantised */
@@ -256,9 +258,8 @@ static tri_status choose_computing(search *s, tri_dtype *out) {
 /* Fails early if the folder exists, rather than after the measurements. */
 static tri_status check_output(search *s) {
     const char *folder = s->asked->output;
+    char parent[TRI_PATH_MAX];
     tri_names names = {0};
-    int n = snprintf(s->trial, sizeof s->trial, "%s.trial.%ld", folder, (long)getpid());
-    if (n >= (int)sizeof s->trial) return tri__fail(TRI_USAGE, "%s: too long a name", folder);
     tri_kind kind;
     TRI_TRY(tri__path_kind(folder, &kind));
     if (kind == TRI_KIND_FOLDER) TRI_TRY(tri__folder_list(folder, &names));
@@ -266,7 +267,10 @@ static tri_status check_output(search *s) {
     tri__names_free(&names);
     if (taken)
         return tri__fail(TRI_BUSY, "%s: exists and is not empty; name another folder, or remove it", folder);
-    return tri__folder_remove_all(s->trial);
+    TRI_TRY(tri__path_parent(folder, parent));
+    TRI_TRY(tri__folder_make(parent));
+    TRI_TRY(tri__workshop_open(parent, &s->workshop));
+    return tri__path_join(s->trial, s->workshop.folder, "trial");
 }
 
 static tri_status open_search(search *s) {
@@ -324,15 +328,22 @@ static tri_status run(search *s, tri_json **facts) {
 
 tri_status tri__serve_quantize(const tri_settings *asked, double max_drop, const tri_log *log, const tri_stop *stop,
                                tri_json **facts) {
-    search s = {.asked = asked, .log = log, .stop = stop, .max_drop = max_drop};
     *facts = NULL;
     if (!asked->checkpoint || !asked->output)
         return tri__fail(TRI_USAGE, "quantize needs a run or checkpoint, and -o, the folder to be made");
-    tri_status status = run(&s, facts);
-    tri__quantizer_close(&s.quantizer);
-    tri__original_close(&s.original);
-    free(s.layers);
-    free(s.layer_of);
-    free(s.store);
+    search *s = calloc(1, sizeof *s); /* large */
+    if (!s) return tri__fail(TRI_RESOURCE, "out of memory");
+    *s = (search){.asked = asked, .log = log, .stop = stop, .workshop.lock = -1, .max_drop = max_drop};
+    tri_status status = run(s, facts);
+    tri_words words;
+    tri__words_keep(&words);
+    if (s->workshop.lock >= 0) tri__workshop_close(&s->workshop);
+    tri__words_restore(&words);
+    tri__quantizer_close(&s->quantizer);
+    tri__original_close(&s->original);
+    free(s->layers);
+    free(s->layer_of);
+    free(s->store);
+    free(s);
     return status;
 }

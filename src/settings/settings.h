@@ -93,7 +93,7 @@ typedef struct tri_settings {
     /* tokenize, vocab */
     char *column;
     int null;
-    int check, json, quiet, no_color;
+    int check, force, json, quiet, no_color;
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
     const tri_option *const *others; /* own rows of all commands, NULL-terminated, while options are parsed; NULL:

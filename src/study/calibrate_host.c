@@ -93,7 +93,7 @@ static tri_status load_all(tri_sampler *sampler, double *seconds) {
     tri_loader_spec spec = {.sampler = sampler, .epochs = 1, .workers = 1};
     const tri_batch *batch;
     int64_t rows = 0;
-    tri__sampler_maxima(sampler, 1, &spec.maxima);
+    TRI_TRY(tri__sampler_maxima(sampler, 1, &spec.maxima));
     double begin = tri__clock();
     TRI_TRY(tri__loader_open(&spec, &loader));
     tri_status status;

@@ -55,7 +55,7 @@ typedef struct crew {
     int code_sizes;            /* that ranks time, where they code numbers */
     pthread_barrier_t together;
     tri_status status[MOST_RANKS];
-    tri_words words[MOST_RANKS];
+    tri_words *words;          /* [MOST_RANKS] */
     tri_samples *samples;
     pthread_mutex_t adding;
 } crew;
@@ -186,7 +186,11 @@ static tri_status first_failure(const crew *c) {
 static tri_status run_crew(crew *c, void *(*be)(void *)) {
     member members[MOST_RANKS];
     int started = 0;
-    if (pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) return tri__fail(TRI_RESOURCE, "out of memory");
+    c->words = calloc(MOST_RANKS, sizeof *c->words);
+    if (!c->words || pthread_barrier_init(&c->together, NULL, (unsigned)c->ranks)) {
+        free(c->words);
+        return tri__fail(TRI_RESOURCE, "out of memory");
+    }
     pthread_mutex_init(&c->adding, NULL);
     for (; started < c->ranks; started++) {
         members[started] = (member){.crew = c, .rank = started};
@@ -196,7 +200,9 @@ static tri_status run_crew(crew *c, void *(*be)(void *)) {
     for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
     pthread_barrier_destroy(&c->together);
     pthread_mutex_destroy(&c->adding);
-    return first_failure(c);
+    tri_status status = first_failure(c);
+    free(c->words);
+    return status;
 }
 
 static tri_trial_case case_of(const struct model_row *row, const run_kind *kind) {
@@ -297,7 +303,7 @@ typedef struct keeping {
 static tri_status keep(void *data) {
     const keeping *k = data;
     tri_target *target = tri__arena_alloc(k->arena, sizeof *target);
-    tri__device_target(k->asked->device, target);
+    TRI_TRY(tri__device_target(k->asked->device, target));
     k->out->device = k->asked->device->name, k->out->target = target, k->out->cores = k->asked->cores;
     tri__samples_curves(k->samples, k->arena, k->out);
     tri__curves_rates(k->out);

@@ -164,7 +164,7 @@ typedef struct opening {
 static tri_status plan_trial(void *data) {
     const opening *o = data;
     tri_trial *t = o->trial;
-    tri__device_target(o->device, &t->target);
+    TRI_TRY(tri__device_target(o->device, &t->target));
     make_sequences(t, o->at);
     make_model(t, o->at);
     make_plan_in(t, o->at);

@@ -43,12 +43,16 @@ tri_bounds *tri__bounds_open(tri_arena *arena, tri_chooser *chooser, int64_t glo
 static tri_status sample(tri_bounds *b, int64_t parts, tri_layout_rows *out) {
     tri_sampler sampler = {0};
     const tri_chooser *c = b->chooser;
-    const tri_engine engine = {
-        .model = c->model,
-        .in = {.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}}}; /* rounds nothing */
     TRI_TRY(tri__sampler_open(&sampler, c->rows.data, b->global, (int)parts, 1, (uint32_t)c->settings.seed));
-    tri__sample_rows(b->arena, &sampler, &engine, &out->sampled);
+    tri_engine *engine = calloc(1, sizeof *engine); /* large; rounds nothing */
+    if (engine) {
+        engine->model = c->model;
+        engine->in = (tri_plan_in){.model = &c->model, .target = &c->target, .mesh = {.pp = 1, .tp = 1, .dp = 2}};
+        tri__sample_rows(b->arena, &sampler, engine, &out->sampled);
+    }
     tri__sampler_close(&sampler);
+    free(engine);
+    if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");
     int n = out->sampled.n * out->sampled.parts;
     out->mean = (tri_counts){0};
     for (int i = 0; i < n; i++)

@@ -201,14 +201,15 @@ static tri_status time_units(tri_arena *arena, void *data) {
                         .schedule = job->layout->schedule, .shape = TRI_SHAPE_ASKED_CHAIN,
                         .recompute = job->layout->recompute, .precision = job->layout->precision};
     tri_layout_settings settings;
-    tri_target target = c->target;
+    tri_target *target = tri__arena_alloc(arena, sizeof *target); /* large */
     tri_plan_in in;
     tri_program *program[2];
     int ran;
-    if (tri__layout_world(job->layout) > 1) target.granule = 1;
-    if (!key->lanes) target.lanes = 1;
+    *target = c->target;
+    if (tri__layout_world(job->layout) > 1) target->granule = 1;
+    if (!key->lanes) target->lanes = 1;
     TRI_TRY(tri__layout_input(c, &alone, 1, &job->rows[0].max, arena, &settings, &in));
-    in.target = &target, in.staging.stages = (tri_texts){0}, in.offload = 0;
+    in.target = target, in.staging.stages = (tri_texts){0}, in.offload = 0;
     in.optimizer.sync_every = 1, in.compression = (tri_compression){0}; /* one replica has no others to meet */
     for (int place = 0; place < alone.pp; place++) {
         in.rank = tri__mesh_rank(&in.mesh, (tri_coords){.pp = place});

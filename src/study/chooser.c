@@ -19,7 +19,7 @@ static tri_status open_model(void *data) {
         c->target = *c->hardware.target;
     } else {
         TRI_TRY(tri__device_get(s->device, &c->device));
-        tri__device_target(c->device, &c->target);
+        TRI_TRY(tri__device_target(c->device, &c->target));
     }
     tri__model_make(&c->arena, &s->model, c->assets.encoder, tri__rows_columns(&c->rows), s->no_decay, &c->model);
     return tri__tune_model(s, &c->model);

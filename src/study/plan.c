@@ -11,6 +11,7 @@
 #include "study/study.h"
 #include "study/views.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static tri_status describe(const tri_settings *s, tri_engine *engine, const tri_programs *all, tri_json **facts,
@@ -166,40 +167,47 @@ void tri__study_close(tri_study *study) {
 }
 
 tri_status tri__study_plan(const tri_settings *settings, const tri_log *log, tri_json **facts, char **program) {
-    tri_study p = {0};
+    tri_study *p = calloc(1, sizeof *p); /* large */
     *facts = NULL;
     *program = NULL;
-    tri_status status = tri__study_open(settings, log, NULL, NULL, &p);
+    if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = tri__study_open(settings, log, NULL, NULL, p);
     if (status == TRI_OK && settings->memory_limit)
-        status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
-    if (status == TRI_OK) status = describe(settings, &p.engine, &p.all, facts, program);
-    if (status == TRI_OK) status = add_views(settings, log, &p, *facts);
+        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node);
+    if (status == TRI_OK) status = describe(settings, &p->engine, &p->all, facts, program);
+    if (status == TRI_OK) status = add_views(settings, log, p, *facts);
     if (status == TRI_OK && !tri__json_is_whole(*facts)) /* commands also draw it */
         status = tri__fail(TRI_RESOURCE, "out of memory");
     if (status != TRI_OK) {
         tri__json_decref(*facts);
         *facts = NULL;
     }
-    tri__study_close(&p);
+    tri__study_close(p);
+    free(p);
     return status;
 }
 
 tri_status tri__study_passes(const tri_settings *settings, const tri_log *log, char **program) {
-    tri_study p = {0};
+    tri_study *p = calloc(1, sizeof *p);
     *program = NULL;
-    tri_status status = open_planning(settings, log, NULL, NULL, &p);
-    if (status == TRI_OK) status = tri__view_programs(settings, &p.engine, NULL, program);
-    tri__study_close(&p);
+    if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
+    tri_status status = open_planning(settings, log, NULL, NULL, p);
+    if (status == TRI_OK) status = tri__view_programs(settings, &p->engine, NULL, program);
+    tri__study_close(p);
+    free(p);
     return status;
 }
 
 tri_status tri__study_prepare(const tri_settings *settings, const tri_stop *stop) {
-    tri_study p = {.runs = 1};
+    tri_study *p = calloc(1, sizeof *p);
     tri_log silent = {0};
-    tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, &p);
+    if (!p) return tri__fail(TRI_RESOURCE, "out of memory");
+    p->runs = 1;
+    tri_status status = tri__study_open(settings, &silent, stop, settings->output_dir, p);
     /* A GPU's free memory is checked by its rank: a query from this process would itself use some. */
-    if (status == TRI_OK && (settings->memory_limit || !p.engine.device->async))
-        status = tri__room_check(settings, &p.engine, &p.all, (int)settings->nproc_per_node);
-    tri__study_close(&p);
+    if (status == TRI_OK && (settings->memory_limit || !p->engine.device->async))
+        status = tri__room_check(settings, &p->engine, &p->all, (int)settings->nproc_per_node);
+    tri__study_close(p);
+    free(p);
     return status;
 }

@@ -14,6 +14,7 @@ typedef struct tri_row_source {
     tri_preprocess *preprocess;
     tri_dataset *data;    /* NULL: no table was given */
     tri_dataset *valid;   /* NULL: there is none, or nobody asked */
+    const tri_stop *stop; /* NULL: nobody asks */
 } tri_row_source;
 
 /* Reads the training table of --data-path, if given. beside: folder of the token store, NULL: none. TRI_STOPPED when

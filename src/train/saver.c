@@ -83,11 +83,20 @@ static void write_pieces(tri_saver *saver) {
     if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
+/* The lines of all steps until this one were written before the save began (TRI_EVENT_SAVE): a run that resumes here
+ * does not report them again, so they are brought to disk before the commit. */
+static tri_status sync_metrics(const char *folder) {
+    char path[TRI_PATH_MAX];
+    TRI_TRY(tri__path_join(path, folder, "metrics.jsonl"));
+    return tri__file_bring(path);
+}
+
 /* A failure after the commit does not fail the save: `words` is then a warning. */
 static void commit(tri_saver *saver) {
     const tri_save_spec *what = &saver->what;
     saver->words[0] = 0;
-    saver->status = tri__checkpoint_end(&saver->out, saver->made, saver->part);
+    saver->status = sync_metrics(what->folder);
+    if (saver->status == TRI_OK) saver->status = tri__checkpoint_end(&saver->out, saver->made, saver->part);
     if (saver->status != TRI_OK || (what->best && tri__checkpoint_mark_best(what->folder, what->step) != TRI_OK))
         keep_words(saver->words);
 }

@@ -148,6 +148,7 @@ static tri_status open_engine(tri_session *s) {
     const tri_settings *set = s->settings;
     tri_counts max, max_infer;
     int readers = tri__mesh_readers(&s->place.mesh);
+    s->sampler.stop = s->stop;
     TRI_TRY(tri__largest(&s->sampler, s->epochs, set->max_tokens, set->model.max_sen_len, &max));
     max_infer = max;
     if (s->valid)
@@ -161,6 +162,10 @@ static tri_status open_engine(tri_session *s) {
     }
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
+    if (s->lead && set->sync_every > 1 && s->engine.in.optimizer.sync_every == 1)
+        tri__say(&s->log, TRI_LOG_WARN,
+                 "--sync-every %lld: one copy of the model is left and meets nobody: it takes plain steps until others "
+                 "join", (long long)set->sync_every);
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
     if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);

@@ -278,7 +278,7 @@ static tri_status print_table(const lab *b) {
 /* ---- From beginning to end ---- */
 
 static tri_status make_inputs(lab *b) {
-    TRI_TRY(tri__bench_folder(b->cli, "lab", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     return tri__lab_write(b->model, 1, b->folder, b->n * b->model->samples * b->steps);
 }
 

@@ -195,7 +195,7 @@ static tri_status print_table(const pipeline *b) {
 /* ---- From beginning to end ---- */
 
 static tri_status make_inputs(pipeline *b) {
-    TRI_TRY(tri__bench_folder(b->cli, "pipeline", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     return tri__lab_write(b->model, 2, b->folder, b->microbatches * b->model->samples * b->steps);
 }
 

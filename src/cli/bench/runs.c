@@ -2,6 +2,7 @@
 #include "cli/bench/runs.h"
 
 #include "base/json.h"
+#include "base/workshop.h"
 #include "cli/bench/bench.h"
 #include "cli/launch.h"
 
@@ -95,14 +96,12 @@ tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
 
 /* ---- Folders ---- */
 
-tri_status tri__bench_folder(const tri_cli *cli, const char *bench, char folder[static TRI_PATH_MAX]) {
+tri_status tri__bench_folder(const tri_cli *cli, char folder[static TRI_PATH_MAX]) {
     const char *parent = cli->lookup("TMPDIR");
-    char name[64], path[TRI_PATH_MAX];
-    snprintf(name, sizeof name, "trident-%s-%d", bench, (int)getpid());
-    TRI_TRY(tri__path_join(path, parent && *parent ? parent : "/tmp", name));
-    tri_status status = tri__folder_create(path);
+    tri_workshop workshop; /* locked until the process ends */
+    tri_status status = tri__workshop_open(parent && *parent ? parent : "/tmp", &workshop);
     if (status != TRI_OK) return tri__fail_in(status, "TMPDIR may name another place for this bench's files");
-    memcpy(folder, path, sizeof path);
+    memcpy(folder, workshop.folder, sizeof workshop.folder);
     return TRI_OK;
 }
 

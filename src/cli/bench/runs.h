@@ -25,7 +25,7 @@ typedef struct tri_run_steps {
 tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out);
 
 /* Creates a temporary folder under TMPDIR; removes it with its content. */
-tri_status tri__bench_folder(const tri_cli *cli, const char *bench, char folder[static TRI_PATH_MAX]);
+tri_status tri__bench_folder(const tri_cli *cli, char folder[static TRI_PATH_MAX]);
 void tri__bench_remove(const char *folder);
 
 #endif

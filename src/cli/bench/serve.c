@@ -175,7 +175,7 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 /* ---- From beginning to end ---- */
 
 static tri_status run_in_folder(bench *b, result *r) {
-    TRI_TRY(tri__bench_folder(b->cli, "serve", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__settings_init(&b->settings);
     if (status == TRI_OK) status = run(b, r);
     close_model(b);
@@ -199,17 +199,20 @@ static tri_status run_case(bench *b, const tri_bench_options *options, const cha
 
 tri_status tri__bench_serve(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
     static const char *const usual[] = {"minilm:1x16", "minilm:1x128", "minilm:32x128", "minilm:32xmixed"};
-    bench b = {.cli = cli, .asked = settings};
     tri_text_table table = {0};
     tri_status status = TRI_OK;
     if (options->http) return tri__bench_serve_http(cli, settings, options);
     if (settings->checkpoint) return tri__bench_host(cli, settings);
+    bench *b = calloc(1, sizeof *b); /* large */
+    if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
+    b->cli = cli, b->asked = settings;
     int given = tri__settings_given(settings, &options->cases), n = given ? options->cases.n : 4;
     tri__text_table_add(&table, "case\tmodel\tprecision\ttokens a row\tms a batch\tleast\tp99\trows/s\ttokens/s\t"
                                 "planned");
     for (int i = 0; i < n && status == TRI_OK; i++)
-        status = run_case(&b, options, given ? options->cases.at[i] : usual[i], &table);
+        status = run_case(b, options, given ? options->cases.at[i] : usual[i], &table);
     if (status == TRI_OK && !settings->json) status = tri__text_table_print(&table, cli->out, cli->out_color);
     tri__text_table_free(&table);
+    free(b);
     return status;
 }

@@ -52,9 +52,11 @@ typedef struct bench {
 
 static tri_status parse_run(const bench *b, tri_settings *settings) {
     static const char *const recomputes[] = {"none", "selective", "full"};
-    char text[20][TRI_PATH_MAX + 32], limit[64] = "";
-    const char *args[20];
+    enum { ARGUMENTS = 20 };
+    char(*text)[TRI_PATH_MAX + 32] = calloc(ARGUMENTS, sizeof *text), limit[64] = "";
+    const char *args[ARGUMENTS];
     int n = 0, n_words;
+    if (!text) return tri__fail(TRI_RESOURCE, "out of memory");
 #define ADD(...) (snprintf(text[n], sizeof text[n], __VA_ARGS__), args[n] = text[n], n++)
     ADD("--config=%s/config.json", b->folder);
     ADD("--data-path=%s/data", b->folder);
@@ -75,8 +77,10 @@ static tri_status parse_run(const bench *b, tri_settings *settings) {
         snprintf(limit, sizeof limit, "--memory-limit=%s", b->asked->memory_limit), args[n++] = limit;
     for (int i = 0; i < b->asked->offload.n; i++) ADD("--offload=%s", b->asked->offload.at[i]);
 #undef ADD
-    TRI_TRY(tri__settings_init(settings));
-    return tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
+    tri_status status = tri__settings_init(settings);
+    if (status == TRI_OK) status = tri__settings_parse(settings, "train", n, args, NULL, 0, &n_words);
+    free(text);
+    return status;
 }
 
 /* ---- Steps ---- */
@@ -231,7 +235,7 @@ static void add_row(const bench *b, const result *r, tri_text_table *table) {
 static tri_status run_case(bench *b, tri_text_table *table) {
     result r = {0};
     if (!b->asked->quiet) fprintf(b->cli->err, "%s: %s ...\n", b->at->name, b->at->what);
-    TRI_TRY(tri__bench_folder(b->cli, "step", b->folder));
+    TRI_TRY(tri__bench_folder(b->cli, b->folder));
     tri_status status = tri__step_case_write(b->at, b->folder, BATCHES);
     if (status == TRI_OK) status = run(b, &r);
     tri__bench_remove(b->folder);

@@ -59,9 +59,26 @@ static tri_status write_encoder(const demo *d) {
     return status;
 }
 
+/* Fails if the folder is not new, empty, or that of an earlier demo, whose files are replaced. */
+static tri_status check_folder(const char *folder) {
+    char path[TRI_PATH_MAX];
+    tri_names names = {0};
+    int there;
+    TRI_TRY(tri__path_join(path, folder, "all.json"));
+    TRI_TRY(tri__folder_there(folder, &there));
+    if (!there || tri__is_file(path)) return TRI_OK;
+    TRI_TRY(tri__folder_list(folder, &names));
+    int n = names.n;
+    tri__names_free(&names);
+    if (!n) return TRI_OK;
+    return tri__fail(TRI_BUSY, "%s: exists and is not the folder of an earlier demo, which would write data, vocab and "
+                     "all.json there; name another folder with --output-dir", folder);
+}
+
 static tri_status write_inputs(demo *d) {
     tri_demo_texts texts = {0};
     const char *folder = d->asked->output_dir;
+    TRI_TRY(check_folder(folder));
     TRI_TRY(tri__path_join(d->data, folder, "data"));
     TRI_TRY(tri__path_join(d->vocab, folder, "vocab"));
     TRI_TRY(tri__folder_make(d->data));

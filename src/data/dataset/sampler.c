@@ -111,24 +111,29 @@ static void lower_to(int64_t *minimum, int64_t value) {
     if (!*minimum || value < *minimum) *minimum = value;
 }
 
+/* What a row takes of each text, of both in the first's place where they share an encoder. */
+static void take_row(const tri_sampler *sampler, int64_t row, tri_packed of[static 2]) {
+    of[0] = tri__dataset_packed(sampler->data, 0, row), of[1] = (tri_packed){0};
+    if (sampler->data->n_texts > 1) of[1] = tri__dataset_packed(sampler->data, 1, row);
+    if (!sampler->data->windows.joined) return;
+    of[0].tokens += of[1].tokens, of[0].windows += of[1].windows;
+    of[1] = (tri_packed){0};
+}
+
 /* Sums rows, tokens and windows per part, in the split's scratch memory, which is free by then. */
 static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sampler_maxima *out) {
     entry *sum = sampler->heap, *windows = sum + sampler->parts; /* [parts] of either text, rows */
     memset(sum, 0, 2 * (size_t)sampler->parts * sizeof *sum);
     for (int64_t i = 0; i < n; i++) {
         int part = sampler->part[i];
-        tri_packed first = tri__dataset_packed(sampler->data, 0, rows[i]), second = {0};
-        if (sampler->data->n_texts > 1) second = tri__dataset_packed(sampler->data, 1, rows[i]);
-        if (sampler->data->windows.joined) {
-            first.tokens += second.tokens, first.windows += second.windows;
-            second = (tri_packed){0};
-        }
+        tri_packed of[2];
+        take_row(sampler, rows[i], of);
         sum[part].value++;
-        sum[part].major += first.tokens, sum[part].minor += second.tokens;
-        windows[part].major += first.windows, windows[part].minor += second.windows;
+        sum[part].major += of[0].tokens, sum[part].minor += of[1].tokens;
+        windows[part].major += of[0].windows, windows[part].minor += of[1].windows;
         if (tri__windows_count(&sampler->data->windows)) continue;
-        lower_to(&out->shortest[0], first.tokens);
-        lower_to(&out->shortest[1], second.tokens);
+        lower_to(&out->shortest[0], of[0].tokens);
+        lower_to(&out->shortest[1], of[1].tokens);
     }
     for (int p = 0; p < sampler->parts; p++) {
         raise_to(&out->rows, sum[p].value);
@@ -140,14 +145,74 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
     }
 }
 
-void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out) {
+/* ---- bounds ---- */
+
+typedef enum quantity { COST, TOKENS, WINDOWS = TOKENS + 2, QUANTITIES = WINDOWS + 2 } quantity;
+
+static int64_t quantity_of(const tri_packed of[static 2], quantity what) {
+    if (what == COST) return of[0].tokens + of[1].tokens;
+    return what < WINDOWS ? of[what - TOKENS].tokens : of[what - WINDOWS].windows;
+}
+
+/* The sum of a quantity over the rows of one batch that have the most of it: the least of them is on top of a heap. */
+static int64_t largest_batch(const tri_sampler *sampler, quantity what) {
+    const tri_dataset *data = sampler->data;
+    int64_t n = data->n < sampler->batch ? data->n : sampler->batch, sum = 0;
+    entry *most = sampler->heap;
+    for (int64_t row = 0; row < data->n; row++) {
+        tri_packed of[2];
+        take_row(sampler, row, of);
+        const entry next = {quantity_of(of, what), row, row};
+        if (row < n) most[row] = next;
+        for (int64_t i = n / 2 - 1; row == n - 1 && i >= 0; i--) sift_down(most, n, i);
+        if (row < n || next.major <= most[0].major) continue;
+        most[0] = next;
+        sift_down(most, n, 0);
+    }
+    for (int64_t i = 0; i < n; i++) sum += most[i].major;
+    return sum;
+}
+
+/* A part of a batch is given a row while it has the fewest tokens, at most the mean of all parts; so it has at most
+ * that mean and its longest row. Nor has it more of anything than a whole batch. */
+static void bound(const tri_sampler *sampler, tri_sampler_maxima *out) {
+    int64_t longest = 0, shortest = 0, most[QUANTITIES];
+    for (int64_t row = 0; row < sampler->data->n; row++) {
+        tri_packed of[2];
+        take_row(sampler, row, of);
+        raise_to(&longest, of[0].tokens + of[1].tokens);
+        lower_to(&shortest, of[0].tokens + of[1].tokens);
+        if (tri__windows_count(&sampler->data->windows)) continue;
+        lower_to(&out->shortest[0], of[0].tokens);
+        lower_to(&out->shortest[1], of[1].tokens);
+    }
+    for (int q = 0; q < QUANTITIES; q++) most[q] = largest_batch(sampler, (quantity)q);
+    int64_t of_part = sampler->parts == 1 ? most[COST] : most[COST] / sampler->parts + longest;
+    int64_t rows = sampler->batch < sampler->data->n ? sampler->batch : sampler->data->n,
+            of_short = shortest ? of_part / shortest : rows;
+    out->bounded = 1;
+    out->rows = of_short < rows ? of_short : rows;
+    for (int text = 0; text < 2; text++) {
+        out->tokens[text] = most[TOKENS + text] < of_part ? most[TOKENS + text] : of_part;
+        if (tri__windows_count(&sampler->data->windows))
+            out->windows[text] = most[WINDOWS + text] < of_part ? most[WINDOWS + text] : of_part;
+    }
+}
+
+tri_status tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out) {
     *out = (tri_sampler_maxima){0};
     if (!sampler->shuffle && epochs > 1) epochs = 1;
+    if (epochs > 1 && sampler->data->n > TRI_MAXIMA_ROWS / epochs) {
+        bound(sampler, out);
+        return TRI_OK;
+    }
     for (int64_t epoch = 0; epoch < epochs; epoch++)
         for (int64_t k = 0; k < tri__sampler_batches(sampler); k++) {
             const int64_t *rows;
             int64_t n = tri__sampler_batch(sampler, epoch, k, &rows);
             tri__sampler_split(sampler, rows, n, sampler->part);
             measure(sampler, rows, n, out);
+            TRI_TRY(tri__stop_check(sampler->stop, "the sizes of batches were measured"));
         }
+    return TRI_OK;
 }

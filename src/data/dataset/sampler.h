@@ -3,6 +3,7 @@
 #ifndef TRI_DATA_DATASET_SAMPLER_H
 #define TRI_DATA_DATASET_SAMPLER_H
 
+#include "base/stop.h"
 #include "data/dataset/dataset.h"
 
 typedef struct tri_sampler {
@@ -15,6 +16,7 @@ typedef struct tri_sampler {
     int64_t epoch;     /* the epoch of `order`; -1: none */
     int32_t *part;     /* [batch] scratch: the parts of a batch's rows */
     void *heap;        /* [batch + 2 * parts] scratch of the split */
+    const tri_stop *stop; /* ends tri__sampler_maxima early; NULL */
 } tri_sampler;
 
 tri_status tri__sampler_open(tri_sampler *sampler, const tri_dataset *data, int64_t batch, int parts, int shuffle,
@@ -28,12 +30,15 @@ int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const
  * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
 /* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each text (of both in the first's
- * place where they share an encoder), each maximised separately. */
+ * place where they share an encoder), each maximised separately. Of a run that visits more than TRI_MAXIMA_ROWS rows,
+ * bounds by the longest rows instead, which any order keeps. TRI_STOPPED by a signal. */
+enum { TRI_MAXIMA_ROWS = 1 << 24 };
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];
     int64_t windows[2]; /* 0 where these are not counted */
     int64_t shortest[2]; /* the fewest tokens of a sequence; 0 where windows are counted */
+    int64_t bounded;     /* 1: bounds of a long run */
 } tri_sampler_maxima;
-void tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
+tri_status tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out);
 
 #endif

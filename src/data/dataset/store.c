@@ -274,7 +274,7 @@ static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
     w->header.header_hash = hash_header(&w->header);
     TRI_TRY(tri__write_at(w->fd, 0, &w->header, sizeof w->header, w->path[0] ? w->path : "memory"));
     if (!w->path[0]) return TRI_OK;
-    if (tri__file_sync(w->fd, w->path) || tri__path_rename(w->temporary, w->path, 0))
+    if (tri__file_sync(w->fd, w->path) || tri__path_rename(w->temporary, w->path, TRI_RENAME_REPLACE))
         return fail_errno("write", w->path);
     w->temporary[0] = 0;
     char folder[TRI_PATH_MAX];

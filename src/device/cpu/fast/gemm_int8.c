@@ -9,6 +9,8 @@
 #include "device/cpu/fast/pack.h"
 #include "device/cpu/fast/simd.h"
 
+#include <stdlib.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -33,14 +35,19 @@ typedef struct plan {
     int64_t columns;                     /* finished together: whole panels */
 } plan;
 
-/* A thread's buffers. */
-typedef struct buffers {
+/* A thread's panels, too large for the stack of a thread. */
+typedef struct panels {
     int8_t a[TILE_ROWS * BLOCK_BYTES] __attribute__((aligned(64)));
     int8_t b[COLUMNS * (BLOCK_BYTES + TRI_INT8_TAIL)] __attribute__((aligned(64)));
+} panels;
+
+/* A thread's buffers. */
+typedef struct buffers {
     int32_t sum[TILE_ROWS * COLUMNS] __attribute__((aligned(64)));
     float value[TILE_ROWS * COLUMNS] __attribute__((aligned(64))); /* sums, scaled */
     float a_scale[TILE_ROWS], b_scale[COLUMNS], bias[COLUMNS];      /* zeros after their end */
     const int8_t *rows[TILE_ROWS];                                  /* of A, for kernels that read in place */
+    panels *panel;                                                  /* for the others; NULL: there is no memory */
 } buffers;
 
 /* Element [row,column] of a matrix [m,n] of the type of the result. */
@@ -72,14 +79,30 @@ static void finish(const plan *p, buffers *own, int64_t row, int64_t rows, int64
 static void pack_a(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t k0, int64_t k, int64_t padded) {
     const tri_int8_product *kernel = p->kernel;
     for (int64_t i = 0; i < rows; i += kernel->mr)
-        kernel->pack_a(own->a + i * padded * kernel->element, p->g->a + (row + i) * p->g->k + k0, p->g->k,
+        kernel->pack_a(own->panel->a + i * padded * kernel->element, p->g->a + (row + i) * p->g->k + k0, p->g->k,
                        rows - i < kernel->mr ? rows - i : kernel->mr, k, padded);
 }
 
-/* `rows` rows and `columns` columns, to y, which has row stride ld, by panels, which are packed here, except those of A
- * when `packed`. */
+/* Scales sums and adds biases, to y, which has row stride ld. */
+static void scale(const plan *p, const buffers *own, int64_t rows, int64_t columns, float *y, int64_t ld) {
+    for (int64_t i = 0; i < rows; i++)
+        p->simd->scale_sums(columns, own->sum + i * COLUMNS, own->a_scale[i], own->b_scale, own->bias, y + i * ld);
+}
+
+/* Sums without panels, where there is no memory for them: the same bits, sums of integers have no order. */
+static void by_numbers(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    const tri_int8_gemm *g = p->g;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            int32_t sum = 0;
+            for (int64_t k = 0; k < g->k; k++) sum += g->a[(row + i) * g->k + k] * g->b[(column + j) * g->k + k];
+            own->sum[i * COLUMNS + j] = sum;
+        }
+}
+
+/* `rows` rows and `columns` columns of sums, by panels, which are packed here, except those of A when `packed`. */
 static void by_panels(const plan *p, buffers *own, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                      int packed, float *y, int64_t ld) {
+                      int packed) {
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     int64_t block = BLOCK_BYTES / kernel->element;
@@ -88,14 +111,12 @@ static void by_panels(const plan *p, buffers *own, int64_t row, int64_t rows, in
         if (!packed || g->k > block) pack_a(p, own, row, rows, k0, k, padded);
         for (int64_t j = 0; j < columns; j += kernel->nr) {
             const int8_t *from = g->b + (column + j) * g->k + k0;
-            kernel->pack_b(own->b, from, g->k, columns - j < kernel->nr ? columns - j : kernel->nr, k, padded);
+            kernel->pack_b(own->panel->b, from, g->k, columns - j < kernel->nr ? columns - j : kernel->nr, k, padded);
             for (int64_t i = 0; i < rows; i += kernel->mr)
-                kernel->run(padded / kernel->step, own->a + i * padded * kernel->element, own->b,
+                kernel->run(padded / kernel->step, own->panel->a + i * padded * kernel->element, own->panel->b,
                             own->sum + i * COLUMNS + j, COLUMNS, k0 > 0);
         }
     }
-    for (int64_t i = 0; i < rows; i++)
-        p->simd->scale_sums(columns, own->sum + i * COLUMNS, own->a_scale[i], own->b_scale, own->bias, y + i * ld);
 }
 
 /* Rows i to i + n - 1 of a matrix of k columns; rows from `exist` on are the last one again: nobody reads their sums.
@@ -128,10 +149,11 @@ static void take_columns(const tri_int8_gemm *g, buffers *own, int64_t column, i
         tri__widen(g->type, columns, (const char *)g->bias + (size_t)column * tri__dtype_bytes(g->type), own->bias);
 }
 
-static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
+static void tile(const plan *p, panels *panel, int64_t row, int64_t first, int64_t last) {
     const tri_int8_gemm *g = p->g;
     const tri_int8_product *kernel = p->kernel;
     buffers own;
+    own.panel = panel;
     int64_t rows = g->m - row < TILE_ROWS ? g->m - row : TILE_ROWS;
     memset(own.a_scale, 0, sizeof own.a_scale);
     memcpy(own.a_scale, g->a_scale + row, (size_t)rows * sizeof *own.a_scale);
@@ -143,7 +165,9 @@ static void tile(const plan *p, int64_t row, int64_t first, int64_t last) {
         float *y = direct ? (float *)g->c + row * g->n + column : own.value;
         take_columns(g, &own, column, columns);
         if (kernel->in_place) in_place(p, &own, rows, column, columns, y, direct ? g->n : COLUMNS);
-        else by_panels(p, &own, row, rows, column, columns, column > first, y, direct ? g->n : COLUMNS);
+        else if (panel) by_panels(p, &own, row, rows, column, columns, column > first);
+        else by_numbers(p, &own, row, rows, column, columns);
+        if (!kernel->in_place) scale(p, &own, rows, columns, y, direct ? g->n : COLUMNS);
         if (!direct) finish(p, &own, row, rows, column, columns);
     }
     if (kernel->end) kernel->end();
@@ -154,10 +178,15 @@ void tri__int8_gemm(const tri_int8_gemm *g) {
     p.columns = COLUMNS / g->kernel->nr * g->kernel->nr;
     int64_t width = TILE_GROUPS * p.columns, down = (g->m + TILE_ROWS - 1) / TILE_ROWS,
             across = (g->n + width - 1) / width;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(g->threads)
-    for (int64_t i = 0; i < down * across; i++) {
-        int64_t first = i % across * width, last = first + width < g->n ? first + width : g->n;
-        tile(&p, i / across * TILE_ROWS, first, last);
+#pragma omp parallel num_threads(g->threads)
+    {
+        panels *panel = g->kernel->in_place ? NULL : aligned_alloc(64, sizeof *panel);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < down * across; i++) {
+            int64_t first = i % across * width, last = first + width < g->n ? first + width : g->n;
+            tile(&p, panel, i / across * TILE_ROWS, first, last);
+        }
+        free(panel);
     }
 }
 
