@@ -276,7 +276,13 @@ static void recognises_decimal_commas(void **state) {
         {"text;x;label\na;1;0\nb;0,250;1\n", 0, 0.625, NULL},
         {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", 0, 0, "may mark a fraction or thousands"},
         {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", ',', 1.617, NULL},
+        {"text\tx\tlabel\na\t1,234\t0\nb\t2,000\t1\n", '.', 1617, NULL},
+        {"text;x;label\na;999;0\nb;1.234;1\n", 0, 0, "a point before three digits or none, so it may mark a fraction"},
+        {"text;x;label\na;999;0\nb;1.234;1\n", ',', 1116.5, NULL},
+        {"text;x;label\na;999;0\nb;1.234;1\n", '.', 500.117, NULL},
+        {"text;x;label\na;1.234;0\nb;2.345;1\n", 0, 1.7895, NULL},
         {"text,x,label\na,\"1,5\",0\nb,\"2,5\",1\n", ',', 2, NULL},
+        {"text,x,label\na,\"1,5\",0\nb,\"2,5\",1\n", 0, 2, NULL}, /* no other reading */
         {"text;x;label\na;1,5;0\nb;2,5;1\nc;1.5;0\nd;1,0;0\ne;1,0;0\nf;1,0;0\ng;1,0;0\nh;1,0;0\ni;1,0;0\nj;1,0;0\nk;1,"
          "0;0\n",
          0, 0, ":4:3: \"1.5\" in column \"x\" is not a decimal number with a comma"},
@@ -301,6 +307,11 @@ static void recognises_decimal_commas(void **state) {
     tri_preprocess *made;
     assert_int_equal(fit(table, 2, 2, &made), TRI_DATA);
     assert_error("column \"x\" has decimal commas, column \"y\" decimal points");
+    tri__table_close(table);
+    table = table_of("text;x;y;label\na;1.234;1,5;0\nb;999;2,5;1\n"); /* a comma marks fractions, a point thousands */
+    assert_int_equal(fit(table, 2, 2, &made), TRI_OK);
+    assert_true(made->column[0].mean == 1116.5 && made->column[1].mean == 2);
+    tri__preprocess_free(made);
     tri__table_close(table);
 }
 

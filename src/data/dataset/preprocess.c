@@ -277,12 +277,14 @@ static tri_status fit_reading(fit *f) {
     TRI_TRY(tri__decimal_find(f->table, f->place, f->spec->columns.n, &reading->missing, &found));
     reading->decimal = found.mark, f->known_mark = found.known;
     if (!found.unclear) return TRI_OK;
-    if (found.point < 0)
+    int comma = found.comma >= 0;
+    if (found.point < 0 || !comma)
         return tri__fail(TRI_DATA,
-                         "%s: the numbers of column \"%s\" have a comma before three digits, so it may mark a fraction "
-                         "or thousands: use --decimal-mark comma if it is a fraction, --decimal-mark point if it is "
-                         "not",
-                         tri__table_path(f->table), tri__table_name(f->table, found.comma));
+                         "%s: the numbers of column \"%s\" have a %s before three digits%s, so it may mark a fraction "
+                         "or thousands: use --decimal-mark %s if it is a fraction, --decimal-mark %s if it is not",
+                         tri__table_path(f->table), tri__table_name(f->table, comma ? found.comma : found.point),
+                         comma ? "comma" : "point", comma ? "" : " or none", comma ? "comma" : "point",
+                         comma ? "point" : "comma");
     return tri__fail(TRI_DATA,
                      "%s: column \"%s\" has decimal commas, column \"%s\" decimal points: write all numbers one way, "
                      "or choose one with --decimal-mark and leave the other column out of tab_field_list",

@@ -88,13 +88,16 @@ static tri_status find_reading(tri_inspector *in) {
         TRI_TRY(
             tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
         in->reading.decimal = found.mark, in->known_mark = found.known;
+        int column = found.comma >= 0 ? found.comma : found.point;
+        const char *what = found.comma < 0 ? "whole numbers, and numbers with points before three digits, which may be "
+                                             "thousands: training asks for --decimal-mark point or comma"
+                           : found.point >= 0
+                               ? "numbers with commas, other columns have numbers with points: they are not read as "
+                                 "numbers; --decimal-mark comma reads them as fractions"
+                               : "numbers with commas before three digits, so they may be thousands: they are not read "
+                                 "as numbers; --decimal-mark comma reads them as fractions, point as thousands";
         if (found.unclear)
-            TRI_TRY(tri__inspect_warn(in, "unclear_decimal", found.comma,
-                                      "\"%s\" has numbers with commas%s: they are not read as numbers; --decimal-mark "
-                                      "comma reads them as fractions",
-                                      out->column[found.comma].name,
-                                      found.point < 0 ? " before three digits, so they may be thousands"
-                                                      : ", other columns have numbers with points"));
+            TRI_TRY(tri__inspect_warn(in, "unclear_decimal", column, "\"%s\" has %s", out->column[column].name, what));
     }
     out->decimal = in->reading.decimal;
     return TRI_OK;

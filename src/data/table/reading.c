@@ -140,15 +140,16 @@ tri_status tri__decimal_find(const tri_table *table, const int *columns, int n, 
         tri__rows_passed(table, row);
     }
     int64_t points = 0, commas = 0; /* that are fractions */
+    int mixed = 0;                  /* whole numbers beside points that may separate thousands: "999", "1.234" */
     for (int c = 0; c < n; c++) {
         const count *k = &counts[c];
         if (k->commas && 10 * (k->commas + k->whole) >= 9 * k->filled)
             commas += k->fractions[1], out->comma = out->comma < 0 ? columns[c] : out->comma;
         if (k->points && 10 * (k->points + k->whole) >= 9 * k->filled)
-            points += k->fractions[0], out->point = out->point < 0 ? columns[c] : out->point;
+            points += k->fractions[0], mixed |= k->whole > 0, out->point = out->point < 0 ? columns[c] : out->point;
     }
     free(counts);
-    out->unclear = out->comma >= 0 && (out->point < 0 ? !commas : !points == !commas);
+    out->unclear = out->comma < 0 ? mixed && !points : out->point < 0 ? !commas : !points == !commas;
     if (out->comma >= 0 && !out->unclear && commas) out->mark = ',';
     out->known = commas && !points ? ',' : points && !commas ? '.' : 0;
     return TRI_OK;

@@ -46,7 +46,8 @@ void tri__cell_numbers(const tri_table *table, int64_t first, int64_t count, int
 typedef struct tri_decimal {
     char mark;
     int comma, point;        /* a column that has commas, points; -1: none */
-    int unclear;             /* both mark fractions, or either may: every comma precedes three digits, as in "1,234" */
+    int unclear;             /* both mark fractions, or the only one may separate thousands: it always precedes three
+                                digits, as in "1,234"; of points, beside whole numbers */
     char known;              /* the mark that some number's fraction has, and no other number's; 0: none */
 } tri_decimal;
 
