@@ -75,6 +75,9 @@ expect_code 0
 expect "all layouts of 16 ranks by $(number simulated) simulations" is "$(number simulated)" '<=' 80
 expect_text "$out" '"partial":false' '"end":"whole"' '"doubtful":0'
 expect "the first choice takes $(number step_seconds) s" is "$(number step_seconds)" '<' 12.8738
+run "${real[@]}" --world-size 8 --tp-size 8 --recompute none --offload none --num-microbatches 2 --exhaustive
+expect_code 0
+expect "two lanes that wait for transfers in turn are not faster than their bound" test "$(number bounds_broken)" = 0
 run "${real[@]}" --world-size 1024 --global-batch-size 8192 --seconds 0.1 --top 2
 expect_code 0
 expect_text "$out" '"partial":true' '"end":"seconds"'

@@ -84,6 +84,33 @@ static void test_arena_grows(void **state) {
     tri__arena_close(&arena);
 }
 
+/* Memory of closed arenas is reused, zeroed: also what was rewound, and inside another reuse. */
+static void reuse_arenas(void *data) {
+    int *depth = data;
+    for (int round = 0; round < 40; round++) {
+        tri_arena arena;
+        size_t bytes = (size_t)1000 << (round % 12);
+        assert_int_equal(tri__arena_open(&arena, 0), TRI_OK);
+        for (int i = 0; i < 3; i++) {
+            size_t mark = arena.used;
+            char *piece = tri__arena_alloc(&arena, bytes);
+            for (size_t k = 0; k < bytes; k++)
+                if (piece[k]) fail_msg("round %d: byte %zu of %zu is not zero", round, k, bytes);
+            memset(piece, 0xff, bytes);
+            if (i == 1) tri__arena_rewind(&arena, mark);
+        }
+        tri__arena_close(&arena);
+    }
+    if ((*depth)++ == 0) tri__arena_reuse(reuse_arenas, data);
+}
+
+static void test_arena_reuse(void **state) {
+    (void)state;
+    int depth = 0;
+    tri__arena_reuse(reuse_arenas, &depth);
+    assert_int_equal(depth, 2);
+}
+
 static tri_status take_all_memory(tri_arena *scratch, void *data) {
     int *rounds = data;
     for (;; ++*rounds) tri__arena_alloc(scratch, 1 << 24);
@@ -560,6 +587,7 @@ int main(void) {
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_grows),
+        cmocka_unit_test(test_arena_reuse),
         cmocka_unit_test(test_arena_shortage),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_limits),

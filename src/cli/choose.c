@@ -192,8 +192,9 @@ static tri_status choice_json(const tri_settings *s, const tri_choice *choice, i
     if (status == TRI_OK)
         *out = tri__json_pack(
             "{s:s, s:i, s:I, s:o, s:i, s:i, s:o, s:o, s:b, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}}",
-            "hardware", choice->hardware.name, "world_size", world, "global_batch_size", (tri_json_int)choice->global_batch,
-            "room_bytes", limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
+            "hardware", choice->hardware.name, "world_size", world, "global_batch_size",
+            (tri_json_int)choice->global_batch, "room_bytes",
+            limited ? tri__json_integer(choice->room.bytes) : tri__json_null(), "ranks_together",
             choice->room.by.here / choice->room.by.memories, "ranks_per_node", choice->hardware.ranks_per_node,
             "layouts", layouts, "compressed", coded, "partial", choice->ended != TRI_CHOOSE_WHOLE, "searched", "end",
             ends[choice->ended], "space", (tri_json_int)choice->space, "simulated",
