@@ -360,6 +360,13 @@ int tri__file_remove(const char *path) {
     return failed;
 }
 
+int tri__file_touch(const char *path) {
+    tri__call_begin(TRI_CALL_OPEN, path);
+    int failed = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
+    tri__call_end();
+    return failed;
+}
+
 int tri__path_rename(const char *from, const char *to, int exchange) {
     tri__call_begin(TRI_CALL_RENAME, to);
     int failed = renameat2(AT_FDCWD, from, AT_FDCWD, to, exchange ? RENAME_EXCHANGE : 0);
@@ -380,6 +387,12 @@ static int look_at(const char *path, struct stat *info) {
     int failed = stat(path, info);
     tri__call_end();
     return failed;
+}
+
+tri_stamp tri__path_stamp(const char *path) {
+    struct stat info;
+    if (look_at(path, &info)) return (tri_stamp){0};
+    return (tri_stamp){(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size, info.st_mtim};
 }
 
 tri_status tri__path_kind(const char *path, tri_kind *kind) {

@@ -9,6 +9,8 @@
 
 #include "base/status.h"
 
+#include <time.h>
+
 enum { TRI_PATH_MAX = 4096 };
 
 /* ---- reading ---- */
@@ -68,8 +70,15 @@ int tri__file_sync(int fd, const char *path); /* fsync: 0, or -1 and errno; `pat
 
 /* Each 0, or -1 and errno. */
 int tri__file_remove(const char *path);                     /* a link itself, not its target; 0 if there is none */
+int tri__file_touch(const char *path);                      /* its time becomes the current one */
 /* Replaces a file or an empty folder; with `exchange`, swaps the two names atomically. */
 int tri__path_rename(const char *from, const char *to, int exchange);
+/* Identity, size and time of a file or folder; all 0: there is none, or it cannot be looked at. */
+typedef struct tri_stamp {
+    uint64_t device, inode, size;
+    struct timespec time; /* of the last change */
+} tri_stamp;
+tri_stamp tri__path_stamp(const char *path);
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* with links resolved; 0: failed */
 
 typedef enum tri_kind { TRI_KIND_NONE, TRI_KIND_FILE, TRI_KIND_FOLDER, TRI_KIND_OTHER } tri_kind;

@@ -39,7 +39,9 @@ static const char *const texts[] = {
         "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
     [TRI_SIGNAL_DRAIN] = "stopping: requests in flight are answered, new ones refused; once more ends it at once",
     [TRI_SIGNAL_MEASURED] = "stopping after the evaluation in progress; once more ends it at once",
-    [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
+    [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; once more ends it at once",
+    [TRI_SIGNAL_PASSED_ON_SAVES] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
+    [TRI_SIGNAL_PAUSED] = "stopping: the job does not run at the moment",
 };
 
 const char *tri__signals_text(tri_signal_words words) { return texts[words]; }

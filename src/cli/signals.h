@@ -14,7 +14,9 @@ typedef enum tri_signal_words {
     TRI_SIGNAL_RANKS_UNSAVED,
     TRI_SIGNAL_DRAIN,        /* a server answers what it has begun */
     TRI_SIGNAL_MEASURED,     /* quantize ends after the evaluation that runs */
-    TRI_SIGNAL_PASSED_ON     /* supervise: passed on to the job */
+    TRI_SIGNAL_PASSED_ON,    /* supervise: passed on to the job */
+    TRI_SIGNAL_PASSED_ON_SAVES, /* likewise, to a job that trains and saves */
+    TRI_SIGNAL_PAUSED        /* supervise: between two starts */
 } tri_signal_words;
 
 /* Installs handlers: SIGTERM, SIGINT, SIGHUP and SIGUSR1 are recorded in cli->stop, which is set here, and `words` are
