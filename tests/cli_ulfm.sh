@@ -81,9 +81,9 @@ whole three
 
 # ---- What cannot go on says so: too few ranks, a rank that hangs alone on its machine, an MPI without ULFM ----
 hurt_job KILL few 9 1 3 "${kept[@]}" --min-ranks 3
-expect_code 70
+expect_code 137
 expect_text "$err" "too few are left to go on"
-expect_text few/error.json '"code": 70' '"rank": ' '"cause": '
+expect_text few/error.json '"code": 137' '"rank": ' '"cause": '
 unset EACH
 last_command="mpirun without --with-ft"
 timeout 30 "$bin/mpirun" --oversubscribe -np 2 "$trident" "${common[@]}" --output-dir off "${kept[@]}" >"$out" 2>"$err"

@@ -100,11 +100,11 @@ int tri__run_complete(const tri_run_signs *signs) {
     return 0;
 }
 
-static int is_locked(const tri_run_signs *signs) {
+int tri__run_locked(const char *folder) {
     char path[TRI_PATH_MAX];
     size_t size;
     int fd;
-    if (tri__path_join(path, signs->folder, ".lock") != TRI_OK || tri__file_open(path, &fd, &size) != TRI_OK) return 0;
+    if (tri__path_join(path, folder, ".lock") != TRI_OK || tri__file_open(path, &fd, &size) != TRI_OK) return 0;
     int held = tri__lock(fd, LOCK_SH, 0, NULL) == TRI_LOCK_HELD;
     close(fd);
     return held;
@@ -114,5 +114,5 @@ int tri__run_alive(tri_run_signs *signs) {
     tri_stamp now = stamp(signs, "metrics.jsonl");
     int grows = differs(now, signs->grown);
     signs->grown = now;
-    return grows || is_locked(signs);
+    return grows || tri__run_locked(signs->folder);
 }

@@ -12,6 +12,7 @@ typedef enum tri_signal_words {
     TRI_SIGNAL_STEP_UNSAVED, /* likewise, with checkpoints off */
     TRI_SIGNAL_RANKS,        /* ranks agree on the last step, and save */
     TRI_SIGNAL_RANKS_UNSAVED,
+    TRI_SIGNAL_LAUNCHER,     /* likewise, if the launcher that sends it leaves the ranks the time */
     TRI_SIGNAL_DRAIN,        /* a server answers what it has begun */
     TRI_SIGNAL_MEASURED,     /* quantize ends after the evaluation that runs */
     TRI_SIGNAL_PASSED_ON,    /* supervise: passed on to the job */
@@ -27,6 +28,10 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words);
 /* Changes the message, as when training begins. A silent process stays silent. */
 void tri__signals_say(tri_signal_words words);
 const char *tri__signals_text(tri_signal_words words); /* "" if silent */
+/* What was asked for is done, and only the process itself has to end: SIGTERM, SIGINT and SIGHUP end it again, SIGUSR1,
+ * which asks for a stop, is ignored. seconds: if it has not ended by then, it does, with exit code `code`; 0: no
+ * limit. */
+void tri__signals_end(int seconds, int code);
 
 /* For a server: SIGTERM and SIGINT ask it to end (a second one ends it at once), SIGHUP to load its models again;
  * SIGPIPE is ignored. */
