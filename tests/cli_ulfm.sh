@@ -1,7 +1,7 @@
 # cli_ulfm.sh - ranks of an MPI job with ULFM go on without the dead: on one machine, and on several, which are pid
 # namespaces of this one; a whole machine may die. Needs an Open MPI of 5.0 or newer, which `make ulfm`
 # installs, or in PATH, and root for the namespaces; skipped, with the reason, without it.
-# timeout: 240
+# timeout: 300
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cli_lib.sh"
 root=$(dirname "$here")
@@ -120,21 +120,28 @@ END
     two=(ip netns exec "tri_a$id" unshare -u sh -c 'hostname trident-a; exec "$@"' sh "$bin/mpirun" --with-ft ulfm
         --oversubscribe --bind-to none --prtemca plm_ssh_agent "$work/agent" --prtemca prte_if_include 10.79.0.0/24
         --mca btl tcp,self --mca btl_tcp_if_include 10.79.0.0/24 -H 10.79.0.1:1,10.79.0.2:1 -np 2)
-    last_command="trident supervise -- mpirun on two hosts, of which one dies with its daemon"
-    "$trident" supervise --max-restarts 2 --restart-delay 0 -- "${two[@]}" "$trident" "${common[@]}" --output-dir host \
-        "${kept[@]}" --save-steps 4 --progress-timeout 1 >"$out" 2>"$err" &
-    pid=$!
-    until [ "$(steps_of host)" -ge 9 ] || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
-    host=$(pgrep -f "^unshare -u -p --fork.*$work/agents") # outside of the host's namespace
-    [ -z "$host" ] || kill -KILL $(pgrep -P $host)
-    wait "$pid"
-    code=$?
-    expect_code 0
-    expect_text "$err" "ended with exit code 0, but its run has not written its results in host: waiting for ranks" \
-        "again: start 2 of 3"
-    expect "the second host was entered again" test "$(wc -l <agents)" -ge 2
-    once host 72 6
-    losses_near host calm 2e-6 "a host that died with its daemon"
+    # The rank that is left goes on as an orphan and completes the run; or it is killed, too, and all are started again.
+    for after in orphan none; do
+        last_command="trident supervise -- mpirun on two hosts, of which one dies with its daemon ($after left)"
+        rm -f agents
+        "$trident" supervise --max-restarts 2 --restart-delay 0 -- "${two[@]}" "$trident" "${common[@]}" \
+            --output-dir "$after" "${kept[@]}" --save-steps 4 --progress-timeout 1 >"$out" 2>"$err" &
+        pid=$!
+        until [ "$(steps_of $after)" -ge 9 ] || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
+        host=$(pgrep -f "^unshare -u -p --fork.*$work/agents") # outside of the host's namespace
+        [ -z "$host" ] || kill -KILL $(pgrep -P $host)
+        until grep -q 'waiting for ranks that live' "$err" || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
+        left=$(process_of "$after" 0)
+        [ $after = orphan ] || [ -z "$left" ] || kill -KILL $left
+        wait "$pid"
+        code=$?
+        expect_code 0
+        expect_text "$err" "ended with exit code 0, but its run has not written its results in $after: waiting for ranks"
+        [ $after = orphan ] || expect_text "$err" "again: start 2 of 3"
+        [ $after = orphan ] || expect "the second host was entered again" test "$(wc -l <agents)" -ge 2
+        once "$after" 72 6
+        losses_near "$after" calm 2e-6 "a host that died with its daemon ($after left)"
+    done
 else
     echo "left out: a host that dies with its daemon (network namespaces are not allowed here)"
 fi
