@@ -102,6 +102,7 @@ kill -TERM "$pid"
 stop
 expect_code 75
 expect "no failure is said" test "$(grep -c 'killed by' "$err")" = 0
+expect "and no step is promised" test "$(grep -c 'finish the step' "$err")" = 0
 
 # ---- A second signal: at once ----
 rm -rf twice

@@ -136,7 +136,7 @@ END
         wait "$pid"
         code=$?
         expect_code 0
-        expect_text "$err" "ended with exit code 0, but its run has not written its results in $after: waiting for ranks"
+        expect_text "$err" "ended with exit code 0, but its run has not written its results in $after: waiting"
         [ $after = orphan ] || expect_text "$err" "again: start 2 of 3"
         [ $after = orphan ] || expect "the second host was entered again" test "$(wc -l <agents)" -ge 2
         once "$after" 72 6

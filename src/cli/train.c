@@ -202,6 +202,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK && tri__trains_several(&settings)) {
         status = tri__train_several(cli, &settings, n, args);
+        if (status == TRI_USAGE) status = tri__launch_refuse(cli, status);
         tri__settings_free(&settings);
         return status;
     }
