@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROC_BYTES = 1 << 16 };
+enum { PROC_BYTES = 1 << 20 }; /* a host of many containers has many mounts */
 
 /* Files of one version. */
 typedef struct version {
