@@ -50,24 +50,21 @@ static int fails_alike(const tri_card *a, const tri_card *b) {
     return a->failed == b->failed && !strcmp(a->text, b->text);
 }
 
-/* After a round: the failure of the first rank that failed, if any, as that of all. It is said by the first of those
- * that failed alike. */
+/* After a round: this rank's failure, or that of the first rank that failed; TRI_OK if none did. It is said by the
+ * first of those that failed alike. */
 static tri_status first_failure(const tri_joining *join) {
-    const tri_card *all = join->all, *own = &all[join->rank], *one = NULL;
-    int alike = 0, first = 0;
-    for (int r = join->size - 1; r >= 0; r--)
-        if (all[r].failed) one = &all[r];
-    if (!one) return TRI_OK;
-    for (int r = 0; r < join->size; r++) alike += fails_alike(&all[r], one);
-    while (!fails_alike(&all[first], own)) first++;
-    set_reported(join->launch, !own->failed || first < join->rank);
-    if (own->failed) one = own;
-    if (alike == join->size) return tri__fail((tri_status)one->failed, "%s", one->text);
+    const tri_card *all = join->all, *own = &all[join->rank];
     char more[64] = "";
-    if (alike > 1 && fails_alike(one, own))
-        snprintf(more, sizeof more, " (the same on %d of %d ranks)", alike, join->size);
-    return tri__fail((tri_status)one->failed, "rank %d on %.*s: %s%s", (int)(own->failed ? join->rank : one - all),
-                     (int)strcspn(one->machine, "/"), one->machine, one->text, more);
+    int first = 0, alike = 0;
+    while (first < join->size && !(own->failed ? fails_alike(&all[first], own) : all[first].failed)) first++;
+    if (first == join->size) return TRI_OK;
+    const tri_card *one = &all[first];
+    for (int r = 0; r < join->size; r++) alike += fails_alike(&all[r], one);
+    set_reported(join->launch, !own->failed || first < join->rank);
+    if (alike == join->size) return tri__fail((tri_status)one->failed, "%s", one->text);
+    if (alike > 1) snprintf(more, sizeof more, " (the same on %d of %d ranks)", alike, join->size);
+    return tri__fail((tri_status)one->failed, "rank %d on %.*s: %s%s", first, (int)strcspn(one->machine, "/"),
+                     one->machine, one->text, more);
 }
 
 static void say_failed(tri_card *card, tri_status status) {
