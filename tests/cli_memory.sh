@@ -75,4 +75,42 @@ if [ -z "${TRI_SANITIZED:-}" ]; then
         expect "$ranks ranks train in 1 GiB of addresses" test $? -eq 0
     done
 fi
+# ---- Limits of control groups, of either version: those of a group around the own one count ----
+group=trident-$$
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    cpu=/sys/fs/cgroup/$group memory=$cpu quota='cpu.max 100000 100000' limit=memory.max
+else
+    cpu=/sys/fs/cgroup/cpu/$group memory=/sys/fs/cgroup/memory/$group
+    quota='cpu.cfs_quota_us 100000' limit=memory.limit_in_bytes
+fi
+remove_groups() { rmdir "$cpu/inner" "$cpu" "$memory/inner" "$memory" 2>/dev/null; }
+trap 'remove_groups; rm -rf "$work"' EXIT
+if mkdir -p "$cpu/inner" "$memory/inner" 2>/dev/null && echo "${quota#* }" 2>/dev/null >"$cpu/${quota%% *}" &&
+    echo 96M 2>/dev/null >"$memory/$limit"; then
+    cat >inside <<END
+#!/bin/sh
+echo \$\$ >$cpu/inner/cgroup.procs
+echo \$\$ >$memory/inner/cgroup.procs
+exec "\$@"
+END
+    chmod +x inside
+    trident_outside=$trident
+    cat >grouped <<END
+#!/bin/sh
+exec "$work/inside" "$trident_outside" "\$@"
+END
+    chmod +x grouped
+    trident=$work/grouped
+    run train $one --max-steps 1 --no-report --output-dir grouped-run
+    expect_code 0
+    expect "one thread: the quota is one processor" grep -q '"threads":1,' grouped-run/metrics.jsonl
+    run mesh --nproc-per-node auto
+    expect_text "$out" "1 rank: "
+    make_config large.json "\"primary_encoder\": $(sed 's/128/512/; s/: 512,* "max/: 2048, "max/' <<<"$encoder")"
+    refuses 71 " is free (the limit of this control group is 96.0 MiB)" -- train --config large.json --data-path data \
+        --batch-size 4 --quiet --output-dir no
+    trident=$trident_outside
+else
+    echo "left out: control groups (they cannot be made here)"
+fi
 finish

@@ -1,6 +1,6 @@
 # cli_mpi.sh - ranks that mpirun started: on one machine, and on two "hosts" that are network namespaces of this one.
 # Needs the plug-in and mpirun; the second part also root (namespaces), and is skipped, with the reason, without it.
-# timeout: 300
+# timeout: 420
 . "$(dirname "$0")/cli_lib.sh"
 test=$TRI_BUILD/tests/test_exchange
 skip() {
@@ -50,6 +50,45 @@ expect_text "$out" "rank 0 failed 76: rank 3: hangs"
 runs "${local[@]}" "$test" join die
 expect "a rank that died ends the job" test "$code" != 0
 expect "somebody says which (mpirun may be faster than the ranks)" grep -q 'rank 3' "$out" "$err"
+
+# ---- MPI_Finalize that never returns, in one rank: bounded, after all was written; signals end the rank at once ----
+make_all
+cat >hangs.c <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+int MPI_Finalize(void);
+int PMPI_Finalize(void);
+int MPI_Finalize(void) {
+    if (getenv("OMPI_COMM_WORLD_RANK")[0] != '1') return PMPI_Finalize();
+    for (;;) pause();
+}
+END
+ended=(mpirun --oversubscribe --bind-to none -np 2 -x "LD_PRELOAD=$work/hangs.so" "$trident" train --config config.json
+    --data-path data --epochs 1 --threads 1 --no-report --quiet --output-dir)
+if mpicc -shared -fPIC -o hangs.so hangs.c 2>/dev/null; then
+    begin=$(date +%s)
+    runs "${ended[@]}" ended
+    expect "it ends 10 s after its work" test $(($(date +%s) - begin)) -lt 40
+    expect_text "$err" "trident: MPI did not end in time: this process ends without it; its work was done"
+    expect_text "$out" "checkpoint  ended/checkpoint-"
+    expect_text ended/summary.json '"steps"'
+    last_command="${ended[*]} ended2, SIGTERM after its end"
+    "${ended[@]}" ended2 >"$out" 2>"$err" &
+    pid=$!
+    until [ -e ended2/summary.json ] || [ ! -d "/proc/$pid" ]; do sleep 0.05; done
+    sleep 1.5
+    rank=$(pgrep -f "^$trident train.*--output-dir ended2" | tail -n 1)
+    kill -USR1 "${rank:-$pid}"
+    sleep 0.3
+    expect "it waits in MPI_Finalize, also after SIGUSR1" test -d "/proc/${rank:-none}"
+    kill -TERM "${rank:-$pid}"
+    expect "SIGTERM ends it at once" gone 2000 "${rank:-$pid}"
+    wait "$pid"
+    code=$?
+    expect_code 143
+else
+    echo "left out: MPI_Finalize that hangs (no mpicc)"
+fi
 
 # ---- Too little of /dev/shm for MPI's own files ----
 if unshare -m true 2>/dev/null; then
@@ -128,7 +167,6 @@ END
         expect "the same bits on two hosts (by $order) as over shared memory" cmp -s "$work/want" "$work/have"
     done
 
-    make_all
     train=(train --config "$work/config.json" --data-path "$work/data" --epochs 1 --batch-size 16 --seed 1 --threads 1
         --quiet)
     for how in "--shard none" "--shard zero1 --precision bf16" "--shard zero2 --num-microbatches 4" \
@@ -148,13 +186,13 @@ END
 
     runs "${two[@]}" "$test" join fail
     expect_code 65
-    expect_text "$out" "rank 0 failed 65: rank 3: row 17 of the table is bad" \
-        "rank 1 failed 65: rank 3: row 17 of the table is bad"
+    expect_text "$out" "rank 0 failed 65: rank 3 on trident-b: row 17 of the table is bad" \
+        "rank 1 failed 65: rank 3 on trident-b: row 17 of the table is bad"
 
     runs "${two[@]}" "$test" join stop 0.5
     expect "a rank that hangs on the other host ends the job" test "$code" != 0
     # Its own machine finds that it hangs; on a busy one, the other machine may miss its signs of life first.
-    expect "all know which rank" grep -qE 'rank 0 failed 76: rank 3: (hangs|gave no sign of life)' "$out"
+    expect "all know which rank" grep -qE 'rank 0 failed 76: rank 3 on trident-b: (hangs|gave no sign of life)' "$out"
 
     # Busy for four timeouts, and no false alarm.
     runs "${two[@]}" "$test" join work 0.5
@@ -167,6 +205,75 @@ END
     runs "${two[@]}" "$test" join die
     expect "a rank that died on the other host ends the job" test "$code" != 0
     expect "somebody says which" grep -q 'rank 3' "$out" "$err"
+
+    # What only some ranks see names them, and their host; what all see is said once; error.json has all fields.
+    cat >hides <<'END'
+#!/bin/sh
+# FOLDER COMMAND...: the second host sees an empty folder there
+folder=$1
+shift
+[ "$(hostname)" = trident-b ] || exec "$@"
+exec unshare -m sh -c 'mount -t tmpfs tmpfs "$0" && exec "$@"' "$folder" "$@"
+END
+    chmod +x hides
+    said_once() { # WHAT TEXT: one line of Trident's says so
+        expect "$1, once" test "$(grep -c '^trident: ' "$err")" = 1
+        expect_text "$err" "trident: $2"
+    }
+    short=("$trident" train --config "$work/config.json" --epochs 2 --threads 1 --no-report --quiet --data-path)
+    fields='code rank host message cause step phase operation try time ranks others'
+    has_fields() {
+        for field in $fields exit life waiting last peak_bytes; do expect_text "$1/error.json" "\"$field\":"; done
+    }
+    mkdir unshared hidden && cp data/*.csv hidden
+    runs "${two[@]}" "$work/hides" "$work/unshared" "${short[@]}" "$work/data" --output-dir "$work/unshared"
+    expect_code 74
+    said_once "a folder that is not shared" "the run folder $work/unshared is not shared: rank 2 on trident-b"
+    expect_text "$err" " does not see what rank 0 on trident-a writes there."
+    has_fields unshared
+    expect "nothing else is left there" test "$(ls -A unshared)" = error.json
+    runs "${two[@]}" "$work/hides" "$work/hidden" "${short[@]}" "$work/hidden" --output-dir "$work/blind"
+    expect_code 66
+    said_once "missing data" "rank 2 on trident-b: $work/hidden: has none of train"
+    expect_text "$err" "(the same on 2 of 4 ranks)"
+    expect_text blind/error.json '"rank": 2' '"host": "trident-b"' '"try": "check the path'
+    has_fields blind
+    runs "${two[@]}" "${short[@]}" "$work/none" --output-dir "$work/nodata"
+    expect_code 66
+    said_once "no data anywhere" "$work/none: no such file or folder (--data-path)"
+    expect_text nodata/error.json '"rank": -1' '"host": null'
+    runs "${two[@]}" "${short[@]}" "$work/data" --output-dir "$work/usage" --tp-size 3
+    expect_code 2
+    said_once "wrong usage" "4 ranks = pp 1 x tp 3 x dp ?: no whole number fits"
+    expect "no folder is made" test ! -e usage
+    runs "${two[@]}" "$work/hides" "$work/hidden" "$trident" train --config "$work/hidden/train.csv" --data-path data
+    expect "the code of one of them" grep -qx '2\|66' <<<"$code"
+    expect "two hosts fail differently: each says so" \
+        test "$(grep -c '^trident: rank [0-3] on trident-[ab]: ' "$err")" = 2
+    runs "${two[@]}" "$trident" eval --checkpoint "$work/none" --data-path "$work/data"
+    expect_code 66
+    expect "eval: once" test "$(grep -c '^trident: ' "$err")" = 1
+
+    # A rank that is killed: no bug, and nobody promises to save what mpirun will not let it save.
+    for victim in 3 0; do
+        last_command="mpirun on two hosts, SIGKILL to rank $victim"
+        "${two[@]}" "$trident" train --config "$work/config.json" --epochs 9999 --threads 1 --no-report --quiet \
+            --data-path "$work/data" --output-dir "$work/killed-$victim" >"$out" 2>"$err" &
+        pid=$!
+        until [ -s "killed-$victim/metrics.jsonl" ] || [ ! -d "/proc/$pid" ]; do sleep 0.05; done
+        for p in $(pgrep -f "^$trident train.*--output-dir $work/killed-$victim\$"); do
+            tr '\0' '\n' <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$victim" && kill -KILL "$p"
+        done
+        wait "$pid"
+        code=$?
+        expect_code 137
+        host=$([ $victim = 3 ] && echo trident-b || echo trident-a)
+        expect_text "killed-$victim/error.json" '"code": 137' "\"rank\": $victim" "\"host\": \"$host\"" "killed"
+        has_fields "killed-$victim"
+        expect_text "$err" "trident: rank $victim on $host: its process ("
+        expect "said once" test "$(grep -c "^trident: rank $victim" "$err")" = 1
+        expect "saving is not promised" test "$(grep -c 'finish the step' "$err")" = 0
+    done
 
     # The machines lose each other: ranks fail after 1.25 timeouts, mpirun goes on (for more than 560 s), and is ended
     # 10 s later. Then the link is back, and the run goes on from its last commit. (Open MPI's own daemons have crashed

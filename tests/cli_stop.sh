@@ -117,6 +117,7 @@ kill -TERM "$pid"
 stop
 expect_code 75
 expect "no failure is said" test "$(grep -c 'killed by' "$err")" = 0
+expect "and no step is promised" test "$(grep -c 'finish the step' "$err")" = 0
 
 # ---- A second signal: at once ----
 rm -rf twice
@@ -148,7 +149,8 @@ pid=$!
 read -r deaf <pipe
 kill -INT "$pid"
 sleep 0.6
-expect_text "$err" "trident: stopping: the job is told; its ranks finish a step and save; once more ends it at once"
+expect_text "$err" "trident: stopping: the job is told; once more ends it at once"
+expect "saving is promised only of a run that saves" test "$(grep -c 'save' "$err")" = 0
 kill -INT "$pid"
 stop
 expect_code 130
@@ -199,9 +201,73 @@ expect "what would happen again is not tried again" test "$(grep -c 'start 2 of'
 # ---- Under mpirun ----
 refuses 2 "supervise what" -- supervise
 refuses 66 "cannot be started" -- supervise -- no-such-program
-run supervise --max-restarts 1 -- sh -c 'echo once; exit 76'
+run supervise --max-restarts 1 --restart-delay 0 -- sh -c 'echo once; exit 76'
 expect_code 76
 expect "started twice" test "$(grep -c once "$out")" = 2
+# A launcher's exit codes are not ours: 1 is not a library that got no memory, 127 is what a shell did not find.
+for n in 1 3 126 127 255; do
+    run supervise -- sh -c "exit $n"
+    expect_code "$n"
+    expect_text "$err" "sh ended with exit code $n"
+done
+refuses 66 "cannot be started: Permission denied" -- supervise -- ./data/train.csv
+
+# Each pause is twice as long as the one before, until a checkpoint was saved.
+mkdir -p pauses
+run supervise --max-restarts 5 --restart-delay 0.1 --output-dir pauses -- sh -c '
+    echo >>pauses/starts
+    [ "$(wc -l <pauses/starts)" = 4 ] && mkdir pauses/checkpoint-4
+    exit 76'
+expect_code 76
+expect "pauses: $(sed -n 's/.* in //p' "$err" | tr '\n' ,)" \
+    test "$(sed -n 's/.* start [2-6] of 6 in //p' "$err" | tr '\n' ,)" = '0.1 s,0.2 s,0.4 s,0.1 s,0.2 s,'
+last_command="trident supervise, stopped in a pause"
+"$trident" supervise --max-restarts 5 --restart-delay 60 -- sh -c 'exit 76' >"$out" 2>"$err" &
+pid=$!
+until grep -q 'start 2 of 6' "$err" || [ ! -d "/proc/$pid" ]; do sleep 0.02; done
+kill -TERM "$pid"
+stop
+expect_code 75
+expect "at once ($took ms)" test "$took" -lt 2000
+expect_text "$err" "the job does not run at the moment"
+
+# A launcher whose ranks never meet is ended, and started again; one whose run has begun is not.
+mkdir -p hangs
+run supervise --max-restarts 1 --restart-delay 0 --start-timeout 0.5 -- sh -c 'echo >>starts; exec sleep 60' \
+    trident train --data-path data --output-dir hangs
+expect_code 71
+expect_text "$err" "no rank has reached hangs within 0.5 s of the start of sh: terminating it (--start-timeout" \
+    "trident: the ranks of sh did not meet within 0.5 s"
+expect "started twice" test "$(wc -l <starts)" = 2
+run supervise --start-timeout 1 --output-dir hangs -- sh -c 'sleep 0.3; echo >hangs/.probe-0; sleep 2; exit 3'
+expect_code 3
+
+# A launcher that ends with 0 while its ranks go on, or are dead: what counts is the result in the run folder.
+cat >loses <<'END'
+#!/bin/bash
+# FOLDER MODE: orphans finish the run, or end without a result once
+echo start >>"$1/starts"
+case $2 in
+later) (exec -a trident setsid bash -c "sleep 1; echo '{}' >$1/summary.json") & ;;
+again) [ "$(wc -l <"$1/starts")" = 1 ] || echo "{\"start\": 2}" >"$1/summary.json" ;;
+failed) (sleep 0.5; echo '{"code": 79}' >"$1/error.json") & ;;
+esac
+exit 0
+END
+chmod +x loses
+for mode in later again failed; do
+    mkdir -p "lost-$mode"
+    echo '{"of": "an earlier run"}' >"lost-$mode/summary.json"
+    run supervise --max-restarts 1 --restart-delay 0 -- ./loses "lost-$mode" $mode trident train --data-path data \
+        --output-dir "lost-$mode" --progress-timeout 0.25
+    expect_text "$err" "loses ended with exit code 0, but its run has not written its results in lost-$mode"
+    expect_code $([ $mode = failed ] && echo 79 || echo 0)
+    expect "$mode: starts" test "$(wc -l <"lost-$mode/starts")" = $([ $mode = again ] && echo 2 || echo 1)
+done
+rm lost-again/*
+run supervise -- ./loses lost-again again trident train --output-dir lost-again --progress-timeout 0.25
+expect_code 137
+expect_text "$err" "its run is not complete (lost-again has no new summary.json), and no rank of it gives a sign"
 last_command="trident supervise -- sleep, two signals"
 "$trident" supervise -- sh -c 'trap "" USR1; exec sleep 60' >"$out" 2>"$err" &
 pid=$!
@@ -224,7 +290,7 @@ cat >outlives <<'END'
 #!/bin/bash
 [ "$2" = train ] && folder=$4 || folder=over2 # trident train --output-dir FOLDER
 echo start >>"$folder/starts"
-[ "$(wc -l <"$folder/starts")" = 1 ] || exit 0
+[ "$(wc -l <"$folder/starts")" = 1 ] || { echo '{}' >"$folder/summary.json" && exit 0; }
 trap "" TERM
 setsid sleep 300 &
 echo $! >"$folder/child"

@@ -1,7 +1,7 @@
 # cli_ulfm.sh - ranks of an MPI job with ULFM go on without the dead: on one machine, and on several, which are pid
 # namespaces of this one; a whole machine may die. Needs an Open MPI of 5.0 or newer, which `make ulfm`
 # installs, or in PATH, and root for the namespaces; skipped, with the reason, without it.
-# timeout: 240
+# timeout: 300
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/cli_lib.sh"
 root=$(dirname "$here")
@@ -81,14 +81,69 @@ whole three
 
 # ---- What cannot go on says so: too few ranks, a rank that hangs alone on its machine, an MPI without ULFM ----
 hurt_job KILL few 9 1 3 "${kept[@]}" --min-ranks 3
-expect_code 70
+expect_code 137
 expect_text "$err" "too few are left to go on"
-expect_text few/error.json '"code": 70' '"rank": ' '"cause": '
+expect_text few/error.json '"code": 137' '"rank": ' '"cause": '
 unset EACH
 last_command="mpirun without --with-ft"
 timeout 30 "$bin/mpirun" --oversubscribe -np 2 "$trident" "${common[@]}" --output-dir off "${kept[@]}" >"$out" 2>"$err"
 code=$?
 expect_code 2
 expect_text "$err" "its ULFM is off: \`mpirun --with-ft ulfm ...\` turns it on"
+
+# ---- A host that dies with its daemon: mpirun ends with 0, and the run is not complete ----
+id=$$
+remove_hosts() {
+    ip netns del "tri_a$id" 2>/dev/null
+    ip netns del "tri_b$id" 2>/dev/null
+    cleanup
+}
+trap remove_hosts EXIT
+make_hosts() {
+    ip netns add "tri_a$id" && ip netns add "tri_b$id" &&
+        ip link add "ta$id" netns "tri_a$id" type veth peer name "tb$id" netns "tri_b$id" &&
+        ip -n "tri_a$id" addr add 10.79.0.1/24 dev "ta$id" && ip -n "tri_b$id" addr add 10.79.0.2/24 dev "tb$id" &&
+        ip -n "tri_a$id" link set lo up && ip -n "tri_b$id" link set lo up &&
+        ip -n "tri_a$id" link set "ta$id" up && ip -n "tri_b$id" link set "tb$id" up && unshare -u true
+}
+if make_hosts 2>"$err"; then
+    # What mpirun takes for ssh: the second host, whose processes end with the first of them. Their daemon's folder has
+    # their process number in its name, which is the same each time: each start has its own place for it.
+    cat >agent <<END
+#!/bin/bash
+shift
+export TMPDIR=\$(mktemp -d -p "$work")
+exec ip netns exec tri_b$id unshare -u -p --fork --kill-child --mount-proc sh -c \
+    'hostname trident-b; echo >>"$work/agents"; exec bash -c "\$*"' sh "\$@"
+END
+    chmod +x agent
+    two=(ip netns exec "tri_a$id" unshare -u sh -c 'hostname trident-a; exec "$@"' sh "$bin/mpirun" --with-ft ulfm
+        --oversubscribe --bind-to none --prtemca plm_ssh_agent "$work/agent" --prtemca prte_if_include 10.79.0.0/24
+        --mca btl tcp,self --mca btl_tcp_if_include 10.79.0.0/24 -H 10.79.0.1:1,10.79.0.2:1 -np 2)
+    # The rank that is left goes on as an orphan and completes the run; or it is killed, too, and all are started again.
+    for after in orphan none; do
+        last_command="trident supervise -- mpirun on two hosts, of which one dies with its daemon ($after left)"
+        rm -f agents
+        "$trident" supervise --max-restarts 2 --restart-delay 0 -- "${two[@]}" "$trident" "${common[@]}" \
+            --output-dir "$after" "${kept[@]}" --save-steps 4 --progress-timeout 1 >"$out" 2>"$err" &
+        pid=$!
+        until [ "$(steps_of $after)" -ge 9 ] || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
+        host=$(pgrep -f "^unshare -u -p --fork.*$work/agents") # outside of the host's namespace
+        [ -z "$host" ] || kill -KILL $(pgrep -P $host)
+        until grep -q 'waiting for ranks that live' "$err" || [ ! -d "/proc/$pid" ]; do sleep 0.01; done
+        left=$(process_of "$after" 0)
+        [ $after = orphan ] || [ -z "$left" ] || kill -KILL $left
+        wait "$pid"
+        code=$?
+        expect_code 0
+        expect_text "$err" "ended with exit code 0, but its run has not written its results in $after: waiting"
+        [ $after = orphan ] || expect_text "$err" "again: start 2 of 3"
+        [ $after = orphan ] || expect "the second host was entered again" test "$(wc -l <agents)" -ge 2
+        once "$after" 72 6
+        losses_near "$after" calm 2e-6 "a host that died with its daemon ($after left)"
+    done
+else
+    echo "left out: a host that dies with its daemon (network namespaces are not allowed here)"
+fi
 
 finish

@@ -345,6 +345,13 @@ int tri__file_remove(const char *path) {
     return failed;
 }
 
+int tri__file_touch(const char *path) {
+    tri__call_begin(TRI_CALL_OPEN, path);
+    int failed = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
+    tri__call_end();
+    return failed;
+}
+
 int tri__path_rename(const char *from, const char *to, tri_rename way) {
     static const unsigned flags[] = {
         [TRI_RENAME_REPLACE] = 0, [TRI_RENAME_EXCHANGE] = RENAME_EXCHANGE, [TRI_RENAME_NEW] = RENAME_NOREPLACE};
@@ -372,6 +379,12 @@ static int look_at(const char *path, struct stat *info) {
     int failed = stat(path, info);
     tri__call_end();
     return failed;
+}
+
+tri_stamp tri__path_stamp(const char *path) {
+    struct stat info;
+    if (look_at(path, &info)) return (tri_stamp){0};
+    return (tri_stamp){(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size, info.st_mtim};
 }
 
 tri_status tri__path_kind(const char *path, tri_kind *kind) {

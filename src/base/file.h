@@ -9,6 +9,8 @@
 
 #include "base/status.h"
 
+#include <time.h>
+
 enum { TRI_PATH_MAX = 4096 };
 
 /* ---- reading ---- */
@@ -93,6 +95,13 @@ int tri__path_rename(const char *from, const char *to, tri_rename way);
 int tri__file_same(const char *a, const char *b);
 /* Whether the path is that existing file, or a folder that holds it or a link to it, however deep. */
 int tri__path_holds(const char *path, const char *file);
+int tri__file_touch(const char *path);                      /* its time becomes the current one */
+/* Identity, size and time of a file or folder; all 0: there is none, or it cannot be looked at. */
+typedef struct tri_stamp {
+    uint64_t device, inode, size;
+    struct timespec time; /* of the last change */
+} tri_stamp;
+tri_stamp tri__path_stamp(const char *path);
 int tri__path_real(const char *path, char out[static TRI_PATH_MAX]); /* with links resolved; 0: failed */
 
 typedef enum tri_kind { TRI_KIND_NONE, TRI_KIND_FILE, TRI_KIND_FOLDER, TRI_KIND_OTHER } tri_kind;

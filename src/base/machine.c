@@ -1,38 +1,37 @@
 /* machine.c - the machine's resources that this process may use. */
 #include "base/machine.h"
 
+#include "base/cgroup.h"
 #include "base/file.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+int tri__cores_limit(void) {
+    double cpus = tri__cgroup_read("").cpus;
+    return cpus <= 0 || cpus >= INT_MAX ? INT_MAX : cpus < 1.5 ? 1 : (int)(cpus + 0.5);
+}
+
 int tri__cores(void) {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
+    int limit = tri__cores_limit(), n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                                                   : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > limit ? limit : n;
 }
 
-/* The number that a file consists of; -1 if it is not a number ("max"). */
-static int64_t number_in(const char *path) {
-    char text[32], *end;
-    tri__file_start(path, text, sizeof text);
-    long long value = strtoll(text, &end, 10);
-    return end == text ? -1 : value;
-}
+int64_t tri__memory_limit(void) { return tri__cgroup_read("").memory_limit; }
 
 int64_t tri__memory_available(void) {
-    int64_t available = INT64_MAX;
+    int64_t available = INT64_MAX, free = tri__cgroup_read("").memory_free;
     char text[1024];
     tri__file_start("/proc/meminfo", text, sizeof text);
     const char *at = strstr(text, "MemAvailable:");
     if (at) available = strtoll(at + strlen("MemAvailable:"), NULL, 10) * 1024;
-    int64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
-    if (limit >= 0 && used >= 0 && limit - used < available) available = limit - used;
-    return available;
+    return free < available ? free : available;
 }
 
 int64_t tri__memory_held(void) {
@@ -42,12 +41,7 @@ int64_t tri__memory_held(void) {
     return at ? strtoll(at + strlen("\nPss:"), NULL, 10) * 1024 : 0;
 }
 
-int64_t tri__oom_kills(void) {
-    char text[1024];
-    tri__file_start("/sys/fs/cgroup/memory.events", text, sizeof text);
-    const char *at = strstr(text, "oom_kill ");
-    return at ? strtoll(at + strlen("oom_kill "), NULL, 10) : 0;
-}
+int64_t tri__oom_kills(void) { return tri__cgroup_read("").oom_kills; }
 
 int64_t tri__memory_total(void) {
     int64_t gib = (int64_t)1 << 30, bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
@@ -67,6 +61,14 @@ char tri__process_state(int pid) {
     char text[1024], state = 0;
     const char *at = process_figures(pid, text, sizeof text);
     return at && sscanf(at, " %c", &state) == 1 ? state : 0;
+}
+
+int64_t tri__process_peak(int pid) {
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    tri__file_start(path, text, sizeof text);
+    const char *at = strstr(text, "\nVmHWM:");
+    return at ? strtoll(at + strlen("\nVmHWM:"), NULL, 10) * 1024 : 0;
 }
 
 uint64_t tri__process_ticks(int pid) {

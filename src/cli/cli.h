@@ -75,7 +75,7 @@ tri_status tri__cli_own_settings(tri_settings *settings, const char *command, vo
 extern const tri_option tri__eval_options[], tri__predict_options[], tri__serve_options[], tri__bench_options[],
     tri__inspect_options[], tri__tokenize_options[], tri__vocab_options[], tri__quantize_options[],
     tri__calibrate_options[], tri__report_options[], tri__watch_options[], tri__choose_options[],
-    tri__explain_options[], tri__sweep_options[];
+    tri__explain_options[], tri__sweep_options[], tri__supervise_options[];
 
 tri_status tri__command_train(tri_cli *cli, int n, const char *const *args);
 tri_status tri__command_sweep(tri_cli *cli, int n, const char *const *args);

@@ -1,5 +1,6 @@
 /* launch.c - starting ranks on this machine, or joining those that a launcher started. */
 #include "cli/elastic.h"
+#include "cli/failure.h"
 #include "cli/layout.h"
 #include "cli/signals.h"
 
@@ -12,7 +13,6 @@
 #include "comm/world/regroup.h"
 #include "engine/accept.h"
 #include "launch/rank_process.h"
-#include "launch/supervisor.h"
 #include "settings/forms.h"
 
 #include <fcntl.h>
@@ -76,6 +76,7 @@ tri_status tri__launch_resolve(tri_cli *cli, tri_settings *settings, tri_launch 
     int starts_here = tri__settings_given(settings, &settings->nproc_per_node) && settings->nproc_per_node > 1;
     launch->stop = cli->stop;
     launch->log = (tri_log){.say = say, .context = cli};
+    launch->reported = &cli->reported;
     if (status != TRI_OK && !(launch->batch && starts_here)) return status;
     /* A launcher started a single process, and that one starts the ranks. */
     if (launch->size == 1 && starts_here && launch->launcher != TRI_LAUNCHER_OWN) launch->launcher = TRI_LAUNCHER_NONE;
@@ -111,23 +112,13 @@ static tri_status read_logs(const tri_settings *s, const char *folder, char path
     return TRI_OK;
 }
 
-/* Best effort: the run has failed already. Never writes to a folder that another run uses. */
-static void write_error(const char *folder, const tri_verdict *verdict) {
-    char path[TRI_PATH_MAX];
-    if (!folder || verdict->code == TRI_USAGE || verdict->code == TRI_BUSY) return;
-    tri_json *object = tri__verdict_json(verdict);
-    if (object && tri__folder_make(folder) == TRI_OK && tri__path_join(path, folder, "error.json") == TRI_OK)
-        tri__json_save(path, object);
-    tri__json_decref(object);
-}
-
 /* The disk that does not answer may be the run's own: a child writes there, and is waited for no longer than this. */
 static void write_error_beside(const char *folder, const tri_verdict *verdict) {
     static const double SECONDS = 2;
     pid_t child = fork(), ended = 0;
     if (child < 0) return;
     if (child == 0) {
-        write_error(folder, verdict);
+        tri__error_write(folder, verdict);
         _exit(0);
     }
     for (double begin = tri__clock(); ended == 0 && tri__clock() - begin < SECONDS;) {
@@ -153,7 +144,7 @@ static tri_status show(tri_cli *cli, const char *folder, const tri_verdict *v) {
             text ? text : v->failure.text);
     free(text);
     if (v->hung && v->code == TRI_IO) write_error_beside(folder, v);
-    else write_error(folder, v);
+    else tri__error_write(folder, v);
     cli->reported = 1;
     return tri__fail((tri_status)v->code, "%s", v->failure.text);
 }
@@ -191,6 +182,9 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
     char logs[TRI_PATH_MAX];
     tri_log log = {.say = say, .context = cli};
     tri_signal_words words = settings->save_every || settings->save_steps ? TRI_SIGNAL_RANKS : TRI_SIGNAL_RANKS_UNSAVED;
+    const char *stopping = folder                       ? tri__signals_text(words)
+                           : cli->stop && !cli->reloads ? tri__signals_text(TRI_SIGNAL_ROWS)
+                                                        : NULL;
     tri_supervised what = {.argv = cli->argv,
                            .environment = cli->environment,
                            .n = (int)settings->nproc_per_node,
@@ -203,9 +197,8 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
                            .stop = cli->stop,
                            .log = &log,
                            .reloads = cli->reloads,
-                           .stopping = folder         ? tri__signals_text(words)
-                                       : cli->stop && !cli->reloads ? tri__signals_text(TRI_SIGNAL_ROWS)
-                                                                    : NULL,
+                           .stopping = stopping,
+                           .stopping_early = folder ? tri__signals_text(TRI_SIGNAL_EARLY) : stopping,
                            .elastic = settings->elastic,
                            .max_restarts = settings->max_restarts,
                            .min_ranks = (int)settings->min_ranks,
@@ -241,10 +234,7 @@ tri_status tri__launch_start(tri_cli *cli, const tri_settings *settings, const c
 
 /* This rank's share of the cores available to all ranks of the machine. */
 static int fair_threads(const tri_world *world) {
-    int all = 0, own = tri__cores();
-    for (int w = 0; w < TRI_CORE_WORDS; w++)
-        all += __builtin_popcountll(atomic_load(&world->segment.control->cores[w]));
-    int share = all / world->segment.n;
+    int own = tri__cores(), share = tri__control_cores(world->segment.control) / world->segment.n;
     return share < 1 ? 1 : share > own ? own : share;
 }
 
@@ -393,12 +383,12 @@ static tri_status regroup_mpi(tri_cli *cli, const tri_settings *settings, const 
     if (!crash || failure.rank == old->rank) return tri__launch_leave(cli, launch, old, status);
     tri__words_keep(&words);
     tri_status joined = tri__mpi_next(old, &how, launch, &next, world, again);
-    if (*again || joined != TRI_INTERNAL) return joined;
+    if (*again || joined != (tri_status)TRI_KILLED) return joined;
     cli->reported = 1; /* that too few are left */
     tri__words_restore(&words);
     if (status == TRI_OK) status = joined;
     tri_verdict verdict = {.code = (int)status, .failed = 1, .failure = failure, .ended = tri__clock_wall()};
-    if (next.first) write_error(settings->output_dir, &verdict);
+    if (next.first) tri__error_write(settings->output_dir, &verdict);
     return status;
 }
 
@@ -434,23 +424,26 @@ static void write_elastic(const char *path, tri_status status) {
     free(text);
 }
 
-/* Whether a rank is inside a file call and cannot print; 1 if it is on another machine. */
-static int is_blocked(const tri_world *world, int rank) {
-    const tri_control *control = world->segment.control;
-    for (int i = 0; i < world->segment.n; i++)
-        if (control->rank_of[i] == rank) return tri__calls_now(&control->line[i].calls, NULL);
-    return 1;
+/* What main would print, before a wait in which this process may be killed. */
+static void report_now(tri_cli *cli, tri_status status) {
+    if (status != TRI_OK && !cli->reported)
+        fprintf(cli->err, cli->err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    fflush(cli->out);
+    fflush(cli->err);
+    cli->reported = 1;
 }
 
-/* Whether this rank prints the failure. Under our supervisor none does: the supervisor prints it. Otherwise the rank
- * that failed does, and a peer as well for a rank that crashed or hangs. */
-static int speaks(const tri_launch *launch, const tri_world *world) {
-    tri_failure failure;
-    if (launch->launcher == TRI_LAUNCHER_OWN) return 0;
-    if (!tri__control_failure(world->segment.control, &failure) || world->rank == failure.rank) return 1;
-    int silent = failure.rank < 0 || failure.code > 128 || failure.code == TRI_DISAGREE ||
-                 (failure.code == TRI_IO && is_blocked(world, failure.rank));
-    return silent && world->rank == (failure.rank == 0 ? 1 : 0);
+/* Once all ranks leave in order, all is done: MPI_Finalize, which waits for ranks and daemons, and has hung, is
+ * bounded. */
+static void end_bounded(tri_cli *cli, tri_world *world, tri_status status) {
+    enum { SECONDS = 10 };
+    tri_words words;
+    tri__words_keep(&words);
+    int in_order = tri__link_leave(world) == TRI_OK;
+    tri__words_restore(&words);
+    if (!in_order) return;
+    report_now(cli, status);
+    tri__signals_end(SECONDS, (int)status);
 }
 
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status) {
@@ -460,8 +453,11 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
         const char *elastic = launch->launcher == TRI_LAUNCHER_TORCHRUN ? cli->lookup("TORCHELASTIC_ERROR_FILE") : NULL;
         if (world->failed != status) tri_world_fail(world, status, tri_error());
         if (elastic && *elastic) write_elastic(elastic, status);
-        cli->reported = !speaks(launch, world);
+        cli->reported = !tri__failure_speaks(world);
+        if (!cli->reported) (void)tri__world_check(world); /* its words name rank and machine */
+        report_now(cli, status);
     }
+    if (world->link && (status == TRI_OK || status == TRI_STOPPED)) end_bounded(cli, world, status);
     if (status == TRI_OK && world->link) { /* MPI ends a job by the exit codes of all its ranks */
         status = tri__world_leave(world);
         cli->reported = status != TRI_OK; /* by the rank that failed */
@@ -471,14 +467,28 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
     return status;
 }
 
+tri_status tri__launch_refuse(tri_cli *cli, tri_status status) {
+    tri_launch launch;
+    tri_words words;
+    if (status == TRI_STOPPED) return status;
+    tri__words_keep(&words);
+    int found = tri__launch_detect(cli->lookup, &launch) == TRI_OK;
+    tri__words_restore(&words);
+    launch.stop = cli->stop;
+    if (found && tri__launcher_has_mpi(launch.launcher) && launch.size > 1)
+        cli->reported = !tri__mpi_refuse(&launch, status);
+    return status;
+}
+
 tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings,
                              tri_status (*run)(tri_cli *cli, const tri_settings *settings, tri_world *world,
                                                void *context),
                              void *context) {
     tri_launch launch;
     tri_world *world;
-    TRI_TRY(tri__launch_resolve(cli, settings, &launch));
-    TRI_TRY(tri__infer_accept(settings));
+    tri_status status = tri__launch_resolve(cli, settings, &launch);
+    if (status == TRI_OK) status = tri__infer_accept(settings);
+    if (status != TRI_OK) return tri__launch_refuse(cli, status);
     if (tri__launch_starts(settings, &launch)) return tri__launch_start(cli, settings, NULL, 0);
     TRI_TRY(tri__launch_join(cli, settings, &launch, 0, &world));
     return tri__launch_leave(cli, &launch, world, run(cli, settings, world, context));

@@ -36,6 +36,9 @@ void tri__launch_threads(tri_cli *cli, tri_settings *settings, const tri_world *
  * rank may die before all have. settings: as asked for, with the first mesh. */
 tri_status tri__launch_regroup(tri_cli *cli, const tri_settings *settings, const tri_launch *launch, tri_status status,
                                tri_world **world, int *again);
+/* A rank whose command fails with `status`, which is returned, before it joins: under MPI the others are told, and one
+ * of the ranks that fail alike prints it. Without effect elsewhere. */
+tri_status tri__launch_refuse(tri_cli *cli, tri_status status);
 /* Leaves with `status`, which is returned. A failure becomes that of all ranks and is printed once. Accepts NULL. */
 tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *world, tri_status status);
 

@@ -96,7 +96,8 @@ const tri_command tri__commands[] = {
     COMMAND(checkpoint, .hidden = 1, .words = " ls|verify|diff|prune FOLDER...",
             .summary = "list, verify, compare and prune checkpoints", .example = "trident checkpoint verify run"),
     COMMAND(
-        supervise, .hidden = 1, .prints_little = 1, .folder = "that of `trident train` in COMMAND",
+        supervise, .hidden = 1, .prints_little = 1, .own = tri__supervise_options,
+        .folder = "that of `trident train` in COMMAND",
         .words = " -- COMMAND...",
         .summary = "run a launcher, pass signals on to its ranks, start it again after a crash",
         .example =
@@ -228,7 +229,7 @@ static tri_status dispatch(tri_cli *cli, int no_output, int n, const char *const
     return command->run(cli, n, args);
 }
 
-/* libgomp and the BLAS call exit(1) if they get no memory or no thread; Trident itself never exits with 1. */
+/* libgomp and the BLAS call exit(1) if they get no memory or no thread; Trident itself never does. */
 static void ended_by_library(int code, void *context) {
     static const char words[] =
         "trident: ended by a library that got no memory or no thread; its own message is above\n";
@@ -309,5 +310,9 @@ int main(int argc, char **argv) {
     if (status != TRI_OK && !cli.reported)
         fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
     free(args);
+    if ((int)status == EXIT_FAILURE) { /* the code of a launcher (`supervise`), as it is */
+        fflush(NULL);
+        _exit(EXIT_FAILURE);
+    }
     return (int)status;
 }

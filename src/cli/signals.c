@@ -23,8 +23,10 @@ static struct {
     volatile sig_atomic_t key; /* 1: the first came from the keyboard */
     int terminal;              /* a progress line may stand there: it is erased first */
     int ranks;                 /* 1: a launcher started this process */
+    int hasty;                 /* 1: one that kills its ranks shortly after it passed a signal on */
     sem_t wake;                /* of a server: posted by each signal */
     atomic_int reload;         /* 1: SIGHUP came */
+    int code;                  /* exit code when the time to end is over */
 } taken;
 
 #define AGAIN "; once more ends it at once, without saving"
@@ -37,18 +39,22 @@ static const char *const texts[] = {
         "stopping: the ranks finish the step in progress, or the next one if the update has begun, and save" AGAIN,
     [TRI_SIGNAL_RANKS_UNSAVED] =
         "stopping after the step in progress, or the next one; nothing is saved, since checkpoints are off",
+    [TRI_SIGNAL_LAUNCHER] = "stopping: the ranks save if they live long enough; mpirun ends them within seconds (send "
+                            "it SIGUSR1 instead, or use `trident supervise`)",
     [TRI_SIGNAL_DRAIN] = "stopping: requests in flight are answered, new ones refused; once more ends it at once",
     [TRI_SIGNAL_MEASURED] = "stopping after the evaluation in progress; once more ends it at once",
     [TRI_SIGNAL_ROWS] = "stopping after the batch of rows in progress; nothing is written; once more ends it at once",
     [TRI_SIGNAL_SEARCHED] = "stopping: the best layouts found so far follow; once more ends it at once",
-    [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
+    [TRI_SIGNAL_PASSED_ON] = "stopping: the job is told; once more ends it at once",
+    [TRI_SIGNAL_PASSED_ON_SAVES] = "stopping: the job is told; its ranks finish a step and save" AGAIN,
+    [TRI_SIGNAL_PAUSED] = "stopping: the job does not run at the moment",
 };
 
 const char *tri__signals_text(tri_signal_words words) { return texts[words]; }
 
 /* One write, so that output of other processes cannot interleave. */
 static void put(const char *text) {
-    char line[256];
+    char line[320];
     size_t n = 0;
     int before = errno;
     const char *const parts[] = {taken.terminal ? "\r\033[K" : "", "trident: ", text, "\n"};
@@ -56,6 +62,12 @@ static void put(const char *text) {
         for (const char *c = parts[i]; *c && n < sizeof line; c++) line[n++] = *c;
     while (n && write(STDERR_FILENO, line, n) < 0 && errno == EINTR) continue;
     errno = before;
+}
+
+static void expire(int signal) {
+    (void)signal;
+    put("MPI did not end in time: this process ends without it; its work was done");
+    _exit(taken.code);
 }
 
 /* SIGUSR1 comes from `trident supervise`, which has already printed a message, or from a scheduler. */
@@ -66,7 +78,7 @@ static void note(int signal, siginfo_t *info, void *context) {
     if (atomic_compare_exchange_strong(&taken.stop.signal, &none, signal)) {
         atomic_store(&taken.first, tri__clock());
         taken.key = key;
-        if (!silent) put(texts[words]);
+        if (!silent) put(texts[taken.hasty && words == TRI_SIGNAL_RANKS ? TRI_SIGNAL_LAUNCHER : words]);
     } else if ((key && taken.key) || tri__clock() - atomic_load(&taken.first) > DEBOUNCE) {
         if (!silent) put("ended at once by a second signal");
         _exit(128 + signal);
@@ -87,6 +99,8 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words) {
     atomic_store(&taken.first, tri__clock());
     atomic_store(&taken.words, tri__launch_speaks(cli->lookup) ? (int)words : TRI_SIGNAL_SILENT);
     taken.ranks = tri__launch_detect(cli->lookup, &launch) == TRI_OK && launch.launcher != TRI_LAUNCHER_NONE;
+    taken.hasty = taken.ranks && !launch.slurm &&
+                  (launch.launcher == TRI_LAUNCHER_OPENMPI || launch.launcher == TRI_LAUNCHER_MPICH);
     cli->stop = &taken.stop;
     for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++) {
         struct sigaction before;
@@ -94,6 +108,19 @@ void tri__signals_take(tri_cli *cli, tri_signal_words words) {
         int ignored = before.sa_handler == SIG_IGN; /* by nohup: a closed terminal is not a stop request */
         if (stop_signals[i] != SIGHUP || !ignored) sigaction(stop_signals[i], &action, NULL);
     }
+}
+
+void tri__signals_end(int seconds, int code) {
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now;
+        sigaction(ends[i], NULL, &now);
+        if (now.sa_sigaction == note) signal(ends[i], ends[i] == SIGUSR1 ? SIG_IGN : SIG_DFL);
+    }
+    taken.code = code;
+    if (!seconds) return;
+    signal(SIGALRM, expire);
+    alarm((unsigned)seconds);
 }
 
 static void note_server(int signal, siginfo_t *info, void *context) {

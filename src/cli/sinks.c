@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/failure.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "launch/supervisor.h"
 #include "report/sinks.h"
 #include "train/run.h"
 
@@ -55,17 +55,6 @@ static tri_status watch_emit(void *context, const tri_event *event) {
     tri__json_decref(outcome->summary);
     outcome->summary = tri__json_deep_copy(event->facts);
     return outcome->summary ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-}
-
-/* Best effort: the run has already failed, and its own message matters more than an error here. */
-static void write_error(const watch *w, tri_status status) {
-    char *message = strdup(tri_error());
-    tri_json *object = tri__json_pack("{s:i, s:s*, s:I, s:I}", "code", (int)status, "message", message, "step",
-                               (tri_json_int)w->outcome->step, "time", (tri_json_int)tri__clock_wall());
-    if (object) tri__json_save(w->error, object);
-    tri__json_decref(object);
-    if (message) tri__fail(status, "%s", message);
-    free(message);
 }
 
 /* A sink whose file only the report reads: where it fails, a warning is given once and the run goes on. */
@@ -143,6 +132,12 @@ static int lacks_report(const tri_outcome *outcome, const char *folder) {
            tri__file_there(path, &there) == TRI_OK && !there;
 }
 
+/* Under ULFM a rank that crashes ends alone: the others go on. */
+static void record(const tri_settings *settings, tri_world *world, tri_status status, int64_t step) {
+    if (status == TRI_OK || status == TRI_STOPPED || (world && world->outlives && tri__is_crash(status, 0))) return;
+    tri__failure_record(world, settings->output_dir, status, step);
+}
+
 /* Ranks other than the first write only their profile and trace. */
 static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings, tri_world *world) {
     spare profile = {.err = cli->err};
@@ -155,6 +150,7 @@ static tri_status train_quietly(const tri_cli *cli, const tri_settings *settings
     tri__tee_close(&tee);
     tri__profile_file_close(&profile.sink);
     tri__trace_close(&sinks[0]);
+    if (!tri__goes_on(settings, world)) record(settings, world, status, -1);
     return status;
 }
 
@@ -177,7 +173,7 @@ tri_status tri__train_with_sinks(tri_cli *cli, const tri_settings *settings, tri
     tri__tee_close(&tee);
     status = close_all(sinks, status);
     int goes_on = tri__goes_on(settings, world);
-    if (status != TRI_OK && status != TRI_STOPPED && w.started && !goes_on) write_error(&w, status);
+    if (!goes_on && (w.started || world)) record(settings, world, status, outcome->step);
     if (!settings->no_report && !goes_on && (w.started || lacks_report(outcome, settings->output_dir)))
         tri__report_write(cli, settings->output_dir);
     return status;

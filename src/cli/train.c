@@ -204,6 +204,7 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK && !settings.data_path) status = tri__fail(TRI_USAGE, "train needs --data-path");
     if (status == TRI_OK && tri__trains_several(&settings)) {
         status = tri__train_several(cli, &settings, n, args);
+        if (status == TRI_USAGE) status = tri__launch_refuse(cli, status);
         tri__settings_free(&settings);
         return status;
     }
@@ -215,10 +216,12 @@ tri_status tri__command_train(tri_cli *cli, int n, const char *const *args) {
     if (status == TRI_OK) status = tri__cli_layout(cli, &settings, &launch, NULL);
     if (status == TRI_OK) status = tri__model_config_check(&settings.model);
     if (status == TRI_OK) status = tri__elastic_check(cli, &settings, &launch);
+    if (status != TRI_OK) status = tri__launch_refuse(cli, status);
     int starts = status == TRI_OK && tri__launch_starts(&settings, &launch);
     if (starts) status = tri__study_prepare(&settings, cli->stop);
     if (status == TRI_OK)
         status = starts ? start_ranks(cli, &settings) : train_here(cli, &settings, &launch);
+    tri__signals_end(0, 0);
     tri__settings_free(&settings);
     return status;
 }

@@ -2,6 +2,7 @@
  * need less are planned too, until one fits. */
 #include "engine/memory_fit.h"
 
+#include "base/machine.h"
 #include "base/text.h"
 #include "settings/forms.h"
 
@@ -120,6 +121,9 @@ static tri_status refuse(const tri_engine *engine, tri_room_shares by, int64_t n
     if (together > 1) snprintf(who, sizeof who, "%d ranks need %s together", together, a);
     else snprintf(who, sizeof who, "the plan needs %s", a);
     if (limited) snprintf(room, sizeof room, "--memory-limit allows %s", b);
+    else if (!engine->device->async && tri__memory_limit() < tri__memory_total())
+        snprintf(room, sizeof room, "%s is free (the limit of this control group is %s)", b,
+                 tri__text_bytes((double)tri__memory_limit(), c));
     else snprintf(room, sizeof room, "%s is free", b);
     while (next(&other.in, words)) {
         TRI_TRY(tri__arena_scratch(need_planned, &other));

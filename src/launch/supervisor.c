@@ -101,6 +101,13 @@ static void pass_on_reload(tri_supervisor *s) {
         if (life_of(s, i) == TRI_LIFE_JOINED) send(s, i, SIGHUP);
 }
 
+/* Whether a rank has begun a step. */
+static int trains(const tri_supervisor *s) {
+    for (int i = 0; i < s->segment.n; i++)
+        if (atomic_load(&s->segment.control->line[i].step) > 0) return 1;
+    return 0;
+}
+
 static void hear_signals(tri_supervisor *s) {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -118,7 +125,8 @@ static void hear_signals(tri_supervisor *s) {
             continue;
         }
         s->asked = now, s->key = key;
-        if (s->what->stopping) tri__say(s->what->log, TRI_LOG_INFO, "%s", s->what->stopping);
+        if (s->what->stopping)
+            tri__say(s->what->log, TRI_LOG_INFO, "%s", trains(s) ? s->what->stopping : s->what->stopping_early);
         atomic_store(&s->segment.control->stop, 1);
         tri__control_wake(s->segment.control, NULL, 0);
         pass_on(s);
@@ -420,6 +428,7 @@ static void conclude(tri_supervisor *s) {
         if (s->child[i].local >= 0) v->rank[s->child[i].local] = s->child[i].end;
     for (int i = 0; i < v->n; i++) {
         const tri_rank_line *line = &control->line[i];
+        v->rank[i].rank = i;
         v->rank[i].life = atomic_load(&line->life);
         v->rank[i].phase = atomic_load(&line->phase);
         v->rank[i].waiting = atomic_load(&line->waiting);

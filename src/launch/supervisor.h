@@ -27,6 +27,7 @@ typedef struct tri_supervised {
     const tri_log *log;          /* for warnings and `stopping`; NULL: none */
     int reloads;                 /* 1: SIGHUP requests no stop: it is passed on each time it comes */
     const char *stopping;        /* message when the first signal requests a stop; NULL: none */
+    const char *stopping_early;  /* the same before any rank has begun its first step */
     int elastic;                 /* 1: when ranks die, the others go on in another world (comm/world/regroup.h) */
     int64_t max_restarts;        /* of an elastic run: how often ranks that died are started again, to join */
     int min_ranks;               /* of an elastic run: with fewer it ends */
@@ -37,6 +38,7 @@ typedef struct tri_supervised {
 
 /* How one rank ended, and its last position. */
 typedef struct tri_rank_end {
+    int rank;                    /* in the world */
     int status;                  /* as wait4 gives it; -1: it could not be ended, or its status is unknown */
     int64_t peak_bytes;          /* peak memory */
     int by_us;                   /* the signal with which the supervisor ended it; 0: none */
@@ -58,6 +60,7 @@ typedef struct tri_verdict {
     int n;
     tri_rank_end *rank;          /* [n] */
     char logs[TRI_PATH_MAX];     /* folder of the ranks' logs; "" */
+    char host[65];               /* machine of the first failing rank; "": there is one machine */
 } tri_verdict;
 
 /* Starts the ranks and returns when all have ended: TRI_OK however they ended. A failure to start them (TRI_RESOURCE
@@ -72,8 +75,8 @@ void tri__verdict_free(tri_verdict *verdict); /* accepts a zeroed one */
 /* The failure for users: several lines, the first "rank 2: killed by signal 9 (SIGKILL)", then step, operation, advice,
  * and where the other ranks were. The caller frees it; NULL when out of memory. Only for a verdict that failed. */
 char *tri__verdict_text(const tri_verdict *verdict);
-/* The same as a JSON object: rank, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit, life,
- * phase, step, waiting, last, peak_bytes}], others: [{rank, code, cause}]. */
+/* The same as a JSON object: rank, host, step, phase, code, message, cause, operation, try, time, ranks: [{rank, exit,
+ * life, phase, step, waiting, last, peak_bytes}], others: [{rank, code, cause}]. */
 tri_json *tri__verdict_json(const tri_verdict *verdict);
 /* "killed by signal 9 (SIGKILL)", "exit code 3", into `out`, which is returned. */
 const char *tri__end_text(int status, char out[static 64]);

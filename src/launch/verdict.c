@@ -103,7 +103,9 @@ static const char *advice_for(const tri_verdict *v) {
 
 /* The first failing rank's record; NULL when no rank of this machine is to blame. */
 static const tri_rank_end *culprit(const tri_verdict *v) {
-    return v->failure.rank >= 0 && v->failure.rank < v->n ? &v->rank[v->failure.rank] : NULL;
+    for (int i = 0; i < v->n; i++)
+        if (v->rank[i].rank == v->failure.rank) return &v->rank[i];
+    return NULL;
 }
 
 static void describe_last(const tri_rank_end *rank, char *out, size_t size) {
@@ -162,17 +164,17 @@ static void add_others(words *w, const tri_verdict *v) {
     free(story);
 }
 
-/* "rank 2: cause"; without a rank when none in particular is to blame. */
-static void message(const tri_failure *failure, char *out, size_t size) {
-    if (failure->rank >= 0) snprintf(out, size, "rank %d: %s", failure->rank, failure->text);
-    else snprintf(out, size, "%s", failure->text);
+/* "rank 2: cause", "rank 2 on node7: cause"; without a rank when none in particular is to blame. */
+static void message(const tri_failure *failure, const char *host, char *out, size_t size) {
+    if (failure->rank < 0) snprintf(out, size, "%s", failure->text);
+    else snprintf(out, size, "rank %d%s%s: %s", failure->rank, *host ? " on " : "", host, failure->text);
 }
 
 char *tri__verdict_text(const tri_verdict *v) {
     words w = {0};
-    char line[TRI_FAILURE_TEXT + 32], peak[32];
+    char line[TRI_FAILURE_TEXT + 128], peak[32];
     const tri_rank_end *rank = culprit(v);
-    message(&v->failure, line, sizeof line);
+    message(&v->failure, v->host, line, sizeof line);
     add(&w, "%s", line);
     if (v->failure.phase < TRI_DOING_COUNT) {
         add(&w, "\n  %-10s ", "where");
@@ -186,7 +188,7 @@ char *tri__verdict_text(const tri_verdict *v) {
             v->out_of_memory ? "; the system's out-of-memory killer was active" : "");
     for (int i = 0; i < v->n_second; i++) {
         if (!strcmp(v->second[i].text, v->failure.text)) continue; /* the same on another rank */
-        message(&v->second[i], line, sizeof line);
+        message(&v->second[i], "", line, sizeof line);
         add(&w, "\n  %-10s %s", "then", line);
     }
     const char *hint = advice_for(v);
@@ -200,7 +202,7 @@ char *tri__verdict_text(const tri_verdict *v) {
 
 /* Any bytes as a JSON string: a rank's text may be cut inside a character. NULL becomes null. */
 static tri_json *text_json(const char *text) {
-    char plain[TRI_FAILURE_TEXT + 32];
+    char plain[TRI_FAILURE_TEXT + 128];
     tri_json *value = text ? tri__json_string(text) : tri__json_null();
     if (value) return value;
     snprintf(plain, sizeof plain, "%s", text);
@@ -209,28 +211,31 @@ static tri_json *text_json(const char *text) {
     return tri__json_string(plain);
 }
 
-static tri_json *rank_json(const tri_rank_end *rank, int i) {
+static tri_json *rank_json(const tri_rank_end *rank) {
     char last[160];
     describe_last(rank, last, sizeof last);
-    return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", i, "exit", exit_code(rank->status),
-                          "life", life_text(rank->life), "phase", tri__doing_text(rank->phase), "step",
-                          (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
-                          text_json(*last ? last : NULL), "peak_bytes", (tri_json_int)rank->peak_bytes);
+    return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", rank->rank, "exit",
+                          exit_code(rank->status), "life", life_text(rank->life), "phase",
+                          tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting",
+                          rank->waiting != 0, "last", text_json(*last ? last : NULL), "peak_bytes",
+                          (tri_json_int)rank->peak_bytes);
 }
 
 tri_json *tri__verdict_json(const tri_verdict *v) {
     const tri_failure *f = &v->failure;
-    char line[TRI_FAILURE_TEXT + 32], last[160];
+    char line[TRI_FAILURE_TEXT + 128], last[160];
     tri_json *ranks = tri__json_array(), *others = tri__json_array();
-    message(f, line, sizeof line);
+    message(f, v->host, line, sizeof line);
     describe_last(culprit(v), last, sizeof last);
-    for (int i = 0; i < v->n; i++) tri__json_append_new(ranks, rank_json(&v->rank[i], i));
+    for (int i = 0; i < v->n; i++) tri__json_append_new(ranks, rank_json(&v->rank[i]));
     for (int i = 0; i < v->n_second; i++)
         tri__json_append_new(others, tri__json_pack("{s:i, s:i, s:o}", "rank", v->second[i].rank, "code",
                                                     v->second[i].code, "cause", text_json(v->second[i].text)));
     const char *phase = f->phase < TRI_DOING_COUNT ? tri__doing_text(f->phase) : NULL;
-    return tri__json_pack("{s:i, s:i, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank", f->rank,
-                          "message", text_json(line), "cause", text_json(f->text), "step", (tri_json_int)f->step,
-                          "phase", text_json(phase), "operation", text_json(*last ? last : NULL), "try",
-                          text_json(advice_for(v)), "time", (tri_json_int)v->ended, "ranks", ranks, "others", others);
+    tri_json *host = text_json(v->host[0] ? v->host : NULL);
+    return tri__json_pack("{s:i, s:i, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "code", v->code, "rank",
+                          f->rank, "host", host, "message", text_json(line), "cause", text_json(f->text), "step",
+                          (tri_json_int)f->step, "phase", text_json(phase), "operation",
+                          text_json(*last ? last : NULL), "try", text_json(advice_for(v)), "time",
+                          (tri_json_int)v->ended, "ranks", ranks, "others", others);
 }

@@ -59,7 +59,7 @@ void tri__profile_close(tri_sink *sink);
 tri_status tri__validation_open(const char *folder, tri_sink *sink);
 void tri__validation_close(tri_sink *sink);
 
-/* summary.json in the folder: the END event's facts. */
+/* summary.json in the folder: the END event's facts. After UNCHANGED only its time is new. */
 tri_status tri__summary_open(const char *folder, tri_sink *sink);
 void tri__summary_close(tri_sink *sink);
 

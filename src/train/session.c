@@ -16,6 +16,7 @@
 #include "plan/step_kinds.h"
 #include "settings/learning_rate.h"
 #include "train/partner.h"
+#include "train/together.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -209,7 +210,8 @@ static tri_status open_loader(tri_session *s) {
     return tri__loader_open(&spec, &s->loader);
 }
 
-static tri_status open_all(tri_session *s) {
+/* What each rank can see for itself, before anything long begins. */
+static tri_status check_first(tri_session *s) {
     tri_data_files files;
     TRI_TRY(tri__model_config_check(&s->settings->model));
     TRI_TRY(tri__engine_accept(s->settings));
@@ -217,7 +219,11 @@ static tri_status open_all(tri_session *s) {
     TRI_TRY(tri__assets_open(s->settings, 1, &s->log, &s->assets));
     if (s->lead) TRI_TRY(tri__engine_try(s->settings, &s->place, &s->assets));
     TRI_TRY(find_tables(s, &files));
-    TRI_TRY(tri__folder_probe(s->settings->output_dir, s->place.rank)); /* not first at a checkpoint */
+    return tri__folder_probe(s->settings->output_dir, s->place.rank); /* not first at a checkpoint */
+}
+
+static tri_status open_all(tri_session *s) {
+    TRI_TRY(tri__begin_together(s->place.world, s->settings->output_dir, check_first(s)));
     TRI_TRY(tri__place_load(&s->place, 1, load_tables, s));
     TRI_TRY(plan_steps(s));
     TRI_TRY(tri__stop_check(s->stop, "the run was being prepared"));

@@ -236,5 +236,9 @@ mutant F38 "-0 is a negative number" src/checkpoint/safetensors.c \
     "s/^        else if (text\[i\] == '-' \&\& !quoted)/        else if (text[i] == 1)/" test_foreign
 mutant F38 "a header becomes no gigabytes" src/base/json_read.c \
     's/^        if (memory > TRI_LIMIT_JSON_MEMORY)/        if (memory < 0)/' test_foreign
+mutant F27 "limits of all control groups up to the root" src/base/cgroup.c \
+    's/^        if (!slash) return;/        return;/' test_cgroup a_slice_above_counts
+mutant F01 "a rank's death under a foreign launcher is no bug" src/comm/world/watcher.c \
+    's/rank_of\[i\], TRI_KILLED,/rank_of[i], TRI_INTERNAL,/' test_join death_is_seen_without_a_supervisor
 echo "$rows mechanisms turned off, $missed not noticed"
 [ "$missed" = 0 ] && [ "$rows" -gt 0 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # MPI jobs with ULFM, --elastic and --replicate-state, of 2 to 4 ranks on 1 to 4 machines: at a random step a rank, two
 # of them or a whole machine is killed. Each run ends with exit 0 and every step and epoch once, with the losses of the
-# run that nobody disturbed; or with 70, if fewer are left than a tensor group has.
+# run that nobody disturbed; or with 137, if fewer are left than a tensor group has.
 #   ulfm.sh [SEED]         until there were SOAK_ULFM kills; with a seed that run alone
 # All follows from a run's seed. What came of each run is kept in BUILD/soak/ulfm-HASH (of the program), so that kills
 # add up over calls of this script; SOAK_FOR=SECONDS ends it earlier.
@@ -48,7 +48,7 @@ disturb() { # SEED
     done
     wait $pid
     code=$?
-    if [ "${options[0]:-}" = --tp-size ] && [ $((n - ${#victims[@]})) -lt 2 ] && [ $code = 70 ]; then
+    if [ "${options[0]:-}" = --tp-size ] && [ $((n - ${#victims[@]})) -lt 2 ] && [ $code = 137 ]; then
         verdict=few
     else
         expect_code 0

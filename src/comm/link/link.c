@@ -15,8 +15,8 @@ static tri_status died(tri_link *link, int rank) {
     tri_control *control = link->world->segment.control;
     if (rank >= link->world->size) return TRI_OK; /* a spare, which has no part in this world */
     link->mine = 1;
-    if (rank < 0) tri__control_fail(control, -1, TRI_INTERNAL, "ranks of other machines left, since a rank died");
-    else tri__control_fail(control, rank, TRI_INTERNAL, "its process ended, as %s reports; its launcher knows how",
+    if (rank < 0) tri__control_fail(control, -1, TRI_KILLED, "ranks of other machines left, since a rank died");
+    else tri__control_fail(control, rank, TRI_KILLED, "its process ended, as %s reports; its launcher knows how",
                            link->remote->name);
     return tri__world_check(link->world);
 }
@@ -230,7 +230,7 @@ tri_status tri__link_progress(tri_group *group, tri_message *message, int *moved
 
 /* ---- Polling ---- */
 
-static tri_status hear(tri_link *link) {
+tri_status tri__link_hear(tri_link *link) {
     char bytes[TRI_NOTE_BYTES];
     tri_note note;
     for (int i = 0; i < NOTES_A_TURN; i++) {
@@ -256,7 +256,8 @@ tri_status tri__remote_poll(tri_world *world) {
     tri_link *link = world->link;
     tri_control *control = world->segment.control;
     if (!link || link->dropped || world->nodes.n == 1) return tri__world_check(world);
-    tri_status status = atomic_load_explicit(&control->abort, memory_order_relaxed) ? TRI_OK : hear(link);
+    tri_status status = atomic_load_explicit(&control->abort, memory_order_relaxed) ? TRI_OK
+                                                                                       : tri__link_hear(link);
     if (status == TRI_OK) status = tri__link_watch(link);
     if (status != TRI_OK && !atomic_load(&control->abort))
         tri__control_fail(control, world->rank, status, "%s", tri_error());

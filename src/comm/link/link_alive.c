@@ -12,12 +12,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const double LOOK_SECONDS = 0.02;    /* between checks of the ranks waited for */
 static const double FRESH_SECONDS = 0.5;    /* a wait that was not polled for longer is a new one */
 static const double SILENCE =
     1.25; /* times the progress timeout: that machine's own watcher, which knows more, reports first */
 static const double TELL_SECONDS = 0.1;     /* for sending notes of a failure */
+static const double LISTEN_SECONDS = 0.1;   /* for those of other machines, which may have failed alike */
 
 static int elsewhere(const tri_world *world, int rank) {
     return world->nodes.node_of[rank] != world->nodes.node_of[world->rank];
@@ -36,7 +38,10 @@ void tri__link_take(tri_link *link, int from, const tri_note *note, const char *
     tri_rank_line *own = &control->line[link->world->local];
     tri_far *far = &link->far[from];
     if (note->kind == TRI_NOTE_FAILURE) {
-        tri__control_fail(control, note->rank, note->code, "%s", text);
+        tri_failure failure = {.rank = note->rank, .code = note->code, .phase = (uint32_t)note->channel,
+                               .step = (int64_t)note->number};
+        snprintf(failure.text, sizeof failure.text, "%s", text);
+        tri__control_record(control, &failure);
     } else if (note->kind == TRI_NOTE_ASK) {
         tri_note answer = {.kind = TRI_NOTE_ANSWER, .code = link->leaving, .follow = tri__calls_now(&own->calls, NULL),
                            .number = atomic_load(&own->beats)};
@@ -126,24 +131,21 @@ tri_status tri__link_watch(tri_link *link) {
 void tri__link_drop(tri_link *link) {
     tri_world *world = link->world;
     tri_failure failure;
-    char bytes[sizeof(tri_note) + TRI_FAILURE_TEXT + 96];
+    char bytes[sizeof(tri_note) + TRI_FAILURE_TEXT];
     if (link->dropped) return;
     link->dropped = 1;
     if (tri__control_failure(world->segment.control, &failure) &&
         (link->mine || failure.rank < 0 || !elsewhere(world, failure.rank))) {
-        tri_note note = {.kind = TRI_NOTE_FAILURE, .rank = failure.rank, .code = failure.code};
-        char *text = bytes + sizeof note;
-        size_t room = sizeof bytes - sizeof note;
-        int n = snprintf(text, room, "%s", failure.text);
-        if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
-            n += snprintf(text + n, room - (size_t)n, " (step %lld, %s)", (long long)failure.step,
-                          tri__doing_text(failure.phase));
-        else if (failure.phase < TRI_DOING_COUNT)
-            n += snprintf(text + n, room - (size_t)n, " (%s)", tri__doing_text(failure.phase));
-        note.bytes = n;
+        int n = (int)strlen(failure.text);
+        tri_note note = {.kind = TRI_NOTE_FAILURE, .rank = failure.rank, .code = failure.code, .bytes = n,
+                         .channel = (int32_t)failure.phase, .number = (uint64_t)failure.step};
         memcpy(bytes, &note, sizeof note);
+        memcpy(bytes + sizeof note, failure.text, (size_t)n);
         for (int r = 0; r < world->size; r++)
             if (elsewhere(world, r)) link->remote->note(link->state, r, bytes, (int)sizeof note + n);
+        if (failure.rank == world->rank) /* who has failed speaks, but one for all (cli/failure.h) */
+            for (double end = tri__clock() + LISTEN_SECONDS;
+                 tri__clock() < end && tri__link_hear(link) == TRI_OK; usleep(1000)) {}
     }
     link->remote->drop(link->state, TELL_SECONDS);
 }

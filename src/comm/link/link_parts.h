@@ -15,11 +15,11 @@ typedef enum tri_note_kind {
 /* The header of every note; a message's data or a failure's text follows. */
 typedef struct tri_note {
     int32_t kind;           /* tri_note_kind */
-    int32_t channel, tag;   /* MESSAGE. tag -1: the data is in this note */
+    int32_t channel, tag;   /* MESSAGE. tag -1: the data is in this note; FAILURE: channel is the phase */
     int32_t rank, code;     /* FAILURE: as in tri_failure; ANSWER: code 1 when the rank closes its world; FILES: 1 when
                              * work on files begins, in which it may not answer, 0 when it ends */
     int32_t follow;         /* MESSAGE: a tag for later messages; -1: none. ANSWER: 1 inside a file call */
-    uint64_t number;        /* MESSAGE; ANSWER: the rank's beats */
+    uint64_t number;        /* MESSAGE; ANSWER: the rank's beats; FAILURE: the step */
     int64_t bytes;          /* of the data, in this note or under the tag */
     tri_descriptor what;    /* MESSAGE */
 } tri_note;
@@ -60,6 +60,8 @@ struct tri_link {
 
 /* A call of the remote, as a status and message. */
 tri_status tri__link_try(tri_link *link, int error, int rank);
+/* Takes the notes that have arrived, at most some hundreds. */
+tri_status tri__link_hear(tri_link *link);
 /* Handles one note that is not a message. */
 void tri__link_take(tri_link *link, int from, const tri_note *note, const char *text);
 /* Records that this rank waits for another one, in an operation of a group of `members`. */

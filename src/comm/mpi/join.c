@@ -29,16 +29,47 @@ static int go_on(void *context) {
     return !tri__stop_signalled(join->stop) && tri__clock() < join->deadline;
 }
 
+static void set_reported(const tri_launch *launch, int reported) {
+    if (launch && launch->reported) *launch->reported |= reported;
+}
+
 /* Gathers all ranks' cards into join->all. */
 static tri_status gather(tri_joining *join, const tri_card *mine, const char *what) {
     join->deadline = tri__clock() + join->seconds;
     int error = join->plugin->gather(join->state, mine, join->all, sizeof *mine, go_on, join);
     if (error >= 0) return tri__mpi_try(join->plugin, error, what);
     TRI_TRY(tri__stop_check(join->stop, "the %d ranks met", join->size));
+    set_reported(join->launch, join->launch && join->launch->local > 0);
     return tri__fail(
-        TRI_RESOURCE,
+        TRI_DISAGREE,
         "waited %g s for the %d ranks to meet through MPI; some have not joined. See their machines' messages",
         join->seconds, join->size);
+}
+
+static int fails_alike(const tri_card *a, const tri_card *b) {
+    return a->failed == b->failed && !strcmp(a->text, b->text);
+}
+
+/* After a round: this rank's failure, or that of the first rank that failed; TRI_OK if none did. It is said by the
+ * first of those that failed alike. */
+static tri_status first_failure(const tri_joining *join) {
+    const tri_card *all = join->all, *own = &all[join->rank];
+    char more[64] = "";
+    int first = 0, alike = 0;
+    while (first < join->size && !(own->failed ? fails_alike(&all[first], own) : all[first].failed)) first++;
+    if (first == join->size) return TRI_OK;
+    const tri_card *one = &all[first];
+    for (int r = 0; r < join->size; r++) alike += fails_alike(&all[r], one);
+    set_reported(join->launch, !own->failed || first < join->rank);
+    if (alike == join->size) return tri__fail((tri_status)one->failed, "%s", one->text);
+    if (alike > 1) snprintf(more, sizeof more, " (the same on %d of %d ranks)", alike, join->size);
+    return tri__fail((tri_status)one->failed, "rank %d on %.*s: %s%s", first, (int)strcspn(one->machine, "/"),
+                     one->machine, one->text, more);
+}
+
+static void say_failed(tri_card *card, tri_status status) {
+    card->failed = status;
+    snprintf(card->text, sizeof card->text, "%s", status == TRI_OK ? "" : tri_error());
 }
 
 /* Host name, boot and the namespaces of local sockets and processes. */
@@ -58,11 +89,13 @@ tri_status tri__joining_cards(tri_joining *join) {
     name_machine(mine->machine, sizeof mine->machine);
     if (getrandom(&mine->random, sizeof mine->random, 0) != sizeof mine->random) mine->random = (uint64_t)getpid();
     join->all = calloc(n, sizeof(tri_card));
-    join->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int))};
+    join->nodes = (tri_nodes){.node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int)),
+                              .host = calloc(n, TRI_HOST_NAME)};
     join->here = calloc(n, sizeof(int));
-    if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of)
+    if (!join->all || !join->here || !join->nodes.node_of || !join->nodes.local_of || !join->nodes.host)
         return tri__fail(TRI_RESOURCE, "no memory for a world of %d ranks", join->size);
-    return gather(join, mine, "gather the names of machines");
+    TRI_TRY(gather(join, mine, "gather the names of machines"));
+    return first_failure(join);
 }
 
 /* Machines are numbered by their first rank; ranks of a machine by their order in the world. */
@@ -76,7 +109,13 @@ static void find_machines(tri_joining *join) {
                 nodes->local_of[r] = nodes->local_of[q] + 1;
             }
         nodes->node_of[r] = node;
-        if (node == nodes->n) nodes->n++;
+        if (node < nodes->n) continue;
+        snprintf(nodes->host[nodes->n++], TRI_HOST_NAME, "%.*s", (int)strcspn(join->all[r].machine, "/"),
+                 join->all[r].machine);
+    }
+    if (nodes->n == 1) {
+        free(nodes->host);
+        nodes->host = NULL;
     }
     for (int r = 0; r < join->members; r++)
         if (nodes->node_of[r] == nodes->node_of[join->rank]) join->here[join->n_here++] = r;
@@ -110,15 +149,10 @@ static tri_status meet(tri_joining *join, const tri_ranks *how, const tri_launch
 
 /* Either all machines have their segment, or no rank continues. */
 static tri_status agree(tri_joining *join, tri_status mine) {
-    const tri_card *all = join->all;
-    tri_card *said = &join->said;
-    *said = (tri_card){.failed = mine};
-    snprintf(said->machine, sizeof said->machine, "%s", mine == TRI_OK ? "" : tri_error());
-    tri_status status = gather(join, said, "agree that all machines are ready");
-    if (mine != TRI_OK || status != TRI_OK) return mine != TRI_OK ? mine : status;
-    for (int r = 0; r < join->size; r++)
-        if (all[r].failed) return tri__fail((tri_status)all[r].failed, "rank %d could not join: %s", r, all[r].machine);
-    return TRI_OK;
+    join->said = join->mine;
+    say_failed(&join->said, mine);
+    tri_status status = gather(join, &join->said, "agree that all machines are ready");
+    return status == TRI_OK ? first_failure(join) : mine != TRI_OK ? mine : status;
 }
 
 /* Names the launcher that would work. A Slurm step selects it by --mpi. */
@@ -156,7 +190,9 @@ tri_status tri__joining_world(tri_joining *join, const tri_ranks *how, const tri
     status = tri__watcher_open(*world, &launch->log);
     if (status == TRI_OK) status = tri__world_meet(*world, join->seconds, launch->stop);
     if (status == TRI_OK) return TRI_OK;
-    if ((*world)->failed != status) tri_world_fail(*world, status, tri_error());
+    int other = (*world)->failed == status; /* which says so, unless it is dead */
+    if (!other) tri_world_fail(*world, status, tri_error());
+    set_reported(join->launch, other && (int)status <= 128);
     tri_world_close(*world);
     *world = NULL;
     return status;
@@ -167,24 +203,61 @@ void tri__joining_free(tri_joining *join) {
     free(join->here);
     free(join->nodes.node_of);
     free(join->nodes.local_of);
+    free(join->nodes.host);
     join->all = NULL, join->here = NULL, join->n_here = 0;
     join->nodes = (tri_nodes){0};
 }
 
-tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
-    tri_joining join = {.stop = launch->stop, .seconds = MEET_SECONDS, .mine.was = -1};
+/* Starts MPI, and compares it with the launcher. */
+static tri_status begin(tri_joining *join) {
+    const tri_launch *launch = join->launch;
     const char *library = "";
+    tri_status status = tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join->plugin);
+    if (status == TRI_USAGE) set_reported(launch, launch->local > 0); /* the same for all of this machine */
+    TRI_TRY(status);
+    TRI_TRY(tri__mpi_try(join->plugin, join->plugin->open(&join->state, &join->rank, &join->size, &library), "start"));
+    join->members = join->size;
+    return join->size == launch->size && join->rank == launch->rank ? TRI_OK : wrong_launcher(join, launch);
+}
+
+/* After a failure the first rank that exits may cause the launcher to kill the others: those that say nothing wait. */
+static void end(tri_joining *join, tri_status status) {
+    tri_words words;
+    tri__words_keep(&words);
+    if (status != TRI_OK && join->state && join->launch->reported && *join->launch->reported)
+        tri__clock_sleep(tri__clock() + join->plugin->remote.report_seconds / 2);
+    if (join->state && !join->opened) join->plugin->remote.close(join->state, (int)status);
+    tri__joining_free(join);
+    tri__words_restore(&words);
+}
+
+tri_status tri__mpi_join(const tri_ranks *how, const tri_launch *launch, tri_world **world) {
+    tri_joining join = {.stop = launch->stop, .seconds = MEET_SECONDS, .mine.was = -1, .launch = launch};
     *world = NULL;
     TRI_TRY(tri__mpi_check_shared("/dev/shm", launch->local_size));
-    TRI_TRY(tri__mpi_load(tri__launcher_text(launch->launcher), launch->mpi, &join.plugin));
-    TRI_TRY(tri__mpi_try(join.plugin, join.plugin->open(&join.state, &join.rank, &join.size, &library), "start"));
-    join.members = join.size;
-    tri_status status = join.size != launch->size || join.rank != launch->rank ? wrong_launcher(&join, launch)
-                                                                              : tri__joining_cards(&join);
+    tri_status status = begin(&join);
+    if (status == TRI_OK) status = tri__joining_cards(&join);
     if (status == TRI_OK) status = tri__joining_world(&join, how, launch, world);
-    if (!join.opened) join.plugin->remote.close(join.state, (int)status);
-    tri__joining_free(&join);
+    end(&join, status);
     return status;
+}
+
+int tri__mpi_refuse(const tri_launch *launch, tri_status status) {
+    int reported = 0;
+    tri_launch own = *launch;
+    tri_joining join = {.stop = launch->stop, .seconds = MEET_SECONDS, .mine.was = -1, .launch = &own};
+    tri_words words;
+    own.reported = &reported;
+    tri__words_keep(&words);
+    say_failed(&join.mine, status);
+    tri_status begun = tri__mpi_check_shared("/dev/shm", launch->local_size);
+    if (begun == TRI_OK) begun = begin(&join);
+    if (begun == TRI_OK) (void)tri__joining_cards(&join);
+    int told = join.all && join.all[join.rank].failed == (int32_t)status; /* its own card is among those it got */
+    if (!told) reported = 0;
+    end(&join, status);
+    if (!told) tri__words_restore(&words);
+    return !reported;
 }
 
 const tri_mpi_plugin *tri__mpi_plugin_of(const tri_world *world) {

@@ -7,10 +7,10 @@
 
 /* What ranks exchange. */
 typedef struct tri_card {
-    char machine[160]; /* equal if a descriptor can be passed and a process be watched; in the second round why it
-                          failed */
+    char machine[160]; /* equal if a descriptor can be passed and a process be watched */
     uint64_t random;
-    int32_t failed;    /* in the second round */
+    int32_t failed;    /* a tri_status; in the first round that of a rank which cannot even begin */
+    char text[444];    /* why it failed */
     /* Of a world that follows others: */
     int32_t was;       /* rank in the world before; -1: it was a spare */
     int32_t ranks, stages, replicas; /* of the mesh that this rank would choose: that of the first counts */
@@ -21,6 +21,7 @@ typedef struct tri_card {
 typedef struct tri_joining {
     const tri_mpi_plugin *plugin;
     const tri_stop *stop;
+    const tri_launch *launch; /* NULL: of a world that follows others, whose ranks report elsewhere */
     double seconds;      /* in which ranks meet */
     double deadline;     /* of the current gather */
     void *state;

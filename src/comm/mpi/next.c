@@ -169,7 +169,7 @@ static tri_status attempt(survivor *s, const tri_ranks *how, const tri_launch *l
         *ended = 1;
         if (join->rank) /* the first one reports */
             tri__clock_sleep(tri__clock() + join->plugin->remote.report_seconds / 2);
-        return tri__fail(TRI_INTERNAL, "%d of %d ranks are left: too few to go on", join->size, s->ranks);
+        return tri__fail((tri_status)TRI_KILLED, "%d of %d ranks are left: too few to go on", join->size, s->ranks);
     }
     int ranks = s->ranks;
     s->ranks = join->members;

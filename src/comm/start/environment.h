@@ -39,6 +39,7 @@ typedef struct tri_launch {
     /* Set by the caller, not by the launcher: */
     const tri_stop *stop; /* ends the wait for other ranks early; NULL: none */
     tri_log log;          /* told of a file call that takes long, where this rank watches its machine */
+    int *reported;        /* set to 1 where joining fails, and another rank says why; NULL: not told */
 } tri_launch;
 
 /* "torchrun or by hand (RANK, WORLD_SIZE)", for the first line of a run. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/machine.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -52,13 +53,13 @@ static void add_cores(tri_control *control) {
             if (CPU_ISSET(64 * w + b, &set)) word |= (uint64_t)1 << b;
         all += __builtin_popcountll(atomic_fetch_or(&control->cores[w], word) | word);
     }
-    if (all >= control->n) atomic_store(&control->spin, 1);
+    if (all >= control->n && tri__cores_limit() >= control->n) atomic_store(&control->spin, 1);
 }
 
 int tri__control_cores(const tri_control *control) {
-    int all = 0;
+    int all = 0, limit = tri__cores_limit();
     for (int w = 0; w < TRI_CORE_WORDS; w++) all += __builtin_popcountll(atomic_load(&control->cores[w]));
-    return all;
+    return all < limit ? all : limit;
 }
 
 void tri__control_join(tri_control *control, int local) {
@@ -72,33 +73,37 @@ void tri__control_join(tri_control *control, int local) {
 }
 
 /* Fills in and completes a record that the caller has claimed. */
-static void write_record(tri_control *control, tri_failure *record, int rank, int code, const char *text) {
-    record->rank = rank;
-    record->code = code;
-    record->step = -1;
-    record->phase = TRI_DOING_COUNT;
-    for (int i = 0, n = tri__control_lines(control); i < n; i++)
-        if (control->rank_of[i] == rank) {
-            record->phase = atomic_load(&control->line[i].phase);
-            record->step = atomic_load(&control->line[i].step);
-        }
+static void write_record(tri_failure *record, const tri_failure *failure) {
+    record->rank = failure->rank;
+    record->code = failure->code;
+    record->step = failure->step;
+    record->phase = failure->phase;
     record->time = tri__clock();
-    memcpy(record->text, text, TRI_FAILURE_TEXT);
+    memcpy(record->text, failure->text, TRI_FAILURE_TEXT);
     atomic_store(&record->state, 2);
 }
 
 void tri__control_fail(tri_control *control, int rank, int code, const char *format, ...) {
-    char text[TRI_FAILURE_TEXT] = "";
-    uint32_t empty = 0;
+    tri_failure failure = {.rank = rank, .code = code, .step = -1, .phase = TRI_DOING_COUNT};
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(failure.text, sizeof failure.text, format, args);
     va_end(args);
+    for (int i = 0, n = tri__control_lines(control); i < n; i++)
+        if (control->rank_of[i] == rank) {
+            failure.phase = atomic_load(&control->line[i].phase);
+            failure.step = atomic_load(&control->line[i].step);
+        }
+    tri__control_record(control, &failure);
+}
+
+void tri__control_record(tri_control *control, const tri_failure *failure) {
+    uint32_t empty = 0;
     if (atomic_compare_exchange_strong(&control->failure.state, &empty, 1)) {
-        write_record(control, &control->failure, rank, code, text);
+        write_record(&control->failure, failure);
     } else {
         uint32_t place = atomic_fetch_add(&control->n_second, 1);
-        if (place < TRI_SECOND_FAILURES) write_record(control, &control->second[place], rank, code, text);
+        if (place < TRI_SECOND_FAILURES) write_record(&control->second[place], failure);
     }
     atomic_store(&control->abort, 1);
     tri__futex_wake(&control->abort);
@@ -141,14 +146,18 @@ int tri__control_failure(const tri_control *control, tri_failure *out) {
     return 1;
 }
 
+tri_status tri__failure_status(const tri_failure *failure, const char *host) {
+    char who[128] = "", where[96] = "";
+    if (failure->rank >= 0)
+        snprintf(who, sizeof who, "rank %d%s%s: ", failure->rank, host ? " on " : "", host ? host : "");
+    if (failure->phase < TRI_DOING_COUNT && failure->step >= 0)
+        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure->step, tri__doing_text(failure->phase));
+    else if (failure->phase < TRI_DOING_COUNT)
+        snprintf(where, sizeof where, " (%s)", tri__doing_text(failure->phase));
+    return tri__fail((tri_status)failure->code, "%s%s%s", who, failure->text, where);
+}
+
 tri_status tri__control_status(const tri_control *control) {
     tri_failure failure;
-    char who[32] = "", where[96] = "";
-    if (!tri__control_failure(control, &failure)) return TRI_OK;
-    if (failure.rank >= 0) snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    if (failure.phase < TRI_DOING_COUNT && failure.step >= 0)
-        snprintf(where, sizeof where, " (step %lld, %s)", (long long)failure.step, tri__doing_text(failure.phase));
-    else if (failure.phase < TRI_DOING_COUNT)
-        snprintf(where, sizeof where, " (%s)", tri__doing_text(failure.phase));
-    return tri__fail((tri_status)failure.code, "%s%s%s", who, failure.text, where);
+    return tri__control_failure(control, &failure) ? tri__failure_status(&failure, NULL) : TRI_OK;
 }

@@ -17,7 +17,8 @@
 enum {
     TRI_FAILURE_TEXT = 512,    /* bytes, including the 0 */
     TRI_SECOND_FAILURES = 8,   /* kept in addition to the first */
-    TRI_CORE_WORDS = 16        /* 64 cores each */
+    TRI_CORE_WORDS = 16,       /* 64 cores each */
+    TRI_KILLED = 128 + 9       /* code of a rank that died, where nobody knows its signal */
 };
 
 /* A rank's lifecycle. */
@@ -108,9 +109,13 @@ int tri__control_cores(const tri_control *control);
  * ranks. Safe from any process or thread that maps the page; never blocks. */
 void tri__control_fail(tri_control *control, int rank, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same of a rank of another machine, which knows its phase and step. */
+void tri__control_record(tri_control *control, const tri_failure *failure);
 /* The first failure as a status and message: "rank 2: <text> (step 14, in the step's program)"; TRI_OK if there is
  * none. A record that was claimed but never finished (its writer died) is reported as such after 100 ms. */
 tri_status tri__control_status(const tri_control *control);
+/* The same of a failure on the machine `host`: "rank 2 on node7: ..."; NULL: not named. */
+tri_status tri__failure_status(const tri_failure *failure, const char *host);
 /* A validated copy of the first failure; 0 if there is none. */
 int tri__control_failure(const tri_control *control, tri_failure *out);
 /* Validated copies of up to TRI_SECOND_FAILURES later ones; returns their number. */
@@ -133,6 +138,9 @@ typedef struct tri_seen {
     uint64_t told;          /* `calls` of the last file call that the log was told of */
 } tri_seen;
 void tri__control_watch(tri_control *control, tri_seen seen[static TRI_RANKS_PER_NODE], const tri_log *log, int only);
+
+/* Whether a failure is that of a rank inside a file call, which cannot say so itself. */
+int tri__failure_blocked(const tri_failure *failure);
 
 /* For waiting. Called when there is nothing to do: spins, then yields, then sleeps until tri__control_wake or for a few
  * milliseconds. tri_idle is the waiter's state, zeroed at first. The waiter must poll again after every call: the call

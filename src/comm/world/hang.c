@@ -9,6 +9,7 @@
 #include "comm/ops/transport.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const double WATCH_GAP = 0.25; /* longest time between two polls of a watcher that counts in full */
@@ -77,6 +78,11 @@ typedef struct suspect {
     char state;
 } suspect;
 
+#define BLOCKED "has been in "
+int tri__failure_blocked(const tri_failure *failure) {
+    return failure->code == TRI_IO && !strncmp(failure->text, BLOCKED, strlen(BLOCKED));
+}
+
 static void report_hung(tri_control *control, const suspect *who, int waiter) {
     const tri_rank_line *line = &control->line[who->local];
     int rank = control->rank_of[who->local], pid = (int)atomic_load(&line->pid);
@@ -87,7 +93,7 @@ static void report_hung(tri_control *control, const suspect *who, int waiter) {
                           control->rank_of[waiter]);
     else if (who->in_call && !is_stopped(who->state))
         tri__control_fail(control, rank, TRI_IO,
-                          "has been in %s of %s for %.2f s: the disk or its server does not answer (process %d; see "
+                          BLOCKED "%s of %s for %.2f s: the disk or its server does not answer (process %d; see "
                           "`dmesg`, `df`), or raise --io-timeout",
                           tri__call_text(who->call.call), who->call.path, who->silent, pid);
     else

@@ -24,12 +24,13 @@ struct tri_watcher {
     tri_seen seen[TRI_RANKS_PER_NODE];
 };
 
-/* Not our child: only its launcher knows its exit status. */
+/* Not our child: only its launcher knows for certain how it ended. Mostly it was killed, and not by a bug. */
 static void ended(struct tri_watcher *watcher, int i) {
     const tri_rank_line *line = &watcher->control->line[i];
     if (atomic_load(&line->life) != TRI_LIFE_LEFT)
-        tri__control_fail(watcher->control, watcher->control->rank_of[i], TRI_INTERNAL,
-                          "its process (%d) ended without leaving; its launcher knows the signal or exit code",
+        tri__control_fail(watcher->control, watcher->control->rank_of[i], TRI_KILLED,
+                          "its process (%d) ended without leaving: most likely it was killed; its launcher knows the "
+                          "signal or exit code",
                           (int)atomic_load(&line->pid));
 }
 

@@ -36,6 +36,11 @@ static tri_status copy_nodes(tri_world *world, const tri_nodes *nodes) {
         .node_of = calloc(n, sizeof(int)), .local_of = calloc(n, sizeof(int)), .n = nodes ? nodes->n : 1};
     if (!world->nodes.node_of || !world->nodes.local_of)
         return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
+    if (nodes && nodes->host) {
+        world->nodes.host = calloc((size_t)nodes->n, sizeof *nodes->host);
+        if (!world->nodes.host) return tri__fail(TRI_RESOURCE, "out of memory for a world of %d ranks", world->size);
+        memcpy(world->nodes.host, nodes->host, (size_t)nodes->n * sizeof *nodes->host);
+    }
     if (nodes) {
         memcpy(world->nodes.node_of, nodes->node_of, n * sizeof(int));
         memcpy(world->nodes.local_of, nodes->local_of, n * sizeof(int));
@@ -80,6 +85,7 @@ static void release(tri_world *world) {
     free(world->group);
     free(world->nodes.node_of);
     free(world->nodes.local_of);
+    free(world->nodes.host);
     tri__heap_close(&world->heap);
 }
 
@@ -208,9 +214,17 @@ void tri__world_waits(tri_world *world, int waiting) {
     atomic_store_explicit(&own_line(world)->waiting, (uint32_t)waiting, memory_order_relaxed);
 }
 
+const char *tri__world_host(const tri_world *world, int rank) {
+    return world->nodes.host && rank >= 0 && rank < world->size ? world->nodes.host[world->nodes.node_of[rank]] : NULL;
+}
+
 tri_status tri__world_check(tri_world *world) {
-    if (!atomic_load_explicit(&world->segment.control->abort, memory_order_acquire)) return TRI_OK;
-    world->failed = tri__control_status(world->segment.control);
+    const tri_control *control = world->segment.control;
+    tri_failure failure;
+    if (!atomic_load_explicit(&control->abort, memory_order_acquire)) return TRI_OK;
+    world->failed = tri__control_failure(control, &failure)
+                        ? tri__failure_status(&failure, tri__world_host(world, failure.rank))
+                        : TRI_OK;
     return world->failed;
 }
 

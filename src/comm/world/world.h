@@ -8,11 +8,14 @@
 #include "comm/world/segment.h"
 #include "comm/ops/transport.h"
 
+enum { TRI_HOST_NAME = 65 };
+
 /* Machines of the job, the same on every rank. */
 typedef struct tri_nodes {
     int *node_of;      /* [world] machine of each world rank */
     int *local_of;     /* [world] its index on that machine */
     int n;             /* machines */
+    char (*host)[TRI_HOST_NAME]; /* [n] their names, for messages; NULL: one machine, or unknown */
 } tri_nodes;
 
 struct tri_world {
@@ -89,6 +92,8 @@ void tri__world_files(tri_world *world, int begins);
 void tri__world_waits(tri_world *world, int waiting);
 /* TRI_OK, or the first failure of all ranks with its message. Cheap: one load. */
 tri_status tri__world_check(tri_world *world);
+/* The name of a rank's machine; NULL: there is only one, or it is unknown. */
+const char *tri__world_host(const tri_world *world, int rank);
 /* Whether a rank of this machine has closed its world: waits for it must end. */
 int tri__world_left(const tri_world *world, int local);
 /* Before the first step: all ranks compare a digest of settings that must be equal; TRI_DISAGREE naming the odd
