@@ -225,7 +225,7 @@ asan:
 # It runs the tests that have threads: ranks, what they say to each other, the loader, and training on ranks.
 TSAN_LONG := reload session_meshes pipeline replicas crew choose compress onebit local parallel tensor
 TSAN_TESTS := batcher collectives exchange far helper http http_requests infer join loader messages mismatch model \
-  partner ranks segment server session_ranks shard $(TSAN_LONG)
+  partner ranks relay segment server session_ranks shard $(TSAN_LONG)
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build-tsan OPENMP=-lgomp \
 	  CFLAGS='$(TRACED) -fsanitize=thread -Wno-unknown-pragmas -Wno-unused-parameter' check-tsan

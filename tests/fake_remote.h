@@ -3,6 +3,7 @@
 #ifndef FAKE_REMOTE_H
 #define FAKE_REMOTE_H
 
+#include "base/clock.h"
 #include "comm/link/remote.h"
 
 #include <pthread.h>
@@ -23,6 +24,7 @@ typedef struct fake_transfer {
     int from, to, tag, receive, done;
     char *data;
     int64_t bytes;
+    double end;     /* of a send: when its last byte arrives */
     uint64_t sum;   /* of a send's bytes when it was posted: they stay as they are until it is done */
 } fake_transfer;
 
@@ -34,6 +36,8 @@ typedef struct fake_hub {
     fake_note *inbox[FAKE_RANKS];
     fake_transfer *transfer;               /* in the order of posting */
     int64_t notes, transfers;              /* counted */
+    int64_t bytes[FAKE_RANKS][FAKE_RANKS]; /* of transfers that arrived, from and to each rank */
+    double rate, busy[FAKE_RANKS];         /* bytes a second of each rank's sends, 0: at once; busy until then */
     struct fake_state {
         struct fake_hub *hub;
         int rank, left;
@@ -92,6 +96,10 @@ static inline int fake_transfer_begin(struct fake_state *s, fake_transfer it, vo
     *kept = it;
     pthread_mutex_lock(&s->hub->lock);
     s->hub->transfers++;
+    if (s->hub->rate > 0 && !it.receive) {
+        double now = tri__clock(), *busy = &s->hub->busy[s->rank];
+        kept->end = *busy = (*busy > now ? *busy : now) + (double)it.bytes / s->hub->rate;
+    }
     for (at = &s->hub->transfer; *at; at = &(*at)->next) {}
     *at = kept;
     pthread_mutex_unlock(&s->hub->lock);
@@ -121,20 +129,27 @@ static inline int fake_receive(void *of, int rank, int tag, void *data, int64_t 
     return fake_transfer_begin(s, it, request);
 }
 
+/* The first open send, or receive, of a tag. */
+static inline fake_transfer *fake_first(fake_hub *hub, const fake_transfer *like, int receive) {
+    for (fake_transfer *it = hub->transfer; it; it = it->next)
+        if (it->receive == receive && !it->done && it->from == like->from && it->to == like->to && it->tag == like->tag)
+            return it;
+    return NULL;
+}
+
 /* The first open send and the first open receive of a tag match, as in MPI; the side that polls copies. */
 static inline int fake_test(void *of, void *request, int *done) {
     struct fake_state *s = of;
     fake_transfer *it = request, *other, **at;
     pthread_mutex_lock(&s->hub->lock);
-    for (other = s->hub->transfer; !it->done && other; other = other->next)
-        if (other->receive != it->receive && !other->done && other->from == it->from && other->to == it->to &&
-            other->tag == it->tag)
-            break;
+    other = fake_first(s->hub, it, it->receive) == it ? fake_first(s->hub, it, !it->receive) : NULL;
     int open = !it->done && other, error = open && other->bytes != it->bytes;
     const fake_transfer *send = it->receive ? other : it, *receive = it->receive ? it : other;
+    if (open && s->hub->rate > 0 && tri__clock() < send->end) open = 0;
     if (open && !error && fake_sum(send->data, send->bytes) != send->sum) error = FAKE_CHANGED;
     if (open && !error) {
         memcpy(receive->data, send->data, (size_t)it->bytes);
+        s->hub->bytes[it->from][it->to] += it->bytes;
         it->done = other->done = 1;
     }
     *done = it->done;

@@ -77,7 +77,7 @@ static void whole_file(void **state) {
              "\"tile\": [256, 192],"
              "\"points\": [[8, 64, 32, 1e-5, 1e-7], [16, 64, 32, 2e-5, 0]]}],"
              "\"links\": [{\"kind\": \"all_reduce\", \"ranks\": 2, \"nodes\": 1, \"points\": [[4, 1e-6, 0],"
-             "[4096, 2e-6, 0]]}],"
+             "[262144, 2e-6, 0]]}],"
              "\"target\": {\"granule\": 8, \"lanes\": 2, \"kernels\": {\"f32\": {\"linear\": [0, 4], \"add\": []}}}}",
              FLAT);
     snprintf(path, sizeof path, "%s/machine.json", folder);
@@ -91,7 +91,7 @@ static void whole_file(void **state) {
     assert_int_equal(h.kernel[0].n, 2);
     assert_true(h.kernel[0].point[1].size[0] == 16 && h.kernel[0].point[1].seconds == 2e-5);
     assert_int_equal(h.link[0].kind, TRI_LINK_ALL_REDUCE);
-    assert_true(h.link[0].point[1].bytes == 4096);
+    assert_true(h.link[0].point[1].bytes == 262144);
     assert_string_equal(h.target->name, "cuda");
     assert_true(h.target->has[TRI_OP_add][TRI_F32] && !h.target->has[TRI_OP_add][TRI_BF16]);
     assert_true(h.target->work[TRI_OP_linear][TRI_F32].row == 4 && h.target->granule == 8 && h.target->lanes == 2);
@@ -156,6 +156,8 @@ static void impossible(void **state) {
     refused("\"links\": [{\"kind\": \"send\", \"ranks\": 0, \"nodes\": 1, \"points\": [[1, 1, 0]]}]", "links[0].ranks");
     refused("\"links\": [{\"kind\": \"send\", \"ranks\": 2, \"nodes\": 1, \"points\": [[2, 1, 0], [1, 1, 0]]}]",
             "links[0].points have to be in order of bytes");
+    refused("\"links\": [{\"kind\": \"send\", \"ranks\": 2, \"nodes\": 2, \"points\": [[8, 1, 0], [256, 1, 0]]}]",
+            "send of 2 ranks on 2 nodes, ends at 256 bytes");
     refused("\"target\": {\"kernels\": {}}", "device is missing");
     refused("\"device\": \"cuda\", \"target\": {\"kernels\": {\"f32\": {\"linea\": []}}}", "no operation linea");
     refused("\"device\": \"cuda\", \"target\": {\"kernels\": {\"f32\": {\"linear\": [-1]}}}",

@@ -64,6 +64,28 @@ static void same_bits_fast_and_plain(void **unused) {
                 }
 }
 
+/* In two parts, at every place, and with the partial result in between. */
+static void in_parts(void **unused) {
+    (void)unused;
+    enum { N = 5 };
+    static char in[N][COUNT * 8], want[2][COUNT * 8], have[2][COUNT * 8], partial[COUNT * 8];
+    uint64_t state = 11;
+    for (int dtype = 0; dtype < TRI_DTYPE_COUNT; dtype++)
+        for (int reduction = 0; reduction < TRI_REDUCTION_COUNT; reduction++)
+            for (int first = 1; first < N; first++) {
+                const void *from[N];
+                void *to[] = {want[0], want[1]}, *out[] = {have[0], have[1]}, *between = partial;
+                for (int k = 0; k < N; k++) fill(in[k], (tri_dtype)dtype, COUNT, &state), from[k] = in[k];
+                memset(want, 0, sizeof want), memset(have, 0, sizeof have);
+                assert_true(tri__dtype_sum_bytes((tri_dtype)dtype) >= tri__dtype_bytes((tri_dtype)dtype));
+                tri__reduce((tri_dtype)dtype, (tri_reduction)reduction, N, from, 2, to, COUNT);
+                tri__reduce_onto((tri_dtype)dtype, (tri_reduction)reduction, NULL, first, from, 0, 1, &between, COUNT);
+                tri__reduce_onto((tri_dtype)dtype, (tri_reduction)reduction, partial, N - first, from + first, N, 2,
+                                 out, COUNT);
+                assert_memory_equal(want, have, sizeof want);
+            }
+}
+
 /* An output may be an input. */
 static void in_place(void **unused) {
     (void)unused;
@@ -168,6 +190,7 @@ static void half_floats_round_to_nearest_even(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_fast_and_plain),
+        cmocka_unit_test(in_parts),
         cmocka_unit_test(in_place),
         cmocka_unit_test(plain_rows_as_defined),
         cmocka_unit_test(in_the_order_given),

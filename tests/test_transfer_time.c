@@ -28,10 +28,17 @@ static void formulas(void **state) {
     assert_near(tri__transfer_seconds(&h, TRI_REDUCE_SCATTER, eight, 4, 4e6), 3 * 101e-6);
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4e6), 6 * 101e-6);
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4), 4 * (1e-6 + 4 / 10e9)); /* a tree */
-    /* two nodes of four: 10 us, four links of 1 GB/s */
-    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 7 * (10e-6 + 1e6 / 4e9));
+    /* two nodes of four ranks, each node with a card of 1 GB/s: half of a gather crosses it, and a sum once each way */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 2 * 10e-6 + 4e6 / 1e9);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 8, 8e6), 3 * 10e-6 + 8e6 / 1e9);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 8, 8), 10e-6 + 16 * 8 / 1e9); /* whole, to each */
     h.node_bytes = 2e9;
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 2 * 10e-6 + 4e6 / 2e9);
+    /* two nodes of four devices, four links of 1 GB/s, and a node that has two of them */
+    h.overlap = 1;
     assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 7 * (10e-6 + 1e6 / 2e9));
+    h.node_bytes = 0;
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_GATHER, eight, 8, 8e6), 7 * (10e-6 + 1e6 / 4e9));
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 1, 1e6), 0);
     assert_near(tri__control_seconds(&h, eight, 4, 4), 4 * (1e-6 + 4 / 10e9));
 }
@@ -51,17 +58,18 @@ static void curves(void **state) {
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e5), 1e-4);
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 4e4), 1e-5);
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 1), 1e-6);
-    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 8e7), 2e-2);
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 2, 8e7), 1e-6 + (1e-2 - 1e-6) * (8e7 - 4) / (4e7 - 4));
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 4, 4e7), 4e-2);
     /* three ranks on two cores: latency of 2 levels, against 1 of two ranks and 2 of four; 6 bytes moved for each,
      * against 4 and 8. Between the two in proportion to the logarithm of the ranks */
     double part = log(1.5) / log(2), from_two = 2 * 1e-6 + 1.5 * (1e-2 - 1e-6), from_four = 4e-6 + 0.75 * (4e-2 - 4e-6);
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 3, 4e7),
                 pow(from_two, 1 - part) * pow(from_four, part));
-    /* between nodes: the far curve alone counts; four ranks of four nodes in proportion to the ring */
+    /* between nodes: the far curve alone counts; four ranks of four nodes in proportion to their bytes: 6 quarters
+     * against 2 halves, in as many steps; eight on two nodes: as many as two, in as many steps */
     assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 2, 1e6), 10e-3);
-    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 4, 1e6),
-                2 * 50e-6 + 1.5 * (10e-3 - 50e-6)); /* a tree's levels; 6 quarters against 2 halves */
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, apart, 4, 1e6), 50e-6 + 1.5 * (10e-3 - 50e-6));
+    assert_near(tri__transfer_seconds(&h, TRI_ALL_REDUCE, eight, 8, 1e6), 10e-3);
     /* a kind without curves keeps its formula */
     assert_near(tri__transfer_seconds(&h, TRI_SEND, eight, 2, 1e6), 101e-6);
     assert_near(tri__control_seconds(&h, eight, 2, 4e4), 1e-5);
@@ -74,6 +82,17 @@ static void curves(void **state) {
             assert_true(now >= last);
             last = now;
         }
+}
+
+/* Out of and into the first node. */
+static void expect_crossing(const tri_hardware *h, tri_collective_kind kind, const int *members, int n, double bytes,
+                            double wide, double out, double in) {
+    double crossing[2] = {0};
+    tri_cards cards;
+    tri__cards_open(&cards, h, kind, members, n, bytes, wide);
+    if (cards.spread.nodes > 1) tri__cards_of(&cards, 0, crossing);
+    assert_near(crossing[1], out);
+    assert_near(crossing[0], in);
 }
 
 static void ways(void **state) {
@@ -89,14 +108,17 @@ static void ways(void **state) {
     assert_near(tri__transfer_work(&h, TRI_ALL_GATHER, eight, 4, 4e6), 2 * 3 * 101e-6);
     h.cores = 0;
     assert_near(tri__transfer_work(&h, TRI_ALL_GATHER, eight, 4, 4e6), 4 * 3 * 101e-6);
-    /* four members on each of two nodes: each of 4 sends each of the other 4 an eighth */
-    assert_near(tri__transfer_crossing(&h, TRI_ALL_GATHER, eight, 8, 8e6), 16e6);
-    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6), 32e6);
-    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 4, 8e6), 0);
-    assert_near(tri__transfer_crossing(&h, TRI_SEND, eight + 3, 2, 8e6), 8e6);
+    /* four members on each of two nodes: a sum once each way, sums of 16-bit floats as f32 one way */
+    expect_crossing(&h, TRI_ALL_GATHER, eight, 8, 8e6, 1, 4e6, 4e6);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6, 1, 8e6, 8e6);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6, 2, 16e6, 8e6);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight, 4, 8e6, 1, 0, 0);
+    expect_crossing(&h, TRI_SEND, eight + 3, 2, 8e6, 1, 8e6, 0);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight + 2, 4, 8e6, 1, 8e6, 8e6);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight + 3, 2, 8e6, 1, 8e6, 8e6); /* one of each: no other way has less */
     h.overlap = 1;
     assert_int_equal(tri__transfer_way(&h, TRI_SEND, eight, 8, 4), TRI_WAY_LINK);
-    assert_near(tri__transfer_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6), 8e6);
+    expect_crossing(&h, TRI_ALL_REDUCE, eight, 8, 8e6, 1, 8e6, 8e6);
 }
 
 int main(void) {

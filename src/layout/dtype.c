@@ -13,6 +13,10 @@ static const struct {
 };
 
 size_t tri__dtype_bytes(tri_dtype dtype) { return rows[dtype].bytes; }
+size_t tri__dtype_sum_bytes(tri_dtype dtype) {
+    int narrow = dtype == TRI_BF16 || dtype == TRI_F16 || dtype == TRI_F8_E4M3 || dtype == TRI_F8_E5M2;
+    return narrow ? 4 : rows[dtype].bytes;
+}
 const char *tri__dtype_name(tri_dtype dtype) { return rows[dtype].name; }
 const char *tri__dtype_file_name(tri_dtype dtype) { return rows[dtype].file_name; }
 

@@ -55,6 +55,10 @@ typedef struct tri_link_point {
     double seconds, spread;
 } tri_link_point;
 
+/* Where a curve may end at the earliest: larger transfers are timed at its rate, which smaller points do not show.
+ * Control records are small. */
+enum { TRI_LINK_LEAST = 128 << 10 };
+
 typedef struct tri_link_curve {
     tri_link_kind kind;
     int ranks, nodes;      /* members, and the nodes they are on */

@@ -251,6 +251,13 @@ static tri_status read_link(const source *s, row_at at, const tri_json *row, tri
         if (curve->n && curve->point[curve->n].bytes <= curve->point[curve->n - 1].bytes)
             return tri__fail(TRI_DATA, "%s: links[%zu].points have to be in order of bytes", s->name, at.row);
     }
+    double last = curve->point[curve->n - 1].bytes;
+    if (curve->kind != TRI_LINK_CONTROL && last < TRI_LINK_LEAST)
+        return tri__fail(TRI_DATA,
+                         "%s: links[%zu], %s of %d ranks on %d nodes, ends at %.0f bytes: times of larger transfers do "
+                         "not follow from that. Measure up to 128 KiB at least: `trident calibrate` again, or leave "
+                         "the curve out",
+                         s->name, at.row, kind, curve->ranks, curve->nodes, last);
     return TRI_OK;
 }
 

@@ -129,8 +129,9 @@ void tri__sim_begin_candidates(tri_simulation *s);
 void tri__sim_nodes_open(tri_simulation *s);
 void tri__sim_cores_changed(tri_simulation *s, int role);
 void tri__sim_transfer_changed(tri_simulation *s, int meeting);
-/* Fills in the links between nodes that a transfer uses. */
-void tri__sim_crossings(tri_simulation *s, tri_sim_transfer *transfer, const tri_meeting *meeting, double bytes);
+/* Fills in the links between nodes that a transfer uses; wide: as tri__cards_open. */
+void tri__sim_crossings(tri_simulation *s, tri_sim_transfer *transfer, const tri_meeting *meeting, double bytes,
+                        double wide);
 /* A transfer takes or leaves its share of the links between nodes. */
 void tri__sim_cross(tri_simulation *s, int meeting, int runs);
 /* The rates that follow from what has changed since the last call; time has not moved. */

@@ -117,17 +117,22 @@ static void add_crossing(tri_simulation *s, tri_sim_transfer *t, int *cap, tri_c
     *TRI_PUSH(s->arena, t->crossing, t->n_crossings, *cap) = crossing;
 }
 
-void tri__sim_crossings(tri_simulation *s, tri_sim_transfer *t, const tri_meeting *m, double bytes) {
+void tri__sim_crossings(tri_simulation *s, tri_sim_transfer *t, const tri_meeting *m, double bytes, double wide) {
     int n, cap = 0, per_node = s->hardware->ranks_per_node;
     const int *members = tri__meeting_members(m, &n);
-    double crossing = s->shares_links ? tri__transfer_crossing(s->hardware, t->kind, members, n, bytes) : 0;
-    if (!(crossing > 0) || !(t->length > 0)) return;
-    for (int first = 0, here; first < n; first += here) {
+    tri_cards cards;
+    if (!s->shares_links || !(t->length > 0)) return;
+    tri__cards_open(&cards, s->hardware, t->kind, members, n, bytes, wide);
+    if (cards.spread.nodes == 1) return;
+    for (int first = 0, here, place = 0; first < n; first += here, place++) {
+        double crossing[2];
         for (here = 1; first + here < n && members[first + here] / per_node == members[first] / per_node;) here++;
+        tri__cards_of(&cards, place, crossing);
         int node = s->rank[s->meetings.roles->of[members[first]]].node;
-        double rate = crossing / t->length * groups_on_node(s, members, first, here);
+        double groups = groups_on_node(s, members, first, here);
         for (int out = 0; out < 2; out++)
-            if (t->kind != TRI_SEND || out == (first == 0)) add_crossing(s, t, &cap, (tri_crossing){node, out, rate});
+            if (crossing[out] > 0)
+                add_crossing(s, t, &cap, (tri_crossing){node, out, crossing[out] / t->length * groups});
     }
 }
 
@@ -175,7 +180,7 @@ static double rate_of(const tri_simulation *s, int meeting) {
         return rate;
     }
     for (int i = 0; i < t->n_crossings; i++)
-        rate = fmin(rate, s->hardware->node_bytes / s->node[t->crossing[i].node].load[t->crossing[i].out]);
+        rate = fmin(rate, tri__node_bytes(s->hardware) / s->node[t->crossing[i].node].load[t->crossing[i].out]);
     return rate;
 }
 

@@ -212,7 +212,8 @@ static void open_transfer(tri_simulation *s, const tri_sim_rank *r, const tri_in
     t->work = t->way == TRI_WAY_SHARED ? share * tri__transfer_work(s->hardware, kind, members, n, bytes)
               : t->way == TRI_WAY_EACH ? own_work(s, t, n)
                                        : t->length;
-    tri__sim_crossings(s, t, m, bytes);
+    tri_dtype dtype = p->slot[tri__transfer_whole(instr)].dtype;
+    tri__sim_crossings(s, t, m, share * bytes, (double)tri__dtype_sum_bytes(dtype) / (double)tri__dtype_bytes(dtype));
 }
 
 /* All members have posted a transfer. */

@@ -15,37 +15,100 @@ enum {
     SMALL_IN_ALL = 32768 /* of one member's input, and of all, that travel with the announcement */
 };
 
-/* Where the members of a group are. */
-typedef struct spread_out {
-    int nodes;
-    int fewest, most; /* members on one node */
-} spread_out;
-
-static spread_out spread_of(const tri_hardware *h, const int *members, int n) {
-    spread_out s = {.fewest = n};
+static int nodes_of(const tri_hardware *h, const int *members, int n, tri_spread *s) {
     int here = 0;
+    s->nodes = s->most = 0, s->fewest = n;
     for (int i = 0; i < n; i++) {
         here++;
         if (i + 1 < n && members[i + 1] / h->ranks_per_node == members[i] / h->ranks_per_node) continue;
-        if (here < s.fewest) s.fewest = here;
-        if (here > s.most) s.most = here;
-        s.nodes++;
+        if (here < s->fewest) s->fewest = here;
+        if (here > s->most) s->most = here;
+        if (s->nodes < TRI_COUNTED_NODES) s->each[s->nodes] = here;
+        s->nodes++;
         here = 0;
     }
-    return s;
+    return s->nodes;
+}
+
+/* As the transport sees them (comm/ops/relay.c): ranks of a node follow one another in every group of a mesh. */
+static tri_hosts hosts_of(const tri_spread *s, int n, double wide) {
+    int uneven = s->fewest != s->most;
+    return (tri_hosts){.n = s->nodes,
+                       .total = uneven && s->nodes <= TRI_COUNTED_NODES ? n : s->nodes * s->most,
+                       .members = uneven && s->nodes <= TRI_COUNTED_NODES ? s->each : NULL,
+                       .ordered = 1,
+                       .wide = wide};
+}
+
+/* Whether an all_reduce's inputs travel whole, with the descriptors. */
+static int is_small(tri_collective_kind kind, int n, double bytes) {
+    return kind == TRI_ALL_REDUCE && bytes <= SMALL && bytes * n <= SMALL_IN_ALL;
 }
 
 /* ---- Formulas ---- */
 
-/* The link that limits a group: `near` inside a node. Between nodes: the `far` links of as many members as the node
- * with the fewest has, at most the rate of `near` and of the node. */
-static tri_wire link_of(const tri_hardware *h, const spread_out *s) {
-    if (s->nodes == 1) return h->near;
-    double bytes = fmin(h->near.bytes, h->far.bytes * s->fewest);
-    return (tri_wire){h->far.latency, h->node_bytes > 0 ? fmin(bytes, h->node_bytes) : bytes};
+double tri__node_bytes(const tri_hardware *h) {
+    if (h->node_bytes > 0) return h->node_bytes;
+    return h->overlap ? h->far.bytes * h->ranks_per_node : h->far.bytes;
 }
 
-static double formula(const tri_hardware *h, tri_link_kind kind, int n, const spread_out *s, double bytes) {
+/* The link that limits a group: `near` inside a node. Between nodes: the `far` links of as many members as the node
+ * with the fewest has, at most the rate of `near` and of the node. */
+static tri_wire link_of(const tri_hardware *h, const tri_spread *s) {
+    if (s->nodes == 1) return h->near;
+    return (tri_wire){h->far.latency, fmin(tri__node_bytes(h), fmin(h->near.bytes, h->far.bytes * s->fewest))};
+}
+
+/* Of a group that is on several nodes, whose `spread` is filled in. */
+static void fill_in(tri_cards *c, const tri_hardware *h, tri_collective_kind kind, int n, double bytes, double wide) {
+    c->kind = kind, c->n = n, c->bytes = bytes, c->overlap = h->overlap, c->small = is_small(kind, n, bytes);
+    c->hosts = hosts_of(&c->spread, n, wide);
+    c->by_host = !h->overlap && kind != TRI_SEND && tri__by_host(&c->hosts, kind);
+}
+
+/* Devices send rings' steps from node to node: all nodes the same. Ranks on CPUs as layout/hosts.h counts; a small
+ * input whole, to each member of other nodes. */
+void tri__cards_of(const tri_cards *c, int place, double crossing[2]) {
+    const tri_spread *s = &c->spread;
+    double ring = (double)(s->nodes - 1) / s->nodes, whole = c->kind == TRI_BROADCAST ? 1 : ring;
+    int here = s->fewest != s->most && place < TRI_COUNTED_NODES ? s->each[place] : s->most;
+    tri_host_bytes card = {whole, whole};
+    if (c->kind == TRI_SEND) card = (tri_host_bytes){place == 0, place != 0};
+    else if (!c->overlap && c->small) card.out = card.in = here * (c->n - here);
+    else if (!c->overlap) card = tri__host_card(&c->hosts, c->kind, c->by_host, place);
+    else if (c->kind == TRI_ALL_REDUCE) card.out = card.in = 2 * ring;
+    crossing[0] = card.in * c->bytes, crossing[1] = card.out * c->bytes;
+}
+
+static tri_collective_kind kind_of(tri_link_kind kind) {
+    switch (kind) {
+    case TRI_LINK_ALL_GATHER: return TRI_ALL_GATHER;
+    case TRI_LINK_ALL_TO_ALL: return TRI_ALL_TO_ALL;
+    case TRI_LINK_REDUCE_SCATTER: return TRI_REDUCE_SCATTER;
+    case TRI_LINK_BROADCAST: return TRI_BROADCAST;
+    default: return TRI_ALL_REDUCE;
+    }
+}
+
+/* Ranks on CPUs, between nodes: the bytes of the busiest card, and a latency for the descriptors and for each step. */
+static double by_cards(const tri_hardware *h, tri_link_kind link, int n, const tri_spread *s, double bytes) {
+    tri_collective_kind kind = kind_of(link);
+    tri_wire wire = link_of(h, s);
+    tri_cards cards;
+    cards.spread = *s;
+    fill_in(&cards, h, kind, n, bytes, 1);
+    int back = kind == TRI_ALL_REDUCE, two = back || kind == TRI_BROADCAST;
+    double most = 0, crossing[2], steps = cards.small ? 0 : 1 + two;
+    if (!cards.small && cards.by_host) steps = (1 + back) * (s->nodes - 1) + (kind == TRI_REDUCE_SCATTER);
+    for (int place = 0; place < s->nodes; place++) {
+        tri__cards_of(&cards, place, crossing);
+        most = fmax(most, fmax(crossing[0], crossing[1]));
+    }
+    return (1 + steps) * wire.latency + most / wire.bytes;
+}
+
+static double formula(const tri_hardware *h, tri_link_kind kind, int n, const tri_spread *s, double bytes) {
+    if (s->nodes > 1 && !h->overlap && kind != TRI_LINK_SEND) return by_cards(h, kind, n, s, bytes);
     tri_wire link = link_of(h, s);
     double steps = n - 1, levels = ceil(log2(n)), ring = steps * (link.latency + bytes / n / link.bytes);
     switch (kind) {
@@ -61,7 +124,7 @@ static double formula(const tri_hardware *h, tri_link_kind kind, int n, const sp
 
 /* How time grows with the number of members. Of ranks that share memory and do the work themselves: the bytes that are
  * read and written, over the cores that do it. */
-static double growth(const tri_hardware *h, tri_link_kind kind, int n, const spread_out *s, double bytes) {
+static double growth(const tri_hardware *h, tri_link_kind kind, int n, const tri_spread *s, double bytes) {
     if (s->nodes > 1 || h->overlap) return formula(h, kind, n, s, bytes);
     double moved[TRI_LINK_KINDS] = {[TRI_LINK_SEND] = 2,           [TRI_LINK_BROADCAST] = n,
                                     [TRI_LINK_ALL_REDUCE] = 2 * n, [TRI_LINK_CONTROL] = 2 * n,
@@ -73,24 +136,27 @@ static double growth(const tri_hardware *h, tri_link_kind kind, int n, const spr
 
 /* ---- Curves ---- */
 
+/* Between two points at the rate between them; beyond the last one at the rate of all bytes after the first. */
 static double along(const tri_link_curve *curve, double bytes) {
     const tri_link_point *p = curve->point;
     int last = curve->n - 1, i = 1;
     if (bytes <= p[0].bytes) return p[0].seconds;
-    if (bytes >= p[last].bytes) return p[last].seconds * bytes / p[last].bytes;
+    if (!last) return p[0].seconds * bytes / p[0].bytes;
+    if (bytes >= p[last].bytes)
+        return p[0].seconds + (p[last].seconds - p[0].seconds) * (bytes - p[0].bytes) / (p[last].bytes - p[0].bytes);
     while (p[i].bytes < bytes) i++;
-    double part = log(bytes / p[i - 1].bytes) / log(p[i].bytes / p[i - 1].bytes);
-    return p[i - 1].seconds * pow(p[i].seconds / p[i - 1].seconds, part);
+    return p[i - 1].seconds +
+           (p[i].seconds - p[i - 1].seconds) * (bytes - p[i - 1].bytes) / (p[i].bytes - p[i - 1].bytes);
 }
 
 /* A curve's distance from a group: nodes count before ranks. */
-static double distance(const tri_link_curve *curve, int n, const spread_out *s) {
+static double distance(const tri_link_curve *curve, int n, const tri_spread *s) {
     return 1e3 * fabs(log((double)curve->nodes / s->nodes)) + fabs(log((double)curve->ranks / n));
 }
 
 /* The curve of the nearest number of nodes, and then of ranks: at least n (side 1) or at most n (side -1). NULL: none.
  * Curves inside a node say nothing of those between nodes, and the other way round. */
-static const tri_link_curve *nearest(const tri_hardware *h, tri_link_kind kind, int n, const spread_out *s, int side) {
+static const tri_link_curve *nearest(const tri_hardware *h, tri_link_kind kind, int n, const tri_spread *s, int side) {
     const tri_link_curve *best = NULL;
     for (int i = 0; i < h->n_links; i++) {
         const tri_link_curve *c = &h->link[i];
@@ -102,10 +168,11 @@ static const tri_link_curve *nearest(const tri_hardware *h, tri_link_kind kind, 
 
 /* The curve's time for a group of another size: its latency, which is the time of the smallest size, and the rest grow
  * as the formulas say of no bytes and of very many. So more bytes never take less time. */
-static double carried_over(const tri_hardware *h, const tri_link_curve *c, int n, const spread_out *s, double bytes) {
+static double carried_over(const tri_hardware *h, const tri_link_curve *c, int n, const tri_spread *s, double bytes) {
     const double many = 1e18;
     int each = c->ranks / c->nodes > 1 ? c->ranks / c->nodes : 1;
-    spread_out measured = {.nodes = c->nodes, .fewest = each, .most = each};
+    tri_spread measured;
+    measured.nodes = c->nodes, measured.fewest = measured.most = each;
     double latency = c->point[0].seconds,
            slope = growth(h, c->kind, n, s, many) / growth(h, c->kind, c->ranks, &measured, many);
     double start = growth(h, c->kind, c->ranks, &measured, 0);
@@ -114,7 +181,8 @@ static double carried_over(const tri_hardware *h, const tri_link_curve *c, int n
 
 static double seconds_of(const tri_hardware *h, tri_link_kind kind, const int *members, int n, double bytes) {
     if (n < 2) return 0;
-    spread_out s = spread_of(h, members, n);
+    tri_spread s;
+    nodes_of(h, members, n, &s);
     const tri_link_curve *above = nearest(h, kind, n, &s, 1), *below = nearest(h, kind, n, &s, -1);
     if (!above && !below) return formula(h, kind, n, &s, bytes);
     if (above && below && above->nodes != below->nodes)
@@ -163,7 +231,8 @@ static double input_of(tri_collective_kind kind, int n, double bytes) {
 tri_transfer_way tri__transfer_way(const tri_hardware *h, tri_collective_kind kind, const int *members, int n,
                                    double bytes) {
     if (h->overlap) return TRI_WAY_LINK;
-    if (spread_of(h, members, n).nodes > 1) return TRI_WAY_FAR;
+    tri_spread s;
+    if (nodes_of(h, members, n, &s) > 1) return TRI_WAY_FAR;
     if (kind == TRI_SEND || kind == TRI_RECV) return TRI_WAY_RECEIVER;
     double input = input_of(kind, n, bytes);
     return input <= SMALL && input * n <= SMALL_IN_ALL ? TRI_WAY_EACH : TRI_WAY_SHARED;
@@ -174,21 +243,7 @@ double tri__transfer_work(const tri_hardware *h, tri_collective_kind kind, const
     return workers * tri__transfer_seconds(h, kind, members, n, bytes);
 }
 
-/* Devices send rings' steps from node to node. Ranks on CPUs send each member the part that it needs
- * (comm/ops/exchange.c): a node with m of n members sends m(n - m) parts of bytes/n. */
-double tri__transfer_crossing(const tri_hardware *h, tri_collective_kind kind, const int *members, int n,
-                              double bytes) {
-    if (n < 2) return 0;
-    spread_out s = spread_of(h, members, n);
-    if (s.nodes == 1) return 0;
-    double away = fmax(s.most * (double)(n - s.most), s.fewest * (double)(n - s.fewest));
-    double parts = h->overlap ? bytes * (s.nodes - 1) / s.nodes : away * bytes / n;
-    switch (kind) {
-    case TRI_ALL_REDUCE: return 2 * parts;
-    case TRI_ALL_GATHER:
-    case TRI_ALL_TO_ALL:
-    case TRI_REDUCE_SCATTER: return parts;
-    case TRI_BROADCAST: return h->overlap ? bytes : parts + (n - s.fewest) * bytes / n;
-    default: return bytes;
-    }
+void tri__cards_open(tri_cards *c, const tri_hardware *h, tri_collective_kind kind, const int *members, int n,
+                     double bytes, double wide) {
+    if (nodes_of(h, members, n, &c->spread) > 1) fill_in(c, h, kind, n, bytes, wide);
 }

@@ -1,8 +1,9 @@
 /* calibrate_links.c - measures transfers: for each kind and group a curve of seconds by bytes.
  *
  * As in `trident bench comm`, every rank rewrites its input before each call, so that it is in the cache of the rank
- * that computed it, as gradients are; then all begin together. A call takes as long as its slowest member. Sizes grow
- * until the curve's share of the time is spent: over a slow network the largest are left out. */
+ * that computed it, as gradients are; then all begin together. A call takes as long as its slowest member. A curve has
+ * its latency and its rate first: the smallest size and 128 KiB, whatever the time; then, the largest first, the others
+ * that fit into its share of the time, as latency and rate say. Over a slow network the largest are left out. */
 #include "study/calibrate_links.h"
 
 #include "base/clock.h"
@@ -117,14 +118,19 @@ static tri_status told(const rig *r, double *number) {
     return tri_broadcast(r->group, number, 1, TRI_F64, 0);
 }
 
+/* The first call touches pages. Where it takes longer than the share, it is the only one. */
 static tri_status take_point(rig *r, const kind_row *row, int64_t bytes, double share, tri_link_point *point) {
-    double first, calls;
-    TRI_TRY(call_once(r, row, bytes, &first));
-    TRI_TRY(call_once(r, row, bytes, &first)); /* the first call touches pages */
-    calls = fmin(CALLS_MOST, fmax(CALLS_LEAST, share / (2 * first + 1e-6)));
-    TRI_TRY(told(r, &calls));
+    double first, calls = 1;
+    TRI_TRY(call_once(r, row, bytes, &r->sample[0]));
+    double again = r->sample[0] < share;
+    TRI_TRY(told(r, &again));
+    if (again > 0) {
+        TRI_TRY(call_once(r, row, bytes, &first));
+        calls = fmin(CALLS_MOST, fmax(CALLS_LEAST, share / (2 * first + 1e-6)));
+        TRI_TRY(told(r, &calls));
+        for (int i = 0; i < (int)calls; i++) TRI_TRY(call_once(r, row, bytes, &r->sample[i]));
+    }
     int n = (int)calls;
-    for (int i = 0; i < n; i++) TRI_TRY(call_once(r, row, bytes, &r->sample[i]));
     TRI_TRY(tri_all_reduce(r->group, NULL, r->sample, n, TRI_F64, TRI_MAX));
     qsort(r->sample, (size_t)n, sizeof *r->sample, by_value);
     *point = (tri_link_point){(double)moved_bytes(r, row, bytes), r->sample[n / 2],
@@ -137,19 +143,42 @@ static void smooth(curve *c) {
     for (int i = c->n - 2; i >= 0; i--) c->point[i].seconds = fmin(c->point[i].seconds, c->point[i + 1].seconds);
 }
 
+/* What a size would take by the smallest and the largest point so far, as a latency and a rate; 0: not known. */
+static double expected(const tri_link_point *at, const int *taken, int i) {
+    int last = SIZES - 1;
+    while (last > 0 && !taken[last]) last--;
+    if (!last) return 0;
+    double slope = (at[last].seconds - at[0].seconds) / (at[last].bytes - at[0].bytes);
+    return at[0].seconds + fmax(0, slope) * (double)sizes[i];
+}
+
+/* The k-th size to take, as an index; `most`: the largest. */
+static int in_order(int k, int most) {
+    int needed = 0;
+    while (needed < most && sizes[needed] < TRI_LINK_LEAST) needed++;
+    if (k < 2) return k ? needed : 0;
+    int i = most - (k - 2); /* downwards, without those two */
+    return i <= needed ? i - 1 : i;
+}
+
 /* `share`: seconds for this curve. */
 static tri_status take_curve(rig *r, const kind_row *row, double share, curve *c) {
+    tri_link_point at[SIZES];
+    int taken[SIZES] = {0}, most = 0;
     double begin = tri__clock();
-    for (int i = 0; i < SIZES && sizes[i] <= r->largest; i++) {
-        if (row->link == TRI_LINK_CONTROL && sizes[i] > CONTROL_BYTES) break;
-        double expected = c->n ? c->point[c->n - 1].seconds * (double)sizes[i] / (double)sizes[i - 1] : 0;
-        double enough = c->n > 1 && tri__clock() - begin + (CALLS_LEAST + 2) * expected > share;
-        TRI_TRY(told(r, &enough));
-        if (enough > 0) break;
-        tri_link_point point;
-        TRI_TRY(take_point(r, row, sizes[i], share / SIZES, &point));
-        if (c->n && point.bytes <= c->point[c->n - 1].bytes) continue; /* a part of one element */
-        c->point[c->n++] = point;
+    while (most + 1 < SIZES && sizes[most + 1] <= (row->link == TRI_LINK_CONTROL ? CONTROL_BYTES : r->largest)) most++;
+    for (int k = 0; k <= most; k++) {
+        int i = in_order(k, most);
+        double least = (CALLS_LEAST + 2) * expected(at, taken, i), left = share - (tri__clock() - begin);
+        double leave = k > 1 && least > fmin(left, share / 3); /* a third, so that it does not take the time of all */
+        TRI_TRY(told(r, &leave));
+        if (leave > 0) continue;
+        TRI_TRY(take_point(r, row, sizes[i], share / SIZES, &at[i]));
+        taken[i] = 1;
+    }
+    for (int i = 0; i <= most; i++) {
+        if (!taken[i] || (c->n && at[i].bytes <= c->point[c->n - 1].bytes)) continue; /* a part of one element */
+        c->point[c->n++] = at[i];
     }
     smooth(c);
     return TRI_OK;
@@ -276,8 +305,11 @@ static tri_wire wire_of(const group_curves *g) {
     int k = 0;
     while (kinds[k].link != TRI_LINK_SEND) k++;
     const curve *c = &g->of[k];
-    const tri_link_point *last = &c->point[c->n - 1];
-    return c->n ? (tri_wire){c->point[0].seconds, last->bytes / last->seconds} : (tri_wire){0};
+    const tri_link_point *first = &c->point[0], *last = &c->point[c->n - 1];
+    if (c->n < 2) return (tri_wire){0};
+    double seconds = last->seconds - first->seconds;
+    if (seconds <= 0) return (tri_wire){first->seconds, last->bytes / last->seconds};
+    return (tri_wire){first->seconds, (last->bytes - first->bytes) / seconds};
 }
 
 static void add_curves(tri_arena *arena, const group_curves *g, tri_hardware *out) {

@@ -22,7 +22,7 @@
  * operations, sent whole, would often travel in one direction at a time. More receives than sends are posted, so that a
  * piece finds its receive posted. */
 enum {
-    PIECE = 512 << 10,
+    PIECE = TRI_REMOTE_PIECE,
     SENDS = 2, RECEIVES = 4, /* pieces in flight */
     NAMES = MPI_MAX_LIBRARY_VERSION_STRING
 };

@@ -1,10 +1,13 @@
-/* exchange.c - all collectives as messages between pairs of members, for groups that span machines. Nothing blocks.
+/* exchange.c - all collectives of groups that span machines, as messages between pairs of members. Nothing blocks.
  *
  * First every member sends its descriptor to every other, and no output is written before all descriptors agree. Small
  * inputs travel with the descriptor, and each member computes its own output alone. Otherwise each member sends each
  * other the part of its input that the other's output needs. All-reduce, reduce and broadcast of larger vectors take
  * two steps, so that no member moves more than about twice the vector: member k's slice of every input is sent to k;
  * k's result is sent to the members that need it.
+ *
+ * Where a machine has several members, larger vectors cross its card once instead, and go from machine to machine
+ * (relay.c).
  *
  * With its descriptor a member also gives each other a tag of the link for what follows. So every receive is posted as
  * soon as its step begins, and after the sends: a sender that is granted its data has then granted the other's before,
@@ -16,7 +19,7 @@
  * An operation that has begun holds a receive buffer for reductions (as large as its input, in slices; all inputs if
  * small), from malloc; at most WINDOW operations of a group have begun and not completed. */
 #include "comm/ops/reduce.h"
-#include "comm/world/world.h"
+#include "comm/ops/relay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,11 @@ enum {
     SMALL_IN_ALL = 32768,    /* ... and in total */
     CARDS = 1, FIRST, SECOND /* steps, and channels of messages */
 };
+
+typedef struct state {
+    int begun;               /* operations that have begun and not completed */
+    tri_relay_hosts hosts;
+} state;
 
 /* Elements [at, at + count) of a vector. */
 typedef struct span {
@@ -41,6 +49,7 @@ typedef struct job {
     int *to, *from;          /* [n] tags of messages to and from members of other machines; -1: none yet */
     char *room;              /* [n][part] received parts of other members' inputs */
     int64_t part;            /* bytes */
+    tri_relay *relay;        /* takes over after the cards; NULL: member by member */
     tri_message message[];   /* [2 n] */
 } job;
 
@@ -217,57 +226,79 @@ static void end_step(tri_pending *p) {
 /* ---- The transport ---- */
 
 static tri_status exchange_open(tri_group *group) {
-    group->state = calloc(1, sizeof(int)); /* operations that have begun and not completed */
-    return group->state ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", group->n);
+    state *own = group->state = calloc(1, sizeof *own);
+    if (!own) return tri__fail(TRI_RESOURCE, "no memory for a group of %d ranks", group->n);
+    return tri__relay_hosts_open(group, &own->hosts);
 }
 
-static void exchange_close(tri_group *group) { free(group->state); }
+static void exchange_close(tri_group *group) {
+    if (group->state) free(((state *)group->state)->hosts.of);
+    free(group->state);
+}
+
+static int relayed(const tri_group *group, const tri_pending *p) {
+    return !is_small(p) && tri__relay_takes(&((const state *)group->state)->hosts, p);
+}
 
 static tri_status begin(tri_pending *p) {
-    int n = p->group->n, me = p->group->me, small = is_small(p);
+    const tri_relay_hosts *hosts = &((const state *)p->group->state)->hosts;
+    int n = p->group->n, me = p->group->me, small = is_small(p), relay = relayed(p->group, p);
     int64_t part = 0;
-    for (int from = 0; from < n && through_room(p, small); from++) {
+    for (int from = 0; from < n && !relay && through_room(p, small); from++) {
         int64_t bytes = bytes_of(p, small ? wanted(p, from, me).count : first(p, from, me).count);
         if (bytes > part) part = bytes;
     }
     part = (part + 63) / 64 * 64;
     size_t lists = 2 * (size_t)n * sizeof(tri_message) + (size_t)n * sizeof(void *) + 2 * (size_t)n * sizeof(int),
            head = (sizeof(job) + lists + 63) / 64 * 64;
-    job *j = aligned_alloc(64, head + (size_t)(n * part));
-    if (!j) return tri__fail(TRI_RESOURCE, "no memory to receive %lld bytes from %d ranks", (long long)part, n - 1);
+    size_t room = relay ? tri__relay_bytes(p, hosts) : (size_t)(n * part);
+    job *j = aligned_alloc(64, head + room);
+    if (!j) return tri__fail(TRI_RESOURCE, "no memory to receive %zu bytes from %d ranks", room, n - 1);
     *j = (job){.small = small, .part = part, .in = (const void **)(j->message + 2 * n), .room = (char *)j + head};
     j->to = (int *)(j->in + n), j->from = j->to + n;
     for (int k = 0; k < 2 * n; k++) j->to[k] = -1;
+    if (relay) j->relay = tri__relay_open(j->room, p, hosts, j->to, j->from);
     p->state = j;
     begin_step(p, CARDS);
     return TRI_OK;
 }
 
+/* The messages of a step; its end, and the next. */
+static tri_status step_on(tri_group *group, tri_pending *p, int *moved) {
+    job *j = p->state;
+    for (int i = 0; i < j->n_messages; i++) {
+        tri_message *message = &j->message[i];
+        if (message->stage == 2) continue;
+        TRI_TRY(tri__message_progress(group, message, moved));
+        j->left -= message->stage == 2;
+    }
+    if (j->left) return TRI_OK;
+    end_step(p);
+    *moved = 1;
+    p->done = j->step == SECOND || (j->step == CARDS && j->small) || (j->step == FIRST && !in_slices(p));
+    if (p->done) return TRI_OK;
+    if (j->relay) j->step = FIRST;
+    else begin_step(p, j->step + 1);
+    return TRI_OK;
+}
+
 static tri_status progress(tri_group *group, tri_pending *p, int *moved) {
-    int *begun = group->state;
+    state *own = group->state;
     if (!p->state) {
-        if (*begun >= WINDOW) return TRI_OK;
+        if (own->begun >= WINDOW) return TRI_OK;
         TRI_TRY(begin(p));
-        ++*begun;
+        ++own->begun;
         *moved = 1;
     }
     for (job *j = p->state; !p->done;) {
-        for (int i = 0; i < j->n_messages; i++) {
-            tri_message *message = &j->message[i];
-            if (message->stage == 2) continue;
-            TRI_TRY(tri__message_progress(group, message, moved));
-            j->left -= message->stage == 2;
-        }
-        if (j->left) return TRI_OK;
-        end_step(p);
-        *moved = 1;
-        p->done = j->step == SECOND || (j->step == CARDS && j->small) || (j->step == FIRST && !in_slices(p));
-        if (!p->done) begin_step(p, j->step + 1);
+        int relay = j->relay && j->step != CARDS, step = j->step;
+        TRI_TRY(relay ? tri__relay_progress(j->relay, p, moved, &p->done) : step_on(group, p, moved));
+        if (!p->done && (relay || j->step == step)) return TRI_OK;
     }
     for (int k = 0; k < group->n; k++) tri__message_release(group, k, ((job *)p->state)->to[k]);
     free(p->state);
     p->state = NULL;
-    --*begun;
+    --own->begun;
     return TRI_OK;
 }
 
@@ -275,7 +306,9 @@ static void cancel(tri_group *group, tri_pending *p) {
     job *j = p->state;
     for (int i = 0; j && i < j->n_messages; i++)
         if (j->message[i].stage == 1) tri__message_cancel(group, &j->message[i]);
+    if (j && j->relay) tri__relay_cancel(j->relay, group);
 }
 
 const tri_transport tri__transport_exchange = {
-    .name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress, .cancel = cancel};
+    .name = "exchange", .open = exchange_open, .close = exchange_close, .progress = progress, .shares = relayed,
+    .cancel = cancel};

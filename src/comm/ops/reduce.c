@@ -103,6 +103,14 @@ static row *const rows[TRI_DTYPE_COUNT] = {
 #undef X
 };
 
+typedef void onto_row(tri_reduction reduction, const void *before, int n, const void *const *in, int of, int n_out,
+                      void *const *out, int64_t count);
+static onto_row *const onto_rows[TRI_DTYPE_COUNT] = {
+#define X(upper, lower, bytes) [TRI_##upper] = onto_##lower,
+    TRI_DTYPES(X)
+#undef X
+};
+
 void tri__reduce_plain(tri_dtype dtype, tri_reduction reduction, int n, const void *const *in, int n_out,
                        void *const *out, int64_t count) {
     rows[dtype](reduction, n, in, n_out, out, 0, count);
@@ -188,4 +196,16 @@ void tri__reduce(tri_dtype dtype, tri_reduction reduction, int n, const void *co
     if (dtype == TRI_F32) sum_by_number(TRI_F32, n, in, n_out, out, steps);
     else if (dtype == TRI_BF16) sum_by_number(TRI_BF16, n, in, n_out, out, steps);
     rows[dtype](reduction, n, in, n_out, out, steps * a_line, count);
+}
+
+void tri__reduce_onto(tri_dtype dtype, tri_reduction reduction, const void *before, int n, const void *const *in,
+                      int of, int n_out, void *const *out, int64_t count) {
+    enum { MOST = 64 };
+    const void *all[MOST + 1] = {before};
+    if (dtype != TRI_F32 || reduction != TRI_SUM || n > MOST) {
+        onto_rows[dtype](reduction, before, n, in, of, n_out, out, count);
+        return;
+    }
+    for (int k = 0; k < n; k++) all[k + 1] = in[k];
+    tri__reduce(dtype, reduction, n + (before != NULL), before ? all : all + 1, n_out, out, count);
 }

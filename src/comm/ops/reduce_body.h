@@ -38,6 +38,21 @@ static void JOIN(reduce_, NAME)(tri_reduction reduction, int n, const void *cons
     }
 }
 
+/* Onto `before`, partial sums of the type WORK (NULL: none); of: members in all, 0: the result is partial sums. */
+static void JOIN(onto_, NAME)(tri_reduction reduction, const void *before, int n, const void *const *in, int of,
+                              int n_out, void *const *out, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        int k = before ? 0 : 1;
+        WORK sum = before ? ((const WORK *)before)[i] : LOAD(((const ELEMENT *)in[0])[i]);
+        for (; k < n; k++) sum = JOIN(combine_, NAME)(reduction, sum, LOAD(((const ELEMENT *)in[k])[i]));
+        if (of && reduction == TRI_AVERAGE) sum = (WORK)(sum / of);
+        ELEMENT result = SAVE(sum);
+        for (int j = 0; j < n_out; j++)
+            if (of) ((ELEMENT *)out[j])[i] = result;
+            else ((WORK *)out[j])[i] = sum;
+    }
+}
+
 #undef JOIN
 #undef JOIN_
 #undef NAME

@@ -31,7 +31,7 @@ static void release(tri_world *world, tri_pending *p) {
 static tri_status stage(tri_world *world, tri_pending *p) {
     size_t in = (size_t)p->in_count * size_of(p), out = (size_t)p->out_count * size_of(p);
     int both = p->in == p->out && in == out;
-    if (p->group->transport != &tri__transport_shm || is_message(p) || tri__shm_small(p->group, p)) return TRI_OK;
+    if (is_message(p) || !p->group->transport->shares(p->group, p)) return TRI_OK;
     if (in && !tri__shm_inside(&world->segment, p->in, in)) {
         TRI_TRY(tri__heap_take(&world->heap, in, &p->staged[0]));
         memcpy(p->staged[0], p->in, in);

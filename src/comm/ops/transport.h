@@ -45,6 +45,9 @@ typedef struct tri_transport {
      * Called repeatedly, in posting order; *moved is set on any progress. TRI_DISAGREE (recorded for all) when members
      * differ. */
     tri_status (*progress)(tri_group *group, tri_pending *pending, int *moved);
+    /* Whether ranks of this machine access this rank's buffers, which then have to be in memory that they share. The
+     * same on all members. */
+    int (*shares)(const tri_group *group, const tri_pending *pending);
     /* Optional: after a failure, returns once no thread of this process accesses the operation's buffers any more, and
      * none will. */
     void (*cancel)(tri_group *group, tri_pending *pending);
@@ -69,6 +72,8 @@ typedef struct tri_message {
     int agreed;                /* 1: the link's tag is known to both ends already, and nothing announces the message */
     int *follow;               /* not NULL: with this message the sender gives the receiver a tag of the link, for later
                                   messages to it, until tri__message_release. -1 before, and within a machine */
+    int lent;                  /* of a receive within a machine. 1: the message says where memory is, which the sender
+                                  lends until tri__pair_return (shm/pairs.h): until then its send is not done */
 } tri_message;
 tri_status tri__message_progress(tri_group *group, tri_message *message, int *moved);
 void tri__message_release(tri_group *group, int peer, int tag); /* by the sender; no message under it is in flight */

@@ -39,7 +39,9 @@ static void shm_close(tri_group *group) {
 
 /* ---- Comparing descriptors ---- */
 
-int tri__shm_small(const tri_group *group, const tri_pending *p) {
+/* Whether inputs travel with the descriptors, so that peers never access this rank's buffers. The same on all
+ * members. */
+static int is_small(const tri_group *group, const tri_pending *p) {
     if (p->bare) return 1;
     tri_buffer_extent extent = tri__kind(p->what.kind)->in;
     size_t most = tri__bytes_of(group, p, extent, 0);
@@ -47,6 +49,8 @@ int tri__shm_small(const tri_group *group, const tri_pending *p) {
         if (tri__bytes_of(group, p, extent, m) > most) most = tri__bytes_of(group, p, extent, m);
     return most <= TRI_INLINE && most * (size_t)group->n <= TRI_INLINE_ALL;
 }
+
+static int shm_shares(const tri_group *group, const tri_pending *p) { return !is_small(group, p); }
 
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes) {
     uintptr_t at = (uintptr_t)memory - (uintptr_t)segment->base;
@@ -75,7 +79,7 @@ static void announce(tri_group *group, tri_shm_group *shm, tri_pending *p) {
     size_t bytes = (size_t)p->in_count * tri__dtype_bytes((tri_dtype)p->what.dtype);
     int seen = 0;
     cell->what = p->what;
-    if (tri__shm_small(group, p)) {
+    if (is_small(group, p)) {
         if (bytes) memcpy(cell->data, p->in, shm->last_inline = bytes);
     } else {
         cell->in = (uint64_t)((uintptr_t)p->in - (uintptr_t)segment->base);
@@ -194,7 +198,7 @@ static tri_status begin(tri_group *group, tri_shm_group *shm, tri_pending *p, in
     if (!shm->cells || p->what.sequence != shm->announced || !tri__cells_room(group, shm, p->what.sequence))
         return TRI_OK;
     announce(group, shm, p);
-    if (!tri__shm_small(group, p)) tri__helper_give(group->world->helper, p);
+    if (!is_small(group, p)) tri__helper_give(group->world->helper, p);
     p->stage = ANNOUNCED;
     *moved = 1;
     return TRI_OK;
@@ -207,7 +211,7 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
         if (!tri__cells_ready(group, shm, p->what.sequence, &p->seen)) return ask_for_missing(group, shm, p);
         TRI_TRY(compare(group, shm, p));
         p->stage = AGREED;
-        if (tri__shm_small(group, p)) {
+        if (is_small(group, p)) {
             if (!p->bare) do_small(group, shm, p);
             fetch_next_cell(group, shm, p->what.sequence);
             return end(group, shm, p, moved);
@@ -223,7 +227,7 @@ static tri_status shm_progress(tri_group *group, tri_pending *p, int *moved) {
 static void shm_cancel(tri_group *group, tri_pending *p) {
     tri_shm_group *shm = group->state;
     tri__helper_take(group->world->helper, group, p->what.sequence);
-    if (p->stage == NEW || p->done || !group->world->segment.flat || tri__shm_small(group, p)) return;
+    if (p->stage == NEW || p->done || !group->world->segment.flat || is_small(group, p)) return;
     tri__tasks_close(shm, p);
 }
 
@@ -231,4 +235,5 @@ const tri_transport tri__transport_shm = {.name = "shm",
                                           .open = shm_open,
                                           .close = shm_close,
                                           .progress = shm_progress,
+                                          .shares = shm_shares,
                                           .cancel = shm_cancel};

@@ -3,7 +3,8 @@
  * sender's memory.
  *
  * Each ordered pair has its own entries. An entry goes from free to announced (by the sender), to taken and then to
- * done (by the receiver), to free (by the sender). */
+ * done (by the receiver), to free (by the sender). One that lends memory is held in between, and taken again while the
+ * receiver accesses that memory. */
 #include "comm/shm/pairs.h"
 
 #include "base/clock.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum {
-    FREE, ANNOUNCED, TAKEN, DONE, /* states of an entry */
+    FREE, ANNOUNCED, TAKEN, DONE, HELD, /* states of an entry */
     NEW = 0, UNDER_WAY, ENDED,    /* stages of a message */
     DATA_BYTES = 256              /* that travel in the entry itself */
 };
@@ -146,8 +147,9 @@ static tri_status receive(tri_group *group, tri_message *message, int *moved) {
     uint32_t announced = ANNOUNCED;
     if (!entry || !atomic_compare_exchange_strong(&entry->state, &announced, TAKEN)) return TRI_OK;
     tri_status status = take(group, message, entry);
-    atomic_store(&entry->state, DONE);
-    wake(group, message->peer);
+    atomic_store(&entry->state, message->lent && status == TRI_OK ? HELD : DONE);
+    if (message->lent) message->state = entry;
+    else wake(group, message->peer);
     message->stage = ENDED;
     *moved = 1;
     return status;
@@ -159,13 +161,27 @@ tri_status tri__pair_progress(tri_group *group, tri_message *message, int *moved
     return message->stage == NEW ? announce(group, message, moved) : finish_send(group, message, moved);
 }
 
-/* Between threads the receiver may be copying from the sender's memory. (Between processes that memory is shared and
+int tri__pair_hold(tri_message *message) {
+    uint32_t held = HELD;
+    return atomic_compare_exchange_strong(&((pair_entry *)message->state)->state, &held, TAKEN);
+}
+
+void tri__pair_let(tri_message *message) { atomic_store(&((pair_entry *)message->state)->state, HELD); }
+
+void tri__pair_return(tri_group *group, tri_message *message) {
+    atomic_store(&((pair_entry *)message->state)->state, DONE);
+    wake(group, message->peer);
+}
+
+/* Between threads the receiver may be accessing the sender's memory. (Between processes that memory is shared and
  * outlives the message.) */
 void tri__pair_cancel(tri_group *group, tri_message *message) {
     pair_entry *entry = message->state;
-    uint32_t announced = ANNOUNCED;
     if (message->receive || message->stage != UNDER_WAY || !group->world->segment.flat) return;
-    if (atomic_compare_exchange_strong(&entry->state, &announced, DONE)) return;
-    for (double begun = tri__clock(); atomic_load(&entry->state) != DONE && tri__clock() - begun < CANCEL_SECONDS;)
-        sched_yield();
+    for (double begun = tri__clock(); tri__clock() - begun < CANCEL_SECONDS; sched_yield()) {
+        uint32_t announced = ANNOUNCED, held = HELD;
+        if (atomic_compare_exchange_strong(&entry->state, &announced, DONE) ||
+            atomic_compare_exchange_strong(&entry->state, &held, DONE) || atomic_load(&entry->state) == DONE)
+            return;
+    }
 }

@@ -4,9 +4,6 @@
 
 #include "comm/world/world.h"
 
-/* Whether inputs travel with the descriptors, so that peers never access this rank's buffers. The same on all
- * members. */
-int tri__shm_small(const tri_group *group, const tri_pending *pending);
 /* Whether peers can access this memory. */
 int tri__shm_inside(const tri_segment *segment, const void *memory, size_t bytes);
 
