@@ -357,12 +357,52 @@ static void damaged_forms_are_refused(void **state) {
     }
 }
 
+/* Any bytes: nothing is read beyond them, and what is a date or an amount is a possible one. */
+static void any_bytes(void **state) {
+    (void)state;
+    static const char *const pieces[] = {"1", "12", "031", "2024", ".", ",", "-",   "/",   ":",  " ",   "T",   "Z", "+",
+                                         "(", ")",  "%",   "$",    "'", "e", "EUR", "Dec", "PM", "GMT", "Mon", "sept",
+                                         "inf", "\xE2\x82\xAC", "\xC2\xA0", "\xE2", "2024-12-", "/12/",
+                                         "08:30"};
+    enum { PIECES = sizeof pieces / sizeof *pieces, ROUNDS = 100000 };
+    uint32_t seed = 7;
+    int dates = 0, amounts = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        char text[64] = "";
+        for (int i = 0, n = (int)(seed >> 9) % 9; i <= n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            strcat(text, pieces[(seed >> 16) % PIECES]);
+        }
+        size_t length = strlen(text);
+        char *bytes = malloc(length + 1);
+        memcpy(bytes, text, length);
+        tri_field_text field = {.text = bytes, .length = length}, unit;
+        bytes = realloc(bytes, length); /* what lies behind is not ours */
+        field.text = bytes;
+        double value = 0;
+        for (int m = 0; m < 2; m++)
+            if (tri__amount_read(field, ".,"[m], &value, &unit)) {
+                assert_true(isfinite(value) && unit.length < TRI_UNIT_BYTES);
+                amounts++;
+            }
+        for (int o = TRI_DATE_YMD; o < TRI_DATE_ORDERS; o++) {
+            tri_date d;
+            if (!tri__date_read(field, (tri_date_order)o, &d)) continue;
+            assert_true(d.seconds >= 0 && d.seconds < 86401 && (d.has_day || d.has_time));
+            if (d.has_day) assert_true(d.month >= 1 && d.month <= 12 && d.day >= 1 && d.day <= 31);
+            dates++;
+        }
+        free(bytes);
+    }
+    assert_true(dates > 10 && amounts > 1000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_amounts),          cmocka_unit_test(reads_dates),
         cmocka_unit_test(columns_have_one_form),  cmocka_unit_test(fits_and_applies_forms),
         cmocka_unit_test(forms_become_vectors),   cmocka_unit_test(wrong_values_are_named),
-        cmocka_unit_test(damaged_forms_are_refused),
+        cmocka_unit_test(damaged_forms_are_refused), cmocka_unit_test(any_bytes),
     };
     return cmocka_run_group_tests_name("value_form", tests, make_folder, remove_folder);
 }
