@@ -30,6 +30,12 @@ expect_code 0
 expect "a table" grep -Eq '^op +bytes +ranks +time us +algbw GB/s +busbw GB/s +of memcpy$' "$out"
 expect "all_gather of 999 / 12 elements" grep -Eq '^all_gather +996 +3 ' "$out"
 expect "one element of each rank" grep -Eq '^all_gather +12 +3 ' "$out"
+# A size has its time: a millisecond is less than a call of 64 MiB takes, which is left out, aloud.
+run bench comm --nproc-per-node 2 --sizes 4K,4M,64M --seconds 0.001 --json
+expect_code 0
+expect "lines of what was measured" test "$(grep -c '"op":"all_reduce"' "$out")" = 2
+expect "few calls of 4 MiB" is "$(sed -n 2p "$out" | field calls)" '<' 11
+expect_text "$err" "all_reduce of 67108864 bytes is left out: one call would take about" "--seconds 0.001"
 checked run bench comm --nproc-per-node 1 --sizes 4K --json
 expect_code 0
 expect_text "$out" '"ranks":1' '"busbw_gbs":0'

@@ -33,7 +33,8 @@ const tri_option tri__bench_options[] = {
     ROW(INT, clients, .value = "64", .min = 1, .max = 10000, .help = "serve --http: connections at once"),
     ROW(REAL, rate, .value = "0", .min = 0, .max = 1e7,
         .help = "serve --http: requests a second, at random times (open loop); 0: each client's next follows its last"),
-    ROW(REAL, seconds, .value = "5", .min = 0.01, .max = 1e6, .help = "serve --http: how long requests are sent"),
+    ROW(REAL, seconds, .value = "5", .min = 0.001, .max = 1e6,
+        .help = "serve --http: how long requests are sent; comm: time of each operation and size"),
     ROW(INT, requests, .value = "0", .min = 0, .max = 1e12, .help = "serve --http: at most so many requests; 0: any"),
     ROW(CHOICE, lab_model, .value = "small", .choices = "tiny|small|large|deep|oneb",
         .help = "lab: tiny takes seconds, small about a minute; large has 1.07 billion parameters: too many for DDP in "

@@ -6,6 +6,9 @@
  * calls, so that all are measured under the same conditions, two threads copy 128 MiB (memcpy_ratio), and under an MPI
  * launcher MPI runs the same operation on the same buffers.
  *
+ * A size has --seconds: as many calls as fit, at least one; one whose single call would take longer, by the sizes
+ * before, is left out. Every line is printed as soon as it is measured.
+ *
  * Bandwidths as in nccl-tests: algbw is bytes over time; busbw also accounts for the bytes that an operation must
  * move. */
 #include "cli/bench/bench.h"
@@ -16,8 +19,8 @@
 #include "base/text.h"
 #include "comm/start/join.h"
 #include "comm/mpi/mpi.h"
-#include "report/table.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -68,6 +71,7 @@ typedef struct plan {
     int64_t *bytes; /* [n_sizes] */
     int n_sizes;
     int native;     /* compare with MPI's operations */
+    double seconds; /* of an operation and size */
 } plan;
 
 /* The state of one rank. */
@@ -78,7 +82,6 @@ typedef struct rig {
     int n, me;
     float *in, *out;      /* [largest size] in the shared heap; out NULL where every operation is in place */
     char *from, *to;      /* [COPY_BYTES] on rank 0 */
-    tri_text_table table;
 } rig;
 
 /* Measured times of one operation and size. */
@@ -203,16 +206,40 @@ static tri_status one_call(const rig *r, const op_row *op, int64_t count, int ca
 
 static int has_native(const rig *r, const op_row *op) { return r->plan->native && op->kind != TRI_SEND; }
 
+/* Rank 0's number, for all. */
+static tri_status told(const rig *r, double *number) { return tri_broadcast(r->all, number, 1, TRI_F64, 0); }
+
+/* A call of ours and, where there is one, of MPI. */
+static tri_status call_both(const rig *r, const op_row *op, int64_t count, int call, double *own, double *native) {
+    TRI_TRY(one_call(r, op, count, call, 0, own));
+    return has_native(r, op) ? one_call(r, op, count, call, 1, native) : TRI_OK;
+}
+
+/* Warm-up calls, within a quarter of the time but one at least, and from the last of them the number of calls that fit.
+ * The first sets up connections. */
+static tri_status warm_up(const rig *r, const op_row *op, int64_t count, int64_t bytes, samples *s) {
+    double begin = tri__clock(), each = 0, again = 1, ignored;
+    for (int call = -WARM; call < 0 && again > 0; call++) {
+        double since = tri__clock();
+        TRI_TRY(call_both(r, op, count, call, &ignored, &ignored));
+        each = tri__clock() - since;
+        again = tri__clock() - begin < r->plan->seconds / 4;
+        TRI_TRY(told(r, &again));
+    }
+    double by_bytes = fmin(CALLS_MAX, fmax(CALLS_MIN, bytes ? CALL_BYTES / (double)bytes : CALLS_MAX)),
+           left = r->plan->seconds - (tri__clock() - begin), calls = fmax(1, fmin(by_bytes, left / each));
+    TRI_TRY(told(r, &calls));
+    s->calls = (int)calls;
+    return TRI_OK;
+}
+
 static tri_status take_samples(const rig *r, const op_row *op, int64_t count, int64_t bytes, samples *s) {
-    int64_t calls = bytes ? CALL_BYTES / bytes : CALLS_MAX;
-    double ignored;
-    s->calls = (int)(calls < CALLS_MIN ? CALLS_MIN : calls > CALLS_MAX ? CALLS_MAX : calls);
+    TRI_TRY(warm_up(r, op, count, bytes, s));
     s->copies = 0;
     int every = s->calls > FEW ? s->calls / COPIES : 1;
-    for (int call = -WARM; call < s->calls; call++) {
-        TRI_TRY(one_call(r, op, count, call, 0, call < 0 ? &ignored : &s->own[call]));
-        if (has_native(r, op)) TRI_TRY(one_call(r, op, count, call, 1, call < 0 ? &ignored : &s->native[call]));
-        if (call < 0 || call % every) continue;
+    for (int call = 0; call < s->calls; call++) {
+        TRI_TRY(call_both(r, op, count, call, &s->own[call], &s->native[call]));
+        if (call % every) continue;
         if (r->me == 0) TRI_TRY(time_copy(r, &s->copy[s->copies]));
         s->copies++;
     }
@@ -221,18 +248,34 @@ static tri_status take_samples(const rig *r, const op_row *op, int64_t count, in
     return has_native(r, op) ? tri_all_reduce(r->all, NULL, s->native, s->calls, TRI_F64, TRI_MAX) : TRI_OK;
 }
 
-static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
+/* Columns of a line of the table, or of its head. */
+static void print_line(const rig *r, const char *const *text) {
+    static const int width[] = {-14, 11, 7, 13, 12, 12, 11, 13, 12};
+    const tri_cli *cli = r->plan->cli;
+    int head = !strcmp(text[0], "op"), n = r->plan->native ? 9 : 7;
+    if (head && cli->out_color) fputs("\033[1m", cli->out);
+    for (int i = 0; i < n; i++) fprintf(cli->out, "%*s", width[i], text[i]);
+    fputs(head && cli->out_color ? "\033[0m\n" : "\n", cli->out);
+    fflush(cli->out);
+}
+
+static tri_status report(const rig *r, const op_row *op, int64_t bytes, samples *s) {
     FILE *out = r->plan->cli->out;
     double seconds = tri__bench_median(s->own, s->calls), rate = (double)bytes / seconds,
            copy_rate = COPY_BYTES / tri__bench_median(s->copy, s->copies);
     double bus = op->steps ? op->steps * (double)(r->n - 1) / r->n : 1,
            native = has_native(r, op) ? tri__bench_median(s->native, s->calls) : 0;
     if (!r->plan->settings->json) {
-        char mpi[64] = "";
-        if (r->plan->native)
-            snprintf(mpi, sizeof mpi, native ? "\t%.2f\t%.2f" : "\t-\t-", native * 1e6, native / seconds);
-        tri__text_table_add(&r->table, "%s\t%lld\t%d\t%.2f\t%.2f\t%.2f\t%.3f%s", op->name, (long long)bytes, r->n,
-                            seconds * 1e6, rate / 1e9, bus * rate / 1e9, rate / copy_rate, mpi);
+        char text[8][32];
+        const char *row[9] = {op->name};
+        const double figures[] = {(double)bytes, r->n, seconds * 1e6, rate / 1e9, bus * rate / 1e9, rate / copy_rate,
+                                  native * 1e6, native / seconds};
+        static const int digits[] = {0, 0, 2, 2, 2, 3, 2, 2};
+        for (int i = 0; i < 8; i++) {
+            snprintf(text[i], sizeof text[i], "%.*f", digits[i], figures[i]);
+            row[i + 1] = i >= 6 && native == 0 ? "-" : text[i];
+        }
+        print_line(r, row);
         return TRI_OK;
     }
     tri_json *line = tri__json_pack("{s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}", "op", op->name, "bytes",
@@ -243,18 +286,42 @@ static tri_status report(rig *r, const op_row *op, int64_t bytes, samples *s) {
         tri__json_set_new(line, "mpi_time_us", tri__json_real(native * 1e6));
         tri__json_set_new(line, "mpi_ratio", tri__json_real(native / seconds));
     }
+    if (line) tri__json_set_new(line, "calls", tri__json_integer(s->calls));
     tri_status status = tri__print_json(out, line);
     tri__json_decref(line);
     fflush(out);
     return status;
 }
 
-static tri_status measure(rig *r, const op_row *op, int64_t bytes, samples *s) {
+/* What a call of ours and of MPI took at the largest size so far. Of sizes whose time is mostly latency, and of none,
+ * nothing follows. */
+enum { TELLING = 128 << 10 };
+typedef struct before {
+    double bytes, seconds;
+} before;
+
+static tri_status measure(const rig *r, const op_row *op, int64_t bytes, samples *s, before *last) {
     int64_t count = op->kind == TRI_BARRIER ? 0 : bytes / 4 / (op->split ? r->n : 1);
     if (count == 0 && op->kind != TRI_BARRIER) count = 1;
     int64_t moved = count * 4 * (op->split ? r->n : 1);
+    double expected = last->bytes >= TELLING ? last->seconds * (double)moved / last->bytes : 0,
+           leave = expected > r->plan->seconds;
+    TRI_TRY(told(r, &leave));
+    if (leave > 0) {
+        if (r->me == 0)
+            fprintf(r->plan->cli->err,
+                    "trident: %s of %lld bytes is left out: one call would take about %.2g s; --seconds %g is the "
+                    "time of a size\n",
+                    op->name, (long long)moved, expected, r->plan->seconds);
+        return TRI_OK;
+    }
     TRI_TRY(take_samples(r, op, count, moved, s));
-    return r->me == 0 ? report(r, op, moved, s) : TRI_OK;
+    if (r->me) return TRI_OK;
+    TRI_TRY(report(r, op, moved, s));
+    double both = tri__bench_median(s->own, s->calls);
+    if (has_native(r, op)) both += tri__bench_median(s->native, s->calls);
+    if ((double)moved > last->bytes) *last = (before){(double)moved, both};
+    return TRI_OK;
 }
 
 /* ---- A rank from beginning to end ---- */
@@ -288,9 +355,9 @@ static tri_status set_up(rig *r) {
         return tri__fail(TRI_RESOURCE, "no memory for two copies of 128 MiB, the measure of memory's speed");
     memset(both, 1, 2 * (size_t)COPY_BYTES);
     r->from = both, r->to = both + COPY_BYTES;
-    tri__text_table_add(
-        &r->table, r->plan->native ? "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy\tMPI us\tMPI / ours"
-                                   : "op\tbytes\tranks\ttime us\talgbw GB/s\tbusbw GB/s\tof memcpy");
+    static const char *const head[] = {"op", "bytes", "ranks", "time us", "algbw GB/s", "busbw GB/s", "of memcpy",
+                                       "MPI us", "MPI / ours"};
+    if (!r->plan->settings->json) print_line(r, head);
     return TRI_OK;
 }
 
@@ -302,12 +369,11 @@ static tri_status run_rank(tri_world *world, const plan *p) {
              .me = tri_world_rank(world)};
     samples *s = malloc(sizeof *s);
     tri_status status = s ? set_up(&r) : tri__fail(TRI_RESOURCE, "no memory for the times of %d calls", CALLS_MAX);
-    for (int i = 0; i < OPS; i++)
+    for (int i = 0; i < OPS; i++) {
+        before last = {0};
         for (int k = 0; p->asked[i] && k < (op_rows[i].kind == TRI_BARRIER ? 1 : p->n_sizes) && status == TRI_OK; k++)
-            status = measure(&r, &op_rows[i], p->bytes[k], s);
-    if (status == TRI_OK && r.me == 0 && !p->settings->json)
-        status = tri__text_table_print(&r.table, p->cli->out, p->cli->out_color);
-    tri__text_table_free(&r.table);
+            status = measure(&r, &op_rows[i], p->bytes[k], s, &last);
+    }
     if (r.from) munmap(r.from, 2 * (size_t)COPY_BYTES);
     free(s);
     return status;
@@ -362,7 +428,7 @@ static tri_status run_plan(tri_settings *settings, const tri_bench_options *opti
 }
 
 tri_status tri__bench_comm(tri_cli *cli, tri_settings *settings, const tri_bench_options *options) {
-    plan p = {.cli = cli, .settings = settings};
+    plan p = {.cli = cli, .settings = settings, .seconds = options->seconds};
     tri_status status = run_plan(settings, options, &p);
     free(p.bytes);
     return status;
