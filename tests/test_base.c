@@ -1,5 +1,4 @@
 /* test_base.c - status, JSON limits, files, text, option rows, random numbers. */
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -392,7 +391,7 @@ static void test_log_and_clock(void **state) {
     char line[64] = "";
     tri__say(NULL, TRI_LOG_INFO, "nothing");
     tri__say(&(tri_log){0}, TRI_LOG_INFO, "nothing");
-    tri__say(&(tri_log){keep_line, line}, TRI_LOG_WARN, "%d rows", 3);
+    tri__say(&(tri_log){.say = keep_line, .context = line}, TRI_LOG_WARN, "%d rows", 3);
     assert_string_equal(line, "1 3 rows");
     double begin = tri__clock();
     assert_true(tri__clock() >= begin);

@@ -52,7 +52,7 @@ static void hear(void *context, tri_log_level level, const char *text) {
     size_t used = strlen(said);
     snprintf(said + used, sizeof said - used, "%s\n", text);
 }
-static const tri_log ears = {hear, NULL};
+static const tri_log ears = {.say = hear};
 
 static void assert_said(const char *want) {
     if (!strstr(said, want)) fail_msg("\"%s\" does not say \"%s\"", said, want);
@@ -531,7 +531,7 @@ static void a_table_that_changes_meanwhile_is_said(void **state) {
     tri__preprocess_free(preprocess);
     find_store(file);
     assert_int_equal(truncate(file, 1000), 0);
-    spec.log = &(tri_log){change_table, NULL};
+    spec.log = &(tri_log){.say = change_table};
     assert_int_equal(tri__dataset_fit(&spec, &fit, &preprocess, &data), TRI_IO);
     assert_error("table.csv changed while it was read");
     spec.log = &ears;

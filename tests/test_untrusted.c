@@ -32,7 +32,7 @@ static void hear(void *context, tri_log_level level, const char *text) {
     size_t used = strlen(said);
     snprintf(said + used, sizeof said - used, "%s\n", text);
 }
-static const tri_log ears = {hear, NULL};
+static const tri_log ears = {.say = hear};
 
 static int setup_table(void **state) {
     static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n";

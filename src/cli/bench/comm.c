@@ -215,8 +215,8 @@ static tri_status call_both(const rig *r, const op_row *op, int64_t count, int c
     return has_native(r, op) ? one_call(r, op, count, call, 1, native) : TRI_OK;
 }
 
-/* Warm-up calls, and from the last of them the number of calls that fit. The first sets up connections, and is the only
- * one where it takes a quarter of the time. */
+/* Warm-up calls, within a quarter of the time but one at least, and from the last of them the number of calls that fit.
+ * The first sets up connections. */
 static tri_status warm_up(const rig *r, const op_row *op, int64_t count, int64_t bytes, samples *s) {
     double begin = tri__clock(), each = 0, again = 1, ignored;
     for (int call = -WARM; call < 0 && again > 0; call++) {
@@ -224,7 +224,7 @@ static tri_status warm_up(const rig *r, const op_row *op, int64_t count, int64_t
         TRI_TRY(call_both(r, op, count, call, &ignored, &ignored));
         each = tri__clock() - since;
         again = tri__clock() - begin < r->plan->seconds / 4;
-        if (call == -WARM) TRI_TRY(told(r, &again));
+        TRI_TRY(told(r, &again));
     }
     double by_bytes = fmin(CALLS_MAX, fmax(CALLS_MIN, bytes ? CALL_BYTES / (double)bytes : CALLS_MAX)),
            left = r->plan->seconds - (tri__clock() - begin), calls = fmax(1, fmin(by_bytes, left / each));
