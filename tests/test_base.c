@@ -84,29 +84,6 @@ static void test_arena_grows(void **state) {
     tri__arena_close(&arena);
 }
 
-/* Memory of closed arenas is reused, zeroed: also what was rewound, and inside another reuse. */
-static void reuse_arenas(void *data) {
-    for (int round = 0; round < 40; round++) {
-        tri_arena arena;
-        size_t bytes = (size_t)1000 << (round % 12), mark = 0;
-        assert_int_equal(tri__arena_open(&arena, 0), TRI_OK);
-        for (int i = 0; i < 3; i++) {
-            char *piece = tri__arena_alloc(&arena, bytes);
-            for (size_t k = 0; k < bytes; k++) assert_int_equal(piece[k], 0);
-            memset(piece, 0xff, bytes);
-            if (i == 1) tri__arena_rewind(&arena, mark);
-            mark = arena.used;
-        }
-        tri__arena_close(&arena);
-    }
-    if ((*(int *)data)++ == 0) tri__arena_reuse(reuse_arenas, data);
-}
-
-static void test_arena_reuse(void **state) {
-    (void)state;
-    tri__arena_reuse(reuse_arenas, &(int){0});
-}
-
 static tri_status take_all_memory(tri_arena *scratch, void *data) {
     int *rounds = data;
     for (;; ++*rounds) tri__arena_alloc(scratch, 1 << 24);
@@ -583,7 +560,6 @@ int main(void) {
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_grows),
-        cmocka_unit_test(test_arena_reuse),
         cmocka_unit_test(test_arena_shortage),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_limits),
