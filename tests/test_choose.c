@@ -363,7 +363,8 @@ static void test_coded_bounds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_proposals), cmocka_unit_test(test_coded_bounds),
                                        cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
-                                       cmocka_unit_test(test_rounds), cmocka_unit_test(test_early), cmocka_unit_test(test_arena_reuse),
+                                       cmocka_unit_test(test_rounds), cmocka_unit_test(test_early),
+                                       cmocka_unit_test(test_arena_reuse),
                                        cmocka_unit_test(test_layout), cmocka_unit_test(test_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
