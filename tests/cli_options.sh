@@ -114,7 +114,8 @@ awk 'BEGIN { printf "text,label"; for (i = 0; i < 1000; i++) printf ",column_%d"
         print ""
     } }' >wide/train.csv
 columns=$(awk 'BEGIN { for (i = 0; i < 1000; i++) printf "%s\"column_%d\"", i ? ", " : "", i }')
-make_config wide.json "\"tab_field_list\": [$columns]" '"secondary_text_name": null'
+make_config wide.json "\"tab_field_list\": [$columns]" '"secondary_text_name": null' \
+    '"secondary_encoder": null'
 run train --config wide.json --data-path wide --output-dir widerun --threads 1 --max-steps 2 --warmup-steps 0
 expect_code 0
 expect_text "$err" "column_11: numeric; and 988 more: 988 numeric, 0 of categories, 0 with missing values"

@@ -99,8 +99,9 @@ run digest other/checkpoint-48
 expect "another seed gives other weights" test "$(cat "$out")" != "$digest"
 
 # Each branch can be left out.
-for keys in '"tab_field_list": []' '"secondary_text_name": null'; do
-    make_config less.json "$keys"
+for keys in '"tab_field_list": []' '"secondary_text_name": null|"secondary_encoder": null'; do
+    IFS='|' read -ra keys <<<"$keys"
+    make_config less.json "${keys[@]}"
     run train --config less.json --data-path data --output-dir "less$((n = ${n:-0} + 1))" --max-steps 3 --quiet
     expect_code 0
 done

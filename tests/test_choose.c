@@ -282,29 +282,6 @@ static void test_rounds(void **state) {
     tri__settings_free(&s);
 }
 
-/* Memory of closed arenas is reused, zeroed: also what was rewound, and inside another reuse. */
-static void reuse_arenas(void *data) {
-    for (int round = 0; round < 40; round++) {
-        tri_arena arena;
-        size_t bytes = (size_t)1000 << (round % 12), mark = 0;
-        assert_int_equal(tri__arena_open(&arena, 0), TRI_OK);
-        for (int i = 0; i < 3; i++) {
-            char *piece = tri__arena_alloc(&arena, bytes);
-            for (size_t k = 0; k < bytes; k++) assert_int_equal(piece[k], 0);
-            memset(piece, 0xff, bytes);
-            if (i == 1) tri__arena_rewind(&arena, mark);
-            mark = arena.used;
-        }
-        tri__arena_close(&arena);
-    }
-    if ((*(int *)data)++ == 0) tri__arena_reuse(reuse_arenas, data);
-}
-
-static void test_arena_reuse(void **state) {
-    (void)state;
-    tri__arena_reuse(reuse_arenas, &(int){0});
-}
-
 /* ---- searches that end early ---- */
 
 static void count_rounds(void *context, const tri_choice *so_far) {
@@ -364,7 +341,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_proposals), cmocka_unit_test(test_coded_bounds),
                                        cmocka_unit_test(test_threads), cmocka_unit_test(test_limit),
                                        cmocka_unit_test(test_rounds), cmocka_unit_test(test_early),
-                                       cmocka_unit_test(test_arena_reuse),
                                        cmocka_unit_test(test_layout), cmocka_unit_test(test_why)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

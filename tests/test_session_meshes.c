@@ -93,7 +93,7 @@ static int make_models(void **state) {
                  "%s"
                  " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}",
-                 models[i][1], i < 3 ? second : "");
+                 models[i][1], i < 2 ? second : "");
         write_file(models[i][0], text);
     }
     return 0;

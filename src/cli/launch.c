@@ -450,6 +450,7 @@ tri_status tri__launch_leave(tri_cli *cli, const tri_launch *launch, tri_world *
     if (!world) return status;
     if (status == TRI_STOPPED) cli->reported = launch->launcher == TRI_LAUNCHER_OWN || world->rank != 0;
     else if (status != TRI_OK) {
+        tri__signals_say(TRI_SIGNAL_SILENT);
         const char *elastic = launch->launcher == TRI_LAUNCHER_TORCHRUN ? cli->lookup("TORCHELASTIC_ERROR_FILE") : NULL;
         if (world->failed != status) tri_world_fail(world, status, tri_error());
         if (elastic && *elastic) write_elastic(elastic, status);
@@ -471,6 +472,7 @@ tri_status tri__launch_refuse(tri_cli *cli, tri_status status) {
     tri_launch launch;
     tri_words words;
     if (status == TRI_STOPPED) return status;
+    tri__signals_say(TRI_SIGNAL_SILENT); /* of mpirun, once the first rank has ended: the failure is what is said */
     tri__words_keep(&words);
     int found = tri__launch_detect(cli->lookup, &launch) == TRI_OK;
     tri__words_restore(&words);
