@@ -23,22 +23,26 @@ run train --config c.json --data-path data --models-dir models --output-dir run 
 expect_code 0
 
 # ---- Effects are differences of probabilities that predict gives ----
-# lowered FROM TO: the probability of "yes" of the row, less that where FROM in it is TO.
-cat >one.csv <<'C'
-text,note,size,label
-the shoes were good this time,day i,4,yes
-C
-prob() { run predict --checkpoint run --data-path "$1" --quiet && tail -n 1 "$out" | cut -d, -f3; }
-prob_yes=$(prob one.csv)
-lowered() {
-    sed "2s/$1/$2/" one.csv >less.csv
-    awk -v a="$prob_yes" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }'
-}
-run explain --checkpoint run --data-path one.csv --json
-expect_code 0
-cp "$out" why.json
+# A text without either word looks like one of the two classes: the other one's word decides.
+make_one() { printf 'text,note,size,label\nthe shoes were %s this time,day i,4,%s\n' "$1" "$2" >one.csv; }
 effect() { # effect '"input":"size"': the effect of the entry that has this
     grep -o "{[^{}]*$1[^{}]*}" why.json | sed -n 's/.*"effect":\([-0-9.e]*\).*/\1/p'
+}
+for kind in good:yes:no:3 bad:no:yes:2; do
+    IFS=: read -r word label other field <<<"$kind"
+    make_one "$word" "$label"
+    run explain --checkpoint run --data-path one.csv --label "$label" --json
+    expect_code 0
+    cp "$out" why.json
+    ! is "$(effect "\"word\":\"$word\"")" ">" 0.2 || break
+done
+expect "the deciding word matters" is "$(effect "\"word\":\"$word\"")" ">" 0.2
+# lowered FROM TO: the probability of the row's label, less that where FROM in it is TO.
+prob() { run predict --checkpoint run --data-path "$1" --quiet && tail -n 1 "$out" | cut -d, -f"$field"; }
+whole=$(prob one.csv)
+lowered() {
+    sed "2s/$1/$2/" one.csv >less.csv
+    awk -v a="$whole" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }'
 }
 same() {
     expect "$1: $2 is $3" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a != "" && b != "" && (a - b) ^ 2 < 1e-12) }'
@@ -46,31 +50,36 @@ same() {
 same "without the number" "$(effect '"input":"size"')" "$(lowered ',4,' ',,')"
 same "without the text" "$(effect '"input":"text"')" "$(lowered '^[^,]*' '')"
 same "without the note" "$(effect '"input":"note"')" "$(lowered ',day i,' ',,')"
-same "without a word" "$(effect '"word":"good"')" "$(lowered 'good' '')"
+same "without a word" "$(effect "\"word\":\"$word\"")" "$(lowered "$word" '')"
 same "without another word" "$(effect '"word":"day"')" "$(lowered 'day' '')"
-expect "the deciding word matters" is "$(effect '"word":"good"')" ">" 0.2
-expect_text why.json '"row":1' '"label":"yes"' '"explained":"yes"' '"rows_computed":12' '"value":"4"'
+expect_text why.json '"row":1' "\"label\":\"$label\"" "\"explained\":\"$label\"" '"rows_computed":12' '"value":"4"'
 
 run explain --checkpoint run --data-path one.csv
 expect_code 0
-expect_text "$out" "row 1: yes, probability 0." "size = 4" "words: good +"
-run explain --checkpoint run --data-path one.csv --label no
-expect_text "$out" "row 1: no, probability 0." "(predicted: yes)" "words: good -"
+expect_text "$out" "row 1: $label, probability 0." "size = 4" "words: $word +"
+run explain --checkpoint run --data-path one.csv --label "$other"
+expect_text "$out" "row 1: $other, probability 0." "(predicted: $label)" "words: $word -"
 
 # ---- A text of more words than rows: 40 rows at most, and the word that counts is found among them ----
 { echo text,note,size,label
-    awk 'BEGIN { for (i = 0; i < 100; i++) printf "%s ", i == 61 ? "good" : "shoes"; print ",,,yes" }'; } >long.csv
-run explain --checkpoint run --data-path long.csv --label yes --json
+    awk -v word="$word" -v label="$label" 'BEGIN {
+        for (i = 0; i < 100; i++) printf "%s ", i == 61 ? word : "shoes"
+        print ",,," label
+    }'; } >long.csv
+run explain --checkpoint run --data-path long.csv --label "$label" --json
 expect_code 0
 cp "$out" why.json
 expect "at most 40 rows" is "$(json_number rows_computed why.json)" "<" 41
-expect "its effect is its own" test -n "$(grep -o '{[^{}]*"word":"good"[^{}]*}' why.json | grep -v shared_by)"
+expect "its effect is its own" test -n "$(grep -o "{[^{}]*\"word\":\"$word\"[^{}]*}" why.json | grep -v shared_by)"
 
-shared=$(grep -o '"shared_by":[0-9]*' why.json | head -n 1 | cut -d: -f2)
-expect "the first words were left out together" grep -q '"words":\[{[^}]*"shared_by"' why.json
-each=$(grep -o '"words":\[{[^}]*}' why.json | sed 's/.*"effect":\([-0-9.e]*\).*/\1/')
+# The first words that were left out together: so many from that one on.
+grep -o '"words":\[.*' why.json | grep -o '{"column[^}]*}' >words
+first=$(grep -n shared_by words | head -n 1 | cut -d: -f1)
+shared=$(sed -n "${first}s/.*\"shared_by\":\([0-9]*\).*/\1/p" words)
+each=$(sed -n "${first}s/.*\"effect\":\([-0-9.e]*\).*/\1/p" words)
+expect "some words were left out together" test "${shared:-0}" -gt 1
 before=$(prob long.csv)
-sed "2s/\(shoes \)\{$shared\}//" long.csv >less.csv
+awk -v from="$first" -v n="$shared" 'NR == 2 { for (i = from; i < from + n; i++) $i = "" } { print }' long.csv >less.csv
 same "words share their effect" "$(awk -v e="$each" -v n="$shared" 'BEGIN { printf "%.9f", e * n }')" \
     "$(awk -v a="$before" -v b="$(prob less.csv)" 'BEGIN { printf "%.9f", a - b }')"
 
@@ -109,13 +118,24 @@ expect_code 0
 run explain --checkpoint sole-run --data-path sole/train.csv --rows 1 --json --quiet
 cp "$out" why.json
 expect "at most 40 rows of 60 columns" is "$(json_number rows_computed why.json)" "<" 41
-alone=$(grep -o '{"input":"c17"[^{}]*}' why.json)
-expect "the column that counts stands alone: $alone" test "${alone#*shared_by}" = "$alone"
-expect "others share theirs" grep -q '"input":"c40"[^{}]*"shared_by":3' why.json
+grep -o '{"input":"c[^{}]*}' why.json >columns
+expect "groups of three at first" grep -q '"shared_by":3' columns
+alone=$(grep -v shared_by columns | head -n 1)
+expect "columns of groups that matter stand alone" test "$(grep -cv shared_by columns)" -gt 2
+column=$(sed 's/.*"input":"c\([0-9]*\)".*/\1/' <<<"$alone") each=$(sed 's/.*"effect":\([-0-9.e]*\).*/\1/' <<<"$alone")
+sole() {
+    "$trident" predict --checkpoint sole-run --data-path "$1" --quiet | sed -n 2p | tr , '\n' | tail -n +2 |
+        sort -g | tail -n 1
+}
+head -n 2 sole/train.csv >rows.csv
+awk -F, -v OFS=, -v c="$((column + 4))" 'NR == 2 { $c = "" } { print }' rows.csv >less.csv
+same "the effect of c$column alone" "$each" \
+    "$(awk -v a="$(sole rows.csv)" -v b="$(sole less.csv)" 'BEGIN { printf "%.9f", a - b }')"
 run explain --checkpoint sole-run --data-path sole/train.csv --rows 1 --quiet
-expect_text "$out" "and 42 further inputs with smaller effects (--json has all)" " (1/3 of "
+expect_text "$out" "and 42 further inputs with smaller effects (--json has all)"
 expect "20 inputs" test "$(grep -c '^  [+-]0' "$out")" = 20
-expect "which is c17" test "$(sed -n 2p "$out" | cut -d' ' -f5)" = c17
+expect "the strongest first" awk '/^  [+-]0/ { e = $1 < 0 ? -$1 : $1; if (n++ && e > last) wrong = 1; last = e }
+    END { exit wrong }' "$out"
 
 # Rows of a part: those that predict has, by their numbers in the table.
 run predict --checkpoint sole-run --data-path sole/train.csv --part valid --quiet

@@ -232,7 +232,9 @@ tri_status tri__engine_plan(const tri_settings *s, const tri_place *place, const
                             tri_columns columns, int train, const tri_counts *max, const tri_counts *max_infer,
                             tri_engine *engine) {
     planning p = {s, place, assets, columns, train, max, max_infer, engine};
-    *engine = (tri_engine){.place = *place, .train = -1, .seed = (uint32_t)s->seed, .n_mb = (int)s->num_microbatches};
+    memset(engine, 0, sizeof *engine); /* no copy on the stack: it is large */
+    engine->place = *place, engine->train = -1;
+    engine->seed = (uint32_t)s->seed, engine->n_mb = (int)s->num_microbatches;
     TRI_TRY(tri__arena_open(&engine->arena, TRI_PLAN_ARENA));
     return tri__arena_guard(plan_engine, &p);
 }

@@ -422,7 +422,7 @@ static tri_status follow(follower *f) {
 tri_status tri__crew_follow(tri_world *world, const tri_settings *asked, const tri_batching *batching) {
     follower *f = calloc(1, sizeof *f);
     if (!f) return tri__fail(TRI_RESOURCE, "out of memory");
-    *f = (follower){.world = world, .asked = asked, .batching = batching, .listening = NOBODY};
+    f->world = world, f->asked = asked, f->batching = batching, f->listening = NOBODY;
     tri_status status = follow(f);
     tri_words why;
     tri__words_keep(&why);
