@@ -56,9 +56,9 @@ expect_text why.json '"row":1' "\"label\":\"$label\"" "\"explained\":\"$label\""
 
 run explain --checkpoint run --data-path one.csv
 expect_code 0
-expect_text "$out" "row 1: $label, probability 0." "size = 4" "words: $word +"
+expect_text "$out" "row 1: $label, probability " "size = 4" "words: $word +"
 run explain --checkpoint run --data-path one.csv --label "$other"
-expect_text "$out" "row 1: $other, probability 0." "(predicted: $label)" "words: $word -"
+expect_text "$out" "row 1: $other, probability " "(predicted: $label)" "words: $word -"
 
 # ---- A text of more words than rows: 40 rows at most, and the word that counts is found among them ----
 { echo text,note,size,label

@@ -200,6 +200,7 @@ static int run_rank(char **argv) {
         tri_world_close(world);
         world = NULL;
         if (ends) {
+            if (wanted(generation, rank, "e")) usleep(300000); /* the others take their last step and end */
             suffer(generation, rank, "e");
             return (int)status;
         }
