@@ -129,6 +129,21 @@ expect_code 0
 expect "replaced, with its permissions" test "$(head -c 9 page.html) $(stat -c %a page.html)" = "<!doctype 600"
 expect "no temporary file is left" test -z "$(find . -name '*.tmp*')"
 
+# ---- A folder that cannot be written to is said before anything is computed ----
+mkdir locked && chmod 555 locked
+last_command="trident predict -o locked/out.csv"
+if [ "$(id -u)" != 0 ]; then as=(env)
+else as=(setpriv --reuid=65534 --clear-groups); fi
+chmod 755 "$work"
+if "${as[@]}" test -r "$work/data/train.csv" -a ! -w locked && "${as[@]}" "$trident" version >"$out" 2>&1; then
+    "${as[@]}" "$trident" predict --checkpoint nowhere --data-path data/valid.csv -o locked/out.csv >"$out" 2>"$err"
+    code=$?
+    expect_code 74
+    expect_text "$err" "-o locked/out.csv: cannot write to the folder locked: Permission denied"
+else
+    echo "left out: a folder without write permission (no other user to be here)"
+fi
+
 # ---- A small stack, of threads too ----
 [ -n "${TRI_SANITIZED:-}" ] || for words in "plan --config config.json --world-size 8 --tp-size 2 --pp-size 2 --check" \
     "train --config config.json --data-path data --batch-size 8 --max-steps 2 --warmup-steps 0 --output-dir stack" \

@@ -6,7 +6,9 @@
 #include "data/table/parts.h"
 #include "engine/model_folder.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Options of any command that name files or folders to read, as in their rows. */
 static const char *const inputs[] = {"config",   "data_path",    "column_info",         "checkpoint", "tokenizer",
@@ -66,12 +68,15 @@ static tri_status check_inputs(const tri_settings *settings, const tri_output *o
     return TRI_OK;
 }
 
-/* The folder that a file would be in must exist: predictions of an hour are not computed for nothing. */
+/* The folder of a new file must exist and be writable: predictions of an hour are not computed for nothing. */
 static tri_status check_folder(const tri_output *output) {
     char folder[TRI_PATH_MAX];
     TRI_TRY(tri__path_parent(output->path, folder));
-    if (tri__is_folder(folder)) return TRI_OK;
-    return tri__fail(TRI_IO, "%s %s: there is no folder %s; make it first", output->option, output->path, folder);
+    if (!tri__is_folder(folder))
+        return tri__fail(TRI_IO, "%s %s: there is no folder %s; make it first", output->option, output->path, folder);
+    if (!access(folder, W_OK | X_OK)) return TRI_OK;
+    return tri__fail(TRI_IO, "%s %s: cannot write to the folder %s: %s", output->option, output->path, folder,
+                     strerror(errno));
 }
 
 int tri__output_replaces(const tri_settings *settings, const tri_output *output) {
