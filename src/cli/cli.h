@@ -59,6 +59,8 @@ const char *tri__option_default(const tri_option *row, const tri_command *comman
 void tri__help_main(const tri_cli *cli, FILE *out, int all);
 void tri__help_command(const tri_cli *cli, const tri_command *command, int all);
 
+/* Prints the error of a command that failed, once. */
+void tri__cli_report(tri_cli *cli, tri_status status);
 /* One JSON object on one line of `out`. */
 tri_status tri__print_json(FILE *out, const tri_json *value);
 /* Parses options into new settings, which the caller frees even after a failure. At most max_words bare words. */

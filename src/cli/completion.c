@@ -26,15 +26,16 @@ static void all_choices(FILE *out, const char *open, const char *close) {
     for (const tri_command *command = tri__commands; command->name; command++) choices(out, command->own, open, close);
 }
 
-/* The subcommands of commands that have them: `bench) words="comm lab step pipeline" ;;`. */
-static void verbs(FILE *out, const char *open, const char *close) {
+/* The subcommands of commands that have them, with what a shell puts before the command, between it and them, and
+ * after them: `bench) words="comm lab step pipeline" ;;`. */
+static void verbs(FILE *out, const char *before, const char *between, const char *after) {
     for (const tri_command *command = tri__commands; command->name; command++) {
         const char *at = command->words ? command->words + 1 : "";
         size_t length = strcspn(at, " ");
         if (!memchr(at, '|', length)) continue;
-        fprintf(out, "        %s) %s", command->name, open);
+        fprintf(out, "%s%s%s", before, command->name, between);
         for (size_t i = 0; i < length; i++) fputc(at[i] == '|' ? ' ' : at[i], out);
-        fprintf(out, "%s ;;\n", close);
+        fputs(after, out);
     }
 }
 
@@ -45,7 +46,7 @@ static void bash(FILE *out) {
           out);
     for (const tri_command *command = tri__commands; command->name; command++) fprintf(out, "%s ", command->name);
     fputs("\" -- \"$word\")); return\n    fi\n    [ \"$COMP_CWORD\" != 2 ] || case $last in\n", out);
-    verbs(out, "words=\"", "\"");
+    verbs(out, "        ", ") words=\"", "\" ;;\n");
     fputs("    esac\n    case $last in\n", out);
     all_choices(out, "words=\"", "\"");
     fputs("    esac\n    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return; fi\n"
@@ -97,7 +98,7 @@ static void zsh(FILE *out) {
     fputs(" )\n        _describe command offered\n        return\n    fi\n"
           "    (( CURRENT != 3 )) || case $command in\n",
           out);
-    verbs(out, "offered=(", ")");
+    verbs(out, "        ", ") offered=(", ") ;;\n");
     fputs("    esac\n    case $last in\n", out);
     all_choices(out, "offered=(", ")");
     fputs("    esac\n    if (( $#offered )); then compadd -a offered; return; fi\n"
@@ -139,16 +140,11 @@ static void fish_rows(FILE *out, const tri_option *rows, const tri_command *owne
 static void fish(FILE *out) {
     fputs("# fish completion for trident; made by `trident completion fish`\n", out);
     for (const tri_command *command = tri__commands; command->name; command++) {
-        const char *at = command->words ? command->words + 1 : "";
-        size_t length = strcspn(at, " ");
         fprintf(out, "complete -c trident -n __fish_use_subcommand -x -a %s -d '", command->name);
         put_quoted(out, command->summary, 1);
         fputs("'\n", out);
-        if (!memchr(at, '|', length)) continue;
-        fprintf(out, "complete -c trident -n '__fish_seen_subcommand_from %s' -a '", command->name);
-        for (size_t i = 0; i < length; i++) fputc(at[i] == '|' ? ' ' : at[i], out);
-        fputs("'\n", out);
     }
+    verbs(out, "complete -c trident -n '__fish_seen_subcommand_from ", "' -a '", "'\n");
     fputs("complete -c trident -l help -d 'show the options'\n", out);
     fish_rows(out, tri__run_options, NULL, 0);
     fish_rows(out, tri__model_options, NULL, 1);

@@ -62,6 +62,17 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     return status;
 }
 
+/* A table after an empty line, unless it has only its header; frees it. */
+static tri_status print_below(const tri_cli *cli, tri_text_table *table) {
+    tri_status status = TRI_OK;
+    if (table->n > 1) {
+        fputc('\n', cli->out);
+        status = tri__text_table_print(table, cli->out, cli->out_color);
+    }
+    tri__text_table_free(table);
+    return status;
+}
+
 /* Columns that are not used, and why. */
 static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
@@ -70,13 +81,7 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     for (int c = 0; c < in->n_columns; c++)
         if (in->column[c].left_out)
             tri__text_table_add(&table, "%s\t%s", cell(in->column[c].name, name), in->column[c].left_out);
-    tri_status status = TRI_OK;
-    if (table.n > 1) {
-        fputc('\n', cli->out);
-        status = tri__text_table_print(&table, cli->out, cli->out_color);
-    }
-    tri__text_table_free(&table);
-    return status;
+    return print_below(cli, &table);
 }
 
 /* Columns that are not written as plain numbers, and how they are read. */
@@ -95,13 +100,7 @@ static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
         tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
                             tri__form_words(&found->form, words), n ? ": " : "", parts);
     }
-    tri_status status = TRI_OK;
-    if (table.n > 1) {
-        fputc('\n', cli->out);
-        status = tri__text_table_print(&table, cli->out, cli->out_color);
-    }
-    tri__text_table_free(&table);
-    return status;
+    return print_below(cli, &table);
 }
 
 /* Appends a count to a row of cells, or "-" if the table has none. */

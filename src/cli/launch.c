@@ -426,11 +426,9 @@ static void write_elastic(const char *path, tri_status status) {
 
 /* What main would print, before a wait in which this process may be killed. */
 static void report_now(tri_cli *cli, tri_status status) {
-    if (status != TRI_OK && !cli->reported)
-        fprintf(cli->err, cli->err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    tri__cli_report(cli, status);
     fflush(cli->out);
     fflush(cli->err);
-    cli->reported = 1;
 }
 
 /* Once all ranks leave in order, all is done: MPI_Finalize, which waits for ranks and daemons, and has hung, is

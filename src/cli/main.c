@@ -140,6 +140,12 @@ const tri_command *tri__command_find(const char *name) {
     return NULL;
 }
 
+void tri__cli_report(tri_cli *cli, tri_status status) {
+    if (status != TRI_OK && !cli->reported)
+        fprintf(cli->err, cli->err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    cli->reported = 1;
+}
+
 tri_status tri__print_json(FILE *out, const tri_json *value) {
     char *line = value ? tri__json_line(value) : NULL;
     if (!line) return tri__fail(TRI_RESOURCE, "out of memory while printing JSON");
@@ -260,8 +266,9 @@ static void wait_briefly(int argc, char **argv) {
     const tri_command *command = argc > 1 ? tri__command_find(argv[1]) : NULL;
     const char *threads = getenv("OMP_NUM_THREADS");
     char program[4096];
-    if (!command || !command->parallel || (threads && !strcmp(threads, "1")) || tri__cores() == 1) return;
+    if (!command || !command->parallel || (threads && !strcmp(threads, "1"))) return;
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return;
+    if (tri__cores() == 1) return;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program);
     if (length <= 0 || length == sizeof program) return;
     program[length] = 0;
@@ -307,8 +314,7 @@ int main(int argc, char **argv) {
     tri_status status = dispatch(&cli, no_output, n, args);
     if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && status == TRI_OK)
         status = tri__fail(TRI_IO, "cannot write to stdout: %s", strerror(errno));
-    if (status != TRI_OK && !cli.reported)
-        fprintf(stderr, cli.err_color ? "\033[31mtrident:\033[0m %s\n" : "trident: %s\n", tri_error());
+    tri__cli_report(&cli, status);
     free(args);
     if ((int)status == EXIT_FAILURE) { /* the code of a launcher (`supervise`), as it is */
         fflush(NULL);
